@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, PositiveInt, StringConstraints
 
@@ -200,6 +200,14 @@ class TaskConfig(Config):
     def purposes(self, split: str) -> Set[Purpose]:
         """Return what the rows of `split` can be used for; the empty set if there is no such split."""
         return set(Purpose) if split in ("train", "valid", "test") else set()
+
+    def at(self, split: str | None) -> Self:
+        """Return the settings on which a split depends that is evaluated, or, of None, all that trainings read.
+
+        Where these differ, each is prepared by itself, a split with what trainings read as its `Task.base`. By
+        default all settings: then all splits are prepared at once, and trainings depend on all of them.
+        """
+        return self
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of every file (or other source) that `prepare` reads; raise DataError if one is missing.

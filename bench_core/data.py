@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -59,6 +59,16 @@ class TaskInfo:
     language: str | None = None  # of targets, by its ISO 639 code; filled in by the core, as the task's Config says
     tokenized: bool = False  # whether spaces stand between all tokens of references; likewise
     files: Mapping[str, Path] = field(default_factory=dict)  # those of the model's Config; given to it, never stored
+
+
+def joined(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the extras of a task from those of its splits: mappings together, and of other values the last."""
+    found: dict[str, Any] = {}
+    for one in extras:
+        for name, value in one.items():
+            both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
+            found[name] = {**found[name], **value} if both else value
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TypeAlias
 
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.data import Batch, Purpose
-from bench_core.task import Size
+from bench_core.task import Size, Split
 
 Row: TypeAlias = tuple[bytes, bytes, bytes]  # opening, target, source
 
@@ -18,22 +18,27 @@ TOGETHER = 512  #: rows that are read at a time
 FIRST = 3  #: batches that tell whether a split is a stream
 
 
-def overlap(task: CheckedTask) -> dict[str, dict[str, int]]:
+def overlap(
+    task: CheckedTask, splits: Sequence[Split] = SPLITS, base: CheckedTask | None = None
+) -> dict[str, dict[str, int]]:
     """Return the numbers of examples of each split: all, those that are repeated, and those shared with `train`.
 
-    Streams, and splits that cannot be read, have no entry.
+    The latter is that of `base`, if there is one. Streams, and splits that cannot be read, have no entry.
     """
-    train, found = set[int](), dict[str, dict[str, int]]()
-    for split in SPLITS:
-        rows = list[int]()
-        with suppress(Exception):  # the stage that needs the split will name the error
-            rows += map(hash, _rows_of(task, split))
-        if not rows:
-            continue
-        repeated, shared = len(rows) - len({*rows}), sum(row in train for row in rows)
-        found[split] = {"examples": len(rows), "repeated": repeated, "shared": shared}
-        train = {*rows} if split == "train" else train
+    train, found = {*_hashes(base, "train")} if base else set[int](), dict[str, dict[str, int]]()
+    for split in splits:
+        if rows := _hashes(task, split):
+            repeated, shared = len(rows) - len({*rows}), sum(row in train for row in rows)
+            found[split] = {"examples": len(rows), "repeated": repeated, "shared": shared if split != "train" else 0}
+            train = {*rows} if split == "train" else train
     return found
+
+
+def _hashes(task: CheckedTask, split: Split) -> list[int]:
+    rows = list[int]()
+    with suppress(Exception):  # the stage that needs the split will name the error
+        rows += map(hash, _rows_of(task, split))
+    return rows
 
 
 def _rows_of(task: CheckedTask, split: str) -> Iterator[Row]:

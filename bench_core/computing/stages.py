@@ -15,20 +15,20 @@ from typing import Any
 from bench_core.computing.building import built, likelihood_kind
 from bench_core.computing.context import StageContext
 from bench_core.computing.guarded_tasks import CheckedTask
-from bench_core.computing.guards import check_finding, check_info, checked_error, measured, named
+from bench_core.computing.guards import check_finding, check_info, checked_error, gave, measured, named
 from bench_core.computing.laws import laws
-from bench_core.computing.loading import loaded_examples
+from bench_core.computing.loading import load_task, loaded_examples
 from bench_core.computing.metric_look import MetricLook
-from bench_core.computing.overlap import overlap
+from bench_core.computing.overlap import SPLITS, overlap
 from bench_core.computing.process_state import generators, restore
 from bench_core.computing.task_look import TaskLook
-from bench_core.data import Outcome, TaskInfo
+from bench_core.data import Outcome, TaskInfo, joined
 from bench_core.errors import PluginError
 from bench_core.metric import Metric
 from bench_core.planning.stages import Stage
 from bench_core.registry import configured
 from bench_core.storage.outcomes import read_outcomes, write_lines, write_outcomes
-from bench_core.task import Task
+from bench_core.task import Split, Task
 
 SHORT = 10.0  #: CPU seconds of a preparation up to which it is done twice
 SAMPLES = 3  #: outputs of each decoding that a report may show
@@ -38,28 +38,53 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     """Prepare the data of a task."""
     inside = folder / "data"
     inside.mkdir()
-    task, began = built("task", stage.settings["task"], inside), time.process_time()
+    base = load_task(context, stage)[0] if "task" in stage.inputs else None
+    task, began = _task_in(inside, stage, base), time.process_time()
     seeded = generators()  # what they draw is the same in each preparation
     info = task.prepare(context.data)
     check_info(info, task)
-    look = TaskLook(CheckedTask(task, task.config.known(info)), laws(stage))
+    look = TaskLook(CheckedTask(task, task.config.known(info)), laws(stage), _splits(stage))
     if time.process_time() - began < SHORT:
         with TemporaryDirectory(dir=folder) as place:
-            again, drawn = built("task", stage.settings["task"], Path(place)), generators()
+            again, drawn = _task_in(Path(place), stage, base), generators()
             restore(seeded)
             look.prepared_again(info, again.prepare(context.data), Path(place))
             restore(drawn)
     look.at_examples()
-    info = task.config.known(info)
+    info = task.config.known(_with_base(info, base, task))
     for split, texts in info.extras.get("texts", {}).items():
         if number := texts.get("unwritable"):
             told = f"{number:,} of {texts['references']:,} references of {split!r}"
             context.warn(f"{named(task, 'prepare')}: {told} cannot be written by its tokens, which bounds scores.")
-    if found := overlap(look.task):
+    if found := overlap(look.task, look.splits, base):
         look.at_overlap(found, context.warn)
-        info = replace(info, extras={**info.extras, "overlap": found})
+        info = replace(info, extras=joined([info.extras, {"overlap": found}]))
     (folder / "facts.json").write_text(json.dumps(asdict(info), ensure_ascii=False), encoding="utf-8")
     return {}
+
+
+def _task_in(folder: Path, stage: Stage, base: CheckedTask | None) -> Task:
+    """Return the task to prepare in a folder."""
+    task: Task = built("task", stage.settings["task"], folder)
+    task.base = base and base.task
+    return task
+
+
+def _splits(stage: Stage) -> Sequence[Split]:
+    """Return the splits that a preparation is of."""
+    split = stage.settings.get("split")
+    return SPLITS if split is None else [split]
+
+
+def _with_base(info: TaskInfo, base: CheckedTask | None, task: Task) -> TaskInfo:
+    """Return what a split tells, with what its task tells of its training data; raise PluginError if they differ."""
+    if base is None:
+        return info
+    for name in ("vocabulary", "source_vocabulary", "source_shape"):
+        if [*getattr(info, name)] != [*getattr(base.info, name)]:
+            raise gave(task, "prepare", f"a {name} for a split", "it is to be the one of its `base`.")
+    known = {name: value for name, value in base.info.extras.items() if name != "texts"}  # of which none is asked
+    return replace(info, counts=base.info.counts, extras=joined([known, info.extras]))
 
 
 def decode(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:

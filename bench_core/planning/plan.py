@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bench_core.errors import DataError
 from bench_core.planning.path_settings import located
@@ -22,7 +23,8 @@ class Plan:
     """All stages of a suite in topological order, and the artifacts of each cell."""
 
     cells: list[Cell]
-    tasks: dict[str, str] = field(default_factory=dict)  # name -> key of what is prepared of it
+    tasks: dict[str, list[str]] = field(default_factory=dict)  # name -> keys of what is prepared of it
+    settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # of tasks with splits apart
     stages: dict[str, Stage] = field(default_factory=dict)  # by key
     of_cell: dict[Cell, dict[str, str]] = field(default_factory=dict)  # stage name -> key
     missing: dict[tuple[str, str], str] = field(default_factory=dict)  # (kind, name) -> why its files cannot be read
@@ -46,7 +48,12 @@ def plan(suite: Suite, data: Path) -> Plan:
             raise DataError("\n".join(dict.fromkeys(found.missing.values())))
     if wrong := [*planner.look(found.missing)]:
         raise DataError("\n".join(wrong))
-    found.tasks = {name: planner.prepare(name) for name in suite.tasks if ("task", name) not in found.missing}
+    for name, config in suite.tasks.items():
+        if ("task", name) not in found.missing:
+            known = (split for split in suite.splits if config.purposes(split))
+            found.tasks[name] = [*dict.fromkeys(planner.prepare(name, split) for split in (None, *known))]
+            if planner.is_apart(name):
+                found.settings[name] = planner.described(config)
     for cell in found.cells:
         if found.lack(cell) is None:
             found.of_cell[cell] = dict(planner.cell(cell))
@@ -97,7 +104,7 @@ def needed(
         for key in found.of_cell.get(cell, {}).values():
             want(key)  # the task and the training, too: a report tells of them
     if cells is None and lists_tasks(found, suite):
-        for key in found.tasks.values():
+        for key in chain.from_iterable(found.tasks.values()):
             want(key)
     return [stage for key, stage in found.stages.items() if key in wanted]
 

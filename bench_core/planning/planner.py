@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from bench_core.config import Config, MetricConfig, ModelConfig
+from bench_core.config import Config, MetricConfig, ModelConfig, TaskConfig
+from bench_core.data import Purpose
 from bench_core.errors import DataError
 from bench_core.model import Scorer
 from bench_core.planning import cache_keys as keys
@@ -39,12 +40,16 @@ class Planner:
     marks: dict[Path, str] = field(default_factory=dict)  # of the files that settings name
     digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models, by role
     shared: dict[Any, Any] = field(default_factory=dict)  # what many stages have in common
+    wholes: dict[int, TaskConfig] = field(default_factory=dict)  # by id of a Config of a split: that of its task
     json: keys.TextCache = field(default_factory=keys.TextCache)
 
     def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
         """Yield the name and key of every stage of a cell."""
-        task, train = self.prepare(cell.task), self.train(cell.task, cell.model, cell.hardware, cell.seed)
-        yield from (("prepare", task), ("train", train))
+        task, train = self.prepare(cell.task, cell.split), self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        yield "prepare", task
+        if (base := self.prepare(cell.task)) != task:
+            yield "prepare/train", base
+        yield "train", train
         if cell.decoder is not None:
             decode = self.decode(cell)
             yield "decode", decode
@@ -58,14 +63,44 @@ class Planner:
         for name in cell.probes:
             yield f"probe/{name}", self.probe(cell, name)
 
-    def prepare(self, name: str) -> str:
-        """Return the key of a prepared task."""
-        config = self.suite.tasks[name]
-        if ("prepare", name) not in self.made:
-            named = {str(path) for path, _ in paths(config)}
-            settings = {"task": self.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
-            self.made["prepare", name] = self._add("prepare", settings, {}, [("task", config)], name)
-        return self.made["prepare", name]
+    def prepare(self, name: str, split: str | None = None) -> str:
+        """Return the key of what trainings read of a task, or of a split of it, which may be prepared by itself.
+
+        Where there is nothing to train on, the first split stands for what trainings read.
+        """
+        if ("prepare", name, split) not in self.made:
+            self.made["prepare", name, split] = self._prepare(name, split)
+        return self.made["prepare", name, split]
+
+    def _prepare(self, name: str, split: str | None) -> str:
+        base, config = self._at(name, None), self._at(name, split)
+        trains = Purpose.TRAIN in base.purposes("train")
+        if split is None and not trains and self.is_apart(name):
+            return self.prepare(name, self.suite.splits[0])
+        named = {str(path) for path, _ in paths(config)}
+        settings = {"task": self.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
+        if not self.is_apart(name):
+            return self._add("prepare", settings, {}, [("task", config)], name)
+        inputs = {"task": ("prepare", self.prepare(name))} if split and trains else {}
+        label = f"{name}, {split or 'to train on'}"
+        return self._add("prepare", settings | {"split": split}, inputs, [("task", config)], label)
+
+    def is_apart(self, name: str) -> bool:
+        """Return whether the splits of a task are prepared by themselves."""
+        return self._at(name, None) is not self.suite.tasks[name]
+
+    def _at(self, name: str, split: str | None) -> TaskConfig:
+        """Return the settings of a split, or of what trainings read; the task itself if all depend on all of it."""
+
+        def reduced() -> TaskConfig:
+            whole = self.suite.tasks[name]
+            if whole.at(None) is whole:
+                return whole
+            found = whole.at(split)
+            self.wholes[id(found)] = whole
+            return found
+
+        return self._once(("at", name, split), reduced)
 
     def train(self, task: str, model: str, hardware: str, seed: int) -> str:
         """Return the key of a trained model."""
@@ -104,8 +139,8 @@ class Planner:
     def _training(self, task: str, model: str, hardware: str) -> tuple[Settings, Parts]:
         """Return the settings that trainings of all seeds share, and their parts."""
         entry = self.suite.models[model].at(task)
-        select, parts = self._select(entry.training.select, entry.config)
-        stop, more = self._select(entry.training.stop, entry.config) if entry.training.stop else (None, [])
+        select, parts = self._select(entry.training.select, entry.config, task)
+        stop, more = self._select(entry.training.stop, entry.config, task) if entry.training.stop else (None, [])
         training = entry.training.model_dump(mode="json", exclude={"select", "stop", "initial", "together"})
         initial = entry.training.initial
         settings = {
@@ -118,7 +153,7 @@ class Planner:
         }
         return settings, [("task", self.suite.tasks[task]), ("model", entry.config), *parts, *more]
 
-    def _select(self, select: Select, model: ModelConfig) -> tuple[dict[str, Any], Parts]:
+    def _select(self, select: Select, model: ModelConfig, task: str) -> tuple[dict[str, Any], Parts]:
         """Return the settings of checkpoint selection, including those of its metric and decoder."""
         found: dict[str, Any] = select.model_dump(mode="json")
         parts: Parts = []
@@ -126,6 +161,9 @@ class Planner:
         if metric is not None:
             found |= {"metric": self.described(metric), "by": likelihood(metric, model)[0], **self._evaluation(model)}
             parts.append(("metric", metric))
+            if self.is_apart(task):
+                whole = self.suite.tasks[task]
+                found["task"] = {"language": whole.language, "tokenized": whole.tokenized}
         if metric is not None and select.decoder is not None:
             decoder = self.suite.decoders[select.decoder]
             found["decoder"] = self.described(decoder)
@@ -163,7 +201,7 @@ class Planner:
         """Add a stage that applies a trained model to the examples of a split."""
         task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
         train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
-        inputs = {"task": ("prepare", self.prepare(cell.task)), "model": ("train", train)}
+        inputs = {"task": ("prepare", self.prepare(cell.task, cell.split)), "model": ("train", train)}
         batch_size = self.suite.limits.batch_size
         settings = {"split": cell.split, "batch_size": batch_size, "seed": cell.seed, **own}
         settings |= {**self._evaluation(model), **self._hardware(cell.hardware)}
@@ -263,7 +301,7 @@ class Planner:
 
     def _exempt(self, parts: Parts) -> Sequence[str]:
         """Return the laws that the suite does not ask of these parts, sorted."""
-        own = {id(config) for _, config in parts}
+        own = {id(self.wholes.get(id(config), config)) for _, config in parts}
         return sorted({one.law for one in self.suite.exempt if own & {*map(id, self.suite.parts(one.part))}})
 
     def _hardware(self, name: str) -> Settings:

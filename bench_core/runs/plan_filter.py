@@ -22,8 +22,9 @@ def restrict(plan: Plan, only: Sequence[str]) -> Plan:
         cells = chosen(cells, lambda cell: cell.axes, which)
     selected = {*cells}
     of_cell = {cell: stages for cell, stages in plan.of_cell.items() if cell in selected}
-    tasks = {name: key for name, key in plan.tasks.items() if name in {cell.task for cell in selected}}
-    keys = _with_inputs(plan, [*tasks.values(), *(key for stages in of_cell.values() for key in stages.values())])
+    keys = _with_inputs(plan, (key for stages in of_cell.values() for key in stages.values()))
+    names = {cell.task for cell in selected}
+    tasks = {name: [one for one in own if one in keys] for name, own in plan.tasks.items() if name in names}
     stages = {key: stage for key, stage in plan.stages.items() if key in keys}
     return replace(plan, of_cell=of_cell, tasks=tasks, stages=stages)
 

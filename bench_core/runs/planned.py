@@ -40,6 +40,8 @@ def planned_parts(suite: Suite, plan: Plan) -> dict[str, Any]:
             for place, value in settings_by_part(cell.axes, name, plan.stages[key].ingredients["settings"]):
                 if place[0] not in ("cell", "limits", "seeds"):
                     put(found, place, value)
+            if cell.task in plan.settings:
+                put(found, ("tasks", cell.task, "task"), plan.settings[cell.task])
             if access := plan.stages[key].access:
                 put(found, ("models", cell.model, cell.task, "access"), dict(access))
     return found | _pairs(suite)

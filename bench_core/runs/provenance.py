@@ -270,7 +270,11 @@ def settings_by_part(cell: Mapping[str, Any], stage: str, settings: Mapping[str,
     """
     kind, _, name = stage.partition("/")
     for setting, value in settings.items():
-        if setting in ("seed", "split"):
+        if kind == "prepare":
+            if setting != "split":  # of a task of which splits are prepared apart
+                last = f"{setting}/{settings['split'] or 'train'}" if "split" in settings else setting
+                yield ("tasks", str(cell["task"]), last), value
+        elif setting in ("seed", "split"):
             yield ("cell", setting), value
         elif setting == "together":
             yield ("seeds",), value
@@ -280,8 +284,6 @@ def settings_by_part(cell: Mapping[str, Any], stage: str, settings: Mapping[str,
             yield ("limits", setting), value
         elif setting == "examples":
             yield ("limits", "scored" if kind == "score" else setting), value
-        elif kind == "prepare":
-            yield ("tasks", str(cell["task"]), setting), value
         elif setting == "decoder" and value is not None:
             yield ("decoders", str(cell["decoder"]), setting), value
         elif kind in BY_NAME and setting in (BY_NAME[kind][1], "decoder"):

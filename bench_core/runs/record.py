@@ -37,6 +37,7 @@ from bench_core.runs.results import (
     write_costs,
 )
 from bench_core.runs.selecting import LEFT_OUT
+from bench_core.runs.task_facts import told
 from bench_core.runs.unverified import trusted, write_unverified
 from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.dependencies import united
@@ -49,7 +50,6 @@ from bench_core.suites.yaml_source import as_yaml
 
 LONGEST = 150  # characters of a label in the name of a file
 COMPUTED = ("train", "decode", "score")  # stages whose results depend on what they are computed with
-TOLD = ("corpus", "statistics", "notice", "embedded", "entropy", "overlap", "texts")  # of what a task knows besides
 LETTERS = 12  # of a digest of code
 REPEATS = ("steps", "words", "order")  # what of a sample may repeat its text
 
@@ -220,9 +220,9 @@ class Record:
     def _read(self) -> dict[str, Any]:
         """Return the digests of the files that tasks and models read."""
         tasks = {}
-        for name, key in self.plan.tasks.items():
-            settings = self.plan.stages[key].settings
-            tasks[name] = {**settings["data"], **dict(marks(settings["task"]))}
+        for name, keys in self.plan.tasks.items():
+            every = [self.plan.stages[key].settings for key in keys]
+            tasks[name] = {name: mark for one in every for name, mark in (*one["data"].items(), *marks(one["task"]))}
         models = {}
         for model, key in self._trainings.items():
             settings = self.plan.stages[key].settings
@@ -237,18 +237,15 @@ class Record:
 
     @cached_property
     def _tasks(self) -> dict[str, Any]:
-        return {name: self._task(name, self.plan.tasks.get(name, "")) for name in self.suite.tasks}
+        return {name: self._task(name, self.plan.tasks.get(name, [])) for name in self.suite.tasks}
 
-    def _task(self, name: str, key: str) -> dict[str, Any]:
-        """Return the entry of a task; if it is not stored, its status and the reason."""
-        info = self._stored("prepare", key, "facts.json")
-        if info is not None:
-            extras = info.get("extras", {})
-            shown = {about: extras[about] for about in TOLD if about in extras}
-            shown["restricted"] = restriction(self.suite.tasks[name])
-            return {**shown, "vocabulary": len(info.get("vocabulary", ()))}
-        failed, missing = key in self.failures, self.plan.missing.get(("task", name), "")
-        reason = self._told(self.failures[key] if failed else missing)
+    def _task(self, name: str, keys: Sequence[str]) -> dict[str, Any]:
+        """Return the entry of a task; if nothing of it is stored, its status and the reason."""
+        facts = [one for key in keys if (one := self._stored("prepare", key, "facts.json")) is not None]
+        if facts:
+            return {**told(facts), "restricted": restriction(self.suite.tasks[name])}
+        failed = [self.failures[key] for key in keys if key in self.failures]
+        reason = self._told(failed[0] if failed else self.plan.missing.get(("task", name), ""))
         return {"vocabulary": 0, "status": "failed" if failed else "not run", "reason": reason}
 
     def _samples(self) -> Iterator[dict[str, Any]]:
@@ -265,7 +262,7 @@ class Record:
         """Return the sample outputs of a cell, with the data that figures need."""
         stored: Sequence[Mapping[str, Any]] = self._stored("decode", key, "samples.json") or ()
         samples = stored[: self.suite.samples]
-        info = self._stored("prepare", self.plan.tasks[cell.task], "facts.json") or {}
+        info = self._stored("prepare", self.plan.of_cell[cell]["prepare"], "facts.json") or {}
 
         def hidden(outcomes: Sequence[Outcome]) -> list[int]:
             return [] if quotable else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]

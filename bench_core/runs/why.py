@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -79,7 +80,7 @@ def of_suite(suite: Suite, planned: Plan, store: Store, runs: Path, which: str) 
     """Return which stages of some cells are not stored, and what changed since the last run of the suite."""
     cells = chosen(planned.cells, lambda one: one.axes, which)
     making = needed(planned, suite, store.is_stored, cells if which else None)
-    tasks = planned.tasks.values() if lists_tasks(planned, suite) and not which else ()
+    tasks = chain.from_iterable(planned.tasks.values()) if lists_tasks(planned, suite) and not which else ()
     own = {*tasks, *(key for one in cells for key in planned.of_cell.get(one, {}).values())}
     stages = len(own.union(one.key for one in making))
     behind = f"{stages} stages behind {len(cells)} cells"

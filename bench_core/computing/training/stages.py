@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -170,6 +171,7 @@ class TrainingSetup:
         metric = built("metric", select["metric"])
         examples = Examples(task, split, noise, device, number=select["examples"], words=len(self.info.vocabulary))
         decoder = built("decoder", select["decoder"]) if select["decoder"] else None
+        info = replace(self.info, **select.get("task", {}))
 
         def judge(model: Any) -> float:
             if decoder:
@@ -177,7 +179,7 @@ class TrainingSetup:
             else:
                 kind = likelihood_kind(self.settings["model"], select["by"])
                 outcomes = examples.scored(model, select["by"], kind)
-            return measured(metric, self.info, outcomes)[2]
+            return measured(metric, info, outcomes)[2]
 
         return Selection(judge, metric.better, f"{split} {select['metric']['name']}")
 

@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from bench_core import Purpose, Source, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_data import data_sets, test_sets
-from bench_data.settings import Both, Data, Fields, Files, Hub, Lines, Saved, TestSet, Tokenizers
+from bench_data.settings import ASIDE, Both, Data, Fields, Files, Hub, Lines, Saved, TestSet, Tokenizers
 from bench_text.api import SentencePiece, Tokenizer, Words, tokenizer_digests
 
 CODE = r"^[a-z]{2,3}$"  # ISO 639
@@ -51,6 +51,21 @@ class DataTaskConfig(TaskConfig):
 
     def _all_fields(self) -> list[Fields]:
         return [self.fields, *(origin.fields for origin in self.data.origins.values())]
+
+    def at(self, split: str | None) -> Self:
+        """Return what a split depends on, or what trainings do: their examples, and references to choose weights by.
+
+        How examples are called, how they are grouped, and languages change no training.
+        """
+        if split is not None:
+            kept = {} if split == "train" else {"longest": None}
+            return self.model_copy(update={"data": self.data.only(split), **kept})
+        data = self.data.only("train", "valid")
+        for name, origin in data.origins.items():
+            data = data.model_copy(update={name: origin.trained_on(self.fields, with_references=name == "valid")})
+        fields = self.fields.model_copy(update=dict.fromkeys(ASIDE))
+        aside = {name: None for name in ("target_language", "source_language", "between") if hasattr(self, name)}
+        return self.model_copy(update={"data": data, "fields": fields, **aside})
 
     def usual(self, split: str) -> Fields:
         """Return which field is what where no settings say so."""

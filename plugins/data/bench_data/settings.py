@@ -39,6 +39,10 @@ Templates: TypeAlias = Annotated[
 ]
 
 
+#: What a split may be called.
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=60)]
+
+
 class Fields(Settings):
     """Which field is what, or which template of fields, such as `{question} ({year})`; `a.b` is `b` of object `a`."""
 
@@ -51,6 +55,10 @@ class Fields(Settings):
     weight: str | None = None  #: a field with the weight of an example; by default 1
 
 
+#: Fields that trainings do not read, but for groups where these are shared out, and references to choose weights by.
+ASIDE = ("id", "group", "references")
+
+
 class Origin(Settings):
     """Where the examples of a split come from."""
 
@@ -60,6 +68,13 @@ class Origin(Settings):
         None  #: of every 100 records, or groups, which: [80, 90] are ten
     )
     targets: bool = True  #: whether there are targets; without, examples can only be decoded
+
+    def trained_on(self, fields: Fields, with_references: bool) -> Self:
+        """Return what trainings depend on, of an origin of a task with these fields."""
+        own = {name: getattr(self.fields, name) or getattr(fields, name) for name in ASIDE}
+        kept = {name for name, is_read in {"group": self.share, "references": with_references}.items() if is_read}
+        own = {name: value if name in kept else None for name, value in own.items()}
+        return self.model_copy(update={"fields": self.fields.model_copy(update=own)})
 
     @model_validator(mode="after")
     def _check_share(self) -> Self:
@@ -81,6 +96,10 @@ class Lines(Origin):
     prompt: Paths | None = None  #: of texts before targets
     target: Paths | None = None  #: of texts to learn; without, examples can only be decoded
     references: list[Path] = []  #: a file for each further reference; an empty line is none
+
+    def trained_on(self, fields: Fields, with_references: bool) -> Self:
+        found = super().trained_on(fields, with_references)
+        return found if with_references else found.model_copy(update={"references": []})
 
     @model_validator(mode="after")
     def _check_files(self) -> Self:
@@ -150,11 +169,14 @@ class Data(Settings):
     train: AnyOrigin | None = None  #: examples to train on
     valid: AnyOrigin | None = None  #: examples to choose weights and settings by
     test: AnyOrigin | None = None  #: examples to report on
+    tests: dict[Name, AnyOrigin] = {}  #: several test sets by name; each is a split of that name
 
     @model_validator(mode="after")
     def _check_splits(self) -> Self:
         if not self.origins:
-            raise ValueError("give at least one of `train`, `valid` and `test`")
+            raise ValueError("give at least one of `train`, `valid`, `test` and `tests`")
+        if twice := [name for name in self.tests if name in SPLITS]:
+            raise ValueError(f"`tests` has a test set called {twice[0]!r}, which is a split already: rename it")
         if self.train and not self.train.targets:
             raise ValueError("`train` needs targets")
         return self
@@ -162,7 +184,14 @@ class Data(Settings):
     @property
     def origins(self) -> dict[str, Any]:
         """Return the origin of each split that there is."""
-        return {split: origin for split in SPLITS if (origin := getattr(self, split)) is not None}
+        known = {split: origin for split in SPLITS if (origin := getattr(self, split)) is not None}
+        return {**known, **self.tests}
+
+    def only(self, *splits: str) -> Self:
+        """Return the origins of some splits."""
+        left_out = {name: None for name in SPLITS if name not in splits}
+        tests = {name: origin for name, origin in self.tests.items() if name in splits}
+        return self.model_copy(update={**left_out, "tests": tests})
 
 
 class Both(Settings):

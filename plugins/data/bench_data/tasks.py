@@ -51,7 +51,7 @@ class DataTask(SequenceTask):
         return chosen, {**left_out, **(self._left_out if split == "train" else {})}
 
     def about(self, data: Path) -> dict[str, Any]:
-        told = ", ".join(f"{split}: {_label(origin)}" for split, origin in self.config.data.origins.items())
+        told = {split: _label(origin) for split, origin in self.config.data.origins.items()}
         return {"corpus": told, "embedded": False, **self.config.described()}
 
 

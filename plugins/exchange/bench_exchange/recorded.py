@@ -121,6 +121,8 @@ class _Recorded:
                     yield from self._inputs(cell, kind, joint)
                 continue
             ours = f"score/{name.partition('/')[2]}" if kind == "score" else kind
+            if role == "task" and name in ("prepare", "train", "together") and "prepare/train" in cell.artifacts:
+                ours = "prepare/train"
             if cell.artifacts.get(ours) != key:
                 yield f"{name}: its {role} is {kind} {key}, which is not the cell's"
 
@@ -147,6 +149,7 @@ class _Recorded:
         expected = {"prepare", "train", *(f"measure/{name}" for name in metrics)}
         expected |= {"decode"} if cell.cell.get("decoder") else set()
         known = {name for name in cell.artifacts if name.partition("/")[0] not in ("score", "probe")}
+        known.discard("prepare/train")  # of tasks of which splits are prepared apart
         for name in sorted(expected ^ known):
             yield f"{name} is {'missing' if name in expected else 'not in the suite'}"
         for name in sorted(metrics ^ {*cell.numbers}) if cell.status == "done" else ():

@@ -22,6 +22,7 @@ from bench_core.runs.provenance import (
 )
 from bench_core.runs.results import CellResult, Run, history_files, plain_file
 from bench_core.runs.selecting import cell_name
+from bench_core.runs.task_facts import told as facts_told
 from bench_core.storage.artifact import Artifact
 from bench_core.storage.contents import OUTCOMES, RECORDS
 from bench_core.storage.csv_files import from_csv
@@ -172,22 +173,21 @@ class _Compared:
 
     def _info(self) -> Iterator[str]:
         """Yield what run.json tells of tasks and models otherwise than the store."""
-        first: dict[str, Mapping[str, str]] = {}
+        first: dict[str, list[str]] = {}
         for cell in self.run.cells:
-            first.setdefault(f"models {cell.cell['model']}", cell.artifacts)
-            first.setdefault(f"tasks {cell.cell['task']}", cell.artifacts)
-        for name, artifacts in first.items():
+            first.setdefault(f"models {cell.cell['model']}", [cell.artifacts.get("train", "")])
+            prepared = first.setdefault(f"tasks {cell.cell['task']}", [])
+            prepared += (cell.artifacts[name] for name in ("prepare/train", "prepare") if name in cell.artifacts)
+        for name, keys in first.items():
             what, _, called = name.partition(" ")
             told = self.run.info[what].get(called) or {}
-            kind, file = ("train", "training.json") if what == "models" else ("prepare", "facts.json")
-            artifact = self._artifacts.get(artifacts.get(kind, ""))
-            if artifact is None or file not in artifact.manifest["files"] or "status" in told:
+            file = "training.json" if what == "models" else "facts.json"
+            artifacts = [self._artifacts.get(key) for key in dict.fromkeys(keys)]
+            found = [one for one in artifacts if one is not None and file in one.manifest["files"]]
+            if not found or len(found) < len(artifacts) or "status" in told:
                 continue
             with suppress(StoreError):
-                known = artifact.json(file)
-                known = (
-                    known if what == "models" else {**known.get("extras", {}), "vocabulary": len(known["vocabulary"])}
-                )
+                known = found[0].json(file) if what == "models" else facts_told([one.json(file) for one in found])
                 if what == "models" and (one := self._is_one_system(called)) is not None:
                     known = {**known, "one_system": one}
                 for word, value in told.items():

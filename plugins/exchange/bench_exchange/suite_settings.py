@@ -35,6 +35,9 @@ def unlike_settings(run: Run, parts: Mapping[str, Any]) -> Iterator[str]:
             if isinstance(planned, Mapping):
                 yield from _unlike((section, name), settings, planned)
                 yield from _limited(parts, section, name, settings, planned)
+    for name, planned in _mapping(parts.get("tasks")).items():
+        for setting in (one for one in planned if one.startswith("task/")):
+            yield from _contradicting(("tasks", name), planned[setting], planned.get("task"))
     for name, settings in _mapping(suite.get("models")).items():
         for task, planned in _mapping(_mapping(parts.get("models")).get(name)).items():
             yield from _model(suite, name, task, settings, _mapping(planned))
@@ -90,6 +93,15 @@ def _unlike(way: Sequence[str], given: Any, planned: Mapping[str, Any]) -> Itera
             yield f"{'.'.join([*way, str(key)])} was not planned"
         elif not _alike(_plain(key, value), planned[key]):
             yield f"{'.'.join([*way, str(key)])} is {_short(value)}, and was planned as {_short(planned[key])}"
+
+
+def _contradicting(way: Sequence[str], part: Any, whole: Any) -> Iterator[str]:
+    """Yield the settings of a split that are not those of its task; either may lack some."""
+    if isinstance(part, Mapping) and isinstance(whole, Mapping):
+        for key in part:
+            yield from _contradicting((*way, str(key)), part[key], whole.get(key))
+    elif part and whole and part != whole:
+        yield f"{'.'.join(way)} is {_short(whole)}, and was planned for a split as {_short(part)}"
 
 
 def _alike(given: Any, planned: Any) -> bool:

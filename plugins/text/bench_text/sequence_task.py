@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -76,10 +76,11 @@ class SequenceTask(TokenizedTask):
     def prepare(self, data: Path) -> TaskInfo:
         """Write all examples to the folder; raise DataError for a split without any, PluginError for a wrong one."""
         found = {split: self._read(split, data) for split in self.splits}
-        source, target = self.encoders(data, found)
+        source, target = self._known_encoders() if self.base else self.encoders(data, found)
         pairs = ((self._given(one), one.target) for examples in found.values() for one in examples)
         is_spaced = getattr(self.config, "between", None) is None and spaced(pairs)
-        self.save_tokenizers(target, source)
+        if not self.base:
+            self.save_tokenizers(target, source)
         statistics, shapes, texts = {}, {}, {}
         counts: list[int] = []
         for split, examples in found.items():
@@ -119,6 +120,13 @@ class SequenceTask(TokenizedTask):
             both = self.encoder(of_target, data, [*sources, *targets], pad=pad)
             return both, both
         return self.encoder(of_source, data, sources), self.encoder(of_target, data, targets, pad=pad)
+
+    def _known_encoders(self) -> tuple[Encoder | None, Encoder]:
+        """Return the encoders of what trainings read, and copy them to the folder."""
+        self.save_tokenizers_of(cast(TokenizedTask, self.base))
+        of_source, of_target = self.tokenizers
+        source = self.restored("source", of_source) if self.config.source in TEXTS else None
+        return source, self.restored("target", of_target)
 
     @property
     def tokenizers(self) -> tuple[Any, Any]:

@@ -72,6 +72,12 @@ class TokenizedTask(Task):
             if encoder is not None and encoder.saved is not None:
                 (self.folder / f"{side}.tokenizer").write_bytes(encoder.saved)
 
+    def save_tokenizers_of(self, other: TokenizedTask) -> None:
+        """Copy to the folder what `restored` needs from that of a task with the same tokenizers."""
+        for name in ("vocabulary.json", SOURCE, FILE, "source.tokenizer", "target.tokenizer"):
+            if (other.folder / name).exists():
+                shutil.copyfile(other.folder / name, self.folder / name)
+
     def restored(self, side: Literal["source", "target"], settings: Learned | Pretrained) -> Encoder:
         """Return the encoder of one side as it was prepared; raise SuiteError if its tokenizer was not stored."""
         file, own = self.folder / f"{side}.tokenizer", self.folder / SOURCE
