@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from bench_core.computing.evaluate import Examples
 
 
-def load_task(context: StageContext, stage: Stage) -> tuple[CheckedTask, TaskInfo]:
+def load_task(context: StageContext, stage: Stage, role: str = "task") -> tuple[CheckedTask, TaskInfo]:
     """Return the prepared task of a stage, and its information."""
-    artifact = context.input(stage, "task")
-    if context.loaded.get("task", ("",))[0] != stage.inputs["task"][1]:
+    artifact = context.input(stage, role)
+    if context.loaded.get(role, ("",))[0] != stage.inputs[role][1]:
         artifact.check()
         settings = artifact.manifest["ingredients"]["settings"]["task"]
         task = built("task", settings, (artifact.folder / "data").absolute())
-        context.loaded["task"] = stage.inputs["task"][1], task
+        context.loaded[role] = stage.inputs[role][1], task
     info = TaskInfo(**artifact.json("facts.json"))
-    return CheckedTask(context.loaded["task"][1], info), info
+    return CheckedTask(context.loaded[role][1], info), info
 
 
 def load_model(context: StageContext, stage: Stage) -> tuple[Any, CheckedTask, torch.device]:

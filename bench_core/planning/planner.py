@@ -19,7 +19,7 @@ from bench_core.planning.stages import Stage
 from bench_core.registry import PartKind
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
-from bench_core.suites.training import Select
+from bench_core.suites.training import Select, TrainingConfig
 from bench_core.suites.training_check import custom_targets
 
 T = TypeVar("T")
@@ -130,17 +130,27 @@ class Planner:
         self, kind: str, task: str, model: str, hardware: str, own: Settings, which: str, inputs: Inputs | None = None
     ) -> str:
         settings, parts = self._once(("train", task, model, hardware), lambda: self._training(task, model, hardware))
-        initial = self.suite.models[model].at(task).training.initial
-        inputs = {"task": ("prepare", self.prepare(task)), **(inputs or {})}
+        training = self.suite.models[model].at(task).training
+        initial = training.initial
+        inputs = {"task": ("prepare", self.prepare(task)), **self._judged(task, training), **(inputs or {})}
         label = f"{task} x {model}, {which}"
-        classes = tuple(custom_targets(self.suite.models[model].at(task).training))
+        classes = tuple(custom_targets(training))
         return self._add(kind, {**settings, **own}, inputs, parts, label, [initial] if initial else [], classes)
+
+    def _judged(self, task: str, training: TrainingConfig) -> Inputs:
+        """Return the splits that are prepared apart and on which a metric of the suite selects, or stops."""
+        judging = {"select": training.select, "stop": training.stop} if self.is_apart(task) else {}
+        return {
+            role: ("prepare", self.prepare(task, one.split))
+            for role, one in judging.items()
+            if one is not None and one.metric in self.suite.metrics
+        }
 
     def _training(self, task: str, model: str, hardware: str) -> tuple[Settings, Parts]:
         """Return the settings that trainings of all seeds share, and their parts."""
         entry = self.suite.models[model].at(task)
-        select, parts = self._select(entry.training.select, entry.config, task)
-        stop, more = self._select(entry.training.stop, entry.config, task) if entry.training.stop else (None, [])
+        select, parts = self._select(entry.training.select, entry.config)
+        stop, more = self._select(entry.training.stop, entry.config) if entry.training.stop else (None, [])
         training = entry.training.model_dump(mode="json", exclude={"select", "stop", "initial", "together"})
         initial = entry.training.initial
         settings = {
@@ -153,7 +163,7 @@ class Planner:
         }
         return settings, [("task", self.suite.tasks[task]), ("model", entry.config), *parts, *more]
 
-    def _select(self, select: Select, model: ModelConfig, task: str) -> tuple[dict[str, Any], Parts]:
+    def _select(self, select: Select, model: ModelConfig) -> tuple[dict[str, Any], Parts]:
         """Return the settings of checkpoint selection, including those of its metric and decoder."""
         found: dict[str, Any] = select.model_dump(mode="json")
         parts: Parts = []
@@ -161,9 +171,6 @@ class Planner:
         if metric is not None:
             found |= {"metric": self.described(metric), "by": likelihood(metric, model)[0], **self._evaluation(model)}
             parts.append(("metric", metric))
-            if self.is_apart(task):
-                whole = self.suite.tasks[task]
-                found["task"] = {"language": whole.language, "tokenized": whole.tokenized}
         if metric is not None and select.decoder is not None:
             decoder = self.suite.decoders[select.decoder]
             found["decoder"] = self.described(decoder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -119,6 +118,7 @@ class TrainingSetup:
         self.context, self.settings = context, stage.settings
         self.config = training_config(self.settings)
         self.task, self.info = load_task(context, stage)
+        self.judged = {role: load_task(context, stage, role) for role in ("select", "stop") if role in stage.inputs}
         self.device, self.precision = device_of(self.settings), self.settings["precision"]
         request, of = context.request or StageRequest(stage), stage.first
         self.checkpoints = Checkpoints(
@@ -155,15 +155,15 @@ class TrainingSetup:
     def stop(self, noise: Noise) -> Selection | None:
         """Return the metric to stop by, if there is one."""
         settings = self.settings["training"].get("stop")
-        return self._judging(settings, noise.fork("stop")) if settings else None
+        return self._judging("stop", settings, noise.fork("stop")) if settings else None
 
     def selection(self, noise: Noise) -> Selection:
         """Return the checkpoint selection: by a metric on scores or generated text, or by the training loss."""
-        return self._judging(self.settings["training"]["select"], noise.fork("select"))
+        return self._judging("select", self.settings["training"]["select"], noise.fork("select"))
 
-    def _judging(self, select: Mapping[str, Any], noise: Noise) -> Selection:
+    def _judging(self, role: str, select: Mapping[str, Any], noise: Noise) -> Selection:
         """Return the metric that settings describe."""
-        task, device, split = self.task, self.device, select["split"]
+        (task, info), device, split = self.judged.get(role, (self.task, self.info)), self.device, select["split"]
         if isinstance(select["metric"], str):
             size, smoothing = self.size, self.config.label_smoothing
             label = f"{split} {select['metric']}"
@@ -171,7 +171,6 @@ class TrainingSetup:
         metric = built("metric", select["metric"])
         examples = Examples(task, split, noise, device, number=select["examples"], words=len(self.info.vocabulary))
         decoder = built("decoder", select["decoder"]) if select["decoder"] else None
-        info = replace(self.info, **select.get("task", {}))
 
         def judge(model: Any) -> float:
             if decoder:

@@ -53,16 +53,17 @@ class DataTaskConfig(TaskConfig):
         return [self.fields, *(origin.fields for origin in self.data.origins.values())]
 
     def at(self, split: str | None) -> Self:
-        """Return what a split depends on, or what trainings do: their examples, and references to choose weights by.
+        """Return what a split depends on, or what trainings do: their examples.
 
-        How examples are called, how they are grouped, and languages change no training.
+        What examples are called, their groups, references and languages change no training; a split on which a metric
+        selects has these.
         """
         if split is not None:
             kept = {} if split == "train" else {"longest": None}
             return self.model_copy(update={"data": self.data.only(split), **kept})
         data = self.data.only("train", "valid")
         for name, origin in data.origins.items():
-            data = data.model_copy(update={name: origin.trained_on(self.fields, with_references=name == "valid")})
+            data = data.model_copy(update={name: origin.trained_on(self.fields)})
         fields = self.fields.model_copy(update=dict.fromkeys(ASIDE))
         aside = {name: None for name in ("target_language", "source_language", "between") if hasattr(self, name)}
         return self.model_copy(update={"data": data, "fields": fields, **aside})

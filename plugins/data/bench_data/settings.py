@@ -55,7 +55,7 @@ class Fields(Settings):
     weight: str | None = None  #: a field with the weight of an example; by default 1
 
 
-#: Fields that trainings do not read, but for groups where these are shared out, and references to choose weights by.
+#: Fields that trainings do not read, but for groups where records are shared out by these.
 ASIDE = ("id", "group", "references")
 
 
@@ -69,11 +69,10 @@ class Origin(Settings):
     )
     targets: bool = True  #: whether there are targets; without, examples can only be decoded
 
-    def trained_on(self, fields: Fields, with_references: bool) -> Self:
-        """Return what trainings depend on, of an origin of a task with these fields."""
-        own = {name: getattr(self.fields, name) or getattr(fields, name) for name in ASIDE}
-        kept = {name for name, is_read in {"group": self.share, "references": with_references}.items() if is_read}
-        own = {name: value if name in kept else None for name, value in own.items()}
+    def trained_on(self, fields: Fields) -> Self:
+        """Return what trainings depend on, of an origin of a task with these fields; groups may share out records."""
+        own: dict[str, str | None] = dict.fromkeys(ASIDE)
+        own["group"] = (self.fields.group or fields.group) if self.share else None
         return self.model_copy(update={"fields": self.fields.model_copy(update=own)})
 
     @model_validator(mode="after")
@@ -97,9 +96,8 @@ class Lines(Origin):
     target: Paths | None = None  #: of texts to learn; without, examples can only be decoded
     references: list[Path] = []  #: a file for each further reference; an empty line is none
 
-    def trained_on(self, fields: Fields, with_references: bool) -> Self:
-        found = super().trained_on(fields, with_references)
-        return found if with_references else found.model_copy(update={"references": []})
+    def trained_on(self, fields: Fields) -> Self:
+        return super().trained_on(fields).model_copy(update={"references": []})
 
     @model_validator(mode="after")
     def _check_files(self) -> Self:

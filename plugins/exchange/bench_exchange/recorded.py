@@ -120,6 +120,11 @@ class _Recorded:
                     yield from (f"{kind}: {text}" for text in self._settings(cell, kind, joint))
                     yield from self._inputs(cell, kind, joint)
                 continue
+            if role in ("select", "stop"):
+                judged, asked = self.stages.get(key), at(stage.settings, ("training", role, "split"))
+                if judged is None or judged.kind != kind or judged.settings.get("split") != asked:
+                    yield f"{name}: the split that it is judged on, {kind} {key}, is not recorded, or another one"
+                continue
             ours = f"score/{name.partition('/')[2]}" if kind == "score" else kind
             if role == "task" and name in ("prepare", "train", "together") and "prepare/train" in cell.artifacts:
                 ours = "prepare/train"

@@ -1,0 +1,289 @@
+"""Each stage depends on what it reads: every setting of the data tasks is changed, and every part of their files.
+
+What `bench plan` computes again is compared with what differs in bytes when everything is computed from nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from copy import deepcopy
+from hashlib import sha256
+from random import Random
+
+import pytest
+from ruamel.yaml import YAML
+
+import bench_core
+from bench_core.planning.plan import plan
+from bench_core.suites.load import load
+from bench_data.plugin import CompletionConfig, TextToTextConfig
+from bench_data.settings import Data, Fields, Files, Lines, Origin
+
+WORDS = ("the", "a", "cat", "dog", "bird", "sat", "ran", "saw", "under", "red")
+SPLITS = {"train": 40, "valid": 8, "old": 7, "new": 6}
+
+#: Kinds of stages that are planned again though their results stay, by what was changed, and why.
+ALIKE = {
+    "ids": ("decode score measure", "outputs of other systems are matched by ids, so ids are part of a test set"),
+    "groups": ("score", "outcomes have the groups of a test set, and so do those that have none to show"),
+    "languages": ("decode score measure", "what stands between prompts and targets is by the language of these"),
+    "between": ("decode score", "only models that read texts ask what stands between prompts and targets"),
+    "references": ("decode score measure", "a test set is one, and likelihoods of its targets know no references"),
+    "selections": ("train decode score measure", "a selection by outputs reads the language of its split"),
+    "files": ("train decode score measure", "a file is one, whichever of its fields are read"),
+}
+
+
+def records(split):
+    """Return records of a split, with all that a data task can be told of them."""
+    random = Random(split)
+
+    def text():
+        return " ".join(random.choices(WORDS, k=random.randint(2, 5)))
+
+    return [
+        {
+            "q": text(), "a": text(), "other": text(), "more": [text()], "id": f"{split}-{number}", "by": f"n{number}",
+            "doc": f"d{number // 2}", "story": f"s{number // 3}", "weight": 1 + number % 2, "kind": "xy"[number % 2],
+        }
+        for number in range(SPLITS[split])
+    ]  # fmt: skip
+
+
+def suite_of(kind):
+    """Return a suite of two test sets with a model that is cheap to train."""
+    model = (
+        {"name": "rnn-seq2seq", "hidden": 8, "layers": 1}
+        if kind == "text-to-text"
+        else {"name": "ngram-lm", "order": 2}
+    )
+    given = {"source": "q"} if kind == "text-to-text" else {"prompt": "q"}
+    return {
+        "suite": "tests/dependence",
+        "tasks": {
+            "own": {
+                "name": kind,
+                "data": {
+                    "train": {"files": "train.jsonl"},
+                    "valid": {"files": "valid.jsonl"},
+                    "tests": {"old": {"files": "old.jsonl"}, "new": {"files": "new.jsonl"}},
+                },
+                "fields": {**given, "target": "a", "references": ["a", "more"], "id": "id", "group": "doc"},
+            }
+        },
+        "models": {"model": model},
+        "decoders": {"drawn": {"name": "ancestral"}},
+        "metrics": {"chrf": {"name": "chrf"}, "nats": {"name": "perplexity"}},
+        "training": {"updates": 2, "batch_size": 8, "select": {"metric": "loss"}},
+        "splits": ["old", "new"],
+        "hardware": {"device": "cpu", "threads": 1},
+        "limits": {"max_tokens": 6},
+    }
+
+
+class Tried:
+    """A suite with its files: what is planned, and what comes out when all is computed from nothing."""
+
+    def __init__(self, folder, kind):
+        self.folder, self.suite = folder, suite_of(kind)
+        self.records = {split: records(split) for split in SPLITS}
+        self.texts = {}  # of further files, by name
+
+    @property
+    def task(self):
+        return self.suite["tasks"]["own"]
+
+    def written(self):
+        self.folder.mkdir(exist_ok=True)
+        for split, rows in self.records.items():
+            (self.folder / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        for name, text in self.texts.items():
+            (self.folder / name).write_text(text)
+        with (self.folder / "suite.yaml").open("w") as file:
+            YAML(typ="safe").dump(self.suite, file)
+        return self.folder / "suite.yaml"
+
+    def found(self):
+        """Return the keys that are planned and the digests of results, both by kind and label."""
+        suite = load(self.written())
+        stages = plan(suite, self.folder).stages.values()
+        run = bench_core.run(
+            self.folder / "suite.yaml", store=self.folder / "store", out=self.folder / "runs", data=self.folder,
+            workers=0, progress=bench_core.execution.progress.Progress(),
+        )  # fmt: skip
+        assert {cell.status for cell in run.cells} == {"done"}, [cell.reason for cell in run.cells]
+        keys = {(one.kind, one.label): one.key for one in stages}
+        return keys, {place: digest(self.folder / "store" / place[0] / key) for place, key in keys.items()}
+
+
+def digest(folder):
+    """Return the digest of the files of an artifact, without what names the key of another."""
+    found = sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json"):
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        if path.name == "number.json":
+            content = json.dumps({**json.loads(content), "sample": None}).encode()
+        found.update(f"{path.relative_to(folder)} {len(content)} ".encode() + content)
+    return found.hexdigest()
+
+
+def lines(tried):
+    """Have plain files side by side in place of records."""
+    for split, rows in tried.records.items():
+        for suffix, field in {"src": "q", "tgt": "a", "ref": "other"}.items():
+            tried.texts[f"{split}.{suffix}"] = "".join(f"{row[field]}\n" for row in rows)
+    side = "source" if tried.task["name"] == "text-to-text" else "prompt"
+    origins = {
+        split: {side: f"{split}.src", "target": f"{split}.tgt", "references": [f"{split}.ref"]} for split in SPLITS
+    }
+    tried.task["data"] = {split: origins[split] for split in ("train", "valid")}
+    tried.task["data"]["tests"] = {split: origins[split] for split in ("old", "new")}
+    tried.task["fields"] = {}
+
+
+def judged_by_outputs(tried):
+    tried.suite["training"] |= {"select": {"metric": "chrf", "decoder": "drawn"}}
+
+
+def judged_by_words(tried):
+    tried.suite["metrics"]["bleu"] = {"name": "bleu"}
+    tried.suite["training"] |= {"select": {"metric": "bleu", "decoder": "drawn"}}
+
+
+def by_words(tried):
+    tried.suite["metrics"]["bleu"] = {"name": "bleu"}
+
+
+def shorter(tried):
+    tried.task["longest"] = 4 if tried.task["name"] == "text-to-text" else 8
+
+
+def without_prompts(tried):
+    tried.task["fields"].pop("prompt")
+    tried.task["prefix"] = 1
+
+
+def blank(tried):
+    tried.records["train"][3]["a"] = " "
+    tried.task["empty"] = "keep"
+
+
+def without_likelihoods(tried):
+    del tried.suite["metrics"]["nats"]
+
+
+def settings(**changed):
+    return lambda tried: tried.task.update(changed)
+
+
+def field(**changed):
+    return lambda tried: tried.task["fields"].update(changed)
+
+
+def origin(split, **changed):
+    def change(tried):
+        data = tried.task["data"]
+        (data if split in data else data["tests"])[split].update(changed)
+
+    return change
+
+
+def record(split, **changed):
+    return lambda tried: tried.records[split][1].update(changed)
+
+
+def text(name):
+    return lambda tried: tried.texts.update({name: tried.texts[name].replace("the", "a", 1)})
+
+
+def more(tried):
+    tried.task["data"]["tests"]["third"] = {"files": "valid.jsonl"}
+    tried.suite["splits"] = ["old", "new", "third"]
+
+
+def fewer(tried):
+    del tried.task["data"]["tests"]["old"]
+    tried.suite["splits"] = ["new"]
+
+
+def short_form(tried):
+    tried.task["data"]["test"] = tried.task["data"]["tests"].pop("old")
+    tried.suite["splits"] = ["test", "new"]
+
+
+BOTH, TEXTS, REST = ("text-to-text", "completion"), ("text-to-text",), ("completion",)
+
+#: What is changed, in which tasks, which setting that is of, from what the suite is first made, and what stays alike.
+CHANGES = {
+    "the target language": (settings(target_language="zh"), BOTH, "target_language", by_words, "languages"),
+    "the source language": (settings(source_language="de"), TEXTS, "source_language", None, "languages"),
+    "the language of a selection": (settings(target_language="zh"), TEXTS, "", judged_by_words, "selections"),
+    "the longest": (shorter, BOTH, "longest", None, ""),
+    "what stands between": (settings(between="-"), BOTH, "between", None, "between"),
+    "what blank texts do": (settings(empty="drop"), TEXTS, "empty", blank, ""),
+    "the tokenizer": (settings(tokenizer="char"), BOTH, "tokenizer", None, ""),
+    "whether tokens are shared": (settings(shared=True), TEXTS, "shared", None, ""),
+    "the prefix": (settings(prefix=2), REST, "prefix", without_prompts, ""),
+    "the source": (field(source="other"), TEXTS, "source", None, ""),
+    "the prompt": (field(prompt="other"), REST, "prompt", None, ""),
+    "the target": (field(target="other"), BOTH, "target", None, ""),
+    "the references": (field(references=["more"]), BOTH, "references", None, "references"),
+    "the references of a selection": (field(references=["other"]), TEXTS, "", judged_by_outputs, "references"),
+    "the ids": (field(id="by"), BOTH, "id", None, "ids"),
+    "no ids": (field(id=None), BOTH, "", None, "ids"),
+    "the groups": (field(group="story"), BOTH, "group", None, "groups"),
+    "no groups": (field(group=None), TEXTS, "", None, "groups"),
+    "the groups of a share": (field(group="story"), TEXTS, "", origin("train", share=[0, 10]), "groups"),
+    "the weights": (field(weight="weight"), BOTH, "weight", None, ""),
+    "the fields of a test set": (origin("old", fields={"target": "other"}), BOTH, "fields", None, ""),
+    "the records to train on": (origin("train", where={"kind": "x"}), BOTH, "where", None, ""),
+    "the records of a test set": (origin("old", where={"kind": "x"}), BOTH, "", None, ""),
+    "the share of a test set": (origin("new", share=[0, 3]), BOTH, "share", None, ""),
+    "the targets of a test set": (origin("old", targets=False), TEXTS, "targets", without_likelihoods, ""),
+    "the file to train on": (origin("train", files="new.jsonl"), BOTH, "files", None, ""),
+    "the file of a test set": (origin("new", files="valid.jsonl"), BOTH, "", None, ""),
+    "one more test set": (more, BOTH, "tests", None, ""),
+    "one test set fewer": (fewer, BOTH, "", None, ""),
+    "the short form": (short_form, BOTH, "test", None, ""),
+    "a target to train on": (record("train", a="red red"), BOTH, "train", None, ""),
+    "a target to choose by": (record("valid", a="red red"), BOTH, "valid", None, ""),
+    "an id to train on": (record("train", id="other"), BOTH, "", None, "files"),
+    "a target of a test set": (record("old", a="red red"), BOTH, "", None, ""),
+    "a reference of a test set": (record("old", more=["red red"]), BOTH, "", None, "references"),
+    "a source of a test set": (record("new", q="red red"), BOTH, "", None, "files"),
+    "an id of a test set": (record("new", id="other"), BOTH, "", None, "ids"),
+    "what nobody reads": (record("new", other="red red"), BOTH, "", None, "files"),
+    "a line of a reference": (text("old.ref"), BOTH, "", lines, "references"),
+    "a line of a target": (text("new.tgt"), BOTH, "", lines, "files"),
+    "a line of a source": (text("new.src"), TEXTS, "", lines, "files"),
+    "a line of a reference to train by": (text("valid.ref"), TEXTS, "", lines, ""),
+}  # fmt: skip
+CASES = [(name, kind) for name, (_, kinds, *_) in CHANGES.items() for kind in kinds]
+
+
+@pytest.mark.slow(12)
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_what_is_planned_again_is_what_differs_when_all_is_computed_from_nothing(name, kind, tmp_path):
+    change, _, _, first, why = CHANGES[name]
+    before = Tried(tmp_path / "before", kind)
+    if first:
+        first(before)
+    after = Tried(tmp_path / "after", kind)
+    after.suite, after.records, after.texts = map(deepcopy, (before.suite, before.records, before.texts))
+    change(after)
+    (keys, results), (others, found) = before.found(), after.found()
+    both = keys.keys() & others.keys()
+    planned, differing = (
+        {one for one in both if old[one] != new[one]} for old, new in ((keys, others), (results, found))
+    )
+    assert differing <= planned, "stages that are not planned again give other results"
+    alike = {kind for kind, _ in planned - differing}
+    assert alike <= {*(ALIKE[why][0].split() if why else ())}, sorted(planned - differing)
+    assert planned or keys.keys() != others.keys()
+
+
+def test_every_setting_of_the_tasks_and_their_data_is_changed():
+    kinds = (TextToTextConfig, CompletionConfig, Data, Origin, Files, Lines, Fields)
+    known = {name for kind in kinds for name in kind.model_fields}
+    assert known - {setting for _, _, setting, _, _ in CHANGES.values()} == {"data"}
