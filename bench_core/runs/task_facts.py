@@ -17,5 +17,6 @@ def told(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     extras |= {"texts": joined(asked)} if asked else {}
     found = {name: extras[name] for name in TOLD if name in extras}
     if isinstance(corpus := found.get("corpus"), Mapping):  # of each split
-        found["corpus"] = ", ".join(f"{split}: {name}" for split, name in corpus.items())
+        names = [f"{split}: {name}" for split, name in corpus.items()]
+        found["corpus"] = ", ".join(names) if len({*corpus.values()}) > 1 else next(iter(corpus.values()))
     return {**found, "vocabulary": len(facts[0].get("vocabulary", ()))}

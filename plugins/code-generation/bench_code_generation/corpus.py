@@ -43,7 +43,7 @@ def _collection(corpus: Named | Files, data: Path) -> Parallel:
     found = parallel(_files(corpus, data), SIDES, data)
     if isinstance(corpus, Files):
         return found
-    found = replace(found, name=corpus.name)
+    found = replace(found, name=corpus.name, labels={})
     return replace(found, read=lambda split: _part(found, data, split)) if corpus.name == "django" else found
 
 

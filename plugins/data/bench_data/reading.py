@@ -12,7 +12,7 @@ from bench_data.plugin import DataTaskConfig
 from bench_data.records import Record
 from bench_data.settings import Fields, Files, Lines, TestSet
 from bench_data.templates import FieldError, as_text, filled, names, value
-from bench_text.api import Example
+from bench_text.api import SPLITS, Example
 
 ALL, DECODED = frozenset(Purpose), frozenset({Purpose.DECODE})
 HUNDRED = 100  # records or groups, of which a split may have a share
@@ -47,9 +47,8 @@ class Reader:
         if number < 0:
             wanted = f" that `where: {self.origin.where}` means" if self.origin.where else ""
             files = f" ({', '.join(map(str, self.origin.files))})" if isinstance(self.origin, Files) else ""
-            raise DataError(
-                f"the data of {self.split}{files} have no records{wanted}. Correct `data: {self.split}:`."
-            )
+            key = self.split if self.split in SPLITS else f"tests: {self.split}"
+            raise DataError(f"the data of {self.split}{files} have no records{wanted}. Correct `data: {key}:`.")
 
     def _records(self) -> Iterator[Record]:
         if isinstance(self.origin, Lines):

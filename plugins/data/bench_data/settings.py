@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from bench_core import Settings
 from bench_data.templates import parts
-from bench_text.api import SPLITS, Pretrained, Tokenizer
+from bench_text.api import SPLITS, Pretrained, TestName, Tokenizer
 
 SHARE = "`share` is two numbers from 0 to 100, the smaller one first, such as [80, 90]"
 
@@ -37,10 +37,6 @@ Paths: TypeAlias = Annotated[
 Templates: TypeAlias = Annotated[
     list[Template], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=str | list[str])
 ]
-
-
-#: What a split may be called.
-Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=60)]
 
 
 class Fields(Settings):
@@ -167,14 +163,12 @@ class Data(Settings):
     train: AnyOrigin | None = None  #: examples to train on
     valid: AnyOrigin | None = None  #: examples to choose weights and settings by
     test: AnyOrigin | None = None  #: examples to report on
-    tests: dict[Name, AnyOrigin] = {}  #: several test sets by name; each is a split of that name
+    tests: dict[TestName, AnyOrigin] = {}  #: several test sets by name; each is a split of that name
 
     @model_validator(mode="after")
     def _check_splits(self) -> Self:
         if not self.origins:
             raise ValueError("give at least one of `train`, `valid`, `test` and `tests`")
-        if twice := [name for name in self.tests if name in SPLITS]:
-            raise ValueError(f"`tests` has a test set called {twice[0]!r}, which is a split already: rename it")
         if self.train and not self.train.targets:
             raise ValueError("`train` needs targets")
         return self

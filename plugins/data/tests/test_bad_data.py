@@ -204,7 +204,7 @@ def test_conditions_that_no_record_meets_are_named(tmp_path, prepared):
 @pytest.mark.parametrize(
     ("kind", "settings", "told"),
     [
-        (TextToTextConfig, {"data": {}}, "at least one of `train`, `valid` and `test`"),
+        (TextToTextConfig, {"data": {}}, "at least one of `train`, `valid`, `test` and `tests`"),
         (TextToTextConfig, {"data": {"dev": "a.jsonl"}}, "dev"),
         (TextToTextConfig, {"data": {"train": {"source": "a"}}}, "`train` needs targets"),
         (TextToTextConfig, {"data": {"train": {"files": "a.jsonl", "targets": False}}}, "`train` needs targets"),

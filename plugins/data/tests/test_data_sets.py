@@ -101,7 +101,7 @@ def test_a_revision_in_the_cache_is_read_without_a_network(cache, prepared):
             TextToTextConfig, data={"test": {**HUB, "config": name}}, fields={"source": "q", "target": "a"}
         )
         assert task.references("test") == {number: [f"{name} {number}"] for number in range(3)}
-        assert info.extras["corpus"] == f"test: me/mine {name} test (01234567)"
+        assert info.extras["corpus"] == {"test": f"me/mine {name} test (01234567)"}
         assert task.config.reads(cache) == {}
 
 

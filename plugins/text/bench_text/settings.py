@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, PositiveInt
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, StringConstraints
 
 from bench_core import PathOrName, Settings, kinded
+from bench_text.corpora import SPLITS
 
 
 def by_name(own: str = "files for train, valid, test") -> Callable[[Any], Any]:
@@ -22,6 +23,18 @@ def by_name(own: str = "files for train, valid, test") -> Callable[[Any], Any]:
         raise ValueError(f"give the name of a corpus, a mapping of its name and settings, or {own}")
 
     return check
+
+
+def _no_split(name: str) -> str:
+    if name in SPLITS:
+        raise ValueError(f"a test set cannot be called {name!r}, which is a split already: rename it")
+    return name
+
+
+#: What a test set may be called, which is then a split of that name.
+TestName: TypeAlias = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=60), AfterValidator(_no_split)
+]
 
 
 class Words(Settings):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
@@ -48,6 +48,7 @@ class Parallel:
     read: Callable[[Split], tuple[Lines, Lines]]  # source and target, as long as each other
     more: Callable[[Split], list[Lines]] = lambda split: []  # further targets, each as long; an empty line is none
     embedded: bool = False  # whether it is read from no files
+    labels: Mapping[Split, str] = field(default_factory=dict)  # of splits in reports, unless all are called `name`
 
 
 def languages(corpus: Corpus) -> Sequence[str]:
@@ -72,7 +73,10 @@ def told(corpus: Corpus) -> str:
 
 def splits(corpus: Corpus) -> Sequence[Split]:
     """Return the splits of a corpus."""
-    return tuple(LAYOUTS[corpus.name].splits) if isinstance(corpus, Named) and corpus.name in LAYOUTS else SPLITS
+    own = {} if isinstance(corpus, Invented) else corpus.own
+    known = LAYOUTS[corpus.name].splits if isinstance(corpus, Named) and corpus.name in LAYOUTS else SPLITS
+    found = dict.fromkeys([*(() if isinstance(corpus, Files) else known), *own])
+    return tuple(split for split in found if corpus.only is None or split in corpus.only)
 
 
 def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
@@ -108,7 +112,7 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
                 )
         return found
 
-    return Parallel(_name(corpus, paths), tuple(paths), read, more)
+    return Parallel(_name(corpus, paths), tuple(paths), read, more, labels=_labels(corpus, paths))
 
 
 def reads(corpus: Corpus, pair: tuple[str, str], data: Path) -> Mapping[str, str]:
@@ -123,19 +127,20 @@ def reads(corpus: Corpus, pair: tuple[str, str], data: Path) -> Mapping[str, str
 
 def files(corpus: Named | Files, pair: tuple[str, str], data: Path) -> dict[Split, Sides]:
     """Return the files of source and target of each split."""
-    own = {split: _own(split, given, data) for split in SPLITS if (given := getattr(corpus, split))}
+    wanted = splits(corpus)
+    own = {split: _own(split, pair, data) for split, pair in corpus.own.items()}
     if isinstance(corpus, Files):
         return own
     layout = LAYOUTS.get(corpus.name) or _folder(corpus.name, pair, data)
-    if "train" not in own:
+    if "train" in wanted and "train" not in own:
         _check_training(corpus.name, layout, pair, data)
-    names = {split: [layout.files(split, one, pair) for one in pair] for split in layout.splits if split not in own}
+    names = {split: [layout.files(split, one, pair) for one in pair] for split in wanted if split not in own}
     every = [name for sides in names.values() for side in sides for name in side]
     at = dict(zip(every, corpora.locate(layout.folder or corpus.name, every, data), strict=True))
     known = {
         split: ([at[name] for name in one], [at[name] for name in other]) for split, (one, other) in names.items()
     }
-    return {split: own.get(split) or known[split] for split in layout.splits}
+    return {split: own.get(split) or known[split] for split in wanted}
 
 
 def _own(split: Split, pair: Pair, data: Path) -> Sides:
@@ -147,7 +152,7 @@ def _own(split: Split, pair: Pair, data: Path) -> Sides:
 
 def further_files(corpus: Named | Files, split: Split, data: Path) -> list[Path]:
     """Return the files of further translations; raise DataError that names those that are missing or empty."""
-    given: Pair | None = getattr(corpus, split, None)
+    given = corpus.own.get(split)
     paths = [data / path for path in given.references] if given else []
     corpora.check_files(paths, f"Correct `references:` of {split} of the corpus.")
     return paths
@@ -176,7 +181,7 @@ def _check_training(name: str, layout: Layout, pair: tuple[str, str], data: Path
 
 def share_of(corpus: Named | Files, split: Split) -> range | None:
     """Return which of every hundred lines are of a split; None where its files are its own."""
-    if isinstance(corpus, Files) or getattr(corpus, split, None):
+    if isinstance(corpus, Files) or split in corpus.own:
         return None
     return LAYOUTS[corpus.name].shares.get(split) if corpus.name in LAYOUTS else None
 
@@ -192,10 +197,19 @@ def _lines(paths: Sequence[Path]) -> Lines:
 
 def _name(corpus: Named | Files, paths: Mapping[Split, Sides]) -> str:
     """Return the name in reports; a user's own files are told by the name and digest of the first."""
-    own = {split: paths[split][0][0] for split in SPLITS if getattr(corpus, split)}
-    told = [f"{split} {path.name} {corpora.digest(path)[:8]}" for split, path in own.items()]
+    told = [f"{split} {paths[split][0][0].name} {corpora.digest(paths[split][0][0])[:8]}" for split in corpus.own]
     name = corpus.name if isinstance(corpus, Named) else "own files"
     return f"{name} ({', '.join(told)})" if told else name
+
+
+def _labels(corpus: Named | Files, paths: Mapping[Split, Sides]) -> dict[Split, str]:
+    """Return what reports call the splits, if some are a user's own: a name, or the first file and its digest."""
+    if not corpus.own:
+        return {}
+    return {
+        split: corpora.label(of_source[0]) if split in corpus.own else str(getattr(corpus, "name", ""))
+        for split, (of_source, _) in paths.items()
+    }
 
 
 def _invented(corpus: Invented, pair: tuple[str, str]) -> Parallel:
@@ -207,4 +221,6 @@ def _invented(corpus: Invented, pair: tuple[str, str]) -> Parallel:
         source, target = (Lines(texts, [(f"the generated {split}", len(texts))]) for texts in sides)
         return (source, target) if pair == INVENTED else (target, source)
 
-    return Parallel(f"invented (sentences {corpus.sentences}, seed {corpus.seed})", SPLITS, read, embedded=True)
+    return Parallel(
+        f"invented (sentences {corpus.sentences}, seed {corpus.seed})", splits(corpus), read, embedded=True
+    )

@@ -93,7 +93,11 @@ class ParallelTask(SequenceTask):
         return encoded.take(np.flatnonzero(kept)), left_out
 
     def about(self, data: Path) -> dict[str, Any]:
-        return {"corpus": self.corpus.name, "embedded": self.corpus.embedded, "shared": self.config.shared}
+        return {
+            "corpus": self.corpus.labels or self.corpus.name,
+            "embedded": self.corpus.embedded,
+            "shared": self.config.shared,
+        }
 
     def text(self, tokens: list[int]) -> str:
         """Return the text of tokens with single spaces and no other white space."""

@@ -102,6 +102,13 @@ class TranslationConfig(TaskConfig):
         """Return spaCy's, where it parses."""
         return {"spacy"} if self.parse and self.parse.kind != "conllu" else set()
 
+    def at(self, split: str | None) -> Self:
+        """Return what a split depends on, or what trainings do: no test sets, further references, or tags."""
+        if split is None:
+            return self.model_copy(update={"corpus": self.corpus.trained_on(), "tags": None})
+        unread = () if split == "train" else ("longest", "ratio", "examples")
+        return self.model_copy(update={"corpus": self.corpus.restricted(split), **dict.fromkeys(unread)})
+
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all of them for the splits of the corpus."""
         return set(Purpose) if split in corpus.splits(self.corpus) else set()

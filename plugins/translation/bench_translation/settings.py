@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
 from bench_core import PathOrName, Settings
-from bench_text.api import LearnedTokenizer, by_name
+from bench_text.api import SPLITS, LearnedTokenizer, TestName, by_name
 
 
 def _listed(value: Any) -> Any:
@@ -34,7 +34,21 @@ class Pair(Settings):
         return self
 
 
-class Invented(Settings):
+class Splits(Settings):
+    """A corpus of which some splits may be left out."""
+
+    only: list[str] | None = Field(None, min_length=1)  #: the splits that are read; by default all
+
+    def restricted(self, *splits: str) -> Self:
+        """Return the corpus with some of its splits."""
+        return self.model_copy(update={"only": [*splits]})
+
+    def trained_on(self) -> Self:
+        """Return what trainings read."""
+        return self.restricted("train", "valid")
+
+
+class Invented(Splits):
     """English-like sentences in a generated language; valid and test have a tenth of the training sentences each."""
 
     name: Literal["invented"]
@@ -42,7 +56,34 @@ class Invented(Settings):
     seed: int = 0  #: of what is drawn; the same one gives the same pairs
 
 
-class Named(Settings):
+class OwnPairs(Splits):
+    """A corpus of which splits may be a user's own files."""
+
+    train: Pair | None = None
+    valid: Pair | None = None
+    test: Pair | None = None
+    tests: dict[TestName, Pair] = {}  #: further test sets by name; each is a split of that name
+
+    @property
+    def own(self) -> dict[str, Pair]:
+        """Return the files of each split that has files of its own."""
+        found = {split: pair for split in SPLITS if (pair := getattr(self, split)) is not None} | self.tests
+        return {split: pair for split, pair in found.items() if self.only is None or split in self.only}
+
+    def restricted(self, *splits: str) -> Self:
+        tests = {name: pair for name, pair in self.tests.items() if name in splits}
+        found = {split: pair if split in splits else None for split in SPLITS if (pair := getattr(self, split))}
+        return super().restricted(*splits).model_copy(update={**found, "tests": tests})
+
+    def trained_on(self) -> Self:
+        """Return what trainings read: no further references."""
+        found = self.restricted("train", "valid")
+        return found.model_copy(
+            update={split: pair.model_copy(update={"references": []}) for split, pair in found.own.items()}
+        )
+
+
+class Named(OwnPairs):
     """A known corpus or a folder of the data directory, of which some splits may be other files."""
 
     name: str = Field(min_length=1)  #: of the corpus, see `bench data list`, or of the folder
@@ -51,12 +92,18 @@ class Named(Settings):
     test: Pair | None = None  #: likewise
 
 
-class Files(Settings):
+class Files(OwnPairs):
     """A user's own files."""
 
-    train: Pair  #: pairs to train on
-    valid: Pair  #: pairs to choose weights and settings by
-    test: Pair  #: pairs to report on
+    train: Pair | None = None  #: pairs to train on
+    valid: Pair | None = None  #: pairs to choose weights and settings by
+    test: Pair | None = None  #: pairs to report on
+
+    @model_validator(mode="after")
+    def _check_splits(self) -> Self:
+        if not self.own:
+            raise ValueError("give the files of at least one of `train`, `valid`, `test` and `tests`")
+        return self
 
 
 def _choice(value: Any) -> str:

@@ -167,7 +167,9 @@ def test_files_of_ones_own_stand_in_for_a_missing_training_part(tmp_path):
     train = {"source": "own/a.ja", "target": "own/a.en"}
     task, info = prepared(tmp_path, tmp_path / "folder", corpus={"name": "kftt", "train": train}, tokenizer="char")
     assert task.references("train") == {0: ["a dog"], 1: ["a cat"]}
-    assert info.extras["corpus"].startswith("kftt (train a.ja ")
+    label = info.extras["corpus"].pop("train")
+    assert label.startswith("a.ja (")
+    assert info.extras["corpus"] == {"valid": "kftt", "test": "kftt"}
     assert info.extras["statistics"]["test"]["pairs"] == 5
 
 
@@ -188,7 +190,7 @@ def test_own_files_are_below_the_data_directory_and_several_are_joined(tmp_path)
     settings["corpus"]["train"] = {"source": ["train.en", "valid.en"], "target": ["train.de", "valid.de"]}
     task, info = prepared(tmp_path, tmp_path / "folder", **settings)
     assert list(task.sources("train").values()) == ENGLISH * 2
-    assert info.extras["corpus"].startswith("own files (train train.en ")
+    assert [label[:9] for label in info.extras["corpus"].values()] == ["train.en ", "valid.en ", "test.en ("]
     assert set(task.config.reads(tmp_path)) == {
         f"{split}.{end}" for split in settings["corpus"] for end in ("en", "de")
     }
@@ -277,7 +279,12 @@ def test_an_unknown_corpus_is_answered_with_the_nearest_name(tmp_path):
         ({"corpus": "mine"}, "`pair:`, such as de-en"),
         ({"corpus": "kftt"}, "no spaces stand between the words of 'ja'"),
         ({"corpus": "kftt", "tokenizer": {"source": "char", "target": "bpe"}, "shared": True}, "same tokenizer"),
-        ({"corpus": {"train": {"source": "a", "target": "b"}}, "pair": "de-en"}, "valid"),
+        ({"corpus": {}, "pair": "de-en"}, "at least one of `train`, `valid`, `test` and `tests`"),
+        (
+            {"corpus": {"tests": {"valid": {"source": "a", "target": "b"}}}, "pair": "de-en"},
+            "cannot be called 'valid'",
+        ),
+        ({"corpus": {"tests": {"a b": {"source": "a", "target": "b"}}}, "pair": "de-en"}, "pattern"),
         (
             {"corpus": {"name": "kftt", "train": {"source": ["a", "b"], "target": "c"}}, "tokenizer": "char"},
             "as many",
