@@ -42,18 +42,22 @@ class SequenceCompletion(SequenceTask):
     def prepare(self, data: Path) -> TaskInfo:
         self._corpus = corpus.text(self.config.corpus, data)
         info = super().prepare(data)
-        self._save_random(self._encoder.ordinary, len(self.references("test")))
+        if "test" in self.splits:
+            self._save_random(self.target_encoder.ordinary, len(self.references("test")))
         return info
+
+    @property
+    def splits(self) -> Sequence[Split]:
+        return self.config.corpus.splits
 
     def examples(self, split: Split, data: Path) -> Iterator[tuple[None, str]]:
         return ((None, sentence) for sentence in sentences(self._corpus, split, self.config.sentences))
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[None, Encoder]:
         """Learn words from the valid split too; a pretrained model may have no room for a token to pad with."""
-        train, valid = ([example.target for example in found[split]] for split in ("train", "valid"))
+        train, valid = ([example.target for example in found.get(split, ())] for split in ("train", "valid"))
         pad = not isinstance(self.config.tokenizer, Pretrained) or self.config.short == "pad"
-        self._encoder = self.encoder(self.config.tokenizer, data, train, valid, pad)
-        return None, self._encoder
+        return None, self.encoder(self.config.tokenizer, data, train, valid, pad)
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
         """Leave out what is too long or has no continuation, if so wished; raise DataError if too little is left."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from logging import getLogger
 from pathlib import Path
 
-from bench_core import Split
+from bench_core import DataError, Split
 from bench_language_modeling import cpython
 from bench_language_modeling.settings import GENERATED, Corpus, Diagnostic, English, Files, Named
 from bench_language_modeling.text import Text
@@ -27,7 +28,9 @@ def text(corpus: Corpus, data: Path) -> Text:
 
         return diagnostics.text(corpus, _label(corpus))
     if isinstance(corpus, Files):
-        return _text(corpora.label(corpus.train), files(corpus, data))
+        paths = files(corpus, data)
+        labels = {split: corpora.label(path) for split, path in paths.items()}
+        return replace(_text(next(iter(labels.values())), paths), labels=labels)
     if corpus.name == cpython.NAME:
         return _docs()
     return _text(corpus.name, files(corpus, data), sentences=corpus.name == "ptb")
@@ -35,6 +38,8 @@ def text(corpus: Corpus, data: Path) -> Text:
 
 def _text(name: str, paths: Mapping[Split, Path], sentences: bool = False) -> Text:
     def read(split: Split) -> list[str]:
+        if split not in paths:
+            raise DataError(f"corpus {name} has no split {split!r}. Correct `corpus:`.")
         return [" ".join(line.split()) for line in corpora.read_lines(paths[split])]
 
     return Text(name, read, sentences, embedded=False)
@@ -54,12 +59,11 @@ def reads(corpus: Corpus, data: Path) -> Mapping[str, str]:
 def files(corpus: Named | Files, data: Path) -> dict[Split, Path]:
     """Return the file of each split."""
     if isinstance(corpus, Files):
-        paths = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test}
-        corpora.check_files(paths.values(), f"They were looked for from {Path.cwd()}. Correct `corpus:`.")
-        return paths
+        corpora.check_files(corpus.own.values(), f"They were looked for from {Path.cwd()}. Correct `corpus:`.")
+        return corpus.own
     _check_name(corpus.name, data)
-    names = [f"ptb.{split}.txt" if corpus.name == "ptb" else f"{split}.txt" for split in SPLITS]
-    return dict(zip(SPLITS, corpora.locate(corpus.name, names, data), strict=True))
+    names = [f"ptb.{split}.txt" if corpus.name == "ptb" else f"{split}.txt" for split in corpus.splits]
+    return dict(zip(corpus.splits, corpora.locate(corpus.name, names, data), strict=True))
 
 
 def _check_name(name: str, data: Path) -> None:
@@ -85,6 +89,6 @@ def _docs() -> Text:
 
 
 def _label(corpus: English | Diagnostic) -> str:
-    settings = corpus.model_dump()
+    settings = corpus.model_dump(exclude={"only"})
     name = settings.pop("name")
     return f"{name} ({', '.join(f'{key} {value}' for key, value in settings.items())})"

@@ -21,6 +21,14 @@ class TokenizedConfig(TaskConfig):
     corpus: Corpus = Named(name="cpython-docs")  #: the text: a name, a generated one with its settings, or files
     tokenizer: Tokenizer = Words()  #: what text is cut into: `word`, `char`, `bpe` or `pretrained`
 
+    def at(self, split: str | None) -> Self:
+        """Return what a split depends on, or what trainings do: no test sets."""
+        found = self.corpus.trained_on() if split is None else self.corpus.restricted(split)
+        return self.model_copy(update={"corpus": found})
+
+    def purposes(self, split: str) -> Set[Purpose]:
+        return set(Purpose) if split in self.corpus.splits else set()
+
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file of the corpus, generated ones have none, and of a pretrained tokenizer."""
         return digests_of(lambda: corpus.reads(self.corpus, data), lambda: tokenizer_digests(self.tokenizer, data))
@@ -46,9 +54,18 @@ class SequenceCompletionConfig(TokenizedConfig):
         """Return spaCy's, where it cuts sentences."""
         return {"spacy"} if self.sentences == "spacy" else set()
 
+    def at(self, split: str | None) -> Self:
+        """Return what a split depends on, or what trainings do; `random` goes with test, whose size it may have."""
+        if split == "random":
+            return super().at("test")
+        found = super().at(split).model_copy(update={"random_contexts": 0})
+        return found.model_copy(update={"references": "text"}) if split is None else found
+
     def purposes(self, split: str) -> Set[Purpose]:
         """Return DECODE alone for `random`, whose prefixes have no continuation."""
-        return {Purpose.DECODE} if split == "random" else super().purposes(split)
+        if split == "random":
+            return {Purpose.DECODE} if self.corpus.has("test") else set()
+        return super().purposes(split)
 
 
 class LanguageModelingConfig(TokenizedConfig):

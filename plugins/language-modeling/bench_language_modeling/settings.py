@@ -7,25 +7,55 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from bench_core import Settings
-from bench_text.api import by_name
+from bench_text.api import SPLITS, Splits, TestName, by_name
 
 
-class Named(Settings):
+class Text(Splits):
+    """What all corpora have in common."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Return the splits that are read."""
+        return tuple(filter(self.has, SPLITS))
+
+
+class Named(Text):
     """`cpython-docs`, or a folder of the data directory."""
 
     name: str  #: of the corpus, see `bench data list`, or of the folder
 
 
-class Files(Settings):
+class Files(Text):
     """A user's own files: a paragraph or sentence a line, words set apart."""
 
-    train: Path  #: text to train on
-    valid: Path  #: text to choose weights and settings by
-    test: Path  #: text to report on
+    train: Path | None = None  #: text to train on
+    valid: Path | None = None  #: text to choose weights and settings by
+    test: Path | None = None  #: text to report on
+    tests: dict[TestName, Path] = {}  #: further test sets by name; each is a split of that name
+
+    @model_validator(mode="after")
+    def _check_splits(self) -> Self:
+        if not self.own:
+            raise ValueError("give the file of at least one of `train`, `valid`, `test` and `tests`")
+        return self
+
+    @property
+    def own(self) -> dict[str, Path]:
+        """Return the file of each split that is read."""
+        found = {split: path for split in SPLITS if (path := getattr(self, split)) is not None} | self.tests
+        return {split: path for split, path in found.items() if self.has(split)}
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self.own)
+
+    def restricted(self, *splits: str) -> Self:
+        tests = {name: path for name, path in self.tests.items() if name in splits}
+        found = {split: None for split in SPLITS if split not in splits}
+        return super().restricted(*splits).model_copy(update={**found, "tests": tests})
 
 
-class English(Settings):
+class English(Text):
     """Generated English-like sentences; valid and test have a tenth of the training sentences each."""
 
     name: Literal["english"]
@@ -33,7 +63,7 @@ class English(Settings):
     seed: int = 0  #: of what is drawn; the same one gives the same text
 
 
-class Diagnostic(Settings):
+class Diagnostic(Text):
     """A generated stream whose best possible model is known; valid and test have a tenth of the tokens each."""
 
     tokens: PositiveInt = 20_000  #: of the training split

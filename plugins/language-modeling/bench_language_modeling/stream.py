@@ -15,7 +15,6 @@ from bench_core import STOP, Batch, DataError, Noise, Prompt, Purpose, Size, Spl
 from bench_language_modeling import corpus
 from bench_language_modeling.plugin import LanguageModelingConfig
 from bench_text.api import (
-    SPLITS,
     Encoder,
     Numbers,
     Ragged,
@@ -41,10 +40,10 @@ class LanguageModeling(TokenizedTask):
 
     def prepare(self, data: Path) -> TaskInfo:
         text = corpus.text(self.config.corpus, data)
-        lines = {split: text.read(split) for split in SPLITS}
-        encoder = self.encoder(self.config.tokenizer, data, lines["train"], lines["valid"])
+        lines = {split: text.read(split) for split in self.config.corpus.splits}
+        encoder = self._encoder(data, lines)
         ending = [STOP] * (text.stops if self.config.stops is None else self.config.stops)
-        rows = {split: Ragged.of([*row, *ending] for row in encoder.encode(lines[split])) for split in SPLITS}
+        rows = {split: Ragged.of([*row, *ending] for row in encoder.encode(lines[split])) for split in lines}
         for split, stream in rows.items():
             if len(stream.tokens) < FEWEST:
                 raise DataError(
@@ -53,15 +52,25 @@ class LanguageModeling(TokenizedTask):
             np.save(self.folder / f"{split}.npy", stream.tokens, allow_pickle=False)
             if split != "train":
                 self._save_window_sizes(split, lines[split], encoder, stream, bool(ending))
-        counts = np.bincount(rows["train"].tokens, minlength=len(encoder.vocabulary)).tolist()
+        train = rows["train"].tokens if "train" in rows else ()
+        counts = np.bincount(train, minlength=len(encoder.vocabulary)).tolist() if len(train) else []
         found = {
             split: {"lines": len(each), **token_statistics(each, encoder.unknown)} for split, each in rows.items()
         }
-        best = {"entropy": text.nats["test"] / len(rows["test"].tokens)} if text.nats else {}  # nats per token
+        has_best = text.nats and "test" in rows
+        best = {"entropy": text.nats["test"] / len(rows["test"].tokens)} if has_best else {}  # nats per token
         parts = {"parts": self.config.parts} if self.config.parts > 1 else {}
-        self.save_tokenizers(encoder)
         extras = {**text.about, **encoder.extras, "statistics": found, **best, **parts}
         return TaskInfo(encoder.vocabulary, counts, extras=extras, consecutive=True)
+
+    def _encoder(self, data: Path, lines: Mapping[Split, Sequence[str]]) -> Encoder:
+        """Learn the vocabulary, or take that of what trainings read; the folder has it then."""
+        if isinstance(self.base, TokenizedTask):
+            self.save_tokenizers_of(self.base)
+            return self.restored("target", self.config.tokenizer)
+        found = self.encoder(self.config.tokenizer, data, lines.get("train", ()), lines.get("valid", ()))
+        self.save_tokenizers(found)
+        return found
 
     def _save_window_sizes(
         self, split: Split, lines: Sequence[str], encoder: Encoder, stream: Ragged, stops: bool

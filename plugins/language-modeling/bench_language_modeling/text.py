@@ -20,11 +20,13 @@ class Text:
     nats: Mapping[Split, float] = field(default_factory=dict)  # what the best possible model pays for all lines
     embedded: bool = True  # whether it is read from no files
     notice: str = ""  # what a reader of reports should know
+    labels: Mapping[Split, str] = field(default_factory=dict)  # of splits in reports, unless all are called `name`
 
     @property
     def about(self) -> dict[str, Any]:
         """What reports show of it."""
-        return {"corpus": self.name, "embedded": self.embedded, **({"notice": self.notice} if self.notice else {})}
+        found = self.labels or self.name
+        return {"corpus": found, "embedded": self.embedded, **({"notice": self.notice} if self.notice else {})}
 
     def paragraphs(self, split: Split) -> list[str]:
         """Return the lines that are neither empty nor headings such as `= = History = =`."""

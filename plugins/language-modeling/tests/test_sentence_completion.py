@@ -222,7 +222,7 @@ def test_the_task_keeps_all_contracts(tmp_path, tokenizer, prefix):
         ({"tokenizer": {"kind": "word", "min_count": 0}}, "min_count"),
         ({"tokenizer": {"vocab_size": 300}}, "vocab_size"),
         ({"tokenizer": "words"}, "'bpe'"),
-        ({"corpus": {"train": "a.txt"}}, "valid"),
+        ({"corpus": {"tests": {}}}, "at least one of `train`, `valid`, `test` and `tests`"),
         ({"corpus": {"name": "markov", "stats": 3}}, "stats"),
         ({"corpus": 3}, "name of a corpus"),
         ({"sentences": "nltk"}, "spacy"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         LearnedTokenizer,
         Pretrained,
         SentencePiece,
+        Splits,
         TestName,
         Tokenizer,
         Words,
@@ -49,8 +50,8 @@ _HOMES = {
     "ragged": ["Numbers", "Ragged", "padded"],
     "sequence_task": ["SequenceTask"],
     "settings": [
-        "BytePairs", "Characters", "Codes", "LearnedTokenizer", "Pretrained", "SentencePiece", "TestName",
-        "Tokenizer", "Words", "by_name",
+        "BytePairs", "Characters", "Codes", "LearnedTokenizer", "Pretrained", "SentencePiece", "Splits",
+        "TestName", "Tokenizer", "Words", "by_name",
     ],
     "stored_examples": ["StoredExamples"],
     "token_sizes": ["TokenSizes"],
@@ -63,7 +64,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "SPLITS", "UNKNOWN", "UNREADABLE", "Asked", "BytePairs", "Characters", "Codes", "EncodedExamples", "Encoder",
     "Example", "LearnedTokenizer", "Lengths", "Numbers", "Pretrained", "Ragged", "SentencePiece", "SequenceTask",
-    "SequenceTaskConfig", "StoredExamples", "TestName", "TokenSizes", "TokenizedTask", "Tokenizer", "Words",
+    "SequenceTaskConfig", "Splits", "StoredExamples", "TestName", "TokenSizes", "TokenizedTask", "Tokenizer", "Words",
     "bucketed", "by_name", "check_shared", "check_tokenizer", "corpora", "cut", "evenly", "grouped", "join", "learn",
     "once", "padded", "placed_records", "records", "shuffled", "token_statistics", "tokenizer_digests",
 ]  # fmt: skip

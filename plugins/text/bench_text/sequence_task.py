@@ -77,6 +77,7 @@ class SequenceTask(TokenizedTask):
         """Write all examples to the folder; raise DataError for a split without any, PluginError for a wrong one."""
         found = {split: self._read(split, data) for split in self.splits}
         source, target = self._known_encoders() if self.base else self.encoders(data, found)
+        self.target_encoder = target
         pairs = ((self._given(one), one.target) for examples in found.values() for one in examples)
         is_spaced = getattr(self.config, "between", None) is None and spaced(pairs)
         if not self.base:

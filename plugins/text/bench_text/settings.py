@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, StringConstraints
 
@@ -35,6 +35,24 @@ def _no_split(name: str) -> str:
 TestName: TypeAlias = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=60), AfterValidator(_no_split)
 ]
+
+
+class Splits(Settings):
+    """A corpus of which some splits may be left out."""
+
+    only: list[str] | None = Field(None, min_length=1)  #: the splits that are read; by default all
+
+    def has(self, split: str) -> bool:
+        """Return whether a split is read, if there is one of this name."""
+        return self.only is None or split in self.only
+
+    def restricted(self, *splits: str) -> Self:
+        """Return the corpus with some of its splits."""
+        return self.model_copy(update={"only": [*splits]})
+
+    def trained_on(self) -> Self:
+        """Return what trainings read."""
+        return self.restricted("train", "valid")
 
 
 class Words(Settings):

@@ -76,7 +76,7 @@ def splits(corpus: Corpus) -> Sequence[Split]:
     own = {} if isinstance(corpus, Invented) else corpus.own
     known = LAYOUTS[corpus.name].splits if isinstance(corpus, Named) and corpus.name in LAYOUTS else SPLITS
     found = dict.fromkeys([*(() if isinstance(corpus, Files) else known), *own])
-    return tuple(split for split in found if corpus.only is None or split in corpus.only)
+    return tuple(filter(corpus.has, found))
 
 
 def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:

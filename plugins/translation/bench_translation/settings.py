@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
 from bench_core import PathOrName, Settings
-from bench_text.api import SPLITS, LearnedTokenizer, TestName, by_name
+from bench_text.api import SPLITS, LearnedTokenizer, Splits, TestName, by_name
 
 
 def _listed(value: Any) -> Any:
@@ -34,20 +34,6 @@ class Pair(Settings):
         return self
 
 
-class Splits(Settings):
-    """A corpus of which some splits may be left out."""
-
-    only: list[str] | None = Field(None, min_length=1)  #: the splits that are read; by default all
-
-    def restricted(self, *splits: str) -> Self:
-        """Return the corpus with some of its splits."""
-        return self.model_copy(update={"only": [*splits]})
-
-    def trained_on(self) -> Self:
-        """Return what trainings read."""
-        return self.restricted("train", "valid")
-
-
 class Invented(Splits):
     """English-like sentences in a generated language; valid and test have a tenth of the training sentences each."""
 
@@ -68,7 +54,7 @@ class OwnPairs(Splits):
     def own(self) -> dict[str, Pair]:
         """Return the files of each split that has files of its own."""
         found = {split: pair for split in SPLITS if (pair := getattr(self, split)) is not None} | self.tests
-        return {split: pair for split, pair in found.items() if self.only is None or split in self.only}
+        return {split: pair for split, pair in found.items() if self.has(split)}
 
     def restricted(self, *splits: str) -> Self:
         tests = {name: pair for name, pair in self.tests.items() if name in splits}

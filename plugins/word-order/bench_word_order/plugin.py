@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinded
+from bench_core import ModelConfig, Purpose, Source, Stepper, TaskConfig, hookimpl, kinded
 from bench_language_modeling.api import Corpus, digests
 from bench_text.api import BytePairs, Words
 
@@ -42,6 +42,17 @@ class WordOrderConfig(TaskConfig):
         if self.longest is not None and self.shortest > self.longest:
             raise ValueError(f"no sentence has at least {self.shortest} tokens and at most {self.longest}")
         return self
+
+    def at(self, split: str | None) -> Self:
+        """Return what a split depends on, or what trainings do: no test sets."""
+        if split is None:
+            return self.model_copy(update={"corpus": self.corpus.trained_on()})
+        unread = {} if split == "train" else {"examples": None}
+        return self.model_copy(update={"corpus": self.corpus.restricted(split), **unread})
+
+    def purposes(self, split: str) -> Set[Purpose]:
+        """Return all of them for the splits of the corpus."""
+        return set(Purpose) if split in self.corpus.splits else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file of the corpus; generated ones have none."""

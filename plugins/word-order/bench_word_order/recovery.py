@@ -38,11 +38,15 @@ class WordOrder(SequenceTask):
         self._corpus = api.text(self.config.corpus, data)
         return super().prepare(data)
 
+    @property
+    def splits(self) -> Sequence[Split]:
+        return self.config.corpus.splits
+
     def examples(self, split: Split, data: Path) -> Iterator[tuple[str, str]]:
         return ((line, line) for line in api.sentences(self._corpus, split, self.config.sentences))
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[Encoder, Encoder]:
-        both = self.encoder(self.config.tokenizer, data, [example.target for example in found["train"]])
+        both = self.encoder(self.config.tokenizer, data, [example.target for example in found.get("train", ())])
         return both, both
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
