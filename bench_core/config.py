@@ -201,6 +201,11 @@ class TaskConfig(Config):
         """Return what the rows of `split` can be used for; the empty set if there is no such split."""
         return set(Purpose) if split in ("train", "valid", "test") else set()
 
+    @property
+    def test_sets(self) -> Sequence[str]:
+        """Return the names of its test sets besides `test`, each a split; by default there are none."""
+        return ()
+
     def at(self, split: str | None) -> Self:
         """Return the settings on which a split depends that is evaluated, or, of None, all that trainings read.
 

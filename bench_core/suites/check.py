@@ -203,7 +203,8 @@ def _purpose(suite: Suite, cell: Cell, purpose: Purpose, verb: str, metric: str 
     pair = f"{cell.task} x {cell.split}"
     keys: Keys = ("splits", *(place for place, name in enumerate(suite.splits) if name == cell.split))
     if not allowed:
-        yield Misfit(pair, f"{task.name} has no split {cell.split!r}.", keys)
+        known = [one for one in ("train", "valid", "test", *task.test_sets) if task.purposes(one)]
+        yield Misfit(pair, f"{task.name} has no split {cell.split!r}. Its `splits:` are {', '.join(known)}.", keys)
     elif purpose not in allowed:
         pair = f"{pair} x {metric}" if metric else pair
         yield Misfit(pair, f"{task.name} has nothing to {verb} in its split {cell.split!r}.", keys)

@@ -90,6 +90,10 @@ class DataTaskConfig(TaskConfig):
     def separator(self) -> str:
         return super().separator if self.between is None else self.between
 
+    @property
+    def test_sets(self) -> list[str]:
+        return [*self.data.tests]
+
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all of them, but DECODE alone for a split without targets."""
         origin = self.data.origins.get(split)

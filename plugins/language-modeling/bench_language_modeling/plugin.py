@@ -26,6 +26,10 @@ class TokenizedConfig(TaskConfig):
         found = self.corpus.trained_on() if split is None else self.corpus.restricted(split)
         return self.model_copy(update={"corpus": found})
 
+    @property
+    def test_sets(self) -> list[str]:
+        return [*getattr(self.corpus, "tests", ())]
+
     def purposes(self, split: str) -> Set[Purpose]:
         return set(Purpose) if split in self.corpus.splits else set()
 

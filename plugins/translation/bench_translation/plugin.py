@@ -109,6 +109,10 @@ class TranslationConfig(TaskConfig):
         unread = () if split == "train" else ("longest", "ratio", "examples")
         return self.model_copy(update={"corpus": self.corpus.restricted(split), **dict.fromkeys(unread)})
 
+    @property
+    def test_sets(self) -> list[str]:
+        return [*getattr(self.corpus, "tests", ())]
+
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all of them for the splits of the corpus."""
         return set(Purpose) if split in corpus.splits(self.corpus) else set()

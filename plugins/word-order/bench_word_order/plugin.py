@@ -50,6 +50,10 @@ class WordOrderConfig(TaskConfig):
         unread = {} if split == "train" else {"examples": None}
         return self.model_copy(update={"corpus": self.corpus.restricted(split), **unread})
 
+    @property
+    def test_sets(self) -> list[str]:
+        return [*getattr(self.corpus, "tests", ())]
+
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all of them for the splits of the corpus."""
         return set(Purpose) if split in self.corpus.splits else set()
