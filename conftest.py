@@ -18,6 +18,7 @@ from bench_core.suites import extras
 pytest_plugins = ["cpu_seconds"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for each other take CPU seconds too
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # fewer if they sleep, where suites ask for several
 # where one is set pytest explains each failure by a whole diff, expected ones too: minutes for long lists
 for name in ("CI", "BUILD_NUMBER"):
     os.environ.pop(name, None)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from importlib.machinery import PathFinder
 from threading import Thread, current_thread
 from types import FrameType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from bench_core.observed_inputs import (
     WRITING,
@@ -22,6 +22,7 @@ from bench_core.observed_inputs import (
     note,
     note_path,
     of_descriptor,
+    reads,
     wrote,
 )
 from bench_core.whose_code import reader_of, sort_of, wrapping
@@ -29,6 +30,7 @@ from bench_core.whose_code import reader_of, sort_of, wrapping
 #: Functions of Python that hand a part the status of a file, not only whether it is there.
 TELLING = ("stat", "lstat", "getmtime", "getatime", "getctime")
 started_by: WeakKeyDictionary[Thread, Thread] = WeakKeyDictionary()  #: thread -> the one that started it
+unobserved: WeakSet[Thread] = WeakSet()  #: those of observers, and those that these start
 IN_FOLDERS, ALWAYS = -1, -2  # in place of a place: first, where `dir_fd` is given; no path
 
 
@@ -44,9 +46,17 @@ def install() -> None:
     @wraps(start)
     def noting(self: Thread) -> None:
         started_by[self] = current_thread()
+        if current_thread() in unobserved:
+            unobserved.add(self)
+            self.run = partial(_run_unobserved, self.run)  # type: ignore[method-assign]
         start(self)
 
     Thread.start = noting  # type: ignore[method-assign]
+
+
+def _run_unobserved(run: Callable[[], None]) -> None:
+    with reads():
+        run()
 
 
 class _WrappingFinder:

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py"))
-BRIEF = {"decoding", "significance", "startup"}
+BRIEF = {"startup"}
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

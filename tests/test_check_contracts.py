@@ -199,6 +199,7 @@ def with_scores(score):
     return module
 
 
+@pytest.mark.quick(2, 1)
 @pytest.mark.parametrize(
     ("error", "reason"),
     [

@@ -147,7 +147,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 4)
 @pytest.mark.parametrize("streams", [True, False], ids=["streams", "rows"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_training_that_is_killed_and_taken_up_ends_as_if_undisturbed(name, streams, tmp_path):
@@ -200,6 +200,7 @@ def test_a_training_stops_at_a_checkpoint_when_time_is_up(tmp_path):
     same(found, wanted)
 
 
+@pytest.mark.slow
 def test_without_a_checkpoint_memory_the_generator_or_the_order_it_would_end_otherwise(tmp_path):
     """Each of the things that a checkpoint keeps matters: with one of them lost, the end is another."""
     config = TrainingConfig(**CONFIGS["within epochs"])

@@ -141,7 +141,7 @@ def test_a_compiled_training_ends_as_the_plain_one_up_to_rounding(kind):
     assert one.gradient.loss.compiled
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_compiled_state_space_model_ends_as_the_plain_one_up_to_rounding():
     plugin = pytest.importorskip("bench_ssm.plugin")
     config = plugin.DeepSSMConfig(state=3, reader=4, posterior=5, steps=6, information_draws=2, logged=2)

@@ -94,7 +94,7 @@ EXPECTED = {  # the models in which a mutant can be found, by its name, or by co
 }
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(3, 30)
 @named(MODEL_CONTRACTS)
 def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, mutant, monkeypatch):
     judging = contract is models.a_score_without_steps_does_not_see_what_it_predicts  # others: for their message only
@@ -107,7 +107,7 @@ def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, muta
     assert caught
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("mutant", models.a_step_leaves_the_state_it_was_given_as_it_was.mutants)
 def test_no_other_contract_sees_that_a_step_changes_the_state_it_was_given(mutant):
     (new,) = (one for one in MODEL_CONTRACTS if mutant in one.mutants)
@@ -154,7 +154,7 @@ def test_a_contract_of_metrics_catches_its_mutants(contract, mutant):
     assert caught == applying == {"toy-exact-match", "toy-perplexity"}
 
 
-@pytest.mark.quick(6)
+@pytest.mark.quick(6, 20)
 @pytest.mark.parametrize(
     ("kind", "contract"),
     [

@@ -273,6 +273,7 @@ def test_on_a_terminal_prompts_are_answered_one_by_one_and_a_bad_one_is_no_end(l
     assert "bench: line 2 is empty" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_store_without_the_weights_or_the_tokenizer_names_the_command_that_brings_them(place, decode, tmp_path):
     for kind, what in (("train", "the weights are"), ("prepare", "the tokenizer and data are")):
         shutil.copytree(place, tmp_path / kind)

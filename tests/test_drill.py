@@ -32,7 +32,7 @@ def without(place):
     file.unlink(missing_ok=True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_flipped_byte_is_missed_if_digests_are_not_compared(without):
     found = without(
         "flipped byte", "from bench_core.storage.artifact import Artifact\nArtifact._compare = lambda *given: None\n"
@@ -49,13 +49,13 @@ def parsed(expression):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_edited_helper_is_missed_if_its_code_does_not_enter_keys(without):
     found = without("edited helper", parsed("source.replace('return 0.5  # as', 'return 1.0  # as')"))
     assert (found.state, found.found) == ("missed", "a changed line would have 0 stages made again, not 7")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_edited_comment_is_missed_if_it_enters_keys(without):
     found = without("edited helper", parsed("source.replace('return 1.0  # as it was', 'return 2.0')"))
     assert (found.state, found.found) == ("missed", "a changed comment would have 7 stages made again, not 0")
@@ -68,7 +68,7 @@ def test_an_edited_comment_is_missed_if_it_enters_keys(without):
             "flipped byte",  # told, but not made again
             "from bench_core.runs.runner import Runner\nRunner._repaired = lambda self, stage, failure: failure\n",
             "a command ended with 1, not 0",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.nightly,
         ),
         pytest.param(
             "killed worker",
@@ -129,7 +129,7 @@ def test_what_a_drill_raises_is_told(monkeypatch, reason, state, said):
     assert odd.found.startswith(said)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_flipped_byte_is_caught(place):
     assert held("flipped byte", DRILLS["flipped byte"], place).state == "caught"
 

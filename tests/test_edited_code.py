@@ -202,7 +202,7 @@ print(json.dumps({key: [stage.kind, sorted(stage.libraries)] for key, stage in s
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("library", ["torch", "numpy"])
 def test_a_planted_version_of_a_library_makes_other_keys_of_the_stages_that_compute_with_it(
     library, copied, tmp_path

@@ -101,7 +101,7 @@ def _together(size, number):
     return found
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 0)
 @pytest.mark.parametrize(
     ("size", "number"),
     [

@@ -60,7 +60,7 @@ def untimed(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if not isinstance(finder, Clock)])
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.stem)
 def test_all_code_that_executes_in_a_stage_is_in_its_key_and_changes_it_when_it_changes(suite, tmp_path):
     execution = executed(suite, tmp_path)
@@ -239,7 +239,7 @@ HARMLESS = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(1, 3)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("what", HARMLESS)
 def test_a_change_that_cannot_matter_in_every_file_leaves_every_key_alone(keys, what):
     changed = keys.changed(lambda path, text: HARMLESS[what](text))
@@ -330,6 +330,7 @@ DECIDING = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_no_handler_of_the_core_decides_by_the_text_of_an_error_of_the_core():
     """Handlers re-raise, quote and report; one looks at a text, of errors of a class that the core never raises."""
     code = code_digests().code

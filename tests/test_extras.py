@@ -91,7 +91,7 @@ def test_a_suite_that_needs_extras_is_told_where_and_how_before_anything_runs(le
 
 @pytest.mark.slow
 def test_without_reports_a_run_shows_its_numbers_and_says_how_to_have_a_report(lean):
-    done = lean("run", "suite.yaml")
+    done = lean("run", "suite.yaml", "--workers", "0")
     assert done.returncode == 0, done.stderr
     assert "1 cell: " in done.stdout
     assert re.search(r"model .* perplexity", done.stdout)

@@ -160,7 +160,7 @@ def test_every_family_keeps_the_contracts(family):
     assert streaming == (family.name in {"toy-recurrent", "toy-self-terminating", "toy-codes"})
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 4)
 @by_family
 @pytest.mark.parametrize("prefix", [0, 3])
 def test_every_family_keeps_the_contracts_whatever_the_prefix(family, prefix):
@@ -168,7 +168,7 @@ def test_every_family_keeps_the_contracts_whatever_the_prefix(family, prefix):
     check_model(Case.of(family, batch=tiny_batch(source=source, prefix=prefix), source=source, seed=1, scale=1.5))
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(8, 40)
 @by_decoder
 @by_family
 def test_every_decoder_keeps_the_contracts_with_every_family_that_fits(family, decoder):

@@ -31,7 +31,7 @@ def test_a_working_suite_has_no_problem(suite):
         assert "warning" not in checked.text, checked.text
 
 
-@pytest.mark.quick(20)
+@pytest.mark.quick(20, 25)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_found_before_a_run_fails_of_it(name):
     find(name, Random(name).choice(FAULTS[name].suites), 0)

@@ -12,7 +12,7 @@ from bench_small.asking import Desk
 from bench_small.mangling import cases
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 2)
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_mangled_suites_are_taken_or_refused_in_a_few_lines(tmp_path, seed):
     desk, codes = Desk(tmp_path), Counter()

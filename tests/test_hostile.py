@@ -193,6 +193,7 @@ FOREIGN = [
 ]  # fmt: skip
 
 
+@pytest.mark.quick(4, 4)
 @pytest.mark.parametrize(("kind", "name", "content"), FOREIGN, ids=range(len(FOREIGN)))
 def test_what_no_stage_writes_is_set_aside_and_made_again_though_its_manifest_fits(place, kind, name, content):
     path = next((place.store.root / kind).glob(f"*/{name}"))

@@ -25,21 +25,19 @@ from bench_core.storage.store import Store
 
 
 @pytest.mark.parametrize(
-    ("name", "workers"),
+    ("name", "workers", "victims"),
     [
-        pytest.param("sentences", 2, marks=pytest.mark.slow),
-        pytest.param("stream", 1, marks=pytest.mark.nightly),
+        pytest.param("sentences", 1, ("run",), marks=pytest.mark.slow),
+        pytest.param("sentences", 2, ("run", "worker") * 2, marks=pytest.mark.nightly),
+        pytest.param("stream", 1, ("run", "worker") * 2, marks=pytest.mark.nightly),
     ],
 )
-def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(name, workers, tmp_path):
+def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(name, workers, victims, tmp_path):
     """Fifty kills are those of `tests/drills/kill_runs.py`."""
     suite = SUITES[name].replace("updates: 800", "updates: 300")
     wanted, seconds = Place(tmp_path / "undisturbed", suite).undisturbed()
     place, random = Place(tmp_path / "killed", suite, workers), Random(3)
-    kills = [
-        place.kill(random.uniform(0.3, 0.9) * seconds, victim, random)
-        for victim in ("run", "worker", "run", "worker")
-    ]
+    kills = [place.kill(random.uniform(0.3, 0.9) * seconds, victim, random) for victim in victims]
     found, _ = place.finish()
     assert differences(found, wanted) == [], kills
     assert place.leftovers() == [], kills

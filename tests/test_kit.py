@@ -78,7 +78,7 @@ def test_decoders_keep_the_contracts_with_it(config, decoder):
     check_decoder(Case.of(config, decoder))
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("config", MODELS, ids=named)
 def test_it_keeps_the_contracts_on_a_gpu_that_is_pretended(config):
     with Pretended():
@@ -86,6 +86,7 @@ def test_it_keeps_the_contracts_on_a_gpu_that_is_pretended(config):
         check_decoder(Case.of(config, BeamConfig(width=3, max_tokens=5), device="cuda"))
 
 
+@pytest.mark.quick(2, 1)
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_encoder_decoder_of_any_source_keeps_the_contracts(source):
     check_model(Case.of(parts.AnySourceConfig(), source=source))
@@ -435,7 +436,7 @@ class Fading(Head):
         return logits.log_softmax(2), Steps(past.number + states.shape[1])
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1, 2)
 @pytest.mark.parametrize("config", MODELS, ids=named)
 @pytest.mark.parametrize("continues", [True, False])
 def test_a_head_with_a_state_goes_on_any_model(config, continues, monkeypatch):

@@ -306,6 +306,7 @@ def shown(run):
     return [{sample["cell"]["task"] for sample in samples if sample[what]} for what in ("prompt", "reference")]
 
 
+@pytest.mark.slow
 def test_a_suite_names_the_tasks_whose_texts_may_be_shown_and_nothing_is_computed_again(tmp_path, run_news):
     first = run_news()
     stored = {*Store(tmp_path / "store").entries()}

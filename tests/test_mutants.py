@@ -126,6 +126,7 @@ def test_a_seed_decides_a_draw():
     assert draw(SOURCES, 50, seed=3) == draw(SOURCES, 50, seed=3) != draw(SOURCES, 50, seed=4)
 
 
+@pytest.mark.slow
 def test_the_code_of_this_repository_gives_mutants_that_parse():
     paths = sorted((ROOT / "bench_core" / "computing").glob("*.py"))[::4]
     sources = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in paths}
@@ -333,7 +334,7 @@ def test_code_of_a_commit_is_joined_with_tests_of_another(project, tmp_path, mon
     assert mutants.git(scratch.place, "status", "--porcelain", "--untracked-files=no") == ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_mutants_of_a_small_project_are_caught_by_its_tests_or_listed(project, tmp_path, monkeypatch):
     committed(project)
     monkeypatch.setattr(mutants, "ROOT", project)

@@ -99,18 +99,22 @@ def test_the_parts_are_found_and_work_together(made, installed):
     found = {(part["kind"], part["name"]) for part in listed["parts"]}
     assert {(kind, f"fresh-{kind}") for kind in PARTS} <= found
     (made / "suite.yaml").write_text(SUITE)
-    assert re.search(r"daring +\*?[\d.]+", run(made, BIN / "bench", "run", "suite.yaml", **installed))
+    assert re.search(
+        r"daring +\*?[\d.]+", run(made, BIN / "bench", "run", "suite.yaml", "--workers", "0", **installed)
+    )
 
 
 @pytest.mark.slow
 def test_a_new_suite_runs_to_its_report(tmp_path):
     new("suite", "first-question", "--folder", tmp_path)
-    told = run(tmp_path, BIN / "bench", "run", "first-question.yaml", "--profile", "quick", "--seeds", "1")
+    told = run(
+        tmp_path, BIN / "bench", "run", "first-question.yaml", "--profile", "quick", "--seeds", "1", "--workers", "0"
+    )
     assert "reports/first-question-quick/report.md" in told
     assert (tmp_path / "reports" / "first-question-quick" / "report.html").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_claim_of_a_new_suite_holds_and_its_numbers_are_shown(tmp_path):
     new("suite", "first-question", "--folder", tmp_path)
     told = run(tmp_path, BIN / "bench", "run", "first-question.yaml")

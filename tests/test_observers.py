@@ -19,6 +19,7 @@ from bench_core.commands.main import bench
 from bench_core.computing.training.checkpoint import Checkpoints
 from bench_core.errors import SuiteError
 from bench_core.execution.progress import Progress
+from bench_core.observed_inputs import observe
 from bench_core.observer import (
     EVENTS,
     Evaluation,
@@ -36,6 +37,7 @@ from bench_core.observer import (
 )
 from bench_core.runs import observing as hosts
 from bench_core.runs.observing import observing
+from bench_core.wrapped_readers import install
 
 TOGETHER = {"training: {epochs: 3,": "training: {together: true, epochs: 3,"}
 
@@ -172,7 +174,7 @@ def test_events_are_plain_data_also_where_no_process_is_between(go, suite_file):
     assert all(plain(asdict(event)) for event in events)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_workers_report_the_same_as_this_process(go, tmp_path):
     path = tmp_path / "suite.yaml"
     path.write_text(ONE_OF_EACH.replace("seeds: 1", "seeds: 3"))
@@ -243,7 +245,7 @@ def test_a_run_that_is_observed_is_byte_by_byte_the_run_that_is_not(go, suite_fi
         assert [path for path in results(run) if path.name == "weights.safetensors"]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("ends", ["stopped", "killed"])
 @pytest.mark.parametrize("changes", [{}, TOGETHER], ids=["alone", "together"])
 def test_a_resumed_training_continues_its_curves(go, suite_file, monkeypatch, ends, changes):
@@ -274,6 +276,7 @@ def test_a_resumed_training_continues_its_curves(go, suite_file, monkeypatch, en
     assert {one.training for one in before} & {one.training for one in resumed}, "some of a curve was before"
 
 
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("where", ["build", "hear", "close"])
 def test_an_observer_that_fails_is_named_once_and_takes_down_nothing(go, suite_file, where):
     broken, events = observer("broken", **{where: refuse})
@@ -287,7 +290,7 @@ def test_an_observer_that_fails_is_named_once_and_takes_down_nothing(go, suite_f
 
 
 def test_an_observer_that_hangs_is_given_up_after_the_run(go, suite_file, monkeypatch):
-    monkeypatch.setattr(hosts, "PATIENCE", 0.2)
+    monkeypatch.setattr(hosts, "PATIENCE", 2.0)  # which suffices for the other one
     freed = threading.Event()
     hanging, events = observer("hanging", hear=lambda event: freed.wait())
     other, heard = observer("other")
@@ -438,3 +441,27 @@ def test_the_order_check_refuses_what_is_out_of_order():
     for events in wrong:
         with pytest.raises(AssertionError):
             check_order(events)
+
+
+@pytest.mark.parametrize("of_observer", [True, False])
+def test_what_a_thread_of_an_observer_reads_is_no_input_of_a_stage(of_observer, tmp_path):
+    install()
+    begun, done, found = threading.Event(), threading.Event(), {}
+
+    def read():
+        assert begun.wait(300)
+        if not (tmp_path / "log").exists():
+            (tmp_path / "log").write_text("")
+        done.set()
+
+    def work():
+        begun.set()
+        assert done.wait(300)
+
+    thread = threading.Thread(target=read)
+    config, _ = observer(build=thread.start if of_observer else lambda: None)
+    with observing([config()], pytest.fail):
+        if not of_observer:
+            thread.start()
+        observe(work, found, str(tmp_path))
+    assert any(one.name == str(tmp_path / "log") for one in found) != of_observer

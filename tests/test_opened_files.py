@@ -78,6 +78,7 @@ def test_of_a_large_file_the_first_record_alone_is_read(place, build, monkeypatc
     assert f"{name}:1" in text
 
 
+@pytest.mark.slow
 def test_a_file_is_never_in_memory_as_a_whole(tmp_path):
     row = json.dumps({"text": "word " * 80}) + "\n"
     (tmp_path / "a.jsonl").write_text(row * 5_000)  # 2 MB

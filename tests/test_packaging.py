@@ -119,7 +119,7 @@ def test_the_changelog_knows_the_version():
     assert f"## {project(PROJECTS[0])['project']['version']}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_wheels_build_and_one_plugin_works_alone(tmp_path):
     """Core and every plugin build; core with one plugin lists exactly that plugin's parts."""
     wheels = tmp_path / "wheels"

@@ -132,8 +132,8 @@ def test_a_wrong_command_would_be_seen(line):
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 8}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 2])
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("number", [2, 0])
 def test_an_example_of_insertion_runs_at_a_small_size(number, tmp_path):
     text = BLOCK.findall((ROOT / "plugins/indigo/README.md").read_text("utf-8"))[number]
     suite = {"suite": "example", **SUITES["translation"], **yaml.safe_load(text)}

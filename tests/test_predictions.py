@@ -272,8 +272,8 @@ def test_cpu_time_is_of_all_threads_and_of_children_but_not_of_waiting():
     begun, thread = cpu_seconds(), Thread(target=burn)
     thread.start()
     thread.join()
-    time.sleep(0.3)
-    assert 0.05 <= (after := cpu_seconds()) - begun < 0.3
+    time.sleep(1)
+    assert 0.05 <= (after := cpu_seconds()) - begun < 1
     subprocess.run([sys.executable, "-S", "-c", "import time\nwhile time.process_time() < 0.1: pass"], check=True)
     assert cpu_seconds() - after >= 0.1
 

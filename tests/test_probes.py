@@ -260,6 +260,7 @@ def test_a_run_probes_every_cell_and_holds_the_promise_against_what_came_out(go)
     assert len(broken_promises(run)) == sum(value < 100 for value in drawn) > 0
 
 
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize(
     ("metrics", "taken"),
     [

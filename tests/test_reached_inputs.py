@@ -333,31 +333,31 @@ def of(name: str) -> Case:
     return found
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(3, 4)
 @named([one for one in CASES if one.name in NAMED], judged=True)
 def test_idioms_that_escaped_static_keys_give_no_stale_number(case, machine):
     judge(machine(case))
 
 
-@pytest.mark.quick(2, 60)
+@pytest.mark.quick(2, 10)
 @named(spread([one for one in CASES if one.name not in NAMED]), judged=True)
 def test_what_a_part_reached_in_an_ordinary_way_gives_no_stale_number(case, machine):
     judge(machine(case))
 
 
-@pytest.mark.quick(2, 10)
+@pytest.mark.quick(2, 4)
 @named(spread(VARIABLES), judged=True)
 def test_an_environment_variable_that_a_part_read_gives_no_stale_number(case, machine):
     judge(machine(case))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 5)
 @named(BAD, judged=True)
 def test_what_cannot_be_looked_at_again_is_observed_or_refused_by_name(case, machine):
     judge(machine(case))
 
 
-@pytest.mark.slow(10)
+@pytest.mark.slow(3)
 @named(spread([*CASES, *VARIABLES, *BAD]), nightly=is_seen)
 def test_the_edit_of_a_case_gives_another_number_in_a_fresh_store(case, machine):
     there, (before, after) = machine(case), case.answers
@@ -370,7 +370,7 @@ def test_the_edit_of_a_case_gives_another_number_in_a_fresh_store(case, machine)
     assert fresh.gives(after), fresh
 
 
-@pytest.mark.quick(3, 12)
+@pytest.mark.quick(2, 4)
 @named(spread(HARMLESS))
 def test_what_makes_no_difference_is_not_computed_again(case, machine):
     there = machine(case)
@@ -382,14 +382,14 @@ def test_what_makes_no_difference_is_not_computed_again(case, machine):
     assert second.about["computed"] == 0
 
 
-@pytest.mark.slow(10)
+@pytest.mark.slow(4)
 @named(spread([one for one in HARMLESS if one.name in CLEAN]))
 def test_what_is_in_the_key_or_decides_nothing_passes_in_strict_runs(case, machine):
     first = machine(case).run("--strict")
     assert first.gives(BEFORE), first
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 4)
 @named([of(name) for name in (
     "a relative path", "import_module under another name", "os.environ.get", "a file that overrides, if there is one",
     "pydoc.locate", "subprocess.run", "os.fork", "fopen of the C library", "a decoder's file",
@@ -407,7 +407,7 @@ def test_runs_are_strict_by_default_in_continuous_integration(case, machine):
     assert strict.refuses(case), strict
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 3)
 @named([of(name) for name in (
     "a relative path", "os.environ.get", "import_module under another name", "a file that overrides, if there is one",
     "os.listdir", "a decoder's file", "a task's file when it is prepared",
@@ -444,7 +444,7 @@ def test_a_file_that_is_gone_is_named_and_its_number_stands_again_when_it_is_bac
     assert there.run().gives(BEFORE)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ["a relative path", "pydoc.locate", "a task's file when it is prepared"])
 def test_an_edit_that_is_undone_gives_the_first_number_again(name, machine):
     there = machine(of(name))
@@ -483,7 +483,7 @@ def test_a_relative_path_in_a_setting_is_digested_whatever_the_type_of_the_setti
 AS_A_FILE = ("import_module under another name", "a model's file once in a process")
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.nightly)])
 @named([of(name) for name in (
     "a relative path", "import_module under another name", "os.environ.get", "subprocess.run",

@@ -267,7 +267,7 @@ def test_a_metric_that_takes_long_is_looked_at_once_by_a_process(run, monkeypatc
     assert looks == [8]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_contracts_of_a_model_are_tried_in_a_worker_before_its_first_training_once(tmp_path, monkeypatch):
     asked, once = [], contracts_once.checking
 

@@ -215,7 +215,7 @@ def check_unstored(desk, mutant):
     assert not spoilt & stored
 
 
-@pytest.mark.quick(18)
+@pytest.mark.quick(18, 36)
 @pytest.mark.parametrize("name", spread(REFUSED))
 def test_a_part_that_is_wrong_in_its_meaning_is_refused_by_name_and_nothing_of_it_is_stored(desk, name):
     mutant = MUTANTS[name]
@@ -346,7 +346,7 @@ CORRECT = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(12)
+@pytest.mark.quick(12, 16)
 @pytest.mark.parametrize("name", spread(CORRECT))
 def test_a_correct_part_is_never_refused_however_unusual(desk, name):
     assert len(CORRECT) >= 25
@@ -373,7 +373,7 @@ def test_the_recorded_outputs_of_a_system_are_never_refused(desk):
 # The checker
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(2, 4)
 @pytest.mark.parametrize("name", spread(CORRECT))
 def test_a_correct_part_breaks_no_contract_however_unusual(plugins, name, tmp_path, capsys):
     path = tmp_path / "suite.yaml"
@@ -463,7 +463,7 @@ def check_others(lines, label):
         assert any(line.startswith(f"ok  {other}: ") for line in lines), (other, lines)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("kind", "way"), spread(HARMS), ids=lambda one: one)
 def test_a_part_that_leaves_hangs_or_crashes_in_a_contract_is_broken_and_no_other_is(check_contracts, kind, way):
     section, name, label = PLACES[kind]
@@ -484,7 +484,7 @@ def test_what_a_part_leaves_behind_breaks_no_other(check_contracts, way):
     assert code == any(line.startswith("broken") for line in lines)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("way", ["quits", "vanishes", "interrupts", "crashes"])
 def test_a_part_that_leaves_where_it_is_built_is_broken(check_contracts, way):
     code, lines = check_contracts("models", {"name": "harmful-harmful-to-build", "way": way})
@@ -501,7 +501,7 @@ def test_a_part_whose_import_ends_the_process_is_broken(check_contracts):
     assert any(line.startswith("ok  model table: ") for line in lines), lines
 
 
-@pytest.mark.slow(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["untyped", "quiet"])
 def test_a_correct_decoder_without_a_type_parameter_or_log_probabilities_is_not_broken(check_contracts, name):
     code, lines = check_contracts("decoders", {"name": f"unusual-{name}"})

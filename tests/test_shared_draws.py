@@ -127,6 +127,7 @@ def test_the_truth_is_within_two_errors_in_95_percent_of_experiments(sigma, shar
     assert error.mean() < 4 * np.sqrt((whole**2).mean()), "it is no excuse for any result"
 
 
+@pytest.mark.quick(2, 1)
 @pytest.mark.parametrize(("sigma", "draws"), [(3, 20), (3, 200), (4, 200), (5, 200)])
 def test_with_too_few_draws_the_error_covers_a_bias_that_scatter_does_not_show(sigma, draws):
     """One draw of thousands decides: all four quarters are nats too high, and agree."""

@@ -128,6 +128,7 @@ def test_every_command_works_beside_a_plugin_with_all_names(both, tmp_path):
         expect_success(tmp_path, words)
 
 
+@pytest.mark.slow
 def test_a_run_that_named_parts_alone_is_read_when_another_plugin_has_come(small, tmp_path):
     (tmp_path / "suite.yaml").write_text(ONE)
     expect_success(tmp_path, "run suite.yaml --workers 0 --no-strict")
@@ -262,7 +263,7 @@ def test_a_recorded_name_means_the_part_whose_root_is_recorded(both):
         part("model", "bigram")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_both_plugins_take_part_in_one_suite_in_workers(small, tmp_path):
     """The twin of a metric gives what it is the twin of, and contracts are tried on the model of each."""
     text = of("bench_small").replace(

@@ -60,6 +60,7 @@ def keys(*settings):
     return {stage.kind: stage.key for stage in found.stages.values()}
 
 
+@pytest.mark.quick(2, 2)
 @pytest.mark.parametrize(
     ("name", "content", "first"),
     [
@@ -80,6 +81,7 @@ def test_a_changed_file_of_any_kind_of_part_ends_with_the_number_of_a_fresh_stor
     assert files() == before
 
 
+@pytest.mark.quick(2, 2)
 @pytest.mark.parametrize(
     "setting",
     [
@@ -166,6 +168,7 @@ def test_a_missing_file_is_told_with_its_key_before_anything_runs(files, name):
     assert not Path("store").exists() or not any(Path("store").glob("prepare/*"))
 
 
+@pytest.mark.quick(2, 2)
 @pytest.mark.parametrize("name", ["train.txt", "start.txt", "length.txt", "words.txt"])
 def test_a_file_that_is_edited_between_plan_and_stage_fails_it_and_nothing_is_stored(files, name, monkeypatch):
     submit = Here.submit

@@ -557,12 +557,12 @@ def test_who_waits_tells_so_and_then_finds_the_artifact(store, holder):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    assert told.wait(30)
+    assert told.wait(300)
     assert not found
     with store.lock("train", "another", pytest.fail):
         pass
     holder.communicate("\n")
-    thread.join(30)
+    thread.join(300)
     assert found == ["theirs"]
     assert locks(store) == ["gate.lock"]
 
@@ -581,7 +581,7 @@ def test_a_lock_is_held_by_one_at_a_time_though_its_file_comes_and_goes(store):
     (store.root / "count").write_text("0")
     command = [sys.executable, "-c", COUNTER, store.root, "10"]
     for process in [subprocess.Popen(command) for _ in range(3)]:
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
     assert (store.root / "count").read_text() == "30"
     assert locks(store) == ["gate.lock"]
 

@@ -289,7 +289,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 3)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_an_update_of_the_trainer_does_not_wait(options, tmp_path):
     few, many = (trained(toys.RecurrentConfig(), updates, tmp_path, **options) for updates in (3, READ_EVERY - 1))

@@ -314,7 +314,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("way", BROKEN)
 def test_what_a_generator_must_not_give_is_named(go, way):
     run = go(**{"echo: {name: echo}": f"echo: {{name: echo, breaks: {way}}}"})

@@ -222,7 +222,7 @@ def test_the_last_checkpoint_is_the_one_of_the_highest_step_that_can_be_read(sui
     assert last_step(one.store, "another") is None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_start_with_a_limit_below_the_time_of_loading_gets_something_done_in_workers(tmp_path):
     """The suite of a report: fifteen starts of two seconds each ended without an update."""
     from bench_small.elsewhere import everywhere

@@ -452,6 +452,7 @@ def test_models_that_cannot_be_trained_together_are_named(suite_file):
         bench_core.run(suite_file(**TOGETHER, **two))
 
 
+@pytest.mark.slow
 def test_a_damaged_artifact_of_all_seeds_is_made_again(go, tmp_path):
     first, _ = go()
     store = tmp_path / "store"

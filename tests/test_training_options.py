@@ -93,7 +93,7 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(4, 14)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_training_that_is_killed_ends_as_if_undisturbed(name, tmp_path):
     make = lambda kept=None, seed=0: trainer(Net(0.3, seed), checkpoints=kept, **OPTIONS[name])  # noqa: E731
@@ -316,6 +316,7 @@ def test_a_phase_with_an_optimizer_of_its_own_begins_without_momentum():
 # Accumulation
 
 
+@pytest.mark.quick(5, 5)
 @pytest.mark.parametrize("parts", [2, 3, 8, 50])
 @pytest.mark.parametrize("more", [{}, {"clip": 0.1}, {"clip": {"each": 0.02}}, {"optimizer": "sgd"}], ids=str)
 def test_a_batch_in_parts_has_the_gradient_of_the_whole(parts, more, double):

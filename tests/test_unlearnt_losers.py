@@ -46,7 +46,7 @@ def conditions(*texts):
     return [one for text in texts for one in comparisons(read(text).term)]
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(6, 5)
 @pytest.mark.parametrize("name", UNTRAINED)
 def test_a_claim_holds_of_no_model_that_has_learnt_nothing(name):
     suite, _, claim = name.partition(" ")
@@ -60,7 +60,7 @@ def test_a_claim_holds_of_no_model_that_has_learnt_nothing(name):
     ("suite", "model", "claims"),
     [
         pytest.param("lag", "rnn", ["R5", "R5-gru"], marks=pytest.mark.nightly),
-        pytest.param("bidirectional", "bidirectional", ["R7"], marks=pytest.mark.slow),
+        pytest.param("bidirectional", "bidirectional", ["R7"], marks=pytest.mark.nightly),
     ],
 )
 def test_after_a_single_update_a_model_is_not_said_to_be_incapable(suite, model, claims, tmp_path):

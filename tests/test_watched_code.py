@@ -55,7 +55,7 @@ def test_a_thread_that_outlives_a_stage_is_named_unless_one_that_was_there_befor
     try:
         watch.begin()
         asked.set()
-        assert served.wait(60)
+        assert served.wait(300)
         assert watch.lingering() == []
         inner = threading.Thread(target=start)  # one that a stage starts, and which starts another
         inner.start()

@@ -73,12 +73,12 @@ def test_two_workers_give_the_report_of_this_process_and_a_run_that_can_be_read_
     assert read_run(Path(run.folder)) == run
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_worker_that_is_killed_is_one_failed_stage_and_the_next_run_makes_up_for_it(suite, whole, tmp_path):
     store, killed = tmp_path / "store", []
 
     def kill():
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not killed and time.monotonic() < deadline:
             if list((store / "unfinished").glob("train-*")):
                 killed.extend(worker_processes())
@@ -121,7 +121,7 @@ def test_a_worker_ends_with_the_run_that_asked_for_it_and_leaves_nothing_half_wr
     wait_for(lambda: not list(store.glob("unfinished/*")))
 
 
-def wait_for(happened, seconds=60):
+def wait_for(happened, seconds=300):
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline

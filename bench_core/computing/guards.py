@@ -62,7 +62,8 @@ def shown(value: object) -> str:
 
 def is_number(value: object) -> bool:
     """Return whether a value is a real number, possibly infinite or NaN."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+    # floats first: `Real` asks in Python
+    return isinstance(value, float) or (isinstance(value, Real) and not isinstance(value, bool))
 
 
 def all_whole(values: list[Any]) -> bool:

@@ -12,6 +12,7 @@ from threading import Lock, Thread
 from bench_core.config import ObserverConfig
 from bench_core.observed_inputs import reads
 from bench_core.observer import Event, Hear, Observer, silent
+from bench_core.wrapped_readers import unobserved
 
 PATIENCE = 30.0  #: seconds that observers have in all, after the run, for what they have not written yet
 MOST = 100_000  #: events that may wait for an observer
@@ -70,6 +71,7 @@ class Host:
             self._switch_off("it did not end in time after the run; what it has not written is lost")
 
     def _work(self) -> None:
+        unobserved.add(self.thread)  # with the threads that it starts
         try:
             with reads():  # none of it is an input of a stage, where stages are computed in this process, too
                 observer = self.config.load()(self.config)

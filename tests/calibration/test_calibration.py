@@ -18,7 +18,7 @@ QUICK = [
     promises.designs,
     promises.estimators,
     promises.single,
-    pytest.param(promises.columns, marks=pytest.mark.slow, id="columns"),
+    pytest.param(promises.columns, marks=pytest.mark.nightly, id="columns"),
     promises.claims,
 ]
 QUICK += [promises.shares, promises.power, promises.published, promises.of_streams]
@@ -31,13 +31,13 @@ def outside(table, repetitions, seed=None, quick=False):
     return [text for row in table(study) for text in promises.misses(row, repetitions)]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 6)
 @pytest.mark.parametrize("table", QUICK, ids=lambda table: table.__name__)
 def test_a_hundred_experiments_keep_every_promise(table):
     assert not outside(table, 100, 11, quick=True)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("table", LONGER, ids=lambda table: table.__name__)
 def test_a_hundred_experiments_of_other_kinds_keep_every_promise(table):
     assert not outside(table, 100, 11, quick=True)
@@ -70,6 +70,7 @@ def test_a_hundred_experiments_find_normal_quantiles_in_the_place_of_students(mo
     assert [text for text in outside(promises.differences, 100, 11, quick=True) if "S=2" in text]
 
 
+@pytest.mark.slow
 def test_a_hundred_experiments_find_an_error_of_examples_that_is_left_out(monkeypatch):
     monkeypatch.setattr(Estimate, "_parts", lambda self: [(self.seeds or self.alone,)])
     assert outside(promises.designs, 100, 11, quick=True)

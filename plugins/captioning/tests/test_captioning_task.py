@@ -15,6 +15,7 @@ SMALL = {"name": "scenes", "images": 12, "pixels": 32}
 TINY = {"kind": "resnet", "widths": [4, 6], "size": 32}
 
 
+@pytest.mark.quick(2, 1)
 @pytest.mark.parametrize(
     "settings", [{}, {"form": "grid", "min_count": 2}, {"vocab_size": 9, "longest": 8, "documents": ["valid"]}]
 )

@@ -24,7 +24,7 @@ def nothing_is_left():
     before = set(psutil.Process().children(recursive=True))
     yield
     assert set(psutil.Process().children(recursive=True)) <= before
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while any(JAR.parent.glob("tmp*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert {one.suffix for one in JAR.parent.iterdir() if one.is_file()} == {".py", ".jar"}

@@ -44,6 +44,7 @@ def prepared(folder, corpus, **settings):
 BYTE_PAIRS = {"kind": "bpe", "vocab_size": 280}
 
 
+@pytest.mark.quick(2, 1)
 @pytest.mark.parametrize(
     "settings",
     [

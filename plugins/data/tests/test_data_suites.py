@@ -62,7 +62,7 @@ WITH_DROPOUT = """
     models: {ours: {name: rnn-seq2seq, hidden: 16, dropout: 0.1}}
     decoders: {greedy: {name: greedy}}
     metrics: {bleu: {name: bleu}}
-    training: {epochs: 8, batch_size: 8}
+    training: {epochs: 3, batch_size: 8}
     hardware: {threads: 1, device: cpu}
     limits: {max_tokens: 20}
 """
@@ -235,7 +235,7 @@ def test_a_training_with_dropout_of_merges_that_is_stopped_again_and_again_ends_
     run("undisturbed")
     times, asked = 0, count()
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "over", lambda self: next(asked) >= 40)
+        patch.setattr(Checkpoints, "over", lambda self: next(asked) >= 15)
         while {cell.status for cell in run("stopped", stop_after=1e6, checkpoint_every=0.0).cells} != {"done"}:
             times, asked = times + 1, count()
     assert times > 1

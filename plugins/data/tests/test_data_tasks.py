@@ -47,7 +47,7 @@ def files(write, suffix):
     return {split: str(write(f"{split}.{suffix}", ROWS[split])) for split in SPLITS}
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1, 2)
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("kind", ["text-to-text", "completion"])
 def test_tasks_of_records_keep_all_contracts_and_have_what_the_files_have(write, tmp_path, suffix, kind):

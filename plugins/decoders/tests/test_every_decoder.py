@@ -56,7 +56,7 @@ def decode(config, model, rows):
     return config.load()(config).decode(model, rows, Noise(2))
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(3, 10)
 @pytest.mark.parametrize("toy", [toys.RecurrentConfig, toys.EncoderDecoderConfig, toys.InsertionConfig])
 def test_the_contracts_are_kept(toy, config):
     check_decoder(Case.of(toy(), config))

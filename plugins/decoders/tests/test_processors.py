@@ -170,7 +170,7 @@ def test_decoders_with_processors_keep_the_contracts_with_every_model(config, ch
             check_decoder(Case.of(toy(), with_chain(config, *chain)))
 
 
-@pytest.mark.quick(7)
+@pytest.mark.quick(7, 15)
 @by_model
 @by_chain
 @by_decoder
@@ -377,6 +377,7 @@ def test_processors_are_in_the_schema_of_suites(third):
     assert not any(fits([one]) for one in bad)
 
 
+@pytest.mark.slow
 def test_a_processor_of_another_plugin_runs_in_a_suite(suite_file, tmp_path, third):
     path = suite_file(**written("[{name: repeat-penalty, penalty: 9}, in-place]"))
     run = bench_core.run(path, data=tmp_path, store=tmp_path / "store", out=tmp_path / "runs", seeds=1)

@@ -205,7 +205,7 @@ def test_sampling_keeps_its_laws(trial, law):
     law(trial)
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(2, 3)
 @pytest.mark.parametrize(("law", "mutant"), MISTAKES, ids=[f"{law}-{mutant.__name__}" for law, mutant in MISTAKES])
 def test_every_law_catches_its_mutants(trial, law, mutant):
     with pytest.raises(AssertionError):
@@ -313,6 +313,7 @@ def scores(spread, size, number=6):
     return SPREADS[spread](torch.randn(number, size, generator=draw)).log_softmax(1)
 
 
+@pytest.mark.quick(6, 6)
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("mass", [0, 0.4, 0.999])
 def test_a_nucleus_from_a_partial_sort_is_that_of_the_full_sort(spread, mass):

@@ -313,6 +313,7 @@ def is_candidate(chain, model, candidates):
     return chain.ended or (candidates == "all_prefixes" and len(chain.actions) % model.actions_per_token == 0)
 
 
+@pytest.mark.quick(30, 30)
 @pytest.mark.parametrize("kind", ["recurrent", "insertion"])
 @pytest.mark.parametrize(("finish", "candidates"), SETTINGS)
 @pytest.mark.parametrize(("alpha", "count_stop"), [(0, True), (0.75, True), (1.5, True), (0.75, False), (0, False)])
@@ -358,7 +359,7 @@ def plain_beam(model, one, config, chains):
     return preferred(found, model, config)
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(4, 10)
 @pytest.mark.parametrize("refill", [False, True])
 @pytest.mark.parametrize("width", [2, 5])
 @pytest.mark.parametrize(("finish", "candidates"), SETTINGS)

@@ -37,19 +37,19 @@ def test_every_output_layer_keeps_the_contracts(output):
     check_model(Case.of(SoftmaxLMConfig.model_validate({**SMALL, "output": output})))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 2)
 @pytest.mark.parametrize("code", CODES, ids=settings_of)
 def test_every_code_keeps_the_contracts(code):
     check_model(Case.of(ECOCLMConfig.model_validate(SMALL | code)))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("inputs", INPUTS, ids=settings_of)
 def test_a_code_keeps_the_contracts_whatever_is_read_in_training(inputs):
     check_model(Case.of(ECOCLMConfig.model_validate({**SMALL, "bits": 4, "inputs": inputs})))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("inputs", ["scheduled", "soft", "clvms", "dlvms"])
 def test_a_hierarchical_softmax_keeps_the_contracts_whatever_is_read_in_training(inputs):
     output = {"kind": "hierarchical", "size": 2}

@@ -7,18 +7,16 @@ import json
 import re
 import shutil
 import struct
-import subprocess
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
-from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import numpy as np
 import pytest
 from bench_small import forging
+from bench_small.command_line import bench_here
 from bench_small.runs import cell, run_of, written
 from bench_small.runs import stored as stored_run
 from bench_small.suites import SUITE
@@ -122,6 +120,7 @@ def first(names, *words):
 # what is carried
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes_here_and_from_where_it_was_imported(away, home, in_worker):
     export_run(run_away(away), store_of(away), home / "again.zip")
     assert (home / "again.zip").read_bytes() == (away / "run.zip").read_bytes()
@@ -782,7 +781,7 @@ KINDS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_code_that_is_installed_is_no_false_alarm(home, monkeypatch, kind):
     text = SUITE.strip()
@@ -899,6 +898,7 @@ def replaced(all, folder, name, content):
         reseal(all, folder, json.loads(all[f"{name.rpartition('/')[0]}/manifest.json"]))
 
 
+@pytest.mark.quick(8, 8)
 @pytest.mark.parametrize(("name", "content"), SHAPES, ids=range(len(SHAPES)))
 def test_content_of_another_shape_is_refused(away, home, name, content):
     path = changed(away / "run.zip", home / "x.zip", lambda all: replaced(all, home, first(all, name), content))
@@ -953,11 +953,9 @@ def test_artifacts_with_keys_of_another_scheme_are_left_out(away, home):
     assert len(list((home / "runs").iterdir())) == 1
 
 
-@pytest.mark.slow
 def test_the_commands_say_what_they_did_and_exit_with_2_where_they_cannot(away, tmp_path):
     def bench(*words, code=0):
-        command = [Path(sys.executable).parent / "bench", *map(str, words)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = bench_here(*words, folder=tmp_path)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return done

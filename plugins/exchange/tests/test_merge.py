@@ -145,6 +145,7 @@ def test_a_cell_of_a_merged_run_that_is_taken_for_another_seed_is_named(made, tm
     assert any("words/one/argmax/test, seed 2: train: seed is 1, and the cell has 2" in text for text in told)
 
 
+@pytest.mark.slow
 def test_it_does_not_matter_which_run_is_named_first(made, tmp_path):
     parts = [made("seeds=[0, 2]").folder, made("seeds=[1]").folder]
     first, second = merge(parts, tmp_path / "merged"), merge(parts[::-1], tmp_path / "merged")
@@ -161,6 +162,7 @@ def test_a_merged_run_can_be_merged_again(made, tmp_path):
     assert report(tmp_path, late) == report(tmp_path, made())
 
 
+@pytest.mark.slow
 def test_rows_that_were_skipped_elsewhere_come_together(made, tmp_path):
     one, two = made("skip=[{model: two}]"), made("skip=[{model: one}]")
     merged = merge([one.folder, two.folder], tmp_path / "merged")
@@ -199,7 +201,7 @@ def test_metrics_that_only_one_machine_measured_are_united(made, tmp_path):
         assert one.status == "done"
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 2)
 @pytest.mark.parametrize(
     ("settings", "replaced", "message"),
     [

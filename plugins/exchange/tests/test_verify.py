@@ -193,7 +193,7 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_runs_of_suites_of_every_kind_hold_with_and_without_their_store(verify, kind):
     text = SUITE.strip()
@@ -207,13 +207,14 @@ def test_runs_of_suites_of_every_kind_hold_with_and_without_their_store(verify, 
     assert "no contradictions" in verify(run.folder, "reports/other", code=0, store="elsewhere")
 
 
+@pytest.mark.quick(6, 6)
 @pytest.mark.parametrize("name", EDITS)
 def test_each_edit_of_the_audit_names_the_file(verify, name):
     EDITS[name][0]()
     assert re.search(r"^runs/run/\S+: the file was changed", verify(), re.MULTILINE)
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(4, 5)
 @pytest.mark.parametrize("name", EDITS)
 def test_each_edit_is_contradicted_by_what_else_is_recorded_when_all_digests_are_written_anew(verify, name):
     edit, told = EDITS[name]
@@ -423,6 +424,7 @@ ATTACKS = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(6, 6)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_forgery_of_several_files_is_contradicted_by_another(verify, attack):
     attack()
@@ -523,7 +525,7 @@ def mangled(value, random):
     return [*value[:place], mangled(value[place], random), *value[place + 1 :]]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("name", [PARTS, STAGES, "run.json", "cells.jsonl", "manifest.json"])
 def test_whatever_json_a_run_holds_it_is_judged_in_words(verify, name):
     path, random = RUN / name, Random(name)
@@ -611,6 +613,7 @@ REPORTED = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(5, 5)
 @pytest.mark.parametrize("name", REPORTED)
 def test_an_edited_report_is_contradicted_by_its_other_files_though_no_run_is_there(verify, name):
     shutil.rmtree("runs")
@@ -632,7 +635,7 @@ OF_RUN = {
 }
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", OF_RUN)
 def test_a_report_whose_run_is_there_is_what_that_gives_to_the_byte(verify, name):
     assert "no contradictions" in verify(REPORT, code=0)
@@ -823,7 +826,7 @@ def attempts(verify, tmp_path):
     return attempt
 
 
-@pytest.mark.quick(2, 8)
+@pytest.mark.quick(2, 3)
 @pytest.mark.parametrize("name", OF_RUNS)
 def test_no_edit_of_a_run_passes_for_one_of_an_older_version(attempts, name):
     for manifest, form, version in SOME:
@@ -833,7 +836,7 @@ def test_no_edit_of_a_run_passes_for_one_of_an_older_version(attempts, name):
         assert re.search(r"^runs/run", text, re.MULTILINE), (manifest, form, version)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 6)
 @pytest.mark.parametrize("name", OF_REPORTS)
 def test_no_edit_of_a_report_passes_for_one_of_an_older_version(attempts, name):
     shutil.rmtree("runs")
@@ -844,7 +847,7 @@ def test_no_edit_of_a_report_passes_for_one_of_an_older_version(attempts, name):
         attempts(REPORT, OF_REPORTS[name], manifest, form, version, more=["--require-run"])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(9)
 @pytest.mark.parametrize("stages", STAGES_OF)
 @pytest.mark.parametrize("manifest", MANIFESTS)
 def test_no_combination_of_claims_hides_an_edited_run(attempts, manifest, stages):

@@ -49,7 +49,7 @@ def close(found, wanted):
     torch.testing.assert_close(found.float(), wanted.float(), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("name", ["gpt2", "llama", "gpt_neox", "mistral", "gemma2"])
 def test_every_architecture_keeps_the_contracts(config, name):
     check_model(Case.of(config(name)))

@@ -301,6 +301,7 @@ def updates(run, store):
     return {model: json.loads(text)["updates"] for model, text in read.items()}
 
 
+@pytest.mark.slow
 def test_a_suite_evaluates_or_tunes_stores_and_decodes_them_and_leaves_out_what_is_not_there(save, task, tmp_path):
     saved = save()
     (tmp_path / "suite.yaml").write_text(SUITE)

@@ -296,6 +296,7 @@ def test_prompts_and_targets_that_do_not_fit_are_refused_by_example(tmp_path):
         model.score(batch, Scoring("exact", Noise(0)))
 
 
+@pytest.mark.quick(2, 2)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("name", ["gpt2", "t5"])
 def test_weights_of_smaller_types_score_nearly_as_in_float64(tmp_path, name, dtype):

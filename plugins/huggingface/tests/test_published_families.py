@@ -15,7 +15,7 @@ from bench_huggingface.pretrained_lm import ALONE, JOINED, PADDED
 
 FAMILIES = [*CAUSAL, *SEQ2SEQ]
 QUICK = ["gpt2", "t5", "mamba"]
-UNLIKE = {"t5", "marian", "gemma2", "mamba", "recurrent_gemma"}  # in what they remember, and in their prompts
+UNLIKE = {"t5", "gemma2", "mamba"}  # in what they remember, and in their prompts
 SCORING = Scoring("exact", Noise(0))
 TOKENS = 8
 #: Those that transformers computes in part in float32, whatever the type of weights; and contracts of float64.
@@ -24,7 +24,7 @@ IN_EXACT_NUMBERS = {"the_score_is_the_sum_of_its_steps", "a_row_scores_alike_alo
 ANSWERS = ["abba", "", "c a b", "bee", "face"]
 
 
-def slow_but(quick, slow=FAMILIES):
+def slow_but(quick, slow=UNLIKE):
     """Return the families, all but some of them slow, or nightly if they are in neither list."""
     marks = {name: pytest.mark.slow if name in slow else pytest.mark.nightly for name in FAMILIES}
     return [name if name in quick else pytest.param(name, marks=mark) for name, mark in marks.items()]
@@ -166,7 +166,7 @@ def test_a_row_is_written_and_scored_alone_as_in_a_batch(tmp_path, name):
     torch.testing.assert_close(together, torch.cat(alone), rtol=1e-5 if name in IN_FLOAT32 else 1e-9, atol=0)
 
 
-@pytest.mark.parametrize("name", slow_but(["gpt2"], UNLIKE))
+@pytest.mark.parametrize("name", slow_but(["gpt2"]))
 def test_they_keep_the_contracts(tmp_path, name):
     saved = publish(tmp_path, name)
     settled = saved.config()

@@ -161,7 +161,7 @@ def test_the_store_keeps_digests_of_their_weights_and_no_copy(run, tmp_path):
         assert all(name.startswith("network.") for name in digests)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ["network.transformer.wte.weight", "network.transformer.h.0.ln_1.bias"])
 def test_weights_that_are_read_otherwise_than_at_first_are_refused(run, monkeypatch, name):
     read_weights = Pretrained.read_weights
@@ -184,6 +184,7 @@ def test_weights_that_are_read_otherwise_than_at_first_are_refused(run, monkeypa
     assert name in failed["writer", "beam"]
 
 
+@pytest.mark.slow
 def test_other_weights_in_the_same_folder_are_another_model(run, tmp_path):
     first = run()
     publish(tmp_path / "gpt2", "gpt2", seed=9, n_positions=256)

@@ -65,7 +65,7 @@ def test_the_model_keeps_all_contracts(settings):
     check_model(case_of(**settings, layers=1))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -87,6 +87,7 @@ def test_the_model_keeps_the_quick_contracts_with_every_source(source):
     assert len(check(QUICK, Case.of(IndigoConfig(**SMALL, beam=2, **bag), source=source))) >= 16
 
 
+@pytest.mark.slow
 def test_a_model_of_one_shared_matrix_keeps_the_quick_contracts():
     info = replace(TINY, source_vocabulary=TINY.vocabulary)
     rows = tiny_batch(source=Source.TOKENS)

@@ -45,7 +45,7 @@ def double():
         yield
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(3, 5)
 @pytest.mark.parametrize("decoder", DECODERS, ids=lambda decoder: decoder.name)
 @pytest.mark.parametrize("config", [INDIGO, TransformerConfig(**SMALL)], ids=lambda config: config.name)
 def test_decoders_keep_their_contracts(config, decoder):

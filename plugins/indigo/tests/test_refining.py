@@ -49,6 +49,7 @@ def decoded(decoder, model, batch):
     return [row[0] for row in decoder.load()(decoder).decode(model, batch, Noise(1))]
 
 
+@pytest.mark.quick(4, 4)
 @by_decoder
 @pytest.mark.parametrize("source", [Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID])
 def test_decoders_keep_their_contracts(decoder, source):

@@ -47,6 +47,7 @@ def case_of(batch=None, info=TINY, scale=2.5, **settings):
     return Case.of(IndigoConfig(**{**SMALL, **settings}), info=info, batch=batch, source=Source.TOKENS, scale=scale)
 
 
+@pytest.mark.slow
 def test_the_model_keeps_all_contracts():
     check_model(case_of(order="rnd", dropout=0.2))
 

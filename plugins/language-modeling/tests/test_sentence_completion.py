@@ -206,7 +206,7 @@ def test_prefix_and_continuation_of_smaller_tokens_read_as_the_sentence(tmp_path
         assert len(info.vocabulary) == 300
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1, 2)
 @pytest.mark.parametrize("tokenizer", ["word", "char", {"kind": "bpe", "vocab_size": 270}])
 @pytest.mark.parametrize("prefix", [0, 10])
 def test_the_task_keeps_all_contracts(tmp_path, tokenizer, prefix):

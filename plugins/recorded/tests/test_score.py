@@ -114,6 +114,7 @@ def test_scores_and_paired_tests_have_the_digits_of_the_command_of_sacrebleu(fil
         assert found["sacrebleu"][name]["signature"] in printed
 
 
+@pytest.mark.quick(2, 2)
 @pytest.mark.parametrize(
     ("metric", "words"),
     [
@@ -208,7 +209,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(files, tmp_path):
     assert "two systems are called 'a.txt'" in refusal("-r", "ref.txt", "a.txt", "a.txt")
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1, 3)
 @pytest.mark.parametrize("name", ["a|b", "*", "{x}", "null", "1", "[link](x)"])
 def test_any_name_is_shown_as_it_is(files, name):
     found = score("-r", "ref.txt", "a.txt", "b.txt", "--name", name, "--name", "other")

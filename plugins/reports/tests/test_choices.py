@@ -216,6 +216,7 @@ def with_choice(choose=CHOOSE, table=BEST, profile=""):
     return text + profile
 
 
+@pytest.mark.slow
 def test_a_suite_chooses_as_it_runs(suite_file, tmp_path):
     text = with_choice().replace("tables:\n", "tables:\n  - {id: settings, of: choices}\n")
     run = bench_core.run(suite_file(text), store=tmp_path / "store", out=tmp_path / "runs")

@@ -38,6 +38,7 @@ def a_run(tmp_path, names, metrics, changes=(), **sections):
     return found, [text for texts in values.values() for text in texts]
 
 
+@pytest.mark.quick(6, 8)
 @pytest.mark.parametrize("seed", range(30))
 def test_every_number_is_in_the_one_table_whatever_axes_a_suite_has(tmp_path, seed):
     rng = random.Random(seed)

@@ -205,7 +205,7 @@ def test_ticks_stand_at_the_numbers_of_the_suite_if_these_do_not_touch(tmp_path)
     assert "1,100" not in [label.get_text() for label in canvas_of(run).axes[0].get_xticklabels()]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.25), ("page", 6.75), (4, 4.0)])
 def test_figures_are_as_wide_as_they_are_printed_with_letters_of_seven_to_nine_points(tmp_path, width, inches):
     for about in (
@@ -312,7 +312,7 @@ def test_points_of_a_series_are_named_as_far_as_there_is_room_beside_a_legend(tm
     assert overlapping(canvas, decoders) == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_numbers_at_ticks_never_touch(tmp_path, scale):
     draw = random.Random(11)

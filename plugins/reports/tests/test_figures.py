@@ -298,7 +298,7 @@ def test_points_without_a_number_break_a_curve_and_nothing_else(tmp_path):
     assert b"nan" not in draw(the_picture(run))["svg"].lower()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_no_number_is_too_large_to_report_on(tmp_path, scale):
     for values in ([1e300, 1e308, 5], [-1e308, 1e308, 0.5], [1, 10**400], [1e-320, 1.5], [-5, -3], [0, 0]):

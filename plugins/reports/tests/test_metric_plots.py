@@ -200,6 +200,7 @@ def test_infinite_and_undefined_seeds_have_no_interval():
         assert (found.low, found.high) == (None, None)
 
 
+@pytest.mark.slow
 def test_an_interval_far_beyond_all_means_is_cut_on_the_axis_and_whole_in_the_csv(tmp_path):
     values = {
         ("rnn", "greedy", 0): 3.0,

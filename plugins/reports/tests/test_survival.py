@@ -73,7 +73,7 @@ def test_a_mark_stands_where_a_limit_cut_and_nowhere_else(tmp_path):
     assert [(list(line.get_xdata()), list(line.get_ydata())) for line in crosses] == [([9.0], [75.0])]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(4)
 @pytest.mark.filterwarnings("error", "ignore::pytest.PytestUnraisableExceptionWarning")  # of other tests
 @pytest.mark.parametrize("spread", ["interval", "std", "none"])
 @pytest.mark.parametrize("scale", ["linear", "log", {"x": "log", "y": "log"}, {"y": "log"}])

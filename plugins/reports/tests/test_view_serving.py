@@ -48,7 +48,7 @@ def server(tmp_path):
 
 def ask(server, path, method="GET", whole=False):
     """Return the answer to a request; its path stands behind the secret unless it is the `whole` path."""
-    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=30)
+    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=300)
     connection.putrequest(method, path if whole else f"/{server.secret}/{path}", skip_accept_encoding=True)
     connection.endheaders()
     answer = connection.getresponse()
@@ -157,7 +157,7 @@ def test_only_reading_is_answered(server):
 
 
 def test_what_is_no_http_harms_nobody(server):
-    with socket.create_connection(server.server_address[:2], timeout=30) as line:
+    with socket.create_connection(server.server_address[:2], timeout=300) as line:
         line.sendall(b"\x16\x03\x01\xff\xff\r\n\r\n")
         line.recv(1_000)
     assert ask(server, "")[0].status == 200
@@ -267,12 +267,12 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert "2 runs (1 cannot be read) at" in process.stdout.readline()
         address = urlsplit(process.stdout.readline().strip())
-        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
+        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=300)
         connection.request("GET", address.path)
         page = connection.getresponse().read().decode()
         connection.close()
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=300)
     assert len(unpacked(page)[0]) == 2
     assert (process.returncode, errors) == (0, "")
     assert os.sep not in out.replace("Ctrl-C", "")

@@ -26,6 +26,7 @@ def scores(one, rows, by):
     return one.score(rows, Scoring(by, NOISE)).log_probs
 
 
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("settings", [{"cell": "lstm", "dropout": 0.1}, {"cell": "tanh", "layers": 2}])
 def test_it_keeps_the_contracts_of_a_scorer(settings):
     assert BidirectionalLMConfig.capabilities == {Scorer}

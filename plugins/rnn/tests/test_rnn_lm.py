@@ -273,6 +273,7 @@ def test_dropout_meets_embeddings_layers_and_the_top(layers):
     assert seen == pytest.approx([0.5, 0.5], abs=0.1)
 
 
+@pytest.mark.quick(2, 1)
 @pytest.mark.parametrize("cell", CELLS)
 def test_eight_sentences_are_learnt_by_heart(cell):
     lm, rows = model(cell=cell, hidden=24), batch(lengths=(4, 7, 1, 5, 6, 3, 7, 2))

@@ -181,7 +181,7 @@ def test_high_orders_of_large_vocabularies_do_not_collide():
     assert perplexity(lm.eval(), tokens[:7]) == pytest.approx(1)
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 @pytest.mark.parametrize("trained", [False, True])
 def test_the_count_baseline_keeps_all_contracts_but_that_of_gradients(smoothing, trained):

@@ -40,7 +40,7 @@ def value(one, rows):
     return one.loss(rows, TRAINING).value
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 2)
 @pytest.mark.parametrize(
     "settings",
     [

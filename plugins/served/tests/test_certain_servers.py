@@ -66,6 +66,7 @@ FILLED = {
 }
 
 
+@pytest.mark.quick(2, 1)
 @pytest.mark.parametrize("way", FILLED)
 def test_a_stage_in_which_every_token_has_probability_one_is_refused(cell, way):
     with scoring(FILLED[way]) as server:

@@ -94,7 +94,7 @@ def logistic():
     return model
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize(("samples", "wanted"), [(1, -2.553), (2, -2.407), (5, -2.337), (10, -2.316)])
 def test_bounds_of_a_logistic_chain_are_what_they_were_computed_to_be_and_their_weights_unbiased(samples, wanted):
     number = 60_000

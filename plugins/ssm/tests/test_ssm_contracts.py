@@ -32,7 +32,7 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.quick(1, 2)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("settings", VARIANTS, ids=lambda settings: "-".join(map(str, settings.values())))
 def test_the_deep_state_space_model_keeps_the_contracts(settings):
     check_model(Case.of(DeepSSMConfig(**SMALL | settings)))

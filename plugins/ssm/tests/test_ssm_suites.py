@@ -96,6 +96,7 @@ def test_every_suite_takes_words_of_another_alphabet(greek, name):
         assert (config.alphabet, config.corpus.file) == (None, greek)
 
 
+@pytest.mark.slow
 def test_models_and_metrics_of_table_1_work_on_words_of_another_alphabet(greek, tmp_path):
     """A few models of the suite, trained for a moment; figures, claims and tables of all others are left out."""
     data = YAML(typ="safe").load(SUITES / "table-1.yaml")

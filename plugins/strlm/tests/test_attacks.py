@@ -118,6 +118,7 @@ def test_positions_bound_samples_too():
 # 2: no bound that says nothing
 
 
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("decoder", [TopKConfig(k=2, max_tokens=1500), NucleusConfig(mass=0.2, max_tokens=1500)])
 def test_a_decoder_that_may_leave_stop_out_for_the_whole_limit_is_promised_nothing(decoder):
     """Two equally likely words hide stop until p(stop) exceeds a third: here, beyond the limit of 1,500."""
@@ -151,7 +152,7 @@ def test_a_stop_that_no_draw_hits_makes_no_sample_end():
 # 3 and 4: numbers that are none
 
 
-@pytest.mark.quick(30)
+@pytest.mark.quick(10, 10)
 @pytest.mark.parametrize("decoder", DECODERS, ids=lambda decoder: decoder.name)
 @pytest.mark.parametrize("value", [1e38, 3e38, float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("cell", ["tanh", "lstm", "relu"])

@@ -321,6 +321,7 @@ def test_decoding_keeps_its_laws(law):
     law(intact)
 
 
+@pytest.mark.quick(3, 3)
 @pytest.mark.parametrize(("law", "mutant"), MISTAKES, ids=[f"{law}-{mutant.__name__}" for law, mutant in MISTAKES])
 def test_every_law_catches_its_mutants(law, mutant):
     with pytest.raises(AssertionError):

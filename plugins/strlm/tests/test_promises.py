@@ -226,7 +226,7 @@ def drill(theorem: str, numbers: range) -> None:
     assert account.endless <= account.expected + 5 * sqrt(account.spread) + 1e-9
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("theorem", DECODERS)
 def test_no_promise_is_broken_by_twenty_adverse_models(theorem):
     drill(theorem, range(20))

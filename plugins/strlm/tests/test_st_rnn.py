@@ -303,6 +303,7 @@ def test_the_model_keeps_the_contracts(kind):
     }
 
 
+@pytest.mark.quick(6, 6)
 @pytest.mark.parametrize("decoder", DECODERS, ids=lambda decoder: decoder.name)
 @pytest.mark.parametrize("kind", KINDS[2:4], ids=lambda kind: "-".join(map(str, kind.values())))
 def test_decoders_keep_the_contracts_with_it(kind, decoder):

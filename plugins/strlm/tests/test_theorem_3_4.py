@@ -254,6 +254,7 @@ def test_a_set_that_stop_may_join_ends(decoder):
         never_ends(opens_stop)
 
 
+@pytest.mark.quick(2, 2)
 @pytest.mark.parametrize("decoder", COMPLETE, ids=settings)
 def test_the_model_itself_and_consistent_decoding_always_end(decoder):
     always_ends(decoder)

@@ -70,7 +70,7 @@ def words(vocabulary, rows, lengths):
 TOKENIZERS = ["word", "char", {"kind": "bpe", "vocab_size": 270}]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 4)
 @pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=["word", "char", "bpe"])
 @pytest.mark.parametrize("kind", [*Source])
 def test_a_task_in_one_method_keeps_the_contracts(kind, tokenizer, tmp_path):
@@ -78,6 +78,7 @@ def test_a_task_in_one_method_keeps_the_contracts(kind, tokenizer, tmp_path):
     assert len(check_task(TaskCase.of(config, tmp_path, tmp_path))) == len(TASK_CONTRACTS)
 
 
+@pytest.mark.quick(2, 1)
 @pytest.mark.parametrize("settings", [{"shared": True}, {"longest": 3}, {"prefix": 2}, {"prefix": 3, "shared": True}])
 def test_it_keeps_them_with_every_setting(settings, pairs, tmp_path):
     (tmp_path / "folder").mkdir()

@@ -66,6 +66,7 @@ def observed(tmp_path, suite_file, request):
     run = bench_core.run(
         suite_file(), store=tmp_path / "store", out=tmp_path / "runs", data=tmp_path, observers=[config]
     )
+    assert {cell.reason for cell in run.cells} == {""}
     return run, tmp_path / "tracked"
 
 

@@ -102,7 +102,7 @@ def test_each_corpus_is_read_as_its_publishers_lay_it_out(tmp_path, name, pair, 
     assert not info.extras["embedded"]
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1, 2)
 @pytest.mark.parametrize(("name", "pair", "settings"), KNOWN)
 def test_every_corpus_keeps_all_contracts(tmp_path, name, pair, settings):
     data = put(tmp_path, name, pair.split("-"))

@@ -54,7 +54,7 @@ def invented(tmp_path_factory):
 BYTE_PAIRS = {"kind": "bpe", "vocab_size": 280}
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1, 2)
 @pytest.mark.parametrize(
     "settings",
     [

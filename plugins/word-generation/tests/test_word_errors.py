@@ -59,6 +59,7 @@ def measured(config, outcomes):
     return metric.combine(parts), metric.error(parts)
 
 
+@pytest.mark.quick(5, 5)
 @pytest.mark.parametrize(
     "settings", [{}, {"unit": "bits"}, {"excess": True, "against": "train"}, {"floor": -9.0}, {"value": "tenth"}]
 )

@@ -60,6 +60,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.quick(2, 1)
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_the_task_keeps_all_contracts(files, tmp_path, settings):
     config = WordOrderConfig.model_validate({"corpus": files, **settings})

@@ -104,8 +104,8 @@ def stop_responding():
 
 #: What ends the process in other ways, or would have the checker wait, or believe something.
 MORE_WAYS = {
-    "exhausts": exhaust,
     "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "exhausts": exhaust,
     "kills its group": lambda: os.killpg(0, signal.SIGKILL),
     "suspends itself": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "closes descriptors": stop_responding,

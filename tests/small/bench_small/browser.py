@@ -17,7 +17,7 @@ SWITCHES = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
     "--disable-background-networking", "--disable-component-update", "--disable-extensions", "--remote-debugging-pipe",
 )  # fmt: skip
-PATIENCE = 60  # seconds for one answer
+PATIENCE = 300  # seconds for one answer
 
 
 def installed():

@@ -88,7 +88,7 @@ def die_and_go_on(run: Callable[[Path], Run], folder: Path, kill: Callable[[], N
     run(undisturbed)
 
     def wait_and_kill() -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not any((place / "store" / CHECKPOINT).glob("*/manifest.json")) and time.monotonic() < deadline:
             time.sleep(0.02)
         kill()
@@ -98,7 +98,7 @@ def die_and_go_on(run: Callable[[Path], Run], folder: Path, kill: Callable[[], N
     (cell,) = run(place).cells
     killer.join()
     assert cell.status == "failed", "nothing was killed"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while peers() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert peers() == [], "the other process outlives the first"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -44,9 +46,12 @@ class Letters(Task):
         extras = {"corpus": "made-up letters", "embedded": True, "statistics": {"train": {"words": len(words)}}}
         return TaskInfo(["<stop>", *letters], extras=extras)
 
+    @cached_property
+    def _letters(self):
+        return json.loads((self.folder / "letters.json").read_text())
+
     def _words(self, split):
-        letters = json.loads((self.folder / "letters.json").read_text())
-        ids = {letter: number for number, letter in enumerate(letters, 1)}
+        ids = {letter: number for number, letter in enumerate(self._letters, 1)}
         return [[ids[letter] for letter in word] for word in json.loads((self.folder / f"{split}.json").read_text())]
 
     def batches(self, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
@@ -64,8 +69,7 @@ class Letters(Task):
             yield Batch(rows, opening, torch.tensor(gold), length)
 
     def text(self, tokens):
-        letters = json.loads((self.folder / "letters.json").read_text())
-        return "".join(letters[token - 1] for token in tokens)
+        return "".join(self._letters[token - 1] for token in tokens)
 
     def references(self, split):
         k = self.config.prefix
@@ -173,6 +177,9 @@ class Ended(Metric):
     def combine(self, parts):
         return 100 * sum(parts) / len(parts)
 
+    def resample(self, parts, counts):
+        return (100 * (counts @ np.array(parts)) / counts.sum(1)).tolist()
+
 
 class Nats(Metric):
     better, unit, signature = -1, "nats", "stop:included"
@@ -182,3 +189,7 @@ class Nats(Metric):
 
     def combine(self, parts):
         return sum(nats for nats, _ in parts) / sum(tokens for _, tokens in parts)
+
+    def resample(self, parts, counts):
+        nats, tokens = (counts @ np.array(parts)).T
+        return (nats / tokens).tolist()

@@ -159,7 +159,7 @@ def begin():
     """Note that a training begins, which is held up for a while if that is asked for."""
     with (HERE / "trainings").open("a") as notes:
         notes.write("one more\\n")
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while (HERE / "hold").exists() and time.monotonic() < end:
         time.sleep(0.01)
 '''
