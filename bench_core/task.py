@@ -34,11 +34,10 @@ class TextSize:
 class Task(ABC):
     """The examples of one problem; built as `Class(config, folder)`, where `prepare` fills `folder`."""
 
-    #: What trainings read of the task, as it is prepared, for `prepare` of a split by itself (`TaskConfig.at`).
-    base: Task | None = None
-
     def __init__(self, config: Any, folder: Path) -> None:
         self.config, self.folder = config, folder
+        #: What trainings read of the task, as it is prepared, for `prepare` of a split by itself (`TaskConfig.at`).
+        self.base: Task | None = None
 
     @abstractmethod
     def prepare(self, data: Path) -> TaskInfo:

@@ -57,7 +57,9 @@ def test_a_likelihood_that_a_model_lacks_is_refused(suite_file):
 
 
 def test_an_unknown_split_is_refused(suite_file):
-    assert "letters has no split 'dev'. Its `splits:` are train, valid, test." in misfits(suite_file(**{"seeds: 2": "seeds: 2\nsplits: [dev]"}))
+    assert "letters has no split 'dev'. Its `splits:` are train, valid, test." in misfits(
+        suite_file(**{"seeds: 2": "seeds: 2\nsplits: [dev]"})
+    )
 
 
 def test_a_metric_of_text_needs_a_decoder(suite_file):

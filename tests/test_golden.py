@@ -44,7 +44,9 @@ def test_results_are_byte_for_byte_as_recorded(workers, suite):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])[suite]
-    assert found == {name: found[name] if digest is None else digest for name, digest in wanted.items()}  # null: unknown
+    assert found == {
+        name: found[name] if digest is None else digest for name, digest in wanted.items()
+    }  # null: unknown
 
 
 def results(suite, folder, workers):

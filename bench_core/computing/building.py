@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,10 +107,19 @@ def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:
 
 
 def device_of(settings: Mapping[str, Any]) -> torch.device:
-    """Return the device of the settings, and set the threads of torch; raise PluginError if it is missing."""
+    """Return the device of the settings, and set the threads of torch.
+
+    Raises PluginError if the device is missing, or if there may not be so many threads.
+    """
     import torch
 
-    torch.set_num_threads(settings["threads"])
+    limit, threads = os.environ.get("OMP_THREAD_LIMIT", ""), settings["threads"]
+    if limit.isdigit() and int(limit) < threads:
+        raise PluginError(
+            f"OMP_THREAD_LIMIT is {limit}, and the suite asks for {threads} threads: torch computes wrong numbers then. "
+            f"Unset it, or set `hardware: {{threads: {limit}}}`."
+        )
+    torch.set_num_threads(threads)
     if settings["device"] == "cuda" and not torch.cuda.is_available():
         raise PluginError("torch finds no CUDA device here. Set `hardware: {device: cpu}`, or see `bench doctor`.")
     return torch.device(settings["device"])

@@ -54,8 +54,10 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     info = task.config.known(_with_base(info, base, task))
     for split, texts in info.extras.get("texts", {}).items():
         if number := texts.get("unwritable"):
-            told = f"{number:,} of {texts['references']:,} references of {split!r}"
-            context.warn(f"{named(task, 'prepare')}: {told} cannot be written by its tokens, which bounds scores.")
+            context.warn(
+                f"{named(task, 'prepare')}: {number:,} of {texts['references']:,} references of {split!r} cannot be "
+                "written by its tokens, which bounds scores."
+            )
     if found := overlap(look.task, look.splits, base):
         look.at_overlap(found, context.warn)
         info = replace(info, extras=joined([info.extras, {"overlap": found}]))
