@@ -97,7 +97,7 @@ _ignored: tuple[str, ...] = ()  # prefixes of paths
 _above: set[str] = set()  # folders in which these are
 _home = ""  # the working directory of stages
 _began = 0  # when the stage began, in nanoseconds since 1970
-bodies: dict[tuple[Any, str], Any] = {}  #: function or class, and its attribute -> what it was before it was written
+bodies: dict[tuple[int, str], tuple[Any, Any]] = {}  #: id, attribute -> function or class, and what it had before
 assigned: set[str] = set()  #: environment variables that the code of parts set or removed
 
 
@@ -322,7 +322,7 @@ def _library(frame: FrameType, name: Any, *more: Any) -> None:
 def _note_body(owner: Any, name: str, value: Any) -> None:
     """Note what a function or a class had before code, defaults or bases are written."""
     if name in BODY and issubclass(type(owner), FunctionType | type) and hasattr(owner, name):
-        bodies.setdefault((owner, name), getattr(owner, name))
+        bodies.setdefault((id(owner), name), (owner, getattr(owner, name)))
 
 
 _HANDLERS: dict[str, Callable[..., None]] = {

@@ -1,4 +1,4 @@
-"""Wraps functions that read files or their status, or start threads, and raise no audit events."""
+"""Wraps functions that read files or their status, start threads or import modules, and raise no audit events."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache, partial, wraps
+from importlib import _bootstrap
 from importlib.machinery import PathFinder
-from threading import Thread, current_thread
+from threading import Thread, current_thread, get_ident
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -31,6 +32,8 @@ from bench_core.whose_code import reader_of, sort_of, wrapping
 TELLING = ("stat", "lstat", "getmtime", "getatime", "getctime")
 started_by: WeakKeyDictionary[Thread, Thread] = WeakKeyDictionary()  #: thread -> the one that started it
 unobserved: WeakSet[Thread] = WeakSet()  #: those of observers, and those that these start
+importing: dict[int, list[str]] = {}  #: modules that are being imported, by the identifier of a thread
+after_imports: list[Callable[[], None]] = []  #: called after each import that loaded something
 IN_FOLDERS, ALWAYS = -1, -2  # in place of a place: first, where `dir_fd` is given; no path
 
 
@@ -52,6 +55,28 @@ def install() -> None:
         start(self)
 
     Thread.start = noting  # type: ignore[method-assign]
+    imports: Any = _bootstrap
+    find = imports._find_and_load
+
+    def find_and_load(name: str, import_: Any) -> Any:
+        names = importing.setdefault(get_ident(), [])
+        names.append(name)
+        try:
+            found = find(name, import_)
+        finally:
+            names.pop()
+        for note_imports in after_imports:
+            note_imports()
+        return found
+
+    code = find.__code__  # as which tracebacks leave it out
+    find_and_load.__code__ = find_and_load.__code__.replace(co_name=code.co_name, co_filename=code.co_filename)
+    imports._find_and_load = find_and_load
+
+
+def being_imported() -> set[str]:
+    """Return the packages that any thread imports at the moment."""
+    return {name.partition(".")[0] for names in [*importing.values()] for name in [*names]}
 
 
 def _run_unobserved(run: Callable[[], None]) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import copyreg
+import importlib
 import itertools
 import json
 import os
+import pkgutil
+import random
 import re
+import subprocess
 import sys
 import threading
 import types
+from contextlib import suppress
 
 import pytest
 
@@ -28,6 +35,101 @@ def watch():
 
 def doubled(value, *more, **named):
     return value
+
+
+VICTIM = """
+import enum, typing
+LIMIT, WORDS, TABLE = 3, ["a"], {"a": 1}
+Point = typing.NamedTuple("Point", [("x", int)])
+Point.__new__.__defaults__ = (5,)
+def plain(x, y=1, *, z=2): return x, y, z
+def added(n): return lambda x: x + n
+plus = added(1)
+class Side(enum.Enum): LEFT, RIGHT = "left", "right"
+class Slope:
+    rate = 0.5
+    def go(self): return self.rate
+class Steep: rate = 9
+class Curve(Slope):
+    def go(self): return super().go() + LIMIT
+    @property
+    def twice(self): return 2 * self.go()
+SHARED = Curve()
+def answers():
+    one = Curve()
+    return (plain(1), plus(1), one.go(), one.twice, len(WORDS), Side("left"), SHARED.go(), Point(), *TABLE.items(),
+            *sorted(vars(Curve)), *sorted(name for name in globals() if not name.startswith("_")))
+"""
+
+
+#: What a stage does to a module of a part and to what was in it, with what is named.
+DEEDS = {
+    lambda one, held: setattr(one, "plain", doubled): "{}.plain",
+    lambda one, held: setattr(one, "len", lambda value: 7): "{}.len",
+    lambda one, held: setattr(one, "LIMIT", 7): "{}.LIMIT",
+    lambda one, held: setattr(one, "TABLE", {}): "{}.TABLE",
+    lambda one, held: delattr(one, "Steep"): "{}.Steep",
+    lambda one, held: setattr(held.plain, "__code__", doubled.__code__): "__code__ of {}.plain",
+    lambda one, held: setattr(held.plain, "__defaults__", (7,)): "__defaults__ of {}.plain",
+    lambda one, held: held.plain.__kwdefaults__.update(z=7): "the content of {}.plain",
+    lambda one, held: setattr(held.plus.__closure__[0], "cell_contents", 7): "the content of {}.plus",
+    lambda one, held: setattr(held.Curve, "go", doubled): "{}.Curve.go",
+    lambda one, held: setattr(held.Curve, "limit", doubled): "{}.Curve.limit",
+    lambda one, held: delattr(held.Curve, "twice"): "{}.Curve.twice",
+    lambda one, held: setattr(held.Slope, "rate", 7): "{}.Slope.rate",
+    lambda one, held: setattr(held.Curve, "__bases__", (held.Steep, held.Slope)): "__bases__ of {}.Curve",
+    lambda one, held: held.TABLE.update(b=7): "the content of {}.TABLE",
+    lambda one, held: held.WORDS.append("b"): "the content of {}.WORDS",
+    lambda one, held: setattr(held.SHARED, "rate", 7): "the content of {}.SHARED",
+    lambda one, held: held.Side._value2member_map_.clear(): "the content of {}.Side._value2member_map_",
+    lambda one, held: sys.modules.update({one.__name__: held}): "sys.modules['{}']",
+}  # fmt: skip
+
+
+@pytest.mark.quick(3)
+@pytest.mark.parametrize("seed", range(30))
+def test_any_deeds_in_any_order_are_named_by_their_stage_and_undone(seed, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    part = types.SimpleNamespace(package=f"victims{seed}")
+    monkeypatch.setattr("bench_core.execution.watched_code.parts", lambda kind: {"one": part})
+    (tmp_path / part.package).mkdir()
+    (tmp_path / part.package / "__init__.py").touch()
+    rng, watch, known, were = random.Random(seed), Watch(exclusive=True), [], []
+    install()
+    for stage in range(8):
+        watch.begin()
+        name = f"{part.package}.number{stage}"
+        (tmp_path / part.package / f"number{stage}.py").write_text(VICTIM)
+        if rng.random() < 0.7:
+            known.append(importlib.import_module(name))
+            were.append(types.SimpleNamespace(**vars(known[-1])))
+        before, expected = [one.answers() for one in known], []
+        done = rng.choices([*itertools.product(DEEDS, range(len(known)))], k=rng.randrange(6)) if known else []
+        for deed, place in dict.fromkeys(done):
+            deed(known[place], were[place])
+            expected.append(DEEDS[deed].format(known[place].__name__))
+        assert sorted(watch.replaced()) == sorted(expected)
+        assert [one.answers() for one in known] == before
+        assert [sys.modules[one.__name__] for one in known] == known
+    for one in [part.package, *(one.__name__ for one in known)]:
+        sys.modules.pop(one)
+
+
+def test_what_a_stage_imports_and_then_changes_is_named_and_restored(monkeypatch):
+    for name in ("colorsys", "decimal"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    install()
+    watch = Watch()
+    watch.begin()
+    import colorsys
+    import decimal
+
+    before = colorsys.rgb_to_hsv, decimal.getcontext().prec
+    decimal.getcontext().prec = 3
+    colorsys.rgb_to_hsv = max
+    assert watch.replaced() == ["colorsys.rgb_to_hsv"]
+    assert watch.restored() == ["the decimal context"]
+    assert (colorsys.rgb_to_hsv, decimal.getcontext().prec) == before
 
 
 def test_what_is_as_before_is_no_finding(watch):
@@ -94,7 +196,7 @@ def test_other_threads_may_work_while_the_process_is_looked_at(watch, tmp_path, 
         sys.setswitchinterval(1e-6)
         for one in threads:
             one.start()
-        for _ in range(10):
+        for _ in range(8):
             observe(look, {}, str(tmp_path))
     finally:
         done.set()
@@ -164,3 +266,95 @@ def test_what_a_library_adds_and_what_a_test_adds_to_itself_is_no_finding(watch)
         assert watch.replaced() == []
     finally:
         del json.added
+
+
+def test_settings_are_restored_although_what_reads_them_is_gone(watch, monkeypatch):
+    before = os.umask(0o077)
+    try:
+        monkeypatch.setitem(sys.modules, "numpy", None)
+        monkeypatch.delattr("decimal.getcontext")
+        assert sorted(watch.end()[0]) == ["decimal.getcontext", "sys.modules['numpy']"]
+        assert os.umask(before) == before
+    finally:
+        os.umask(before)
+
+
+def test_how_objects_of_others_are_copied_is_restored(watch):
+    copyreg.pickle(dict, lambda one: (dict, ()))
+    try:
+        assert watch.restored() == ["copyreg.dispatch_table"]
+        assert copy.copy({1: 2}) == {1: 2}
+        assert dict not in copyreg.dispatch_table
+    finally:
+        copyreg.dispatch_table.pop(dict, None)
+
+
+def test_a_process_in_which_no_more_files_can_be_opened_is_no_place_for_other_stages(watch):
+    opened = []
+    try:
+        with suppress(OSError):
+            while True:
+                opened.append(os.open(os.devnull, os.O_RDONLY))
+        assert watch.restored() == watch.lost == ["the room for open files"]
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("path", "other"),
+    [
+        ("torch.nn.Dropout.forward", "torch.nn.Identity.forward"),
+        ("torch.optim.SGD.step", "torch.optim.Adam.step"),
+        ("torch.nn.Linear.__init__", "torch.nn.Bilinear.__init__"),
+        ("torch.nn.functional.softmax", "torch.nn.functional.log_softmax"),
+        ("torch.nn.functional.linear", "torch.ao.nn.quantized.functional.linear"),
+        ("torch.tanh", "torch.sin"),
+        ("numpy.std", "numpy.ma.std"),
+        ("json.dumps", "json.dump"),
+        ("math.log", "cmath.log"),
+        ("math.pi", "math.e"),
+        ("random.shuffle", "random.Random.shuffle"),
+    ],
+)
+def test_a_function_of_a_library_in_place_of_another_is_named_and_put_back(path, other, watch):
+    owner, name = pkgutil.resolve_name(path.rpartition(".")[0]), path.rpartition(".")[2]
+    before, new = vars(owner)[name], pkgutil.resolve_name(other)
+    watch.begin()
+    setattr(owner, name, new)
+    try:
+        assert [one.rpartition(".")[2] for one in watch.replaced()] == [name]
+        assert vars(owner)[name] is before
+    finally:
+        setattr(owner, name, before)
+
+
+def test_a_library_may_replace_its_own_code_at_first_use(watch):
+    import networkx
+    from pyparsing import ParserElement
+
+    watch.begin()
+    networkx.wheel_graph(3)
+    ParserElement.disable_memoization()
+    ParserElement.enable_packrat()
+    try:
+        assert watch.replaced() == []
+    finally:
+        ParserElement.disable_memoization()
+
+
+def test_generators_of_what_a_stage_imports_are_seeded_as_if_it_had_been_there(tmp_path):
+    code = """
+import random, sys
+from bench_core.computing.process_state import defined_state
+from bench_core.wrapped_readers import install
+install()
+for _ in range(2):
+    with defined_state(1, 3, sys.argv[1], print):
+        first = random.random()
+        import numpy
+        print(first, random.random(), numpy.random.rand())
+"""
+    found = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    one, other = found.stdout.splitlines()
+    assert one == other

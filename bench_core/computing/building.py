@@ -116,8 +116,8 @@ def device_of(settings: Mapping[str, Any]) -> torch.device:
     limit, threads = os.environ.get("OMP_THREAD_LIMIT", ""), settings["threads"]
     if limit.isdigit() and int(limit) < threads:
         raise PluginError(
-            f"OMP_THREAD_LIMIT is {limit}, and the suite asks for {threads} threads: torch computes wrong numbers then. "
-            f"Unset it, or set `hardware: {{threads: {limit}}}`."
+            f"OMP_THREAD_LIMIT is {limit}, and the suite asks for {threads} threads: torch computes wrong numbers "
+            f"then. Unset it, or set `hardware: {{threads: {limit}}}`."
         )
     torch.set_num_threads(threads)
     if settings["device"] == "cuda" and not torch.cuda.is_available():

@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
+from bench_core.wrapped_readers import after_imports, being_imported
+
 #: How to read and to write something that a part may have changed for all that follow.
 Setting: TypeAlias = tuple[Callable[[], Any], Callable[[Any], Any]]
 
@@ -33,22 +35,23 @@ FRESH: Mapping[str, Any] = {
 def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str]], None]) -> Iterator[None]:
     """Give every stage the same process state; restore it afterwards, and yield the names of what the stage changed.
 
-    Generators are seeded; gradients and floating point are as in a fresh process. What cannot be restored
-    (replaced code, module variables) is not checked.
+    Generators are seeded, also of libraries that the stage imports; gradients and floating point are as in a fresh
+    process. What cannot be restored (replaced code, module variables) is not checked.
     """
     due = {**FRESH, "the number of threads": threads, "the working directory": folder}
-    before, drawn = _present(), generators()
+    before, drawn, seeded = _present(), generators(), set[str]()
     _put(due)
-    _seed(seed)
+    seed_new = partial(_seed, seed, threads, seeded)
+    seed_new()
+    after_imports.append(seed_new)
     try:
         with ExitStack() as stack:
             if torch := sys.modules.get("torch"):
                 stack.enter_context(torch.inference_mode(False))
             yield
     finally:
+        after_imports.remove(seed_new)
         changed = _put(due)
-        if "the number of threads" not in before:  # torch was imported by the stage, with all that there are
-            changed = [name for name in changed if name != "the number of threads"]
         _put(before)
         restore(drawn)
         if changed:
@@ -135,11 +138,16 @@ def generators() -> States:
     return found
 
 
-def _seed(seed: int) -> None:
-    random.seed(seed)
-    if numpy := sys.modules.get("numpy"):
+def _seed(seed: int, threads: int, seeded: set[str]) -> None:
+    """Seed the generators that are not seeded yet; a torch that a stage imports gets its threads, too."""
+    new = ({"random", "numpy", "torch"} & sys.modules.keys()) - being_imported() - seeded
+    seeded |= new
+    if "random" in new:
+        random.seed(seed)
+    if "numpy" in new and (numpy := sys.modules["numpy"]):
         numpy.random.seed(seed % 2**32)
-    if torch := sys.modules.get("torch"):
+    if "torch" in new and (torch := sys.modules["torch"]):
         # for devices that this build of torch may have, it formats the stack
         (torch if torch.accelerator.current_accelerator() else torch.default_generator).manual_seed(seed)
         torch.set_flush_denormal(False)
+        torch.set_num_threads(threads)

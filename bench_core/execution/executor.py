@@ -305,22 +305,27 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
             "Run with --workers 1, which ends the process after such a stage.",
             expected=True,
         )
-    failure = ""
+    failure, modules = "", code_modules(stage)
     try:
         yield
     except Exception as error:
         failure = f" The stage also failed with {type(error).__name__}: {error}"
         raise
     finally:
-        if restored := WATCH.restored():
+        try:
+            names, restored, lingering = WATCH.end(modules)
+            WATCH.spoilt = WATCH.spoilt or bool(names or lingering or WATCH.lost)
+        except BaseException:
+            WATCH.spoilt = True
+            WATCH.lost.append("code that could not be compared")
+            raise
+        if restored:
             runner.warn(f"it changed {', '.join(restored)}, which is restored before the next stage.")
-        if lingering := WATCH.lingering():
+        if lingering:
             fate = (
                 "so its process ends" if WATCH.exclusive else "and other stages fail while they run: use --workers 1"
             )
             runner.warn(f"it left threads running ({', '.join(lingering)}), {fate}.")
-        names = WATCH.replaced(code_modules(stage))
-        WATCH.spoilt = WATCH.spoilt or bool(names or lingering or WATCH.lost)
         if names:
             _forget_results()
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

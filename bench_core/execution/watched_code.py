@@ -3,25 +3,24 @@
 A decoder that replaces a method of torch changes the results of all later stages. So all code that was loaded before
 a stage is compared after it. In the core and in parts, public values and their contents are compared, too. Modules
 that take part in the stage may change variables that their own code assigns, and add to containers, as caches do. If
-a thread outlives its stage, the process ends. In libraries that the stage itself loads, functions of parts count as
-replaced code.
+a thread outlives its stage, the process ends.
 """
 
 from __future__ import annotations
 
-import ast
 import builtins
+import importlib.util
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache, cached_property
-from pathlib import Path
+from itertools import islice
+from operator import is_
 from types import (
     BuiltinFunctionType,
-    CellType,
+    CodeType,
     FrameType,
     FunctionType,
     GetSetDescriptorType,
@@ -29,36 +28,47 @@ from types import (
     MethodDescriptorType,
     MethodType,
     ModuleType,
+    SimpleNamespace,
     WrapperDescriptorType,
 )
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakSet
 
-from bench_core.execution.watched_settings import ENVIRONMENT, QUIET, settings
+from bench_core.execution.held_contents import (
+    CONTAINERS,
+    MISSING,
+    Content,
+    equal,
+    has_attributes,
+    held,
+    inside,
+    is_array,
+    is_same,
+    may_change,
+    restore,
+    variables,
+)
+from bench_core.execution.watched_settings import ENVIRONMENT, QUIET, imported_settings, settings
 from bench_core.observed_inputs import assigned, bodies
 from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, parts
 from bench_core.whose_code import sort_of
-from bench_core.wrapped_readers import started_by
+from bench_core.wrapped_readers import after_imports, being_imported, started_by
 
 #: Values whose replacement changes what others execute, whatever their names.
 CODE = (
     FunctionType, BuiltinFunctionType, type, ModuleType, property, staticmethod, classmethod, MethodType,
     MethodDescriptorType, WrapperDescriptorType, GetSetDescriptorType, MemberDescriptorType,
 )  # fmt: skip
-CONTAINERS = (dict, list, set)
 NUMBERS = ("float", "complex", "dtype")  #: types of public values of libraries that never change
 WRAPPERS = (staticmethod, classmethod, MethodType)
 MEMBERS = ("_member_map_", "_value2member_map_")  #: of an Enum
-CHANGING = {"clear", "discard", "insert", "move_to_end", "pop", "popitem", "remove", "reverse", "sort", "update"}
-#: Libraries that replace code at first use, and whose functions they put there.
-FIRST_USE: Mapping[str, Sequence[str]] = {
-    "torch": ("torch",), "inspect": ("torch",), "numpy": ("numpy",), "transformers": ("transformers",),
-}  # fmt: skip
-COMPILED = ("__init__", "__setstate__")  #: methods of modules that torch replaces when it compiles the first one
+#: Modules whose code another library replaces at first use, and that library; all others replace their own alone.
+FIRST_USE: Mapping[str, str] = {"inspect": "torch"}
+UNLOADED = importlib.util._LazyModule  # type: ignore[attr-defined]  # a look at it would load it
+NESTED = 1000  #: values in a container that are looked at
 SHOWN = 5  # names in a message
 DEVICES = ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "Autograd", "CompositeImplicitAutograd")
-MISSING = object()
 
 Place: TypeAlias = tuple[str, ...]  #: the name of a module, and of a class in it
 
@@ -72,14 +82,6 @@ class Namespace(NamedTuple):
     values: list[Any]
 
 
-class Content(NamedTuple):
-    """What a container, an object or a function held, and the names that it has."""
-
-    value: Any
-    before: Any
-    names: set[tuple[str, ...]]
-
-
 @dataclass
 class Watch:
     """The code of a process as it was before a stage."""
@@ -91,7 +93,6 @@ class Watch:
     settings: dict[str, Any] = field(default_factory=dict)
     threads: set[int] = field(default_factory=set)  # their identifiers
     others: WeakSet[threading.Thread] = field(default_factory=WeakSet)  # but for the one that performs stages
-    aliens: list[str] = field(default_factory=list)  # functions of parts in libraries, as these were first seen
     exclusive: bool = False  # whether the process does nothing but stages
     hosted: bool = False  # whether the process is one of an engine, such as Ray
     lenient: bool = False  # whether libraries may replace code, as those of observers do in this process
@@ -113,6 +114,7 @@ class Watch:
                 elif not self.exclusive:
                     self._forget_changes()
                 self._enter_modules()
+            after_imports.append(self.note_imports)
         bodies.clear()
         assigned.clear()
         self.settings = {name: setting.read() for name, setting in settings().items()}
@@ -120,8 +122,29 @@ class Watch:
         self.others = WeakSet({*threading.enumerate()} - {threading.current_thread()})
         self.left = {ident: name for ident, name in self.left.items() if ident in self.threads}
 
+    def note_imports(self) -> None:
+        """Record what has been imported, before a stage can change it, and settings that it brings."""
+        if any(_sort_of_module(name) in ("lib", "std") for name in being_imported()):
+            return  # what a library changes while it is imported is its own
+        for key, (owner, _) in [*bodies.items()]:
+            if not self._knows(owner):
+                bodies.pop(key, None)
+        self._enter_modules()
+        for name, setting in imported_settings().items():
+            if name not in self.settings:
+                self.settings[name] = setting.read()
+
+    def end(self, own: Iterable[str] = ()) -> tuple[list[str], list[str], list[str]]:
+        """Restore code and settings; return the names of what was replaced and changed, and of remaining threads."""
+        settings = None
+        with suppress(Exception):  # of replaced code, which is restored first in that case
+            settings = self.restored()
+        code = self.replaced(own)
+        return code, self.restored() if settings is None else settings, self.lingering()
+
     def replaced(self, own: Iterable[str] = ()) -> list[str]:
         """Return the names of what the stage replaced, and restore it; `own` modules may set their variables."""
+        after_imports.clear()
         if self.idle:
             return []
         with without_garbage_collection():  # what is compared are many small objects that all stay
@@ -130,13 +153,12 @@ class Watch:
     def _replaced(self, mine: set[str]) -> list[str]:
         found = [*self._replaced_modules(), *self._replaced_bodies(), *self._replaced_kernels()]
         for place, namespace in [*self.namespaces.items()]:
-            if not _equal([*namespace.attributes.values()], namespace.values):
+            if not _is_identical(namespace):
                 found += self._replaced_attributes(place, namespace, mine)
                 self._enter(place, namespace.owner)
         found += self._changed_contents(mine)
-        self.aliens.clear()
         self._enter_modules()
-        return found + self.aliens
+        return found
 
     def restored(self) -> list[str]:
         """Return the names of settings of the process that changed, and restore them."""
@@ -171,7 +193,11 @@ class Watch:
         return thread is not None
 
     def _enter_modules(self) -> None:
+        loading = being_imported()
+        self.kernels = self.kernels or _kernels()
         for name, module in [*sys.modules.items()]:
+            if type(module) is UNLOADED or name.partition(".")[0] in loading:
+                continue
             if name not in self.modules:
                 self.modules[name] = module
                 if issubclass(type(module), ModuleType):
@@ -180,30 +206,27 @@ class Watch:
 
     def _forget_changes(self) -> None:
         """Take all code as it is now."""
-        self.modules = {name: module for name, module in self.modules.items() if sys.modules.get(name) is module}
-        self.kinds = {name: type(module) for name, module in self.modules.items() if name in self.kinds}
+        self.modules = {name: module for name, module in [*self.modules.items()] if sys.modules.get(name) is module}
+        self.kinds = {name: type(module) for name, module in [*self.modules.items()] if name in self.kinds}
         for place, namespace in [*self.namespaces.items()]:
-            if not _equal([*namespace.attributes.values()], namespace.values):
+            if not _is_identical(namespace):
                 self._enter(place, namespace.owner)
-        for key, (value, _, names) in self.contents.items():
-            self.contents[key] = Content(value, _held(value), names)
+        for key, one in [*self.contents.items()]:
+            self.contents[key] = one._replace(before=held(one.value))
 
     def _enter(self, place: Place, owner: Any) -> None:
         """Note the attributes of a module or a class, of the classes in a module, and what their values hold."""
-        attributes = vars(owner)
-        known = self.namespaces.get(place)
+        getter = type if issubclass(type(owner), type) else object
+        attributes = getter.__getattribute__(owner, "__dict__")
+        known, now = self.namespaces.get(place), attributes.copy()
         before = {id(value) for value in known.values} if known else set()
-        names, values = [*attributes], [*attributes.values()]
-        kind_of_module, ours = _sort_of_module(place[0]), self._is_ours(place[0])
-        self.namespaces[place] = Namespace(owner, attributes, names, values)
-        for name, value in zip(names, values, strict=True):
+        ours = self._is_ours(place[0])
+        self.namespaces[place] = Namespace(owner, attributes, [*now], [*now.values()])
+        for name, value in now.items():
             if id(value) in before:
                 continue
-            kind = type(value)
-            function = value.__func__ if kind in WRAPPERS else value.fget if kind is property else value
+            kind, function = type(value), _function(value)
             if type(function) is FunctionType:
-                if kind_of_module in ("lib", "std") and _is_own(function):
-                    self.aliens.append(".".join((*place, name)))
                 if function.__kwdefaults__:
                     self._enter_content(function.__kwdefaults__, *place, name)
                 if function.__closure__ and ours and function.__module__ == place[0]:
@@ -216,37 +239,56 @@ class Watch:
                 self._enter_content(value, *place, name)
 
     def _enter_content(self, value: Any, *name: str) -> None:
-        self.contents.setdefault(id(value), Content(value, _held(value), set())).names.add(name)
+        """Note what a value holds, and a number of containers, arrays and objects in it."""
+        due, number = [value], 0
+        while due and number < NESTED:
+            inner, nested, number = due.pop(0), number > 0, number + 1
+            content = inner
+            if type(inner) is not tuple:
+                one = self.contents.get(id(inner)) or Content(inner, held(inner), set(), nested)
+                self.contents[id(inner)] = one._replace(nested=one.nested and nested)
+                if name in one.names:
+                    continue
+                one.names.add(name)
+                content = one.before
+            values = islice(inside(content), NESTED)
+            due += [each for each in values if type(each) is tuple or self._may_hold(type(each))]
 
     def _may_hold(self, kind: type) -> bool:
         """Return whether objects of a class hold what others may read: containers, members of an Enum, of parts."""
-        own = kind.__module__.partition(".")[0] in self.packages and kind.__dictoffset__
-        return issubclass(kind, (*CONTAINERS, Enum)) or bool(own and not issubclass(kind, type))
+        own = str(kind.__module__).partition(".")[0] in self.packages and has_attributes(kind)
+        return (
+            issubclass(kind, (*CONTAINERS, Enum, SimpleNamespace))
+            or is_array(kind)
+            or (own and not issubclass(kind, type))
+        )
 
     def _replaced_modules(self) -> Iterator[str]:
-        for name, module in self.modules.items():
+        for name, module in [*self.modules.items()]:
             now = sys.modules.get(name)
             if now is module or not issubclass(type(module), ModuleType):
                 continue
-            if not (self.lenient and _sort_of_module(name, module) in ("lib", "std")):
+            if type(now) is type(module) is not ModuleType and _sort_of_module(name, module) == "lib":
+                self.modules[name] = now  # a library whose own class loads lazily executes itself again
+                self._enter((name,), now)
+            elif not (self.lenient and _sort_of_module(name, module) in ("lib", "std")):
                 yield f"sys.modules[{name!r}]"
                 sys.modules[name] = module
-        for name, kind in self.kinds.items():
+        for name, kind in [*self.kinds.items()]:
             if (module := self.modules.get(name)) is not None and type(module) is not kind:
                 yield f"the class of {name}"
                 module.__class__ = kind
 
     def _replaced_bodies(self) -> Iterator[str]:
-        for (owner, name), before in [*bodies.items()]:
-            if getattr(owner, name) is not before and self._knows(owner):
+        for (_, name), (owner, before) in [*bodies.items()]:
+            if (now := getattr(owner, name)) is not before and self._knows(owner) and not _is_compiled(owner, now):
                 yield f"{name} of {owner.__module__}.{owner.__qualname__}"
                 _put(owner, name, before)
 
     def _replaced_kernels(self) -> Iterator[str]:
         """Yield the operators of torch that got other kernels, which stay, from the code of parts."""
-        library = sys.modules.get("torch.library")
-        now: set[str] = set(getattr(library, "_impls", ()))
-        for one in sorted(now - self.kernels) if self.kernels else ():
+        now = _kernels()
+        for one in sorted(now - self.kernels):
             if one.startswith("aten/") and one.rpartition("/")[2] in DEVICES:
                 yield f"the kernel {one}"
                 self.lost.append(f"the kernel {one}")
@@ -257,7 +299,7 @@ class Watch:
         home, _, name = owner.__qualname__.rpartition(".")
         namespace = self.namespaces.get((owner.__module__, home) if home else (owner.__module__,))
         before = dict(zip(namespace.names, namespace.values, strict=True)).get(name) if namespace else None
-        return owner in (before, getattr(before, "__func__", None), getattr(before, "fget", None))
+        return owner is before or owner is _function(before)
 
     def _replaced_attributes(self, place: Place, namespace: Namespace, mine: set[str]) -> Iterator[str]:
         before = dict(zip(namespace.names, namespace.values, strict=True))
@@ -266,12 +308,16 @@ class Watch:
             old = before[name] if name in before else self._hidden(place, namespace.owner, name, new)
             if new is old or old is MISSING or not self._counts(place[0], name, old, mine):
                 continue
-            if type(new) is type(old) and not issubclass(type(old), CODE) and _equal([new], [old]):
+            if type(new) is type(old) and not issubclass(type(old), CODE) and equal(new, old):
                 continue
-            if not _is_first_use(place[0], name, new) and not (self.lenient and not _is_own(new)):
+            is_first_use = False
+            with suppress(Exception):  # of a value that cannot be asked
+                is_first_use = _is_first_use(place[0], name, old, new)
+            if not is_first_use and not (self.lenient and not _is_own(new)):
                 yield ".".join((*place, name))
-                with suppress(AttributeError, TypeError):
-                    setattr(namespace.owner, name, old) if name in before else delattr(namespace.owner, name)
+                _put_back(namespace.owner, name, before.get(name, MISSING))
+                if namespace.attributes.get(name, MISSING) is not before.get(name, MISSING):
+                    self.lost.append(".".join((*place, name)))
 
     def _hidden(self, place: Place, owner: Any, name: str, new: Any) -> Any:
         """Return what a new attribute hides, such as an inherited method; in a part's class, code hides anything."""
@@ -293,131 +339,88 @@ class Watch:
             return False
         if not self._is_ours(module):
             return _sort_of_module(module) != "own" and (callable(old) or type(old).__name__ in NUMBERS)
-        return not ((module in mine or _is_core(module)) and (old is None or name in _variables(module)))
+        return not ((module in mine or _is_core(module)) and (old is None or name in variables(module)))
 
     def _changed_contents(self, mine: set[str]) -> Iterator[str]:
         for key, one in [*self.contents.items()]:
-            if _is_same(now := _held(one.value), one.before):
+            if is_same(now := held(one.value), one.before):
                 continue
-            if any((name[0] in mine or _is_core(name[0])) and _may_change(one, now, name) for name in one.names):
+            names = [*one.names]
+            if any((name[0] in mine or _is_core(name[0])) and may_change(one, now, name) for name in names):
                 self.contents[key] = one._replace(before=now)
             else:
-                yield f"the content of {'.'.join(min(one.names))}"
-                with suppress(Exception):
-                    _fill(one.value, one.before)
+                yield (name := f"the content of {'.'.join(min(names))}")
+                if not restore(one.value, one.before):
+                    self.lost.append(name)
+                    self.contents[key] = one._replace(before=held(one.value))
 
     def _is_ours(self, module: str) -> bool:
         return module.partition(".")[0] in self.packages or _is_core(module)
+
+
+def _kernels() -> set[str]:
+    """Return the kernels of operators of torch that Python has put there."""
+    return {*getattr(sys.modules.get("torch.library"), "_impls", ())}
+
+
+def _is_compiled(owner: Any, code: Any) -> bool:
+    """Return whether a library gave its function code that it has generated, as networkx does at first use."""
+    name, library = getattr(code, "co_filename", ""), owner.__module__.partition(".")[0]
+    return name.startswith("<") and library in name and _sort_of_module(library) == "lib"
 
 
 def _is_core(module: str) -> bool:
     return module.startswith("bench_core.")
 
 
-def _equal(now: list[Any], before: list[Any]) -> bool:
-    """Return whether lists are equal, which for what is identical is quick to see."""
-    try:
-        return now == before
-    except Exception:  # of values that cannot be compared
-        return False
+def _is_identical(namespace: Namespace) -> bool:
+    """Return whether a namespace has the attributes that it had."""
+    now = [*namespace.attributes.values()]
+    return len(now) == len(namespace.values) and all(map(is_, now, namespace.values))
+
+
+def _function(value: Any) -> Any:
+    """Return the function of a method or a property; anything else unchanged."""
+    kind = type(value)
+    return value.__func__ if kind in WRAPPERS else value.fget if kind is property else value
 
 
 def _sort_of_module(name: str, module: Any = None) -> str:
-    file = getattr(module or sys.modules.get(name), "__file__", None)
-    return sort_of(file) if file else "std" if name in sys.builtin_module_names else "own"
+    file = None
+    with suppress(Exception):  # of something else than a module
+        file = object.__getattribute__(sys.modules[name] if module is None else module, "__dict__").get("__file__")
+    return sort_of(str(file)) if file else "std" if name in sys.builtin_module_names else "own"
 
 
-def _is_first_use(module: str, name: str, new: Any) -> bool:
+def _is_first_use(module: str, name: str, old: Any, new: Any) -> bool:
     """Return whether a library put something of its own in the place of something, as it does at first use.
 
-    Also if a module of that name was imported, which takes the place of what its package had under this name.
+    That is a wrapper of what was there, a function made in a function, or another private one of the same class. Also
+    if a module of that name was imported, which takes the place of what its package had under this name, or of what
+    stood for it.
     """
-    if isinstance(new, ModuleType) and new is sys.modules.get(f"{module}.{name}"):
-        return True
-    function = getattr(new, "__func__", None) or getattr(new, "fget", None) or new
-    code = getattr(function, "__code__", None)
-    if code is not None and sort_of(code.co_filename) not in ("lib", "std"):
+    if issubclass(type(new), ModuleType):
+        names = f"{module}.{name}", getattr(old, "__name__", "") if issubclass(type(old), ModuleType) else ""
+        return any(sys.modules.get(one) is new for one in names)
+    (home, now, code), (old_home, was, _) = _definition(new), _definition(old)
+    top = module.partition(".")[0]
+    library = FIRST_USE.get(top, top if _sort_of_module(module) == "lib" else "")
+    if home.partition(".")[0] != library or (code is not None and sort_of(code.co_filename) not in ("lib", "std")):
         return False
-    named, home = getattr(function, "__name__", name), str(getattr(function, "__module__", "") or "")
-    known = home.partition(".")[0] in FIRST_USE.get(module.partition(".")[0], ())
-    return known and (
-        name in COMPILED or named in (name, f"_patched_{name}") or (named == "<lambda>" and home == module)
-    )
+    *owner, named = now.split(".")
+    if library != top:
+        return named in (name, f"_patched_{name}")
+    if "<locals>" in f"{now} {was}":
+        return "<locals>" in now or named in (name, "<lambda>")
+    is_private = name.startswith("_") and not name.endswith("__")
+    return home == old_home and (now == was or (is_private and owner == was.split(".")[:-1]))
 
 
-@cache
-def _variables(module: str) -> frozenset[str]:
-    """Return the names that the code of a module assigns in functions or in objects, or whose content it changes."""
-    found = set[str]()
-    with suppress(OSError, SyntaxError, AttributeError):
-        for node in ast.walk(ast.parse(Path(sys.modules[module].__file__ or "").read_text(encoding="utf-8"))):
-            match node:
-                case ast.Global(names) | ast.Nonlocal(names):
-                    found.update(names)
-                case (
-                    ast.Attribute(attr=name, ctx=ast.Store() | ast.Del())
-                    | ast.Subscript(value=ast.Name(name) | ast.Attribute(attr=name), ctx=ast.Store() | ast.Del())
-                ):
-                    found.add(name)
-                case ast.Call(func=ast.Attribute(ast.Name(name) | ast.Attribute(attr=name), change)) if (
-                    change in CHANGING
-                ):
-                    found.add(name)
-    return frozenset(found)
-
-
-def _held(value: Any) -> Any:
-    """Return a copy of what a container holds, or of the attributes of an object, or of the cells of a function."""
-    for kind in CONTAINERS:
-        if isinstance(value, kind):
-            return kind(value)
-    if isinstance(value, FunctionType):
-        return {name: _inside(cell) for name, cell in _cells(value)}
-    return {"__class__": type(value), **vars(value)}
-
-
-def _cells(function: FunctionType) -> Iterator[tuple[str, CellType]]:
-    return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-
-
-def _inside(cell: CellType) -> Any:
-    with suppress(ValueError):
-        return cell.cell_contents
-    return MISSING
-
-
-def _is_same(now: Any, before: Any) -> bool:
-    return _equal(now, before) and (not isinstance(now, dict) or _equal([*now], [*before]))
-
-
-def _may_change(one: Content, now: Any, name: tuple[str, ...]) -> bool:
-    """Return whether a module that takes part in a stage may change this: a variable, or a cache that grew."""
-    variables = _variables(name[0])
-    if isinstance(one.value, list):
-        return name[-1] in variables or now[: len(one.before)] == one.before
-    if isinstance(one.value, set):
-        return name[-1] in variables or now > one.before
-    changed = {key for key in {**one.before, **now} if now.get(key, MISSING) is not one.before.get(key, MISSING)}
-    if isinstance(one.value, dict):
-        return name[-1] in variables or changed.isdisjoint(one.before)
-    kind = one.before.get("__class__", FunctionType)
-    variables |= _variables(kind.__module__)
-    return all(key in variables or isinstance(getattr(kind, key, None), cached_property) for key in changed)
-
-
-def _fill(value: Any, before: Any) -> None:
-    """Have an object hold what it held before."""
-    if isinstance(value, list):
-        value[:] = before
-    elif isinstance(value, FunctionType):
-        for name, cell in _cells(value):
-            cell.cell_contents = before[name]
-    else:
-        if not isinstance(value, CONTAINERS):
-            value.__class__ = before["__class__"]
-            value, before = vars(value), {name: one for name, one in before.items() if name != "__class__"}
-        value.clear()
-        value.update(before)
+def _definition(value: Any) -> tuple[str, str, CodeType | None]:
+    """Return the module of a function or a class, its qualified name, and its code."""
+    function = _function(value)
+    home, name = (str(getattr(function, one, None) or "") for one in ("__module__", "__qualname__"))
+    return home, name, getattr(function, "__code__", None)
 
 
 def _runs_own(frame: FrameType | None) -> bool:
@@ -434,3 +437,10 @@ def _is_own(function: Any) -> bool:
 def _put(owner: Any, name: str, value: Any) -> None:
     with suppress(AttributeError, TypeError):
         setattr(owner, name, value)
+
+
+def _put_back(owner: Any, name: str, value: Any) -> None:
+    """Set or delete an attribute of a class or a module, whatever that makes of it."""
+    setter: Any = type if issubclass(type(owner), type) else object
+    with suppress(AttributeError, TypeError):
+        setter.__delattr__(owner, name) if value is MISSING else setter.__setattr__(owner, name, value)

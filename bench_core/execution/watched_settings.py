@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import gc
 import json
 import logging
@@ -13,15 +14,18 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from bench_core.observed_inputs import assigned
 from bench_core.registry import IN_SUITES, parts
+from bench_core.whose_code import sort_of
 
 ENVIRONMENT, FILTERS = "the environment", "the warning filters"
 QUIET = {FILTERS, "sys.path"}  #: settings that libraries change when they are imported
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+OPEN_FILES = 32  # that a stage can open at the least
 LIMITS = [value for name, value in vars(resource).items() if name.startswith("RLIMIT_")]
 
 
@@ -38,10 +42,11 @@ def settings() -> dict[str, Setting]:
         "the signal handlers": Setting(_handlers, _put_handlers),
         "the timers": Setting(_timers, lambda _: [signal.setitimer(one, 0) for one in TIMERS]),
         "sys.path": _content(sys, "path"),
-        "sys.meta_path": _content(sys, "meta_path"),
+        "sys.meta_path": Setting(_finders, _put_finders),
         "sys.path_hooks": _content(sys, "path_hooks"),
         FILTERS: _content(warnings, "filters"),
         "gc.callbacks": _content(gc, "callbacks"),
+        "copyreg.dispatch_table": Setting(_reducers, _put_reducers),
         "the JSON encoder": _attributes(json, "_default_encoder"),
         "the JSON decoder": _attributes(json, "_default_decoder"),
         **{f"sys.{name}": _attribute(sys, name) for name in ("stdin", "stdout", "stderr")},
@@ -60,6 +65,7 @@ def settings() -> dict[str, Setting]:
             lambda before: [*map(resource.setrlimit, LIMITS, before)],
         ),
         "the cache of re": Setting(_wrong_expressions, lambda _: re.purge()),
+        "the room for open files": Setting(_has_room, lambda _: None),
         "the registry": Setting(
             lambda: {kind: {**parts(kind)} for kind in IN_SUITES},
             lambda before: _fill_all({kind: parts(kind) for kind in IN_SUITES}, before),
@@ -69,10 +75,10 @@ def settings() -> dict[str, Setting]:
         found["the CPU affinity"] = Setting(
             lambda: os.sched_getaffinity(0), lambda before: os.sched_setaffinity(0, before)
         )
-    return found | _of_imported()
+    return found | imported_settings()
 
 
-def _of_imported() -> dict[str, Setting]:
+def imported_settings() -> dict[str, Setting]:
     """Return the settings of what has been imported."""
     found, modules = {}, sys.modules
     if socket := modules.get("socket"):
@@ -158,10 +164,52 @@ def _put_environment(before: Mapping[str, str]) -> None:
             os.environ.pop(name, None)
 
 
+def _finders() -> list[Any]:
+    """Return what finds modules, except what libraries add to find their own."""
+    return [one for one in sys.meta_path if not _is_of_library(one)]
+
+
+def _put_finders(before: list[Any]) -> None:
+    sys.meta_path[:] = [*filter(_is_of_library, sys.meta_path), *before]
+
+
+def _is_of_library(value: Any) -> bool:
+    return _sort_of_class(value if isinstance(value, type) else type(value)) == "lib"
+
+
+def _sort_of_class(kind: type) -> str:
+    return sort_of(str(getattr(sys.modules.get(str(kind.__module__)), "__file__", None) or "<"))
+
+
+def _reducers() -> dict[Any, Any]:
+    """Return the functions of parts that copy objects of others."""
+    table = copyreg.dispatch_table.copy()
+    codes = {kind: getattr(function, "__code__", None) for kind, function in table.items()}
+    own = {kind for kind, code in codes.items() if code is not None and sort_of(code.co_filename) == "own"}
+    return {kind: table[kind] for kind in own if _sort_of_class(kind) != "own"}
+
+
+def _put_reducers(before: Mapping[Any, Any]) -> None:
+    for kind in _reducers():
+        copyreg.dispatch_table.pop(kind)
+    copyreg.dispatch_table.update(before)
+
+
 def _umask() -> int:
     value = os.umask(0o077)
     os.umask(value)
     return value
+
+
+def _has_room() -> bool:
+    """Return whether a stage can open a number of files."""
+    opened: list[int] = []
+    with suppress(OSError):
+        while len(opened) < OPEN_FILES:
+            opened += os.pipe()
+    for descriptor in opened:
+        os.close(descriptor)
+    return len(opened) >= OPEN_FILES
 
 
 def _wrong_expressions() -> list[Any]:

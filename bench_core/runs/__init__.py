@@ -13,5 +13,5 @@ removes runs. Not here: reports (a plugin), and commands.
 #: What readers of finished runs may build on, besides the interfaces.
 PUBLIC = (
     "loaded", "manifest", "provenance", "quoting", "reporting", "results", "selecting", "stored_outcomes",
-    "unverified",
+    "task_facts", "unverified",
 )  # fmt: skip

@@ -272,11 +272,10 @@ def service(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
         trial = Trial(**given)
         WATCH.begin()
         try_part(trial, data, folder, reporter.say, (BaseException,), skip)
-        names = WATCH.replaced(_own_modules(trial))
+        names, _, lingering = WATCH.end(_own_modules(trial))
         if names:
             reporter.say(broken={LEAVES_CODE: f"it replaced {', '.join(names[:SHOWN])}"})
-        WATCH.restored()
-        return {"done": True, "spoilt": bool(names or WATCH.lingering())}
+        return {"done": True, "spoilt": bool(names or lingering)}
 
     return perform
 

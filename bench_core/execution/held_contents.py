@@ -1,0 +1,207 @@
+"""What containers, arrays, objects and functions hold: copies of it to compare, and how to restore it.
+
+What is looked at may be odd: its own methods are not called, and nothing that they raise is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache, cached_property
+from pathlib import Path
+from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType
+from typing import Any, NamedTuple
+
+CONTAINERS = (dict, list, set)
+ARRAYS = {("numpy", "ndarray"), ("torch", "Tensor")}
+CHANGING = {"clear", "discard", "insert", "move_to_end", "pop", "popitem", "remove", "reverse", "sort", "update"}
+SAMPLED = 100_000  # elements of an array that are compared; of longer ones as many at equal distances
+MISSING = object()
+
+
+class Content(NamedTuple):
+    """What a container, an object or a function held, and the names that it has."""
+
+    value: Any
+    before: Any
+    names: set[tuple[str, ...]]
+    nested: bool  # whether it only is in something that has these names
+
+
+def is_array(kind: type) -> bool:
+    """Return whether a class is one of arrays or tensors."""
+    return any((str(base.__module__), base.__name__) in ARRAYS for base in kind.__mro__)
+
+
+def has_attributes(kind: type) -> bool:
+    """Return whether objects of a class have attributes, in a dict or in slots."""
+    return bool(kind.__dictoffset__) or bool(_slots(kind))
+
+
+def held(value: Any) -> Any:
+    """Return a copy of what a value holds: items, bytes of elements, attributes, or the content of cells."""
+    kind = type(value)
+    with suppress(Exception):
+        if issubclass(kind, dict):
+            return {**dict((OrderedDict if issubclass(kind, OrderedDict) else dict).items(value))}
+        if issubclass(kind, list):
+            return list.copy(value)
+        if issubclass(kind, set):
+            return set().union(value)
+        if is_array(kind):
+            return _elements(value)
+        if kind is FunctionType:
+            return {name: _inside(cell) for name, cell in _cells(value)}
+        slots = {name: slot.__get__(value) for name, slot in _slots(kind).items() if _is_set(slot, value)}
+        return {"__class__": kind, **slots, **_attributes(value)}
+    return MISSING
+
+
+def inside(content: Any) -> Iterable[Any]:
+    """Return the values in the content of a container or an object."""
+    return (
+        content.values() if isinstance(content, dict) else content if isinstance(content, list | set | tuple) else ()
+    )
+
+
+def equal(now: Any, before: Any) -> bool:
+    """Return whether values are equal, which for what is identical is quick to see."""
+    try:
+        return bool(now == before)
+    except Exception:  # of values that cannot be compared
+        return False
+
+
+def is_same(now: Any, before: Any) -> bool:
+    """Return whether contents are the same, in the same order."""
+    return equal(now, before) and (not isinstance(now, dict) or equal([*now], [*before]))
+
+
+def may_change(one: Content, now: Any, name: tuple[str, ...]) -> bool:
+    """Return whether a module that takes part in a stage may change this: a variable, or a cache that grew."""
+    if one.nested or now is MISSING or one.before is MISSING:
+        return True
+    names = variables(name[0])
+    if isinstance(now, bytes):
+        return name[-1] in names
+    if isinstance(now, list):
+        return name[-1] in names or equal(now[: len(one.before)], one.before)
+    if isinstance(now, set):
+        return name[-1] in names or now > one.before
+    changed = {key for key in {**one.before, **now} if now.get(key, MISSING) is not one.before.get(key, MISSING)}
+    if issubclass(type(one.value), dict):
+        return name[-1] in names or changed.isdisjoint(one.before)
+    kind = one.before.get("__class__", FunctionType)
+    names |= variables(str(kind.__module__))
+    return all(key in names or isinstance(getattr(kind, key, None), cached_property) for key in changed)
+
+
+def restore(value: Any, before: Any) -> bool:
+    """Have a value hold what it held before; return whether it does."""
+    with suppress(Exception):
+        kind = type(value)
+        if issubclass(kind, list):
+            value[:] = before
+        elif issubclass(kind, CONTAINERS):
+            value.clear()
+            value.update(before)
+        elif is_array(kind):
+            _put_elements(value, before)
+        elif kind is FunctionType:
+            for name, cell in _cells(value):
+                cell.cell_contents = before[name]
+        else:
+            _put_attributes(value, before)
+    return is_same(held(value), before)
+
+
+@cache
+def variables(module: str) -> frozenset[str]:
+    """Return the names that the code of a module assigns in functions or in objects, or whose content it changes."""
+    found = set[str]()
+    with suppress(Exception):
+        for node in ast.walk(ast.parse(Path(sys.modules[module].__file__ or "").read_text(encoding="utf-8"))):
+            match node:
+                case ast.Global(names) | ast.Nonlocal(names):
+                    found.update(names)
+                case (
+                    ast.Attribute(attr=name, ctx=ast.Store() | ast.Del())
+                    | ast.Subscript(value=ast.Name(name) | ast.Attribute(attr=name), ctx=ast.Store() | ast.Del())
+                ):
+                    found.add(name)
+                case ast.Call(func=ast.Attribute(ast.Name(name) | ast.Attribute(attr=name), change)) if (
+                    change in CHANGING
+                ):
+                    found.add(name)
+    return frozenset(found)
+
+
+def _slots(kind: type) -> dict[str, Any]:
+    """Return the slots of a class by name."""
+    found = [(name, slot) for base in kind.__mro__ for name, slot in vars(base).items()]
+    return {name: slot for name, slot in found if type(slot) is MemberDescriptorType and name != "__dict__"}
+
+
+def _is_set(slot: Any, value: Any) -> bool:
+    with suppress(AttributeError):
+        slot.__get__(value)
+        return True
+    return False
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return the dict of the attributes of an object, whatever its class says."""
+    for base in type(value).__mro__:
+        if type(slot := vars(base).get("__dict__")) is GetSetDescriptorType:
+            found: dict[str, Any] = slot.__get__(value)
+            return found
+    return object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else {}
+
+
+def _put_attributes(value: Any, before: dict[str, Any]) -> None:
+    if type(value) is not before["__class__"]:
+        object.__setattr__(value, "__class__", before["__class__"])
+    slots, attributes = _slots(type(value)), _attributes(value)
+    for name, slot in slots.items():
+        if name in before:
+            slot.__set__(value, before[name])
+        elif _is_set(slot, value):
+            slot.__delete__(value)
+    attributes.clear()
+    attributes.update({name: one for name, one in before.items() if name != "__class__" and name not in slots})
+
+
+def _step(size: int) -> int:
+    return size // SAMPLED + 1
+
+
+def _elements(value: Any) -> bytes:
+    """Return the bytes of elements of an array or of a tensor on the CPU."""
+    if not hasattr(type(value), "detach"):
+        return bytes(value.flat[:: _step(value.size)].tobytes())
+    flat = value.detach().reshape(-1)[:: _step(value.numel())]
+    return bytes(flat.contiguous().view(sys.modules["torch"].uint8).numpy().tobytes())
+
+
+def _put_elements(value: Any, before: bytes) -> None:
+    """Restore an array of which all elements are known."""
+    if not hasattr(type(value), "detach"):
+        assert _step(value.size) == 1
+        value[...] = sys.modules["numpy"].frombuffer(before, value.dtype).reshape(value.shape)
+    else:
+        assert _step(value.numel()) == 1
+        known = sys.modules["torch"].frombuffer(bytearray(before), dtype=value.dtype)
+        value.detach().copy_(known.reshape(value.shape))
+
+
+def _cells(function: FunctionType) -> Iterator[tuple[str, CellType]]:
+    return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+
+
+def _inside(cell: CellType) -> Any:
+    with suppress(ValueError):
+        return cell.cell_contents
+    return MISSING
