@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bench_core.computing.guarded_log_probs import checked
     from bench_core.computing.guards import diverged
-    from bench_core.config import Config, DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig
+    from bench_core.config import UNSPACED, Config, DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig
     from bench_core.config import ObserverConfig, PathOrName, ProbeConfig, Settings, TaskConfig, kinded
     from bench_core.data import STOP, Batch, TaskInfo, Hypothesis, Kind, Outcome, Prompt, Purpose, Source
     from bench_core.decoder import Decoder, TextDecoder
@@ -60,7 +60,7 @@ _HOMES = {
     "computing.guards": ["diverged"],
     "config": [
         "Config", "DecoderConfig", "ExecutorConfig", "MetricConfig", "ModelConfig", "ObserverConfig", "PathOrName",
-        "ProbeConfig", "Settings", "TaskConfig", "kinded",
+        "ProbeConfig", "Settings", "TaskConfig", "UNSPACED", "kinded",
     ],
     "data": ["STOP", "Batch", "TaskInfo", "Hypothesis", "Kind", "Outcome", "Prompt", "Purpose", "Source"],
     "decoder": ["Decoder", "TextDecoder"],

@@ -33,9 +33,12 @@ class Inspection:
     is_sampled: bool = False  #: whether `limits` choose some of the examples to decode
     problems: list[str] = field(default_factory=list)  #: what a run would fail of
     warnings: list[str] = field(default_factory=list)  #: what is odd
+    notes: list[str] = field(default_factory=list)  #: what to know about results, such as that they are bounded
     skipped: list[str] = field(default_factory=list)  #: what was not opened, such as `a.jsonl after its first record`
     #: Of a task, by split: reads the examples to decode; a prompt's text is empty where tokens decide it.
     prompts: dict[str, Callable[[], Iterable[Prompt]]] = field(default_factory=dict)
+    #: Of a task, by split: reads the references of each example to decode.
+    references: dict[str, Callable[[], Iterable[Sequence[str]]]] = field(default_factory=dict)
 
     @contextmanager
     def noting(self) -> Iterator[None]:
@@ -52,6 +55,13 @@ class Inspection:
             text: Fault = f"{path} after its first record ({path.stat().st_size / 1e6:,.0f} MB)"
             self.skipped.append(text)
         return not large
+
+    def bound(self, split: str, references: int, lost: int, whose: str) -> None:
+        """Note how many references of a split tokens cannot write, which bounds scores."""
+        if lost:
+            most: Fault = f"exact match is at most {100 * (1 - lost / references):.2f}"
+            text: Fault = f"{lost:,} of {references:,} references of {split!r} cannot be written by {whose}: {most}."
+            self.notes.append(text)
 
     def compare(self, split: str, examples: int, shared: int) -> None:
         """Warn of examples of a split that are also in the training split."""

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+from collections import Counter
 from random import Random
 
 import bench_small.plugin
@@ -17,7 +18,7 @@ from bench_faults.working import WORKING, lines, records, sentences, stories, tr
 from bench_small.command_line import bench_here
 
 import bench_data.inspecting
-from bench_core import DataError, inspection, registry
+from bench_core import DataError, files, inspection, registry
 from bench_core.inspection import Inspection
 from bench_data.plugin import CompletionConfig
 from bench_text.api import corpora
@@ -185,3 +186,33 @@ def test_an_inspector_that_is_not_there_is_named(tmp_path, monkeypatch):
         found = bench_here("check", tmp_path / "a.yaml", folder=tmp_path)
     assert found.returncode == 2
     assert "bench_small.nothing:inspect" in found.stderr
+
+
+@pytest.mark.parametrize("build", [records, lines, sentences, translation])  # each split has files of its own
+def test_no_file_of_data_is_read_whole_twice_whatever_models_and_profiles_ask(place, build, monkeypatch):
+    place.rows.clear()
+    build(place)
+    place.settings["profiles"] = {name: {"seeds": 2} for name in ("small", "large")}
+    place.write()
+    whole, plain = Counter(), corpora.whole_lines
+
+    def counted(path):
+        yield from plain(path)
+        whole[path.name] += 1
+
+    monkeypatch.setattr(corpora, "whole_lines", counted)
+    monkeypatch.setattr(files.hashlib, "file_digest", lambda *words: pytest.fail("a digest reads a file whole"))
+    code, text = check(place)
+    assert code == 0, text
+    assert text.count("no problem found") == 3
+    assert whole
+    assert {*whole.values()} == {1}, whole
+
+
+def test_a_digest_is_one_again_behind_the_look_for_files(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    with files.opened_only():
+        assert files.digest(tmp_path / "a") == ""
+        with pytest.raises(FileNotFoundError):
+            files.digest(tmp_path / "b")
+    assert files.digest(tmp_path / "a").startswith("ba7816bf8f01cfea")

@@ -60,6 +60,8 @@ def command(
             say(f"{label}: no problem found ({counted(cells, 'cell')}).")
         for text in findings.warnings:
             say(text, err=True)
+        for text in findings.notes:
+            say(text)
         if skipped := ["files, servers and devices"] if elsewhere else [*findings.skipped]:
             say(f"{path}: not checked: {'; '.join(skipped)}.")
         _tell("" if profile else str(path), problems)

@@ -13,7 +13,7 @@ import torch
 
 from bench_core.computing.guarded_log_probs import RowError, guarded
 from bench_core.computing.guarded_tasks import check_known
-from bench_core.computing.guards import check_hypotheses, check_not_certain, check_scores, named
+from bench_core.computing.guards import check_hypotheses, check_not_certain, check_scores, is_certain, named
 from bench_core.computing.laws import Laws
 from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.computing.second_look import Chosen, SecondLook, without_targets
@@ -61,8 +61,9 @@ class Examples:
     def _decode(self, model: Any, decoder: Decoder) -> Iterator[Outcome]:
         """Yield the outcomes as they are decoded."""
         references, texts = self.task.references(self.split), self._texts
-        told = {} if isinstance(model, OwnVocabulary | TextGenerator) else self.task.written(self.split)
-        last, done = list[Outcome](), 0
+        is_own = isinstance(model, OwnVocabulary)
+        told = {} if is_own or isinstance(model, TextGenerator) else self.task.written(self.split)
+        last, done, lost = list[Outcome](), 0, 0
         chosen = Chosen[list[list[Hypothesis]]](f"{self.split} {self.seed}")
 
         def decode(part: Batch) -> tuple[Batch, list[list[Hypothesis]]]:
@@ -77,14 +78,20 @@ class Examples:
             if self.looked_at:
                 chosen.offer(read, hypotheses)
             targets = self._targets(model, read)
-            for prompt, target, own in zip(texts.prompts(batch), targets, hypotheses, strict=True):
+            prompts = texts.prompts(batch)
+            told = texts.written(model, prompts, read) if isinstance(model, OwnVocabulary) else told
+            for prompt, target, own in zip(prompts, targets, hypotheses, strict=True):
                 given, outputs = list(references[target.id]), [self._text(one, model, prompt) for one in own]
                 own = [replace(one, text=None) for one in own]
                 found = replace(target, prompt=prompt.text, references=given, hypotheses=own, texts=outputs)
                 last = [replace(found, written=told.get(target.id))]
+                lost += is_own and target.id in told and told[target.id] not in given
                 yield last[0]
             done += len(batch)
             self.tell(done, self.number or len(references))
+        if lost:
+            whose = f"the tokens of {type(model).__name__}, which bounds scores."
+            self.warn(f"{lost:,} of {done:,} references of {self.split!r} cannot be written by {whose}")
         if chosen.kept and self.looked_at and not isinstance(decoder, TextDecoder):
             batch, first = chosen.kept
             look = SecondLook(model, *self.looked_at, decoder, self.noise, self.device, done)
@@ -158,15 +165,25 @@ class Examples:
         return by_id(self._score(model, by, kind), folder)
 
     def _score_texts(self, model: TextScorer, kind: Kind) -> Iterator[Outcome]:
-        """Yield the outcomes of targets as text; raise PluginError if all of their tokens have probability 1."""
-        done, tokens, log_prob, generation = 0, 0, 0.0, self._generation(None)
+        """Yield the outcomes of targets as text; raise PluginError if all of their tokens have probability 1.
+
+        Warns of texts of several tokens that are all certain among others that are not.
+        """
+        done, certain, tokens, log_prob, generation = 0, 0, 0, 0.0, self._generation(None)
         for batch in self._batches(Purpose.SCORE):
             for outcome in self._texts.scored(model, batch, generation, kind, self._groups):
-                tokens, log_prob = tokens + outcome.target_tokens, log_prob + (outcome.target_log_prob or 0.0)
+                own = outcome.target_log_prob or 0.0
+                tokens, log_prob = tokens + outcome.target_tokens, log_prob + own
+                certain += is_certain(outcome.target_tokens, own)
                 yield outcome
             done += len(batch)
             self.tell(done, self.number or 0)
         check_not_certain(model, tokens, log_prob)
+        if certain:
+            self.warn(
+                f"{certain:,} of {done:,} targets of {self.split!r} have probability 1, as from a system that leaves "
+                "some log-probabilities out and fills in 0."
+            )
 
     def _score(self, model: Scorer, by: str, kind: Kind) -> Iterator[Outcome]:
         """Yield the outcomes as they are scored."""

@@ -172,9 +172,14 @@ def check_text_scores(found: object, model: object, examples: Sequence[int], kin
             raise gave(model, "score_texts", f"{fault} for example {example}", "it is a TextScore, in nats.")
 
 
+def is_certain(tokens: int, log_prob: float) -> bool:
+    """Return whether several tokens were scored and each has probability 1."""
+    return tokens > 1 and log_prob >= -CERTAIN * tokens
+
+
 def check_not_certain(model: object, tokens: int, log_prob: float) -> None:
     """Raise PluginError if several tokens were scored and each has probability 1."""
-    if tokens > 1 and log_prob >= -CERTAIN * tokens:
+    if is_certain(tokens, log_prob):
         raise gave(
             model,
             "score_texts",

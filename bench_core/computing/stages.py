@@ -23,7 +23,7 @@ from bench_core.computing.overlap import SPLITS, overlap
 from bench_core.computing.process_state import generators, restore
 from bench_core.computing.task_look import TaskLook
 from bench_core.data import Outcome, TaskInfo, joined
-from bench_core.errors import PluginError
+from bench_core.errors import Fault, PluginError
 from bench_core.metric import Metric
 from bench_core.planning.stages import Stage
 from bench_core.registry import configured
@@ -54,10 +54,9 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     info = task.config.known(_with_base(info, base, task))
     for split, texts in info.extras.get("texts", {}).items():
         if number := texts.get("unwritable"):
-            context.warn(
-                f"{named(task, 'prepare')}: {number:,} of {texts['references']:,} references of {split!r} cannot be "
-                "written by its tokens, which bounds scores."
-            )
+            lost: Fault = f"{number:,} of {texts['references']:,} references of {split!r}"
+            text: Fault = f"{lost} cannot be written by its tokens, which bounds scores."
+            context.warn(f"{named(task, 'prepare')}: {text}")
     if found := overlap(look.task, look.splits, base):
         look.at_overlap(found, context.warn)
         info = replace(info, extras=joined([info.extras, {"overlap": found}]))

@@ -44,7 +44,22 @@ class Texts:
             return encoded(model, prompts, [self._target(number) for number in ids])
         own = encoded(model, prompts)
         known = encoded(model, prompts, [self._reference(number) or "" for number in ids])
-        return replace(own, gold=known.gold, length=known.length, extras={**own.extras, **known.extras})
+        apart = [one != other for one, other in zip(_prompts_of(own), _prompts_of(known), strict=True)]
+        extras = {**own.extras, **known.extras, "apart": own.ids.new_tensor(apart).bool()}
+        return replace(own, gold=known.gold, length=known.length, extras=extras)
+
+    def written(self, model: OwnVocabulary, prompts: Sequence[Prompt], own: Batch) -> Mapping[int, str]:
+        """Return the targets of rows that tokens of their model write differently from the first reference.
+
+        A target is read apart from its prompt if one of their tokens spans the border, so that it cannot go on from
+        the prompt.
+        """
+        due = {one.id: text for one in prompts if (text := self._reference(one.id)) is not None}
+        apart = {*own.ids[own.extras["apart"]].tolist()}
+        found = _outputs(model, [one for one in prompts if one.id in due and one.id not in apart], own)
+        if alone := [replace(one, text="", separator="") for one in prompts if one.id in due and one.id in apart]:
+            found |= _outputs(model, alone, encoded(model, alone, [due[one.id] for one in alone]))
+        return {number: text for number, text in found.items() if text != due[number]}
 
     def own_targets(self, own: Batch, groups: Mapping[int, int]) -> Iterator[Outcome]:
         """Yield what is known of the targets of rows that `encoded` gave, in tokens of their model.
@@ -120,6 +135,21 @@ def _sizes(text: str, stop: bool) -> dict[str, Any]:
         "target_bytes": size + stop,
         "target_characters": len(text) + stop,
     }
+
+
+def _prompts_of(batch: Batch) -> list[list[int]]:
+    """Return the tokens of each prompt."""
+    if batch.source is None or batch.source_length is None:
+        return batch.opening.tolist()
+    rows = zip(batch.source.tolist(), batch.source_length.tolist(), strict=True)
+    return [row[:length] for row, length in rows]
+
+
+def _outputs(model: OwnVocabulary, prompts: Sequence[Prompt], own: Batch) -> dict[int, str]:
+    """Return the targets of rows as outputs of their model."""
+    rows = zip(own.ids.tolist(), own.gold.tolist(), own.length.tolist(), strict=True)
+    golds = {number: gold[: length - 1] for number, gold, length in rows}
+    return {one.id: model.output(golds[one.id], one) for one in prompts}
 
 
 def encoded(model: OwnVocabulary, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench_core.config import ModelConfig, TaskConfig
 from bench_core.errors import DataError
-from bench_core.files import digest
+from bench_core.files import digest, opened_only
 from bench_core.planning.hardware import missing_device
 from bench_core.planning.inspector import Inspector
 from bench_core.planning.path_settings import located, paths, places
@@ -89,7 +89,8 @@ def _unread(settings: Any, data: Path, suite: Path) -> Iterator[str]:
     """Yield why the files of a task or model that are not settings cannot be read."""
     try:
         if isinstance(settings, TaskConfig):
-            located(settings, data, suite).reads(data)
+            with opened_only():
+                located(settings, data, suite).reads(data)
         elif isinstance(settings, ModelConfig):
             for role, path in located(settings, data, suite).files(data).items():
                 if text := _problem(path, data, suite):

@@ -28,6 +28,7 @@ class Findings:
     """What inspections have found besides problems, for all profiles of a suite."""
 
     warnings: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
     skipped: dict[str, None] = field(default_factory=dict)
     inspections: dict[str, Inspection] = field(default_factory=dict)  # which profiles share, by settings
 
@@ -75,6 +76,7 @@ class Inspector:
             self.problems.add(keys, text)
         place = self.problems.source.place(keys)
         self.findings.warnings |= dict.fromkeys(f"{place}: warning: {text}" for text in inspection.warnings)
+        self.findings.notes |= dict.fromkeys(f"{place}: {text}" for text in inspection.notes)
         self.findings.skipped |= dict.fromkeys(inspection.skipped)
 
     def _give_tasks(self, inspection: Inspection, name: str, task: str, model: ModelConfig) -> bool:

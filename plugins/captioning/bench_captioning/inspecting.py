@@ -18,6 +18,8 @@ def inspect(config: CaptioningConfig, inspection: Inspection) -> None:
     if isinstance(corpus, Scenes):
         return
     paths = [*files(corpus, data).values()]
+    if not isinstance(features, Precomputed):
+        inspection.skipped.append(f"the images of {', '.join(dict.fromkeys(str(path) for path in paths))}")
     if not inspection.are_small(paths):
         return
     found = captioned(corpus, data)
@@ -29,8 +31,6 @@ def inspect(config: CaptioningConfig, inspection: Inspection) -> None:
             for _ in table.rows(split):
                 if not is_small:
                     break
-    else:
-        inspection.skipped.append(f"the images of {found.name}")
 
 
 def _check_captions(config: CaptioningConfig, corpus: Captioned) -> None:

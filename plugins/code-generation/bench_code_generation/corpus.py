@@ -40,7 +40,7 @@ def _spaced(lines: Lines) -> Lines:
 
 
 def _collection(corpus: Named | Files, data: Path) -> Parallel:
-    found = parallel(_files(corpus, data), SIDES, data)
+    found = parallel(files(corpus, data), SIDES, data)
     if isinstance(corpus, Files):
         return found
     found = replace(found, name=corpus.name, labels={})
@@ -53,10 +53,10 @@ def digests(corpus: Corpus, data: Path) -> Mapping[str, str]:
         from bench_code_generation import library  # which takes a while to import
 
         return {f"{corpus.name} {library.VERSION}": library.digest()}
-    return reads(_files(corpus, data), SIDES, data)
+    return reads(files(corpus, data), SIDES, data)
 
 
-def _files(corpus: Named | Files, data: Path) -> Files:
+def files(corpus: Named | Files, data: Path) -> Files:
     """Return the files of each split; those of Django are the same for all."""
     if isinstance(corpus, Files):
         return corpus

@@ -18,6 +18,7 @@ class CodeGenerationConfig(TaskConfig):
     """Generation of a line of Python from its pseudo-code (Oda et al., 2015; Gu et al., 2019)."""
 
     name, target = "code-generation", "bench_code_generation.generation:CodeGeneration"
+    inspector = "bench_code_generation.inspecting:inspect"
     source = Source.TOKENS
     cites = [
         "gu2019insertion",

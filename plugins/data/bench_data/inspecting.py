@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 
-from bench_core import DataError, Inspection, Prompt, Split
+from bench_core import DataError, Inspection, Prompt, Purpose, Source, Split
 from bench_data.plugin import DataTaskConfig
 from bench_data.reading import Reader
 from bench_data.settings import Files, Hub, Lines, Saved
-from bench_text.api import Example, Lengths, check_tokenizer
+from bench_text.api import Example, Lengths, SentencePiece, Writing, check_tokenizer
+
+KEPT = 1_000_000  #: characters of examples to decode that are not read again for the models that are asked about them
 
 
 def inspect(config: DataTaskConfig, inspection: Inspection) -> None:
@@ -22,18 +25,32 @@ def inspect(config: DataTaskConfig, inspection: Inspection) -> None:
             check_tokenizer(tokenizer, inspection.data)
     if inspection.problems:
         return
-    seen = _Seen()
+    seen = _Seen(Writing(config.tokenizers[-1], inspection.data))
     for split in sorted(config.data.origins, key="train".__eq__):  # last, to be compared with the others
         with inspection.noting():
             _read(config, split, inspection, seen)
     for split, hashes in seen.hashes.items():
         inspection.compare(split, len(hashes), len(hashes & seen.shared))
+    if not inspection.problems:
+        _report_bounds(config, inspection, seen)
+
+
+def _report_bounds(config: DataTaskConfig, inspection: Inspection, seen: _Seen) -> None:
+    """Note how many references the tokens of a task cannot write, if all that these are learned from was read."""
+    is_missing = isinstance(config.tokenizers[-1], SentencePiece) and find_spec("sentencepiece") is None
+    if seen.is_partial or seen.writing.is_partial or is_missing or bool(getattr(config, "prefix", 0)):
+        inspection.skipped.append(f"which references the tokens of {config.name} can write")
+        return
+    for split, (number, lost) in seen.writing.lost().items():
+        inspection.bound(split, number, lost, "its tokens")
 
 
 @dataclass
 class _Seen:
-    """Hashes of the examples of all splits but train, and those of them that train has too."""
+    """Hashes of the examples of all splits but train, those of them that train has too, and how they are written."""
 
+    writing: Writing
+    is_partial: bool = False  # whether not all was read
     hashes: dict[Split, set[int]] = field(default_factory=dict)
     shared: set[int] = field(default_factory=set)
 
@@ -50,16 +67,26 @@ def _read(config: DataTaskConfig, split: Split, inspection: Inspection, seen: _S
     origin = config.data.origins[split]
     if isinstance(origin, Hub):
         inspection.skipped.append(f"data set {origin.hub} of the hub")
+        seen.is_partial = True
         return
     if not inspection.are_small(_files(origin)):
         next(_examples(config, split), None)
+        seen.is_partial = True
         return
     lengths = Lengths(config.tokenizers[-1], inspection.data)
     prefix, longest = int(getattr(config, "prefix", 0)), config.longest or inf
-    number = short = 0
+    number, short, with_source = 0, 0, config.source is Source.NONE or getattr(config, "shared", False)
+    kept, room = (None if split == "train" else list[Example]()), KEPT
     for example in _examples(config, split):
         number += 1
+        room -= len(example.target) + len(example.source or "")
+        if kept is not None and room >= 0:
+            kept.append(example)
         seen.add(split, example)
+        if Purpose.TRAIN in example.purposes and (split == "train" or "train" not in config.data.origins):
+            seen.writing.learn_from(example.target, example.source if with_source else None)
+        if Purpose.SCORE in example.purposes and split != "train":
+            seen.writing.add(split, example.target, example.references)
         short += lengths.add(example.target)[0] <= longest
     if not number:
         raise DataError(f"{config.name} has no examples in {split}. Correct `data: {split}:`.")
@@ -71,7 +98,10 @@ def _read(config: DataTaskConfig, split: Split, inspection: Inspection, seen: _S
         raise DataError(
             f"all {number:,} examples of train have more tokens than `longest: {config.longest}`. Set a larger one."
         )
-    inspection.prompts[split] = partial(_prompts, config, split)
+    again = partial(_examples, config, split) if kept is None or room < 0 else partial(iter, kept)
+    inspection.prompts[split] = partial(_prompts, again)
+    if origin.targets:
+        inspection.references[split] = partial(_references, again)
 
 
 def _files(origin: object) -> list[Path]:
@@ -87,6 +117,10 @@ def _examples(config: DataTaskConfig, split: Split) -> Iterator[Example]:
     return Reader(split, config, lambda text: {"source": text}).examples()
 
 
-def _prompts(config: DataTaskConfig, split: Split) -> Iterable[Prompt]:
-    for number, example in enumerate(_examples(config, split)):
+def _references(examples: Callable[[], Iterator[Example]]) -> Iterable[Sequence[str]]:
+    return (example.references or [example.target] for example in examples())
+
+
+def _prompts(examples: Callable[[], Iterator[Example]]) -> Iterable[Prompt]:
+    for number, example in enumerate(examples()):
         yield Prompt(number, example.source or "", example.name or "")

@@ -9,6 +9,9 @@ from textwrap import dedent
 import pytest
 
 import bench_core
+from bench_core.commands.main import bench
+from bench_core.planning.path_settings import located
+from bench_core.suites.load import load
 
 SIGNS = (
     "a", "b", "the", "cat", ".", "é", "e\u0301", "日本", "😀", "ﬁ", " ", " ", " ", " ", "  ", "\t", "\n", "\u00a0", "\u2003",
@@ -22,6 +25,7 @@ SUITE = """
         data: {train: own.jsonl, valid: own.jsonl, test: own.jsonl}
         fields: {prompt: q, target: a}
         empty: keep
+        target_language: en
         tokenizer: TOKENIZER
     models: {memory: {name: ngram-lm, order: 90, smoothing: none}}
     decoders: {greedy: {name: greedy}}
@@ -40,6 +44,7 @@ SUITE = """
 """
 TOKENIZERS = {
     "word": "word",
+    "frequent words": "{kind: word, min_count: 3}",
     "char": "char",
     "bpe": "{kind: bpe, vocab_size: 300}",
 }
@@ -49,7 +54,13 @@ TEXTS = 500
 @pytest.fixture(scope="module")
 def texts():
     chance = Random(0)
-    return ["".join(chance.choices(SIGNS, k=chance.randrange(1, 14))) for _ in range(TEXTS)]
+    found = ["".join(chance.choices(SIGNS, k=chance.randrange(1, 14))) for _ in range(TEXTS - 200)]
+    return [*found, *("".join(any_sign(chance) for _ in range(chance.randrange(1, 14))) for _ in range(200))]
+
+
+def any_sign(chance):
+    """Return any sign of Unicode, or often white space."""
+    return chr(chance.choice([0x20, chance.randrange(0xD800), chance.randrange(0xE000, 0x110000)]))
 
 
 @pytest.mark.slow(1)
@@ -74,3 +85,53 @@ def test_a_memoriser_of_perplexity_one_reaches_exactly_the_ceiling_of_each_metri
     assert 0 < exact.value < 100
     told = f"{about['unwritable']} of 500 references of 'test' cannot be written by its tokens"
     assert told in (run.folder / "log").read_text()
+
+
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("task", ["completion", "text-to-text"])
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_check_tells_as_many_lost_references_as_a_run_counts(tmp_path, suite_file, texts, kind, task, capsys):
+    chance, splits = Random(5), {}
+    for split in ("train", "valid", "test"):
+        splits[split] = [{"q": chance.choice(texts), "a": chance.choice(texts)} for _ in range(60)]
+        content = "".join(json.dumps(row) + "\n" for row in splits[split])
+        (tmp_path / f"{split}.jsonl").write_text(content)
+    text = dedent(SUITE).replace("TOKENIZER", TOKENIZERS[kind])
+    for split in splits:
+        text = text.replace(f"{split}: own.jsonl", f"{split}: {split}.jsonl")
+    if task == "text-to-text":
+        text = text.replace("name: completion", "name: text-to-text").replace("prompt: q", "source: q")
+        text = text.replace("{name: ngram-lm, order: 90, smoothing: none}", "{name: rnn-seq2seq, hidden: 4}")
+    path = suite_file(text)
+    assert not bench(["check", str(path)], standalone_mode=False)
+    said = capsys.readouterr().out
+    about = prepared(path, tmp_path).extras["texts"]
+    for split in ("valid", "test"):
+        lost = about[split]["unwritable"]
+        told = f"{lost} of 60 references of '{split}' cannot be written by its tokens: exact match is at most"
+        assert (told in said) == bool(lost)
+    assert about["test"]["unwritable"] > 0
+
+
+def prepared(path, folder):
+    """Return what the task of a suite says when it is prepared."""
+    (config,) = load(path).tasks.values()
+    config = located(config, folder, path.parent)
+    (folder / "task").mkdir()
+    return config.load()(config, folder / "task").prepare(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "prefix"), [("word", 1), ("char", 4), ("bpe", 3)])
+def test_what_follows_a_prefix_has_its_ceiling_too(tmp_path, suite_file, texts, kind, prefix):
+    rows = ({"a": f"{number:03} {text}"} for number, text in enumerate(texts))
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = dedent(SUITE).replace("TOKENIZER", f"{TOKENIZERS[kind]}\n    prefix: {prefix}")
+    path = suite_file(text.replace("{prompt: q, target: a}", "{target: a}"))
+    run = bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs", workers=0)
+    (cell,) = run.cells
+    assert cell.reason == ""
+    about = run.info["tasks"]["answers"]["texts"]["test"]
+    assert about["unwritable"] > 0
+    for name in ("exact", "stripped", "bleu", "characters", "chrf", "ter"):
+        assert cell.numbers[name].ceiling == cell.numbers[name].value, name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 from bench_core import DataError, Inspection
@@ -14,6 +15,7 @@ from bench_huggingface.checkpoint import Family, read_json
 from bench_huggingface.folder import CONFIG, INDEX, TOKENIZER
 from bench_huggingface.plugin import CausalLMConfig, CheckpointConfig
 
+READ = 10_000  #: references that are encoded
 #: Mappings of transformers from types of models to classes.
 MAPPINGS = {"causal": "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "seq2seq": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"}
 
@@ -25,8 +27,33 @@ def inspect_model(config: CausalLMConfig, inspection: Inspection) -> None:
 
 
 def inspect_checkpoint(config: CheckpointConfig, inspection: Inspection) -> None:
-    """Note what is wrong with the files of a published model."""
-    _inspect(inspection, config.files(inspection.data), config.family)
+    """Note what is wrong with the files of a published model, and which references its tokens cannot write."""
+    files = config.files(inspection.data)
+    _inspect(inspection, files, config.family)
+    for task, about in inspection.tasks.items():
+        splits = [split for split in inspection.splits if split in about.references]
+        if TOKENIZER not in files or not splits:
+            inspection.skipped.append(f"which references of {task} the tokens of {files[CONFIG].parent} can write")
+            continue
+        for split in splits:
+            number, lost = _lost(files[TOKENIZER], islice(about.references[split](), READ))
+            inspection.bound(f"{task} {split}", number, lost, f"the tokens of {files[CONFIG].parent.name}")
+
+
+def _lost(path: Path, references: Iterable[Sequence[str]]) -> tuple[int, int]:
+    """Return the number of references, and of those that tokens change, white space at their ends aside.
+
+    White space there depends on what stands before, and on settings of transformers.
+    """
+    from tokenizers import Tokenizer
+
+    tokenizer, number, lost = Tokenizer.from_file(str(path)), 0, 0
+    for texts in references:
+        number += 1
+        ids = tokenizer.encode(texts[0], add_special_tokens=False).ids
+        written = str(tokenizer.decode(ids, skip_special_tokens=False)).strip()
+        lost += all(written != text.strip() for text in texts)
+    return number, lost
 
 
 def _inspect(inspection: Inspection, files: Mapping[str, Path], family: Family) -> None:

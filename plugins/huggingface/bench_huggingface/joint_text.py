@@ -70,6 +70,10 @@ class TextReader:
         """Return whether control tokens are in a text that is to be text."""
         return not self.control and bool(self._named and self._named.search(text))
 
+    def without_control(self, text: str) -> str:
+        """Return a text without the names of control tokens."""
+        return self._named.sub("", text) if self._named else text
+
     def around(self, text: str) -> tuple[list[int], list[int]]:
         """Return the tokens that the tokenizer puts before and behind a text; all of them before an empty one."""
         plain, whole = (self.tokenizer(text, add_special_tokens=one).input_ids for one in (False, True))

@@ -9,7 +9,18 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, PositiveInt, field_validator, model_validator
 
-from bench_core import DataError, Kind, ModelConfig, OwnVocabulary, PathOrName, Scorer, Source, Stepper, hookimpl
+from bench_core import (
+    DataError,
+    Kind,
+    ModelConfig,
+    OwnVocabulary,
+    PathOrName,
+    Scorer,
+    Source,
+    Stepper,
+    Thinking,
+    hookimpl,
+)
 from bench_huggingface import checkpoint, folder, hub
 
 HUB = r"[\w-][\w.-]*(/[\w-][\w.-]*)?"  #: a name on the Hugging Face hub
@@ -75,6 +86,9 @@ class CheckpointConfig(ModelConfig):
     control_tokens: bool = (
         False  #: whether `<|endoftext|>` and the like in texts of the data are control tokens, not text
     )
+    thinking: Thinking = (
+        "refuse"  #: what becomes of `<think>...</think>` in outputs: an error, or `drop` or `keep` it
+    )
     stop: list[str] = Field([], max_length=16)  #: strings that end a text, which is cut before the first of them
 
     @field_validator("prompt", "answer")
@@ -126,7 +140,7 @@ class PretrainedLMConfig(CheckpointConfig):
 
     name, target = "hf-pretrained-lm", "bench_huggingface.pretrained_lm:PretrainedLM"
     family = "causal"
-    evaluation = {"prompt", "answer", "control_tokens", "stop", "stride", "chat", "system", "bos"}
+    evaluation = {"prompt", "answer", "control_tokens", "thinking", "stop", "stride", "chat", "system", "bos"}
 
     chat: bool = False  #: whether a prompt is a message of a user, in the chat template of the tokenizer
     stride: PositiveInt | None = (
@@ -149,7 +163,7 @@ class PretrainedSeq2SeqConfig(CheckpointConfig):
 
     name, target = "hf-pretrained-seq2seq", "bench_huggingface.pretrained_seq2seq:PretrainedSeq2Seq"
     family = "seq2seq"
-    evaluation = {"prompt", "answer", "control_tokens", "stop", "source_language", "target_language"}
+    evaluation = {"prompt", "answer", "control_tokens", "thinking", "stop", "source_language", "target_language"}
 
     source_language: str | None = None  #: its code, as the tokenizer of a multilingual model knows it
     target_language: str | None = None  #: likewise; the decoder begins with its token

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -119,10 +120,16 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
         return replace(found, extras=spelled)
 
     def text(self, tokens: list[int]) -> str:
-        return self.words.text(self.numbering.own(tokens))
+        return self.words.text(self._whole(tokens))
 
     def output(self, tokens: list[int], prompt: Prompt) -> str:
-        return self.text(tokens).removeprefix(self.words.separator(prompt) if self.family == "causal" else "")
+        own = self._whole(tokens)
+        text = self.words.output(own, prompt) if self.family == "causal" else self.words.text(own)
+        return self.words.answer(text, own, prompt)
+
+    def _whole(self, tokens: list[int]) -> list[int]:
+        """Return tokens in the model's numbers up to the first that ends texts, as targets may have such inside."""
+        return [*takewhile(lambda token: token not in self.words.ends, self.numbering.own(tokens))]
 
     def limit(self, batch: Batch) -> Tensor | None:
         return self.room(batch)

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import AutoTokenizer, PreTrainedConfig
 
-from bench_core import DataError, Prompt, SuiteError
+from bench_core import DataError, Prompt, SuiteError, thinking_in, without_thinking
 from bench_huggingface.checkpoint import GENERATION, read_json
 from bench_huggingface.folder import CONFIG
 from bench_huggingface.joint_text import Joint, Parts, TextReader
 
 if TYPE_CHECKING:
     from bench_huggingface.plugin import CheckpointConfig
+
+LONGEST_TAG = 40  #: characters
 
 
 class Words:
@@ -78,8 +80,26 @@ class Words:
 
     def separator(self, prompt: Prompt) -> str:
         """Return what stands between a prompt and its target: that of the task, unless templates say it."""
+        return prompt.separator if self._goes_on else ""
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether a target follows the text of its prompt, with no template between them."""
         glued = self.config.prompt.endswith("{prompt}") and self.config.answer.startswith("{answer}")
-        return prompt.separator if glued and not getattr(self.config, "chat", False) else ""
+        return glued and not getattr(self.config, "chat", False)
+
+    def output(self, tokens: Sequence[int], prompt: Prompt) -> str:
+        """Return tokens as what goes on from a prompt, without the separator.
+
+        They are read behind the tokens of the prompt, as scored targets are: at the beginning of a text, some
+        tokenizers leave out a space.
+        """
+        if not self._goes_on:
+            return self.text(tokens)
+        before = self.prompt(prompt.text)
+        start, whole = self.decoded(before), self.decoded([*before, *tokens])
+        lead = start + prompt.separator
+        return self._ended(whole.removeprefix(lead) if whole.startswith(lead) else self.decoded(tokens))
 
     def decoded(self, tokens: Sequence[int]) -> str:
         """Return tokens as text, without special ones."""
@@ -88,9 +108,32 @@ class Words:
 
     def text(self, tokens: Sequence[int]) -> str:
         """Return tokens as an output: before the first stop string, without what `answer` puts before it."""
-        text = self.decoded(tokens)
+        return self._ended(self.decoded(tokens)).removeprefix(self.config.answer.partition("{answer}")[0])
+
+    def answer(self, text: str, tokens: Sequence[int], prompt: Prompt) -> str:
+        """Return an output without its thinking, whose tags may be control tokens; raise SuiteError if unsettled."""
+        if self.config.thinking == "keep":
+            return text
+        whole = self._thinking_begun(prompt) + self.reader.read_back(tokens)
+        if not (tag := thinking_in(whole)):
+            return text
+        if self.config.thinking == "drop":
+            return self._ended(self.reader.without_control(without_thinking(whole)[0]))
+        raise SuiteError(
+            f"the output of example {prompt.id} has {tag}, and would be compared with that: {text[:60]!r}. Set "
+            "`thinking: drop` of the model to take it off, or `thinking: keep`."
+        )
+
+    def _thinking_begun(self, prompt: Prompt) -> str:
+        """Return the tag with which the template of a prompt begins thinking; mostly nothing."""
+        end = "".join(part for part, is_template in self._parts(prompt.text) if is_template).rstrip()[-LONGEST_TAG:]
+        tags = (end[place:] for place in range(len(end)))
+        return next((tag for tag in tags if thinking_in(tag) == tag and not without_thinking(tag)[1]), "")
+
+    def _ended(self, text: str) -> str:
+        """Return a text up to the first stop string in it."""
         places = [text.find(stop) for stop in self.stops if stop in text]
-        return text[: min(places, default=len(text))].removeprefix(self.config.answer.partition("{answer}")[0])
+        return text[: min(places, default=len(text))]
 
     def language(self, code: str) -> int:
         """Return the token of a language, such as `deu_Latn` or `__de__`; raise SuiteError if there is none."""

@@ -11,7 +11,7 @@ from published import publish
 from pydantic import ValidationError
 from tiny_tokenizers import KINDS, tokenizer
 
-from bench_core import Noise, Prompt, Scoring, SuiteError
+from bench_core import Noise, Prompt, Scoring, SuiteError, TaskInfo
 from bench_huggingface.plugin import PretrainedLMConfig
 
 SCORING = Scoring("exact", Noise(0))
@@ -201,3 +201,18 @@ def test_a_text_that_fits_scores_as_without_windows_and_longer_ones_are_refused_
         moving.encode([Prompt(0, "c d e f a c d e f g h c d")])
     with pytest.raises(ValidationError, match="stride"):
         PretrainedLMConfig(path="x", stride=0)
+
+
+@pytest.mark.parametrize("kind", ["byte fallback", "metaspace first", "metaspace always", "bytes", "pairs"])
+def test_an_output_is_read_behind_its_prompt_and_keeps_its_first_spaces(tmp_path, kind):
+    own = tokenizer(kind)
+    publish(tmp_path, "gpt2", vocab_size=len(own))
+    own.save_pretrained(tmp_path)
+    model = PretrainedLMConfig(path=str(tmp_path), dtype="float64")
+    model = model.load()(model, TaskInfo(["<stop>"], files=model.files(tmp_path)))
+    for between in ("", " "):
+        for target in ("  ab b", " a", "ab a"):
+            prompt = Prompt(0, "b ab", "", between)
+            batch = model.encode([prompt], [target])
+            if batch.extras["spelled"].item():
+                assert model.output(batch.gold[0, :-1].tolist(), prompt) == target

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
-from bench_core import MetricConfig, SuiteError, TaskInfo
+from bench_core import UNSPACED, MetricConfig, SuiteError, TaskInfo
 
 USUAL = {"ja": "ja-mecab", "ko": "ko-mecab", "yue": "zh", "zh": "zh"}  # as sacrebleu chooses; 13a for all others
-UNSPACED = frozenset({"ja", "km", "lo", "my", "th", "yue", "zh"})  # languages that set no spaces between words
 UNSPACED_LETTERS = re.compile(
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\u3005-\u3007\u3040-\u30ff"
     "\u3100-\u312f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua980-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]"

@@ -346,3 +346,35 @@ def test_latex_is_a_whole_table_of_the_digits_of_the_text(files):
     assert r"\bottomrule" in latex
     for digits in re.findall(r"\d+\.\d+", row):
         assert digits in latex
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "wrong"), [(30, 1), (100, 3), (12, 1)])
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
+def test_intervals_stay_within_the_range_of_a_metric_and_are_about_those_of_resampling(
+    tmp_path, monkeypatch, metric, count, wrong
+):
+    monkeypatch.chdir(tmp_path)
+    chance = random.Random(count)
+    words = ["the", "a", "cat", "dog", "sat", "ran", "on", "over", "mat", "hill", "big", "red", "old", "house"]
+    references = [" ".join(chance.choices(words, k=chance.randrange(6, 14))) for _ in range(count)]
+    outputs = [" ".join(chance.choices(words, k=9)) if n < wrong else line for n, line in enumerate(references)]
+    for name, lines in (("ref.txt", references), ("a.txt", outputs)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (found,) = score("-r", "ref.txt", "a.txt", "-m", metric)["scores"]
+    low, high = found["low"], found["high"]
+    mean = found["mean"]
+    assert low < mean < high
+    assert low >= 0
+    assert metric == "ter" or high <= 100
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    their = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[metric]()
+    drawn = []
+    for _ in range(300):
+        rows = chance.choices(range(count), k=count)
+        drawn.append(their.corpus_score([outputs[n] for n in rows], [[references[n] for n in rows]]).score)
+    spread = sorted(drawn)[292] - sorted(drawn)[7]
+    assert 0.6 * spread < high - low < 2.5 * spread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ import httpx2
 
 from bench_core import Noise, reads
 from bench_served.plugin import ServedConfig
-from bench_served.replies import ServerError, brief
+from bench_served.replies import SHORTER, ServerError, brief
 from bench_served.requests import Request
 from bench_served.secret import Secret
 
@@ -26,6 +27,10 @@ AGAIN = {408, 409, 425, 429, 500, 502, 503, 504, 529}  #: statuses after which a
 LONGEST_PAUSE = 60.0  #: seconds before another try, unless the server asks for more
 LONGEST_WAIT = 900.0  #: seconds that a server may ask to wait
 LARGEST = 2**26  #: bytes of an answer
+TOO_LONG = re.compile(
+    r"context.{0,20}(length|size|window)|too (long|many tokens)|longer than .{0,20}(length|maximum)|n_ctx",
+    re.IGNORECASE,
+)  #: how servers say that a text exceeds their context
 ADVICE = {
     400: "Correct the settings that it names.",
     401: "Set the right key in the environment variable that `key_env` names.",
@@ -191,6 +196,8 @@ class Client:
 def read(status: int, headers: Mapping[str, str], content: bytes) -> dict[str, Any]:
     """Return the JSON object in an answer; raise TemporaryError or ServerError if it is none."""
     text = content.decode("utf-8", "replace")
+    if status >= 400 and status != 429 and TOO_LONG.search(_said(text)):
+        raise ServerError(f"the text is longer than its context (status {status}: {_said(text)}). {SHORTER}")
     if status in AGAIN:
         raise TemporaryError(f"status {status}: {_said(text)}", asked_wait(headers.get("retry-after", "")))
     if 300 <= status < 400:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench_core import TextScore
-from bench_served.replies import ServerError, brief
+from bench_served.replies import SHORTER, ServerError, brief
 
 LOST = ("\ufffd", "bytes:")  #: in the text of a token that is a part of a character
 ROOM = 1e-3  #: nats that rounding may take the log-probability of a token above 0
@@ -21,7 +21,11 @@ def score_of(choice: Mapping[str, Any], prompt: str, target: str, end: str = "")
     tokens, log_probs, offsets = _listed(choice)
     _check_text(choice, tokens, prompt + target, end)
     first = boundary(tokens, offsets, prompt, target, end)
-    for token, value in zip(tokens[first:], log_probs[first:], strict=True):
+    for place, (token, value) in enumerate(zip(tokens[first:], log_probs[first:], strict=True), first):
+        if value is None and any(one is not None for one in log_probs[:place]):
+            raise ServerError(
+                f"it leaves out the log-probability of {brief(repr(token))}, and gives others. Set `scores: false`"
+            )
         if value is None:
             raise ServerError(
                 f"it gives no log-probability of {brief(repr(token))}, as nothing stands before it. Let `prompt` "
@@ -50,6 +54,11 @@ def _check_text(choice: Mapping[str, Any], tokens: Sequence[str], text: str, end
     """Raise ServerError if it gives another text back than it was sent, or one that goes on."""
     echoed = choice.get("text")
     if echoed not in (text, text + end):
+        if isinstance(echoed, str) and echoed and echoed in text:
+            raise ServerError(
+                f"it gives back {len(echoed):,} of the {len(text):,} characters that it was sent, as of a text that "
+                f"is longer than its context. {SHORTER}"
+            )
         raise ServerError(f"it does not give back the text that it was sent, but {brief(repr(echoed))}")
     if end and tokens[-1:] not in ([end], [""]):
         raise ServerError(f"it does not read `end` ({end!r}) as one token: the last is {brief(repr(tokens[-1:]))}")

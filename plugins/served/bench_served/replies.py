@@ -11,6 +11,11 @@ from bench_served.requests import Request
 
 ENDED = {"stop", "eos_token", "stop_sequence"}  #: reasons to finish: the model stopped by itself
 CUT = {"length", "content_filter"}  #: others, with a text that is not finished
+#: What to do about a text that is longer than the context of a server.
+SHORTER = (
+    "Leave such examples out of the data, or serve the model with a longer context (`--max-model-len` of vLLM, `-c` "
+    "of llama.cpp)"
+)
 SHOWN = 300  #: characters of what a server says, in messages
 
 
@@ -50,13 +55,13 @@ def choice_of(config: ServedConfig, answer: Mapping[str, Any]) -> Mapping[str, A
 
 
 def hypothesis_of(config: ServedConfig, request: Request, answer: Mapping[str, Any]) -> Hypothesis:
-    """Return what a model wrote, after its thinking and up to a stop text; raise ServerError if it cannot be that."""
+    """Return what a model wrote, after separator and thinking, up to a stop text; raise ServerError if it is none."""
     choice = choice_of(config, answer)
     reason = choice.get("finish_reason")
     if reason not in ENDED | CUT:
         known = ", ".join(sorted(ENDED | CUT))
         raise ServerError(f"its answer ended by {brief(repr(reason))}, which is none of {known}")
-    text, answered = _spoken(_text(config, choice, reason), request.thinking)
+    text, answered = _spoken(_text(config, choice, reason).removeprefix(request.separator), request.thinking)
     text, stopped = before_stop(text, request.stops)
     finished = answered and (stopped or reason in ENDED)
     return Hypothesis([], finished, text=text, token_count=_token_count(request, answer, finished))

@@ -27,6 +27,7 @@ class Request:
     limit: int = 0  # tokens that the answer may have at most; 0: it is not limited
     stops: tuple[str, ...] = field(default=(), compare=False)  # texts before which the answer ends
     thinking: Thinking = field(default="refuse", compare=False)  # what becomes of it in an answer
+    separator: str = field(default="", compare=False)  # between prompt and answer, which is taken off
 
     @cached_property
     def described(self) -> dict[str, Any]:
@@ -55,14 +56,20 @@ def to_generate(config: ServedConfig, prompt: Prompt, generation: Generation, nu
     path = "/chat/completions" if config.api == "chat" else "/completions"
     about = _about(prompt, generation) + (f", draw {number + 1}" if settings.n > 1 else "")
     limit = settings.max_tokens if "max_tokens" in body else 0
-    return Request(path, body, about, config.revision, seed, limit, settings.stop, settings.thinking)
+    between = separator(config, prompt)
+    return Request(path, body, about, config.revision, seed, limit, settings.stop, settings.thinking, between)
+
+
+def separator(config: ServedConfig, prompt: Prompt) -> str:
+    """Return the separator of the task where an answer goes on from a prompt, unless templates say what it is."""
+    glued = config.prompt.endswith("{prompt}") and config.scored.startswith("{target}")
+    return prompt.separator if glued and config.api == "completions" else ""
 
 
 def scored_parts(config: ServedConfig, prompt: Prompt, target: str) -> tuple[str, str]:
-    """Return a prompt, and its target behind the separator of the task, unless templates say what stands between."""
-    glued = config.prompt.endswith("{prompt}") and config.scored.startswith("{target}")
-    separator = prompt.separator if glued else ""
-    return filled(config.prompt, prompt.text, "prompt"), separator + filled(config.scored, target, "target")
+    """Return a prompt, and its target behind the separator."""
+    between = separator(config, prompt)
+    return filled(config.prompt, prompt.text, "prompt"), between + filled(config.scored, target, "target")
 
 
 def to_score(config: ServedConfig, prompt: Prompt, target: str, generation: Generation) -> Request:

@@ -97,3 +97,13 @@ def test_a_single_token_may_be_certain(cell):
     with scoring(FILLED["zeros"], whole=True) as server:
         found = cell(server, "examples: 1, scored: 1")
     assert (found.status, found.numbers["perplexity"].value) == ("done", 1.0)
+
+
+@pytest.mark.parametrize("target", sorted({one for one in REFERENCES if len(one) > 1}))
+def test_targets_that_are_certain_among_others_are_warned_of(tmp_path, cell, target):
+    number = sum(one == target for one in REFERENCES)
+    with scoring(lambda text, token: 0.0 if text == target else -0.5) as server:
+        found = cell(server)
+    assert found.status == "done", found.reason
+    (log,) = (tmp_path / "runs").glob("*/log")
+    assert f"{number} of {len(REFERENCES)} targets of 'test' have probability 1" in log.read_text()

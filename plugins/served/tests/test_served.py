@@ -656,7 +656,7 @@ def test_an_end_is_scored_where_it_is_one_token():
         (echoed(["a", " bc"], text="abc"), "no token of the server begins"),
         (echoed(["\ufffd", "\ufffd"], text="abc"), "no token of the server begins"),
         (echoed(["a", "bc", "d"]), "does not give back the text.*'abcd'"),
-        (echoed(["a", "b"]), "does not give back the text"),
+        (echoed(["a", "x", "c"]), "does not give back the text"),
         (echoed(["a", "b"], text="abc"), "no token of the server begins"),
         ({"text": "abc"}, "no log-probabilities"),
         ({"text": "abc", "logprobs": None}, "no log-probabilities"),
@@ -666,6 +666,9 @@ def test_an_end_is_scored_where_it_is_one_token():
         (echoed(["a", "b", "c"], [None, "no", -1]), "gives 'no' as"),
         (echoed(["a", "b", "c"], [None, float("nan"), -1]), "gives nan as"),
         (echoed(["a", "b", "c"], [None, None, -1]), "no log-probability of 'b', as nothing stands before"),
+        (echoed(["a", "b", "c"], [None, -1, None]), "leaves out the log-probability of 'c', and gives others"),
+        (echoed(["b", "c"], text="bc"), "gives back 2 of the 3 characters .* longer than its context"),
+        (echoed(["a", "b"], text="ab"), "gives back 2 of the 3 characters"),
     ],
 )
 def test_scores_that_are_not_exact_are_refused(choice, words):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bench_text.cut_text import Asked
     from bench_text.encoder import UNKNOWN, UNREADABLE, Encoder, join
     from bench_text.examples import EncodedExamples, Example
-    from bench_text.inspecting import Lengths, check_tokenizer
+    from bench_text.inspecting import Lengths, Writing, check_tokenizer
     from bench_text.json_lines import once, placed_records, records
     from bench_text.pretrained import tokenizer_digests
     from bench_text.ragged import Numbers, Ragged, padded
@@ -44,7 +44,7 @@ _HOMES = {
     "copy_source": ["check_shared"],
     "cut_text": ["Asked"],
     "examples": ["EncodedExamples", "Example"],
-    "inspecting": ["Lengths", "check_tokenizer"],
+    "inspecting": ["Lengths", "Writing", "check_tokenizer"],
     "json_lines": ["once", "placed_records", "records"],
     "pretrained": ["tokenizer_digests"],
     "ragged": ["Numbers", "Ragged", "padded"],
@@ -65,8 +65,8 @@ __all__ = [
     "SPLITS", "UNKNOWN", "UNREADABLE", "Asked", "BytePairs", "Characters", "Codes", "EncodedExamples", "Encoder",
     "Example", "LearnedTokenizer", "Lengths", "Numbers", "Pretrained", "Ragged", "SentencePiece", "SequenceTask",
     "SequenceTaskConfig", "Splits", "StoredExamples", "TestName", "TokenSizes", "TokenizedTask", "Tokenizer", "Words",
-    "bucketed", "by_name", "check_shared", "check_tokenizer", "corpora", "cut", "evenly", "grouped", "join", "learn",
-    "once", "padded", "placed_records", "records", "shuffled", "token_statistics", "tokenizer_digests",
+    "Writing", "bucketed", "by_name", "check_shared", "check_tokenizer", "corpora", "cut", "evenly", "grouped", "join",
+    "learn", "once", "padded", "placed_records", "records", "shuffled", "token_statistics", "tokenizer_digests",
 ]  # fmt: skip
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
+from typing import cast
 
+from bench_text.encoder import UNREADABLE, join
 from bench_text.given_tokens import model_of
 from bench_text.merges import read_codes, read_known
 from bench_text.pretrained import Numbered
 from bench_text.raw_text import utf8
-from bench_text.settings import Codes, Pretrained, SentencePiece
+from bench_text.settings import Characters, Codes, Learned, Pretrained, SentencePiece, Words
+from bench_text.tokens import learn
 
-ENCODED = 1_000_000  #: characters that are encoded to count their tokens
+ENCODED = 1_000_000  #: characters that are encoded to count their tokens, or to see whether these can write them
 
 
 def check_tokenizer(settings: object, data: Path) -> None:
@@ -24,6 +29,59 @@ def check_tokenizer(settings: object, data: Path) -> None:
         read_codes(settings.codes)
         if settings.vocabulary:
             read_known(settings.vocabulary, settings.threshold)
+
+
+class Writing:
+    """Which references of a task its tokens can write, learned from its texts to train on."""
+
+    def __init__(self, settings: object, data: Path) -> None:
+        self.settings, self.data = settings, data
+        self.known = Counter[str]()  # what is learned from: words or characters
+        self.examples: dict[str, list[tuple[str, Sequence[str]]]] = {}  # by split: target and references
+        self.left = ENCODED
+
+    def learn_from(self, *texts: str | None) -> None:
+        """Count what the vocabulary is learned from; byte pairs write the same whatever they learned."""
+        for text in filter(None, texts):
+            if isinstance(self.settings, Words):
+                self.known.update(text.split())
+            elif isinstance(self.settings, Codes):
+                self.known.update(text.strip("\r\n ").split(" "))
+            elif isinstance(self.settings, Characters):
+                self.known.update(text)
+
+    def add(self, split: str, target: str, references: Sequence[str]) -> None:
+        """Remember an example, unless there are too many."""
+        self.left -= len(target)
+        if self.left >= 0:
+            self.examples.setdefault(split, []).append((target, references or [target]))
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether there were too many examples to remember."""
+        return self.left < 0
+
+    def lost(self) -> Mapping[str, tuple[int, int]]:
+        """Return by split the number of references, and of those that tokens make another text."""
+        if not self.examples:
+            return {}
+        read = self._reading()
+        return {
+            split: (len(rows), sum(text not in own for text, (_, own) in zip(read(rows), rows, strict=True)))
+            for split, rows in self.examples.items()
+        }
+
+    def _reading(self) -> Callable[[Sequence[tuple[str, Sequence[str]]]], Iterator[str]]:
+        if isinstance(self.settings, Pretrained):
+            given = Numbered.of(self.settings, self.data)
+            return lambda rows: (given.text(row, UNREADABLE) for row in given.encode([one for one, _ in rows]))
+        settings = cast(Learned, self.settings)
+        words = list(self.known) if isinstance(settings, Codes) else self.known.elements()  # whose numbers count
+        encoder = learn(settings, cast(Sequence[str], words), ())
+        names = encoder.vocabulary
+        return lambda rows: (
+            join(settings.kind, [names[token] for token in row]) for row in encoder.encode([one for one, _ in rows])
+        )
 
 
 class Lengths:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import zip_longest
 from math import inf
@@ -17,6 +18,7 @@ from bench_translation.plugin import TranslationConfig
 from bench_translation.settings import Invented
 
 FEWEST = 2  #: pairs to train on
+KEPT = 1_000_000  #: characters of sources that are not read again for the models that are asked about them
 
 
 class Pair(NamedTuple):
@@ -49,10 +51,12 @@ def _read(config: TranslationConfig, inspection: Inspection, split: Split, sides
         for path in paths:
             next(corpora.lines(path), None)
         return set()
-    _check_alike(config, inspection, split, further, sides)
-    fits, number, seen = 0, 0, set[int]()
-    for pair in _pairs(config, split, sides):
+    fits, number, seen, room, kept, total = 0, 0, set[int](), KEPT, list[str](), Counter[Path]()
+    for pair in _pairs(config, split, sides, inspection.data, total):
         number += 1
+        room -= len(pair.texts[0])
+        if split != "train" and room >= 0:
+            kept.append(pair.texts[0])
         seen.add(hash(pair.texts))
         if split == "train":
             fits += _is_trained_on(config, inspection, pair)
@@ -63,31 +67,30 @@ def _read(config: TranslationConfig, inspection: Inspection, split: Split, sides
             f"{fits} of {number:,} pairs of train are left to train on: the others are empty, or too long for "
             "`longest` or `source_limit`. Set a larger one, or choose a larger corpus."
         )
-    inspection.prompts[split] = partial(_prompts, config, split, sides)
+    if any(sum(1 for _ in corpora.lines(path)) != total.total() for path in further):
+        _refuse(config, inspection.data, split)
+    is_kept = split != "train" and room >= 0
+    again = partial(iter, kept) if is_kept else partial(_sources, config, split, sides, inspection.data)
+    inspection.prompts[split] = partial(_prompts, again)
     return seen
 
 
-def _check_alike(
-    config: TranslationConfig, inspection: Inspection, split: Split, further: list[Path], sides: Sides
-) -> None:
-    """Raise DataError unless files that belong together have equally many lines."""
-    counts = {path: sum(1 for _ in corpora.lines(path)) for path in (*sides[0], *sides[1], *further)}
-    total = sum(counts[path] for path in sides[0])
-    if any(counts[one] != counts[other] for one, other in zip(*sides, strict=True)) or any(
-        counts[path] != total for path in further
-    ):
-        corpus = parallel(config.corpus, config.languages, inspection.data)
-        corpus.read(split)  # which one of them says
-        corpus.more(split)
+def _refuse(config: TranslationConfig, data: Path, split: Split) -> None:
+    """Raise the DataError of a run about files of unlike lengths."""
+    corpus = parallel(config.corpus, config.languages, data)
+    corpus.read(split)
+    corpus.more(split)
 
 
-def _pairs(config: TranslationConfig, split: Split, sides: Sides) -> Iterator[Pair]:
+def _pairs(config: TranslationConfig, split: Split, sides: Sides, data: Path, total: Counter[Path]) -> Iterator[Pair]:
+    """Yield the pairs of a split; count the lines of its sources."""
     share = None if isinstance(config.corpus, Invented) else share_of(config.corpus, split)
     for one, other in zip(*sides, strict=True):
-        for number, (source, target) in enumerate(
-            zip_longest(corpora.lines(one), corpora.lines(other), fillvalue="")
-        ):
-            if share is None or number % HUNDRED in share:
+        for number, (source, target) in enumerate(zip_longest(corpora.lines(one), corpora.lines(other))):
+            total[one] += 1
+            if source is None or target is None:
+                _refuse(config, data, split)
+            elif share is None or number % HUNDRED in share:
                 yield Pair((source, target), (f"line {number + 1} of {one}", f"line {number + 1} of {other}"))
 
 
@@ -118,6 +121,9 @@ def _check_pair(config: TranslationConfig, pair: Pair) -> None:
             )
 
 
-def _prompts(config: TranslationConfig, split: Split, sides: Sides) -> Iterator[Prompt]:
-    for number, pair in enumerate(_pairs(config, split, sides)):
-        yield Prompt(number, pair.texts[0])
+def _sources(config: TranslationConfig, split: Split, sides: Sides, data: Path) -> Iterator[str]:
+    return (pair.texts[0] for pair in _pairs(config, split, sides, data, Counter()))
+
+
+def _prompts(sources: Callable[[], Iterator[str]]) -> Iterator[Prompt]:
+    return (Prompt(number, text) for number, text in enumerate(sources()))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from bench_core import UNSPACED
 from bench_text.api import join
-from bench_translation.layouts import UNSPACED
 from bench_translation.plugin import TranslationConfig
 
 DOTLESS = ("tr", "az")  # languages of which a capital I is no i

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from bench_core import Split
 
 LONG = {"en": "eng", "ro": "ron", "tr": "tur"}  # as in the names of some files
-UNSPACED = frozenset({"ja", "zh", "yue", "th"})  # languages that set no spaces between words
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from bench_core import ModelConfig, PathOrName, Purpose, Source, Stepper, TaskConfig, hookimpl
+from bench_core import UNSPACED, ModelConfig, PathOrName, Purpose, Source, Stepper, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_text.api import Words
 from bench_translation import corpus, parsing, tags
-from bench_translation.layouts import LAYOUTS, UNSPACED
+from bench_translation.layouts import LAYOUTS
 from bench_translation.settings import Both, Corpus, Invented, Named, Parse, Tokenizers
 
 

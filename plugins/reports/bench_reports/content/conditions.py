@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from bench_core.runs.results import Number, Run
+from bench_core.runs.results import CellResult, Number, Run
 from bench_core.storage.dependencies import described
 from bench_reports.content.environments import abridged
 from bench_reports.content.sorting import names_on
@@ -71,19 +71,37 @@ def corpus_note(run: Run, tasks: Iterable[str]) -> str:
     return f"Corpus: {found}." if found else ""
 
 
-def description(number: Number, examples: Collection[int]) -> str:
-    """Return what a number is: unit, direction, likelihood, examples and signature."""
+def description(number: Number, examples: Collection[int], cells: Iterable[CellResult], metric: str) -> str:
+    """Return what a number is: unit, direction, likelihood, examples, signature, and ceilings in cells."""
     words = [
         number.unit,
         {1: "higher is better", -1: "lower is better"}.get(number.better, ""),
         {"exact": "exact likelihood", "bound": "a bound", "estimate": "an estimate by sampling"}.get(number.kind, ""),
         f"over {span(examples)} examples",
         f"signature {number.signature}" if number.signature else "",
-        ""
-        if number.ceiling is None
-        else f"references written by their tokens score {number.ceiling:.{number.digits}f}",
+        ceilings([cell for cell in cells if metric in cell.numbers], metric),
     ]
     return ", ".join(filter(None, words))
+
+
+def ceilings(cells: Sequence[CellResult], metric: str) -> str:
+    """Return what references score as the tokens of tasks or models write them, with the cells if they differ."""
+    found: dict[str, list[CellResult]] = {}
+    for cell in cells:
+        number = cell.numbers[metric]
+        if number.ceiling is not None:
+            found.setdefault(f"{number.ceiling:.{number.digits}f}", []).append(cell)
+    if not found:
+        return ""
+    axes = [axis for axis in ("task", "model", "split") if len({cell.cell[axis] for cell in cells}) > 1]
+    names = {
+        score: ", ".join(dict.fromkeys(" ".join(str(one.cell[axis]) for axis in axes) for one in own))
+        for score, own in found.items()
+    }
+    if len(found) == 1 and sum(map(len, found.values())) == len(cells):
+        return f"references written by their tokens score {next(iter(found))}"
+    told = (f"{score} ({name})" if name else score for score, name in names.items())
+    return f"references written by their tokens score {', '.join(told)}"
 
 
 def span(numbers: Collection[int]) -> str:

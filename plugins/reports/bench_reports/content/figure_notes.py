@@ -43,7 +43,7 @@ def _measured(picture: Picture) -> Iterable[str]:
     for metric, number in picture.numbers.items():
         found = [one.numbers[metric] for one in picture.cells if metric in one.numbers]
         if examples := {one.examples for one in found if one.value is not None}:
-            yield f"{metric}: {description(number, examples)}."
+            yield f"{metric}: {description(number, examples, picture.cells, metric)}."
 
 
 def _left_out(picture: Picture) -> Iterable[str]:

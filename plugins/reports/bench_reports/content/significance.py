@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import exp
 
-from bench_core.runs.results import Run
+from bench_core.runs.results import CellResult, Run
 from bench_reports.content.grid import Entry, Grid, Place, Test
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
@@ -107,7 +107,11 @@ def _percent(share: float) -> str:
 def method(run: Run, grid: Grid, labels: Labels) -> str:
     """Say what bold numbers and the marks of p-values mean."""
     tested = [grid.entries[row][column] for test in grid.tests for row, column in (test.first, test.other)]
-    seeds = {entry.summary.n for entry in tested if entry.summary and not (entry.fixed or _is_untrained(run, entry))}
+    seeds = {
+        entry.summary.n
+        for entry in tested
+        if entry.summary and not (entry.fixed or (len(entry.cells) == 1 and is_untrained(run, entry.cells)))
+    }
     number = min(test.exchanges for test in grid.tests)
     over, line = _over(seeds, number), "row" if grid.table.transpose else "column"
     if grid.table.baseline:
@@ -122,11 +126,10 @@ def method(run: Run, grid: Grid, labels: Labels) -> str:
     return f"{what} better than every other of its {line} on the same examples ({over}, each p < {LEVEL:g})."
 
 
-def _is_untrained(run: Run, entry: Entry) -> bool:
-    """Return whether a number is of a single evaluation of weights that no training changed."""
+def is_untrained(run: Run, cells: Iterable[CellResult]) -> bool:
+    """Return whether cells are of models that no training changed."""
     models = run.info.get("models") or {}
-    updates = [models.get(str(one.cell.get("model")), {}).get("updates") for one in entry.cells]
-    return updates == [0]
+    return all(models.get(str(one.cell.get("model")), {}).get("updates") == 0 for one in cells)
 
 
 def _over(seeds: set[int], exchanges: int) -> str:

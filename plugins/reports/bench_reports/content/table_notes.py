@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from bench_core.runs.results import Number, Run
+from bench_core.runs.results import CellResult, Number, Run
 from bench_reports.content.conditions import LONGEST, corpus_note, description, quoted, run_limits, span
 from bench_reports.content.environments import unlike, unverified
 from bench_reports.content.grid import Column, Entry, Grid
@@ -185,6 +185,7 @@ def _files(filled: Sequence[Grid]) -> Iterable[str]:
 def _metrics(filled: Iterable[Grid]) -> Iterable[str]:
     """Describe each metric, once for each kind and signature of its numbers."""
     found: dict[tuple[str, str, str], list[tuple[Column, set[int]]]] = {}
+    cells: dict[tuple[str, str, str], list[CellResult]] = {}
     for grid in filled:
         for place, column in enumerate(grid.columns):
             entries = [row[place] for row in grid.entries if row[place].status == "done"]
@@ -192,11 +193,13 @@ def _metrics(filled: Iterable[Grid]) -> Iterable[str]:
                 counts = {count for entry in entries for count in entry.examples}
                 key = column.value, column.number.kind, column.number.signature
                 found.setdefault(key, []).append((column, counts))
-    for (value, *_), members in found.items():
+                cells.setdefault(key, []).extend(cell for entry in entries for cell in entry.cells)
+    for key, members in found.items():
+        value = key[0]
         others = len([one for one in found if one[0] == value]) > 1
         where = f" ({', '.join(dict.fromkeys(column.heading for column, _ in members))})" if others else ""
         examples = {count for _, counts in members for count in counts}
-        yield f"{value}{where}: {description(members[0][0].number, examples)}."
+        yield f"{value}{where}: {description(members[0][0].number, examples, cells[key], value)}."
 
 
 def _published(grid: Grid) -> str:

@@ -16,6 +16,7 @@ from bench_core.runs.results import CellResult, Run
 from bench_core.runs.selecting import cell_name
 from bench_core.terminal import visible
 from bench_reports.content.numbers import json_data, rounded, signed, summarized
+from bench_reports.content.significance import is_untrained
 from bench_reports.diff.contrasts import Contrast, contrasts, one_sided, pairs_of
 from bench_reports.diff.example_diff import Bucket, Evidence, Example, StoredExamples, cut, marked, tried
 from bench_reports.statistics.intervals import rounded as rounded_p
@@ -37,6 +38,7 @@ class Difference:
     by: str = ""  # the metric by which examples were chosen
     examples: Sequence[Example] = ()
     notes: Sequence[str] = ()
+    is_trained: bool = True  # whether trainings are behind any of both cells
 
 
 def difference(run: Run, sides: Sides, by: str | None = None) -> Difference:
@@ -49,7 +51,8 @@ def difference(run: Run, sides: Sides, by: str | None = None) -> Difference:
     notes += [f"Seeds that only one of both has are left out: {left_out}."] if left_out else []
     seeds = [*zip(*pairs, strict=True)]
     axes = [{**side[0].cell, "seed": [one.cell.get("seed") for one in side]} for side in seeds]
-    return Difference(axes, compared, notes=notes)
+    is_trained = not is_untrained(run, [one for side in sides for one in side])
+    return Difference(axes, compared, notes=notes, is_trained=is_trained)
 
 
 def _check_metrics(compared: Sequence[Contrast], by: str | None, sides: Sides) -> None:
@@ -238,7 +241,10 @@ def _footnotes(result: Difference, draws: int) -> list[str]:
         *_by_reason("not tested:", {one.metric: one.untested for one in result.contrasts}),
     ]
     if tested:
-        alone = "the examples, for these trainings alone: with one seed, the training variance is unknown"
+        alone = "the examples"
+        if result.is_trained:
+            alone += ", for these trainings alone: with one seed, the training variance is unknown"
+        of_these = ", of these trainings alone" if result.is_trained else ""
         over = (
             "examples and seeds"
             if any(not one.estimate.of_these_trainings for one in tested if one.estimate)
@@ -246,11 +252,12 @@ def _footnotes(result: Difference, draws: int) -> list[str]:
         )
         notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 where the interval leaves out no difference.")
         if any(one.koehn is not None for one in tested):
-            notes.append("As sacrebleu: its paired bootstrap, one-sided, of these trainings alone.")
+            notes.append(f"As sacrebleu: its paired bootstrap, one-sided{of_these}.")
     if least := [f"{one.metric} {_least(one)}" for one in tested]:
         notes.append(f"Minimum detectable difference (80 % power): {', '.join(least)}.")
     if result.permutations:
-        at_once = ", in all seeds at once: of these trainings, not of others" if several else ""
+        at_once = ", in all seeds at once" if several else ""
+        at_once += ": of these trainings, not of others" if several and result.is_trained else ""
         notes.append(f"Paired permutation test: {draws:,} exchanges of examples between A and B{at_once}.")
     if result.wins:
         notes.append(

@@ -1,0 +1,72 @@
+"""Opens the files of a corpus of code as a run would, without torch."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+from bench_code_generation.corpus import collection, files
+from bench_code_generation.plugin import CodeGenerationConfig
+from bench_code_generation.settings import CPythonPairs
+from bench_core import DataError, Inspection, Split
+from bench_text.api import Lengths, check_tokenizer, corpora
+from bench_translation.api import Pair, Parallel
+
+FEWEST = 2  #: pairs to train on
+
+
+def inspect(config: CodeGenerationConfig, inspection: Inspection) -> None:
+    """Note sides of unlike lengths, blank lines of splits to decode, and that too little is to be learned."""
+    corpus, data = config.corpus, inspection.data
+    for tokenizer in (config.tokenizer.source, config.tokenizer.target):
+        with inspection.noting():
+            check_tokenizer(tokenizer, data)
+    if isinstance(corpus, CPythonPairs) or inspection.problems:
+        return
+    found = collection(corpus, data)
+    seen: dict[Split, set[int]] = {}
+    for split in found.splits:
+        paths = _paths(getattr(files(corpus, data), split), data)
+        with inspection.noting():
+            if inspection.are_small(paths):
+                seen[split] = _read(config, inspection, found, split)
+            else:
+                for path in paths:
+                    next(corpora.lines(path), None)
+    for split in {*seen} - {"train"}:
+        inspection.compare(split, len(seen[split]), len(seen[split] & seen.get("train", set())))
+
+
+def _paths(pair: Pair, data: Path) -> list[Path]:
+    """Return the files of both sides, and of further references."""
+    sides = [value for _, value in pair if isinstance(value, list)]
+    return [data / path for side in sides for path in side if isinstance(path, Path)]
+
+
+def _read(config: CodeGenerationConfig, inspection: Inspection, found: Parallel, split: Split) -> set[int]:
+    """Read a split; return the hashes of its pairs."""
+    sides = found.read(split)
+    pairs = [*zip(*(lines.texts for lines in sides), strict=True)]
+    found.more(split)
+    if split == "train":
+        _check_enough(config, inspection, pairs)
+    for number, pair in enumerate(pairs) if split != "train" else ():
+        if not all(pair):
+            place = next(lines.place(number) for lines, text in zip(sides, pair, strict=True) if not text)
+            raise DataError(f"{place} is empty. Each pair that is decoded needs both sides. Correct the files.")
+    return {*map(hash, pairs)}
+
+
+def _check_enough(config: CodeGenerationConfig, inspection: Inspection, pairs: list[tuple[str, str]]) -> None:
+    """Raise DataError if all but a pair are empty or too long to train on; tokens are at least as many as words."""
+    kinds = config.tokenizer.source, config.tokenizer.target
+    least = [
+        max(Lengths(kind, inspection.data).add(text)[0] for kind, text in zip(kinds, pair, strict=True))
+        for pair in pairs
+        if all(pair)
+    ]
+    if sum(number <= (config.longest or inf) for number in least) < FEWEST:
+        raise DataError(
+            f"fewer than {FEWEST} of {len(pairs):,} pairs of train are left to train on: the others are empty, or "
+            "too long for `longest`. Set a larger one, or choose a larger corpus."
+        )
