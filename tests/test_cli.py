@@ -77,7 +77,7 @@ def finished(tmp_path_factory):
 
 def test_a_suite_runs_to_its_report_and_then_finds_all_stored(finished):
     folder, first = finished
-    assert "2 cells: 8 stages computed" in first
+    assert "2 cells: 9 stages computed" in first
     assert re.search(r"greedy +[\d.]+ +[\d.]+", first), "the tables are shown"
     report = folder / "reports" / "tests" / "tiny"
     text = (report / "report.md").read_text()

@@ -21,7 +21,7 @@ from bench_core.computing.texts import Texts, written
 from bench_core.config import ModelConfig
 from bench_core.data import Batch, Hypothesis, Kind, Outcome, Prompt, Purpose
 from bench_core.decoder import Decoder, TextDecoder
-from bench_core.errors import PluginError, SuiteError
+from bench_core.errors import Fault, PluginError, SuiteError
 from bench_core.generation_loop import limits
 from bench_core.model import Generation, OwnVocabulary, Scorer, Scores, Scoring, Stepper, TextGenerator, TextScorer
 from bench_core.random_numbers import Noise
@@ -90,7 +90,7 @@ class Examples:
             done += len(batch)
             self.tell(done, self.number or len(references))
         if lost:
-            whose = f"the tokens of {type(model).__name__}, which bounds scores."
+            whose: Fault = f"the tokens of {type(model).__name__}, which bounds scores."
             self.warn(f"{lost:,} of {done:,} references of {self.split!r} cannot be written by {whose}")
         if chosen.kept and self.looked_at and not isinstance(decoder, TextDecoder):
             batch, first = chosen.kept

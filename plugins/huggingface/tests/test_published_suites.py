@@ -64,7 +64,7 @@ def read(monkeypatch):
     """Return the splits of tasks that are read, with their purposes."""
     found = set()
     monkeypatch.setattr(TaskLook, "at_examples", lambda look: None)  # they read some examples of each split
-    monkeypatch.setattr("bench_core.computing.stages.overlap", lambda task: {})
+    monkeypatch.setattr("bench_core.computing.stages.overlap", lambda *given: {})
     for config in (TranslationConfig, SequenceCompletionConfig):
         kind = config.load()
 

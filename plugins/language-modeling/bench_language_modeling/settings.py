@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from bench_text.api import SPLITS, Splits, TestName, by_name
+from bench_text.api import SPLITS, CorpusSplits, TestName, by_name
 
 
-class Text(Splits):
+class Text(CorpusSplits):
     """What all corpora have in common."""
 
     @property

@@ -119,7 +119,7 @@ def test_the_command_line_fails_where_a_task_cannot_be_prepared(tmp_path):
     command = ["run", "suite.yaml", "--workers", "0"]
     done = bench_here(*command, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "0 cells: 2 stages computed" in done.stdout
+    assert "0 cells: 4 stages computed" in done.stdout
     lost = "--set=tasks.few.corpus={train: a.txt, valid: a.txt, test: a.txt}"
     failed = bench_here(*command, lost, folder=tmp_path)
     assert failed.returncode == 1

@@ -37,10 +37,10 @@ TestName: TypeAlias = Annotated[
 ]
 
 
-class Splits(Settings):
+class CorpusSplits(Settings):
     """A corpus of which some splits may be left out."""
 
-    only: list[str] | None = Field(None, min_length=1)  #: the splits that are read; by default all
+    only: tuple[str, ...] | None = Field(None, min_length=1)  #: the splits that are read; by default all
 
     def has(self, split: str) -> bool:
         """Return whether a split is read, if there is one of this name."""
@@ -48,7 +48,7 @@ class Splits(Settings):
 
     def restricted(self, *splits: str) -> Self:
         """Return the corpus with some of its splits."""
-        return self.model_copy(update={"only": [*splits]})
+        return self.model_copy(update={"only": splits})
 
     def trained_on(self) -> Self:
         """Return what trainings read."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
 from bench_core import PathOrName, Settings
-from bench_text.api import SPLITS, LearnedTokenizer, Splits, TestName, by_name
+from bench_text.api import SPLITS, CorpusSplits, LearnedTokenizer, TestName, by_name
 
 
 def _listed(value: Any) -> Any:
@@ -34,7 +34,7 @@ class Pair(Settings):
         return self
 
 
-class Invented(Splits):
+class Invented(CorpusSplits):
     """English-like sentences in a generated language; valid and test have a tenth of the training sentences each."""
 
     name: Literal["invented"]
@@ -42,7 +42,7 @@ class Invented(Splits):
     seed: int = 0  #: of what is drawn; the same one gives the same pairs
 
 
-class OwnPairs(Splits):
+class OwnPairs(CorpusSplits):
     """A corpus of which splits may be a user's own files."""
 
     train: Pair | None = None
