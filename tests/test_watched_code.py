@@ -196,7 +196,7 @@ def test_other_threads_may_work_while_the_process_is_looked_at(watch, tmp_path, 
         sys.setswitchinterval(1e-6)
         for one in threads:
             one.start()
-        for _ in range(8):
+        for _ in range(3):
             observe(look, {}, str(tmp_path))
     finally:
         done.set()
