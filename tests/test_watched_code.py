@@ -21,6 +21,7 @@ import pytest
 
 from bench_core import observed_inputs
 from bench_core.execution.watched_code import Watch
+from bench_core.execution.watched_settings import settings
 from bench_core.observed_inputs import Input, Reading, assigned, earlier, observe, remember
 from bench_core.wrapped_readers import install
 
@@ -184,6 +185,8 @@ def test_other_threads_may_work_while_the_process_is_looked_at(watch, tmp_path, 
             sys.modules.pop(f"made_{(number + 7) % 50}", None)
 
     def look():
+        for _ in range(50):
+            settings()["the cache of re"].read()
         watch.begin()
         watch.replaced()
         watch.restored()
