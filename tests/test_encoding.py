@@ -92,7 +92,7 @@ def test_a_run_stores_and_shows_every_letter_under_a_locale_of_ascii(tmp_path):
     store = tmp_path / ".bench/store"
     (run,) = (tmp_path / "runs").iterdir()
     (outcomes,) = store.glob("decode/*/outcomes.jsonl.gz")
-    (info,) = store.glob("prepare/*/facts.json")
+    info = next(store.glob("prepare/*/facts.json"))  # of what trainings read, and of test
     assert "naïf" in (run / "run.json").read_text(encoding="utf-8")
     assert "日本" in info.read_text(encoding="utf-8")
     assert "naïve" in gzip.decompress(outcomes.read_bytes()).decode()

@@ -17,7 +17,7 @@ from bench_core.errors import Fault, PluginError
 from bench_core.metric import Metric
 from bench_core.model import Loss, Scores, State, TextScore
 from bench_core.probe import Finding, Statement
-from bench_core.registry import KINDS, parts
+from bench_core.registry import IN_SUITES, parts
 from bench_core.storage.json_lines import Spool, to_line
 from bench_core.storage.outcomes import References
 
@@ -38,7 +38,7 @@ class named:
 
     def __str__(self) -> str:
         package = type(self.part).__module__.partition(".")[0]
-        brought = {found.package: found.distribution for kind in KINDS for found in parts(kind).values()}
+        brought = {found.package: found.distribution for kind in IN_SUITES for found in parts(kind).values()}
         return f"{brought.get(package, package)}: {type(self.part).__name__}.{self.method}"
 
 
