@@ -123,10 +123,8 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     groups = [one.id if one.group is None else one.group for one in outcomes] if metric.population == "sample" else []
     drawn = bootstrap.replicates(metric, parts, groups, info.consecutive)
     MetricLook(lambda: built("metric", stage.settings["metric"]), info, laws(stage)).at_outcomes(outcomes, split)
-    bounds, ceiling = (
-        metric.config.bounds(),
-        _ceiling(lambda: built("metric", stage.settings["metric"]), info, outcomes),
-    )
+    bounds = metric.config.bounds()
+    ceiling = _ceiling(lambda: built("metric", stage.settings["metric"]), info, outcomes)
     number = {
         "value": _as_json(value),
         "examples": len(outcomes),

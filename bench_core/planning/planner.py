@@ -66,7 +66,7 @@ class Planner:
     def prepare(self, name: str, split: str | None = None) -> str:
         """Return the key of what trainings read of a task, or of a split of it, which may be prepared by itself.
 
-        Where there is nothing to train on, the first split stands for what trainings read.
+        Where there is nothing to train on, the first split that there is stands for what trainings read.
         """
         if ("prepare", name, split) not in self.made:
             self.made["prepare", name, split] = self._prepare(name, split)
@@ -76,7 +76,8 @@ class Planner:
         base, config = self._at(name, None), self._at(name, split)
         trains = Purpose.TRAIN in base.purposes("train")
         if split is None and not trains and self.is_apart(name):
-            return self.prepare(name, self.suite.splits[0])
+            own = filter(self.suite.tasks[name].purposes, self.suite.splits)
+            return self.prepare(name, next(own, self.suite.splits[0]))
         named = {str(path) for path, _ in paths(config)}
         settings = {"task": self.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
         if not self.is_apart(name):

@@ -47,7 +47,7 @@ class Environment(Open):
 class TaskEntry(Open):
     """The entry of a task in run.json."""
 
-    corpus: str | None = None
+    corpus: str | dict[str, str] | None = None
     vocabulary: int = 0
     notice: str | None = None
     entropy: float | None = None

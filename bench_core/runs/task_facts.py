@@ -16,7 +16,12 @@ def told(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     asked = [one.get("extras", {}).get("texts", {}) for one in facts[1:]]  # of splits that are prepared apart
     extras |= {"texts": joined(asked)} if asked else {}
     found = {name: extras[name] for name in TOLD if name in extras}
-    if isinstance(corpus := found.get("corpus"), Mapping):  # of each split
-        names = [f"{split}: {name}" for split, name in corpus.items()]
-        found["corpus"] = ", ".join(names) if len({*corpus.values()}) > 1 else next(iter(corpus.values()))
     return {**found, "vocabulary": len(facts[0].get("vocabulary", ()))}
+
+
+def corpus_text(corpus: str | Mapping[str, str]) -> str:
+    """Return the name of a corpus, or those of its splits if they differ, as text."""
+    if isinstance(corpus, str):
+        return corpus
+    names = [f"{split}: {name}" for split, name in corpus.items()]
+    return ", ".join(names) if len({*corpus.values()}) > 1 else next(iter(corpus.values()), "")

@@ -15,9 +15,11 @@ from bench_core.errors import BenchError, SuiteError
 from bench_core.planning.plan import plan
 from bench_core.runs.provenance import PARTS, STAGES, RecordedStage, read_stages, write_stages
 from bench_core.runs.results import read_run
+from bench_core.runs.selecting import cell_name
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
+from bench_exchange.merge import merge
 from bench_exchange.recorded import contradictions
 from bench_reports.content.claims import judge
 
@@ -62,7 +64,7 @@ def test_test_sets_are_columns_of_tables_sides_of_claims_and_named_in_reports(tr
     assert claim.verdict != ("fails" if nats["old"] < nats["new"] else "holds")
     assert {row["split"] for row in run.rows()} == {"old", "new"}
     about = json.loads((run.folder / "run.json").read_text())["tasks"]["own"]
-    assert [one.partition(": ")[0] for one in about["corpus"].split(", ")] == ["train", "valid", "old", "new"]
+    assert [*about["corpus"]] == ["train", "valid", "old", "new"]
     assert {split: each["examples"] for split, each in about["statistics"].items()} == {
         "train": 40, "valid": 8, "old": 7, "new": 6,
     }  # fmt: skip
@@ -198,3 +200,71 @@ def test_what_a_run_records_of_splits_is_compared(finished, name, tmp_path):
     assert [one.text for one in contradictions(read_run(tmp_path / "run"))] == []
     EDITS[name](tmp_path / "run")
     assert [one for one in contradictions(read_run(tmp_path / "run")) if one.wrong]
+
+
+def test_tasks_without_training_data_may_have_test_sets_of_different_names(tried):
+    for split in ("train", "valid"):
+        del tried.task["data"][split]
+    other = {"name": "completion", "data": {"tests": {"third": {"files": "old.jsonl"}}}, "fields": {"target": "a"}}
+    tried.suite["tasks"]["other"] = other
+    tried.suite["models"] = {"model": {"name": "recorded", "outputs": {"old": "old.txt", "third": "old.txt"}}}
+    tried.suite["decoders"] = {"recorded": {"name": "as-recorded"}}
+    tried.suite["metrics"] = {"chrf": {"name": "chrf"}}
+    del tried.suite["training"]
+    tried.texts |= {"old.txt": "a\n" * 7}
+    tried.suite["splits"] = ["old", "third"]
+    tried.suite["skip"] = [{"task": "own", "split": "third"}, {"task": "other", "split": "old"}]
+    found = ran(tried)
+    assert [(cell.status, cell.reason) for cell in found.cells] == [("done", "")] * 2
+
+
+def test_runs_of_single_test_sets_are_merged_to_one_of_all(tried, tmp_path):
+    suite = tried.written()
+    places = {"store": tried.folder / "store", "data": tried.folder, "workers": 0}
+    parts = [
+        bench_core.run(suite, **places, out=tmp_path / split, only=[f"split={split}"]).folder
+        for split in ("old", "new")
+    ]
+    whole = ran(tried)
+    merged = merge(parts, tmp_path / "merged")
+    assert [one.text for one in contradictions(merged) if one.wrong] == []
+    numbers = [{cell_name(one.cell): one.numbers["nats"].value for one in run.cells} for run in (merged, whole)]
+    assert numbers[0] == numbers[1]
+    assert merged.info["tasks"] == whole.info["tasks"]
+    assert merged.info["read"] == whole.info["read"]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"name": "translation", "pair": "de-en", "corpus": {
+            "train": {"source": "none.de", "target": "none.en"}, "test": {"source": "q.txt", "target": "a.txt"},
+            "only": ["test"],
+        }},
+        {"name": "sequence-completion", "prefix": 1, "sentences": "lines", "corpus": {
+            "train": "none.txt", "valid": "none.txt", "test": "a.txt", "only": ["test"],
+        }},
+    ],
+    ids=lambda task: task["name"],
+)  # fmt: skip
+def test_a_split_that_is_left_out_need_not_be_there(tried, task):
+    tried.suite["tasks"] = {"own": task}
+    tried.suite["models"] = {"model": {"name": "recorded", "outputs": "outputs.txt"}}
+    tried.suite["decoders"] = {"recorded": {"name": "as-recorded"}}
+    tried.suite["metrics"] = {"chrf": {"name": "chrf"}}
+    del tried.suite["training"], tried.suite["splits"]
+    tried.texts = dict.fromkeys(("q.txt", "a.txt", "outputs.txt"), "a cat sat\n" * 6)
+    if task["name"] == "translation":
+        for name in ("none.de", "none.en"):
+            tried.texts[name] = ""
+    else:
+        tried.texts["none.txt"] = ""
+    assert [(cell.status, cell.reason) for cell in ran(tried).cells] == [("done", "")]
+
+
+def test_a_test_set_of_completions_cannot_be_called_like_the_random_prefixes(tried):
+    tried.suite["tasks"] = {
+        "own": {"name": "sequence-completion", "corpus": {"train": "old.jsonl", "tests": {"random": "new.jsonl"}}}
+    }
+    with pytest.raises(BenchError, match="cannot be called 'random'"):
+        load(tried.written())

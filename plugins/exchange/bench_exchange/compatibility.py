@@ -23,6 +23,7 @@ PARTS = ("tasks", "models", "decoders", "metrics", "probes")
 WHOLE = ("suite", "title", "source", "note", "quote", "samples", "training", "choose", "tables", "figures", "claims")
 TOLD = ("python", "torch", "bench", "device", "precision", "threads")  # of an environment; neither host nor time
 RANKS = {"done": 2, "failed": 1, "not run": 0}
+OF_SPLITS = ("files of tasks.", "what tasks are made of.")  # what runs of other splits have besides
 LONGEST = 200  # characters of a value in a message
 MOST = 20  # differences, and cells, in one message
 
@@ -39,7 +40,10 @@ def check(runs: Sequence[Run]) -> None:
     known: dict[str, tuple[Run, Any]] = {}
     found: dict[str, str] = {}
     for run in runs:
-        for name, setting in _settings(run).items():
+        every = _settings(run)
+        of_splits = {name: setting for name, setting in every.items() if name.startswith(OF_SPLITS)}
+        leaves = dict(leaf for name, setting in of_splits.items() for leaf in _leaves(name, setting))
+        for name, setting in ({name: one for name, one in every.items() if name not in of_splits} | leaves).items():
             first, theirs = known.setdefault(name, (run, setting))
             here, there = dict(_leaves(name, theirs)), dict(_leaves(name, setting))
             for place in {**here, **there}:

@@ -131,9 +131,9 @@ class _Union:
             **({"changes": changes} if changes else {}),
             "environments": self.environments or infos[0]["environments"],
             "read": {
-                what: _together(one.get("read", {}).get(what, {}) for one in infos) for what in ("tasks", "models")
+                what: _nested([one.get("read", {}).get(what, {}) for one in infos]) for what in ("tasks", "models")
             },
-            "tasks": _together([*map(prepared, self.runs), *(info["tasks"] for info in infos)]),
+            "tasks": _together([_nested([*map(prepared, self.runs)]), *(info["tasks"] for info in infos)]),
             "models": _together(info["models"] for info in infos),
             "samples": list(self._samples()),
             "merged": [{"run": run.folder.name, "cells": len(run.cells)} for run in self.runs],

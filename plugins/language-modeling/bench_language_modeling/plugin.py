@@ -54,6 +54,12 @@ class SequenceCompletionConfig(TokenizedConfig):
         "text"  #: what outputs are compared with: `tokens` has `<unk>` for rare words
     )
 
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        if "random" in self.test_sets:
+            raise ValueError("a test set cannot be called 'random', which is a split already: rename it")
+        return self
+
     def extras(self) -> Set[str]:
         """Return spaCy's, where it cuts sentences."""
         return {"spacy"} if self.sentences == "spacy" else set()

@@ -47,8 +47,8 @@ class CorpusSplits(Settings):
         return self.only is None or split in self.only
 
     def restricted(self, *splits: str) -> Self:
-        """Return the corpus with some of its splits."""
-        return self.model_copy(update={"only": splits})
+        """Return the corpus with those of some splits that are read."""
+        return self.model_copy(update={"only": tuple(filter(self.has, splits))})
 
     def trained_on(self) -> Self:
         """Return what trainings read."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.task_facts import corpus_text
 from bench_core.storage.dependencies import described
 from bench_reports.content.environments import abridged
 from bench_reports.content.sorting import names_on
@@ -49,7 +50,7 @@ def corpora(run: Run, tasks: Iterable[str]) -> str:
     """Return the corpora behind tasks, such as `WikiText-2 (completion)`."""
     known = run.info.get("tasks") or {}
     found = {task: known.get(task, {}).get("corpus") for task in tasks}
-    return by_task(run, {task: corpus for task, corpus in found.items() if corpus})
+    return by_task(run, {task: corpus_text(corpus) for task, corpus in found.items() if corpus})
 
 
 def by_task(run: Run, texts: Mapping[str, str]) -> str:

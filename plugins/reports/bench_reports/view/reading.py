@@ -13,6 +13,7 @@ from typing import Any, Literal
 from bench_core.errors import BenchError
 from bench_core.runs.manifest import Manifest
 from bench_core.runs.results import Axes, CellResult, Number, plain_file, read_histories, read_run
+from bench_core.runs.task_facts import corpus_text
 from bench_core.storage.file_formats import Open, parsed
 from bench_reports.content.environments import ALWAYS
 from bench_reports.content.page import comparability, facts, title
@@ -77,7 +78,7 @@ class _Cell(Open):
 
 
 class _Task(Open):
-    corpus: str | None = None
+    corpus: str | dict[str, str] | None = None
 
 
 class _Results(Open):
@@ -121,7 +122,7 @@ def read_report(root: Path, report: Report) -> Entry:
     entry = Entry(report.folder, "report", name, name, date=_date(report.run), reports=[report])
     _stay_inside(root, root / report.folder)
     found = parsed(_Results, plain_file(root / report.folder / "results.json"))
-    corpora = [f"{task.corpus} ({name})" for name, task in found.tasks.items() if task.corpus]
+    corpora = [f"{corpus_text(task.corpus)} ({name})" for name, task in found.tasks.items() if task.corpus]
     computed = "; ".join(", ".join(f"{key} {one[key]}" for key in ALWAYS if key in one) for one in found.environments)
     known = {
         "Source": found.source, "Suite": found.label or found.suite or "", "Computed with": computed,
