@@ -13,6 +13,7 @@ from textwrap import dedent
 import pytest
 from bench_small.suites import SUITE
 
+from bench_core import observed_inputs
 from bench_core.suites import extras
 
 pytest_plugins = ["cpu_seconds"]
@@ -95,6 +96,15 @@ def no_watching_of_code():
         patch.setattr(WATCH, "idle", True)
         patch.setattr(task_look, "MANY", 2.0)  # small data repeat their examples
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_readings_of_other_tests():
+    """Forget after a test what was read in it, which later stages of this process would look at again and again."""
+    before = observed_inputs._readings.copy()
+    yield
+    observed_inputs._readings.clear()
+    observed_inputs._readings.update(before)
 
 
 @pytest.fixture

@@ -108,8 +108,11 @@ def module_of(path: str) -> str:
 
 def package_of(path: str) -> tuple[str, str]:
     """Return the top-level package in whose folder a path is, and that folder; empty if there is none."""
-    found = [(home, name) for home, name in _packages(len(sys.modules)) if path.startswith(home)]
-    return max(found)[::-1] if found else ("", "")
+    packages, home = _packages(len(sys.modules)), path
+    while home := home.rpartition(os.sep)[0]:
+        if name := packages.get(home):
+            return name, f"{home}{os.sep}"
+    return "", ""
 
 
 @lru_cache(maxsize=1)
@@ -120,9 +123,8 @@ def _module_names(number: int) -> dict[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _packages(number: int) -> list[tuple[str, str]]:
-    found = []
-    for name, module in [*sys.modules.items()]:
-        homes = getattr(module, "__path__", None) if "." not in name else None
-        found += [(f"{home}{os.sep}", name) for home in [*(homes or ())][:1] if isinstance(home, str)]
-    return found
+def _packages(number: int) -> dict[str, str]:
+    """Return the names of the top-level packages that are loaded, by their folders."""
+    homes = [(getattr(module, "__path__", None), name) for name, module in [*sys.modules.items()] if "." not in name]
+    first = ((next(iter(places), None), name) for places, name in sorted(homes, key=lambda one: one[1]) if places)
+    return {home: name for home, name in first if isinstance(home, str)}

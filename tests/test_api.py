@@ -25,6 +25,7 @@ def examples(text):
 EXAMPLES = {title: shown for title, text in SECTIONS.items() if (shown := examples(text))}
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_the_examples_of_a_section_give_what_it_shows(title, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

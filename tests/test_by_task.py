@@ -44,6 +44,7 @@ def test_settings_for_a_task_are_laid_over_those_of_the_model(suite_file, tmp_pa
     assert {label for label, noisy in found.items() if noisy} == {"more x two, seed 0", "more x two, seed 1"}
 
 
+@pytest.mark.slow
 def test_a_model_trains_with_the_settings_of_its_task(suite_file, tmp_path):
     path = suite_file(with_on("{more: {scale: 0.0, training: {updates: 0, epochs: null}}}"))
     run = bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs", data=tmp_path)

@@ -81,6 +81,7 @@ def test_parts_that_keep_the_contracts_have_a_line_each_with_the_decoders_that_t
     assert code == 0
 
 
+@pytest.mark.slow
 def test_a_part_is_tried_once_for_all_profiles_unless_its_settings_differ(check):
     profiles = {"same": {"seeds": 2}, "other": {"models": {"codes": {"name": "toy-codes", "bits": 9}}}}
     code, lines = check(profiles=profiles)
@@ -115,6 +116,7 @@ def test_contracts_from_which_a_config_is_exempt_are_named_with_the_reason(check
     ]
 
 
+@pytest.mark.slow
 def test_a_broken_model_is_said_in_sentences_and_the_others_are_tried_too(check):
     code, lines = check(**small(name="broken", way="step half"))
     assert code == 1
@@ -226,6 +228,7 @@ def test_whatever_a_part_raises_in_a_contract_breaks_that_contract_and_no_other(
     assert "ok  decoder greedy with lstm: 9 contracts" in lines
 
 
+@pytest.mark.slow
 def test_contracts_about_accelerators_break_no_part_of_a_suite_that_computes_on_the_cpu(check):
     def score(model, batch, scoring):
         found = Recurrent.score(model, batch, scoring)
@@ -360,6 +363,7 @@ def test_nothing_is_tried_of_suites_that_cannot_run(check):
     assert not any(line.startswith(("ok", "broken")) for line in lines)
 
 
+@pytest.mark.slow
 def test_without_contracts_torch_is_not_imported(tmp_path):
     (tmp_path / "suite.yaml").write_text(json.dumps({**SUITE, **small(name="bigram")}))
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent / "small"), "OMP_NUM_THREADS": "1"}

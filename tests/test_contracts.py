@@ -262,6 +262,7 @@ def test_the_rows_of_a_case_differ_and_end_one_by_one():
         assert (batch.gold.gather(1, batch.length[:, None] - 1) == 0).all()
 
 
+@pytest.mark.slow
 def test_contracts_do_not_need_pytest():
     files = Path(bench_core.testing.__file__).parent.rglob("*.py")
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]

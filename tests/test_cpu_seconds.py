@@ -101,6 +101,7 @@ def test_the_limit_is_an_option_and_a_failed_test_stays_what_is_reported(folder)
     assert "CPU seconds" not in out
 
 
+@pytest.mark.slow
 def test_tests_somewhat_above_the_limit_are_listed_and_fail_no_run(folder):
     code, out, seconds = run(folder, f"--cpu-limit={BUSY / 2}", "-m", "not slow")
     assert code == 0
@@ -109,6 +110,7 @@ def test_tests_somewhat_above_the_limit_are_listed_and_fail_no_run(folder):
     assert "test_that_computes took" in out
 
 
+@pytest.mark.slow
 def test_later_cases_are_slow_and_nightly(folder):
     def chosen(marks):
         _, _, seconds = run(folder, "-m", marks, "-k", "more_cases or slow_cases")

@@ -218,6 +218,7 @@ def test_the_mistakes_of_the_tutorial_are_told_as_it_says(tutorial):
     assert found.stderr.replace("wrong.yaml", "stop.yaml") in TUTORIAL
 
 
+@pytest.mark.slow
 def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, first):
     own = next(
         words[3:] for words in commands(ROOT / "docs" / "tutorial.md") if "metrics.ending={name: ending}" in words

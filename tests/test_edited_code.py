@@ -133,6 +133,7 @@ def bench_metrics():
 """
 
 
+@pytest.mark.slow
 def test_changed_package_data_of_a_plugin_are_measured_with_again(suite_file, tmp_path, monkeypatch):
     package = tmp_path / "bench_vulgar"
     (package / "lists").mkdir(parents=True)

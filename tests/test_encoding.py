@@ -44,6 +44,7 @@ def test_calls_in_the_encoding_of_the_locale_are_found():
     assert not locale_bound('p.read_text("utf-8")\np.open("rb")\nrun(c)\nopen(p, "w", encoding="utf-8")\n')
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_text_is_in_the_encoding_of_the_locale(path):
     assert not locale_bound(path.read_text(encoding="utf-8"))

@@ -246,6 +246,7 @@ def test_one_wrong_step_of_a_later_batch_is_found_wherever_it_is(walks, step, va
         examples(size=3).decoded(model, walks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walks", WALKS.values(), ids=WALKS)
 def test_what_is_above_0_is_found_at_one_step_of_four_at_least(walks):
     missed = []

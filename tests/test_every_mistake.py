@@ -59,6 +59,7 @@ def test_a_suite_that_uses_everything_has_no_problems(check):
     assert check(WHOLE) == (0, [])
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told_once_at_its_own_line(check, name):
     code, lines = check(with_mistakes(name))

@@ -368,6 +368,7 @@ def test_the_modules_that_only_carry_bytes_exist_and_are_no_others_than_are_list
         assert path.is_dir() or path.with_suffix(".py").is_file(), module
 
 
+@pytest.mark.slow
 def test_names_that_a_module_gives_when_it_is_asked_are_those_that_type_checkers_see():
     """As these are followed."""
     code, faces = code_digests().code, []

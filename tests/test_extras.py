@@ -54,6 +54,7 @@ def listed(lean):
     return {(row["kind"], row["name"]): row for row in json.loads(lean("list", "--json").stdout)["parts"]}
 
 
+@pytest.mark.slow
 def test_parts_without_their_extra_are_listed_with_the_command_that_brings_them(lean):
     found = {name: row["missing"] for name, row in listed(lean).items() if row["missing"]}
     assert {name for _, name in found} == {

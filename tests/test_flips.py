@@ -16,6 +16,7 @@ def place(tmp_path, small):
     return Place(tmp_path)
 
 
+@pytest.mark.slow
 def test_flipped_bytes_of_any_file_are_reported_with_its_name(place):
     overlooked = [str(flip) for flip in place.some(Random(0), 300) if not place.told(flip)]
     assert overlooked == []

@@ -146,6 +146,7 @@ def test_log_probabilities_add_up_in_float64():
     assert math.isclose(one.log_prob, 1000 * gain, rel_tol=1e-12)
 
 
+@pytest.mark.slow
 def test_draws_are_as_frequent_as_they_are_probable():
     found = generate(Table(), tiny_batch([[1]] * 20_000), draw(Noise(2)), 5)
     for tokens, wanted in (([], 0.1), ([2], 0.14), ([1], 0.1), ([1, 2, 3], 0.048)):

@@ -290,6 +290,7 @@ TASKS = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("way", "says"), TASKS.items(), ids=TASKS)
 def test_a_task_that_gives_something_else_fails_its_cells(bench, way, says):
     tasks = {"good": {"name": "letters"}, **broken_parts("broken-letters", TASKS)}

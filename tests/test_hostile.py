@@ -277,6 +277,7 @@ def test_what_a_dead_process_left_in_a_lock_means_nothing(place, content):
     assert (found, warnings) == (place.wanted, [])
 
 
+@pytest.mark.slow
 def test_a_clock_that_goes_back_changes_nothing(place, monkeypatch):
     for path in place.store.root.rglob("*"):
         os.utime(path, (2**32, 2**32))  # in the year 2106

@@ -193,6 +193,7 @@ def test_a_stage_that_hangs_ends_when_its_time_is_up(place, undisturbed, monkeyp
     wait_for_the_end_of_processes(place / "undisturbed")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_takes_the_children_of_its_parts_along(place, undisturbed):
     folder = place / "undisturbed"
     command = [str(Path(sys.executable).parent / "bench"), "run", str(suite(folder, "lasting child", "sleep"))]
@@ -237,6 +238,7 @@ def test_a_stage_in_this_process_finds_the_same_state_and_leaves_it_as_it_was(pl
         torch.set_default_dtype(torch.float32)
 
 
+@pytest.mark.slow
 def test_every_setting_that_is_put_back_is_one_of_a_fresh_process(tmp_path):
     code = (
         "import torch, numpy; from bench_core.computing import process_state as state;"

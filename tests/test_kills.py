@@ -43,6 +43,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(name, worke
     assert place.leftovers() == [], kills
 
 
+@pytest.mark.slow
 def test_a_worker_that_died_while_it_had_nothing_to_do_fails_no_stage(tmp_path):
     settings = {"name": "sequence-completion", "corpus": {"name": "nowhere"}}
     stage = Stage("prepare", "k" * 64, {"task": settings}, {}, "sentences")
@@ -66,6 +67,7 @@ def test_half_an_answer_of_a_worker_that_died_is_none():
         assert channel.closed
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_kept_until_its_training_is_stored(suite_file, tmp_path, monkeypatch):
     write = stores.write_manifest
 

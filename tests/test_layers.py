@@ -111,6 +111,7 @@ def circle(edges):
     return []
 
 
+@pytest.mark.slow
 def test_each_layer_imports_only_what_stands_before_it():
     assert [*upward(imports(modules()))] == []
 

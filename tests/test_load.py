@@ -326,6 +326,7 @@ def test_a_suite_names_the_tasks_whose_texts_may_be_shown_and_nothing_is_compute
         assert run.rows() == first.rows()
 
 
+@pytest.mark.slow
 def test_a_suite_says_how_many_outputs_are_shown_and_nothing_is_computed_again(tmp_path, run_news):
     first, store = run_news("quote: true\n").info["samples"], Store(tmp_path / "store")
     stored = {*store.entries()}

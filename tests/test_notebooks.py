@@ -117,6 +117,7 @@ def cells():
 # The same as a suite
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_same_suite_to_the_last_digit(finished, small, tmp_path):
     written = read_run(next((finished / "runs").iterdir()))
     given = bench_core.evaluate(
@@ -138,6 +139,7 @@ def test_numbers_are_those_of_the_same_suite_to_the_last_digit(finished, small, 
         assert np.array_equal(given.draws[key], draws)
 
 
+@pytest.mark.slow
 def test_what_installed_parts_computed_is_used_again_by_suites_and_by_calls(suite_file):
     written = run(suite_file(), store=".bench/store", out="runs")
     files = stored()

@@ -192,6 +192,7 @@ def test_workers_report_the_same_as_this_process(go, tmp_path):
     assert len(by_training[0]) == 3
 
 
+@pytest.mark.slow
 def test_seeds_that_are_trained_together_are_heard_of_one_by_one(go, suite_file):
     run, events, _ = go(suite_file(**TOGETHER))
     assert {one.training.label for one in of(events, TrainingStarted)} == {
@@ -201,6 +202,7 @@ def test_seeds_that_are_trained_together_are_heard_of_one_by_one(go, suite_file)
     check_complete(run, events)
 
 
+@pytest.mark.slow
 def test_a_run_that_computes_nothing_has_numbers_alone(go, suite_file):
     path = suite_file()
     first, events, _ = go(path)

@@ -174,6 +174,7 @@ def victim(request, tmp_path, monkeypatch):
             sys.modules.pop(one)
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("loaded", [False, True], ids=["imported by the stage", "there before"])
 @pytest.mark.parametrize("what", ODD)
 def test_what_is_odd_is_no_finding_and_changes_of_it_are(what, loaded, watch, victim):
@@ -251,6 +252,7 @@ def test_what_cannot_be_restored_is_told(watch, victim):
     assert watch.replaced() == []
 
 
+@pytest.mark.slow
 def test_other_threads_may_add_and_remove_attributes_while_the_process_is_looked_at(victim):
     name = victim("class One: pass\nSHARED = One()\nTABLE = {}")
     one = importlib.import_module(name)

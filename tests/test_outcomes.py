@@ -150,6 +150,7 @@ def test_metrics_that_sum_give_the_same_bits_whether_statistics_are_listed_or_yi
     assert numbers(True) == numbers(False)
 
 
+@pytest.mark.slow
 def test_statistics_are_gone_through_once_for_all_resamples():
     class Parts(list):
         passes = 0

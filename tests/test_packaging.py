@@ -61,6 +61,7 @@ def at_import(folder):
     return found
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("path", PROJECTS, ids=lambda path: path.parent.name)
 def test_declared_dependencies_are_the_imports(path):
     about = project(path)["project"]

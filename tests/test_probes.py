@@ -248,6 +248,7 @@ def go(tmp_path, suite_file):
     return run
 
 
+@pytest.mark.slow
 def test_a_run_probes_every_cell_and_holds_the_promise_against_what_came_out(go):
     run = go()
     assert {one.status for one in run.cells} == {"done"}

@@ -158,6 +158,7 @@ def _at_once(body):
                 yield from _at_once(handler.body)
 
 
+@pytest.mark.quick(4)
 @by_source
 def test_nothing_that_runs_depends_on_what_is_there_for_tests(path):
     """But for `bench check --contracts`, which tries the contracts and imports them when it does."""

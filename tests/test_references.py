@@ -125,6 +125,7 @@ def translations(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_several_references_reach_every_metric_and_bleu_is_that_of_sacrebleu(translations):
     first, second = [target for _, target in CORPUS["test"]], [line or None for line in FURTHER]
     for cell in ran(translations, TRANSLATION).cells:

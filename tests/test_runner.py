@@ -151,6 +151,7 @@ def test_damaged_weights_are_set_aside_and_trained_again(begun, go, suite_file, 
     assert [row["nats"] for row in first.rows()] == [row["nats"] for row in run.rows()]
 
 
+@pytest.mark.slow
 def test_stages_that_find_the_same_input_damaged_at_once_share_its_repair(begun, go, suite_file, tmp_path):
     first, _ = go()
     weights = [*(tmp_path / "store" / "train").glob("*/weights.safetensors")]
@@ -172,6 +173,7 @@ def test_stages_that_find_the_same_input_damaged_at_once_share_its_repair(begun,
     assert {row["nats"] for row in first.rows()} == {row["nats"] for row in run.rows()}
 
 
+@pytest.mark.slow
 def test_an_interruption_leaves_a_run_that_says_so_and_loses_nothing(suite_file, tmp_path):
     class Interrupted(Progress):
         def begin(self, stage, number, total):
@@ -192,6 +194,7 @@ def test_an_interruption_leaves_a_run_that_says_so_and_loses_nothing(suite_file,
     assert all(cell.status == "done" for cell in found.cells)
 
 
+@pytest.mark.slow
 def test_missing_data_leaves_the_cells_of_other_tasks(go, suite_file):
     text = {"words: {name: letters}": "words: {name: letters}\n  more: {name: letters, file: absent.txt}"}
     run, _ = go(suite_file(**text, **{"rows: [decoder]": "rows: [task, decoder]"}))
@@ -201,6 +204,7 @@ def test_missing_data_leaves_the_cells_of_other_tasks(go, suite_file):
     assert all("<data>/absent.txt is missing" in reason for reason in reasons), "places of this machine are not told"
 
 
+@pytest.mark.slow
 def test_changed_data_reruns_what_read_it(go, suite_file, tmp_path):
     path = suite_file(**{"{name: letters}": "{name: letters, file: words.txt}"})
     (tmp_path / "words.txt").write_text("ab abc abcd a b c d ab ab abc d d a")
@@ -210,6 +214,7 @@ def test_changed_data_reruns_what_read_it(go, suite_file, tmp_path):
     assert go(path)[1].kinds().count("train") == 4
 
 
+@pytest.mark.slow
 def test_hardware_can_be_an_axis_and_precision_a_choice(go, suite_file):
     several = "hardware: {full: {threads: 1, device: cpu}, half: {threads: 1, device: cpu, precision: bf16}}"
     path = suite_file(
@@ -281,6 +286,7 @@ def test_a_model_can_survey_the_training_split_once_and_tell_of_it(go, suite_fil
     assert f"two (25 parameters, counts: of examples {[*range(40)]})" in facts(run)["Models"]
 
 
+@pytest.mark.slow
 def test_numbers_of_different_splits_are_of_different_examples(go, suite_file):
     run, _ = go(
         suite_file(

@@ -148,6 +148,7 @@ def many_cells(folder, seeds):
     return run.folder
 
 
+@pytest.mark.slow
 def test_a_report_takes_twice_the_work_for_twice_the_cells(tmp_path):
     few, many = (many_cells(tmp_path / str(seeds), seeds) for seeds in (60, 120))
 

@@ -200,6 +200,7 @@ def test_a_file_that_is_edited_while_it_is_read_and_restored_fails_the_stage(fil
     assert files() == files(store="fresh")
 
 
+@pytest.mark.slow
 def test_a_file_that_only_a_hook_tells_of_is_looked_at_again_too(suite_file, tmp_path, monkeypatch):
     (tmp_path / "words.txt").write_text("ab abc b")
     path = suite_file(**{"{name: letters}": "{name: letters, file: words.txt}"})

@@ -296,6 +296,7 @@ def test_an_update_of_the_trainer_does_not_wait(options, tmp_path):
     assert [*map(str, few)] == [*map(str, many)], "as often however many updates there are"
 
 
+@pytest.mark.slow
 def test_the_trainer_waits_once_for_each_reading_of_its_log(tmp_path):
     none, two = (len(trained(toys.CodesConfig(), updates, tmp_path)) for updates in (3, 2 * READ_EVERY + 3))
     assert two == none + 2

@@ -114,6 +114,7 @@ def test_a_system_is_asked_where_the_suite_says(go, tmp_path):
     assert [one.name for one in (tmp_path / "store" / "answers").iterdir()] == ["side"]
 
 
+@pytest.mark.slow
 def test_numbers_of_tokens_are_stored_as_their_system_counts_them(go, tmp_path):
     run = go()
     cells = {one.cell["model"]: one for one in run.cells}

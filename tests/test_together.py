@@ -381,6 +381,7 @@ def weights(store, run):
     return {name: (store / "train" / key / "weights.safetensors").read_bytes() for name, key in keys.items()}
 
 
+@pytest.mark.slow
 def test_three_seeds_take_one_training_and_leave_three_artifacts(go, tmp_path):
     run, heard = go()
     assert {cell.status for cell in run.cells} == {"done"}
@@ -398,6 +399,7 @@ def test_three_seeds_take_one_training_and_leave_three_artifacts(go, tmp_path):
     assert "3 seeds" in (tmp_path / "report" / "report.md").read_text()
 
 
+@pytest.mark.slow
 def test_every_seed_is_what_it_is_alone(go):
     """It sees batches in its own order."""
     found = {}

@@ -122,6 +122,7 @@ def test_so_does_one_in_other_precisions(precision, tmp_path):
     same(interrupted(make, tmp_path, 5), ended(make(None, 0)))
 
 
+@pytest.mark.slow
 def test_every_option_changes_what_a_training_ends_with():
     """Else its resumption would show nothing."""
 

@@ -170,6 +170,7 @@ def test_a_thread_that_outlives_a_stage_is_named_unless_one_that_was_there_befor
             one.join()
 
 
+@pytest.mark.slow
 def test_other_threads_may_work_while_the_process_is_looked_at(watch, tmp_path, monkeypatch):
     monkeypatch.setattr(observed_inputs, "_readings", {})
 
@@ -292,6 +293,7 @@ def test_how_objects_of_others_are_copied_is_restored(watch):
         copyreg.dispatch_table.pop(dict, None)
 
 
+@pytest.mark.slow
 def test_a_process_in_which_no_more_files_can_be_opened_is_no_place_for_other_stages(watch):
     opened = []
     try:
@@ -304,6 +306,7 @@ def test_a_process_in_which_no_more_files_can_be_opened_is_no_place_for_other_st
             os.close(descriptor)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("path", "other"),
     [

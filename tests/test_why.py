@@ -177,6 +177,7 @@ def test_another_version_of_torch_and_another_scheme_of_keys_are_named(why, monk
     assert causes(why()) == {"cause: prepare words": ["the scheme of keys changed"]}
 
 
+@pytest.mark.slow
 def test_changed_code_is_named_and_a_run_is_compared_with_what_it_recorded(why, monkeypatch):
     run, parse = why.run(), SourceModule.parse
     assert why(target=run.folder) == [f"{run.folder}: none of 15 stages behind 4 cells have changed keys."]
@@ -290,6 +291,7 @@ def test_names_that_no_cell_has_and_requests_that_make_no_sense_are_refused(why,
             why(*words, target=target)
 
 
+@pytest.mark.slow
 def test_asking_imports_no_torch(suite_file, tmp_path):
     code = (
         "import sys; import bench_small.plugin; from bench_core import registry; from bench_core.commands.main import bench\n"

@@ -70,6 +70,7 @@ def official(outcomes, monkeypatch):
     return cut.tokenize(references), cut.tokenize(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_scores_are_those_of_pycocoevalcap(monkeypatch, seed):
     outcomes = cell(seed=seed)

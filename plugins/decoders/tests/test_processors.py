@@ -402,6 +402,7 @@ def test_the_processor_of_the_readme_does_what_it_says(recurrent, batch):
     assert min(len(one.actions) for one in free) < 4 == min(len(one.actions) for one in held)
 
 
+@pytest.mark.slow
 def test_a_processor_that_fails_fails_its_cells_with_its_name(suite_file, tmp_path):
     module = ModuleType("bench_fourth")
     module.bench_processors = hookimpl(lambda: [BrokenConfig], specname="bench_processors")

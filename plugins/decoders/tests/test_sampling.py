@@ -229,6 +229,7 @@ def test_shares_of_the_first_action_follow_the_definition(table, batch, config, 
     assert shares(config, table(lambda prefix: P), batch) == pytest.approx(wanted, abs=2 / Even.count)
 
 
+@pytest.mark.slow
 def test_of_equal_actions_the_lower_is_open(table, batch):
     even, late = table(lambda prefix: (0.25,) * 4), table(lambda prefix: (0, 0.25, 0.375, 0.375))
     for config in (TopKConfig(max_tokens=1, k=2), NucleusConfig(max_tokens=1, mass=0.4)):

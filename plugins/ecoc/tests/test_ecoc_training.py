@@ -74,6 +74,7 @@ def learnt(layer, truth, steps=1000):
     return layer
 
 
+@pytest.mark.slow
 def test_exact_costs_lead_to_the_true_perplexity_where_the_code_is_long_and_only_there():
     truth = distributions()
     best = exp(-(truth * truth.log()).sum(1).mean().item())

@@ -123,6 +123,7 @@ def test_seeds_split_over_two_machines_and_merged_are_one_run(made, tmp_path):
     assert lines[0] == lines[1]
 
 
+@pytest.mark.slow
 def test_a_merged_run_verifies_without_the_store_of_either_machine(made, tmp_path):
     several = [made("seeds=[0, 1]"), made("seeds=[2]", **{"max_tokens: 6": "max_tokens: 6, batch_size: 4"})]
     run = merge([one.folder for one in several], tmp_path / "runs")
@@ -193,6 +194,7 @@ def test_models_that_only_one_machine_knows_stand_in_their_order(made, tmp_path)
     assert report(tmp_path, merged) == report(tmp_path, three)
 
 
+@pytest.mark.slow
 def test_metrics_that_only_one_machine_measured_are_united(made, tmp_path):
     more = made("metrics.third={name: ended, most: 2}", "skip=[{model: two}]")
     merged = merge([made().folder, more.folder], tmp_path / "merged")

@@ -132,6 +132,7 @@ metrics: {length: {name: length}}
 """
 
 
+@pytest.mark.slow
 def test_check_refuses_wrong_families_and_missing_files_at_their_lines_without_torch(originals, tmp_path):
     for name, folder in originals.items():
         (tmp_path / name).symlink_to(folder)

@@ -166,6 +166,7 @@ def test_a_row_is_written_and_scored_alone_as_in_a_batch(tmp_path, name):
     torch.testing.assert_close(together, torch.cat(alone), rtol=1e-5 if name in IN_FLOAT32 else 1e-9, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["gpt2"]))
 def test_they_keep_the_contracts(tmp_path, name):
     saved = publish(tmp_path, name)

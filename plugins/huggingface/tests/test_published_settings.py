@@ -234,6 +234,7 @@ def test_marian_is_told_the_language_in_its_source(tmp_path, setting):
     assert read(saved, "cab", prompt=">>fra<< {prompt}") == ">>fra<< cab</s>"
 
 
+@pytest.mark.slow
 def test_a_source_begins_with_its_language_where_the_tokenizer_says_so(tmp_path):
     saved = publish(tmp_path, "m2m_100", codes=("eng_Latn", "deu_Latn"))
     nllb(saved)

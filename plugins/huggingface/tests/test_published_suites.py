@@ -76,6 +76,7 @@ def read(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 def test_they_translate_and_complete_and_are_scored_and_no_training_split_is_read(run, read, tmp_path):
     found = run()
     assert {(cell.status, cell.reason) for cell in found.cells} == {("done", "")}

@@ -50,6 +50,7 @@ def shaken(case):
 SLOW = ("samples_occur_as_often_as_their_score_says", "eight_examples_can_be_learnt_by_heart")
 
 
+@pytest.mark.slow
 def test_the_model_keeps_the_quick_contracts():
     contracts = [contract for contract in MODEL_CONTRACTS if str(contract) not in SLOW]
     assert len(check(contracts, Case.of(IndigoConfig(**SMALL, order_epochs=3), source=Source.TOKENS))) >= 15

@@ -50,6 +50,7 @@ def test_the_model_keeps_the_quick_contracts_with_every_source(source):
     assert len(check(QUICK, Case.of(TransformerConfig(**SMALL, **bag), source=source))) >= 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("positions", ["relative", "sinusoidal"])
 def test_it_goes_on_from_a_prefix(positions):
     batch = tiny_batch(source=Source.TOKENS, prefix=3)

@@ -149,6 +149,7 @@ def tokens_by_id(batches):
     return found
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("size", [Size(1), Size(7), Size(32), Size(10_000), Size(100, "tokens"), Size(1, "tokens")])
 @pytest.mark.parametrize("noise", [None, Noise(1)])
 @pytest.mark.parametrize("purpose", Purpose)

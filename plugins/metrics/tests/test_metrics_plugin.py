@@ -47,6 +47,7 @@ def metric(name):
     return config.load()(config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_metric_keeps_the_contracts(name):
     assert len(check_metric(MetricCase.of(CONFIGS[name](**SETTINGS.get(name, {}))))) == 7
@@ -92,12 +93,14 @@ def test_parts_come_back_from_json_unharmed(name):
     assert built.combine(stored) == built.combine(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_an_example_contributes_alike_alone_and_in_a_cell(name):
     built = metric(name)
     assert [*built.measure(CELL)] == [part for outcome in CELL for part in [*built.measure([outcome])]]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_order_of_examples_does_not_matter(name):
     built, shuffled = metric(name), CELL * 25
@@ -115,6 +118,7 @@ def test_a_cell_without_examples_is_undefined(name):
     assert value != value
 
 
+@pytest.mark.slow
 def test_the_plugin_imports_nothing_heavy_and_its_metrics_no_torch():
     code = """
 import sys

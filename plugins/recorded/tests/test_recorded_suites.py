@@ -79,6 +79,7 @@ def of(run, model, seed=0):
     return found
 
 
+@pytest.mark.slow
 def test_recorded_and_trained_systems_stand_in_one_table_with_tests(go, tmp_path):
     run = go()
     assert {(one.status, one.reason) for one in run.cells} == {("done", "")}

@@ -104,6 +104,7 @@ def digits(result):
     return found
 
 
+@pytest.mark.slow
 def test_scores_and_paired_tests_have_the_digits_of_the_command_of_sacrebleu(files):
     found = score("--references", "ref.txt", "a.txt", "b.txt", "--metric", "bleu", "--metric", "chrf")
     printed = sacrebleu("ref.txt", "-i", "a.txt", "b.txt", "-m", "bleu", "chrf", "--paired-bs", "-f", "text")
@@ -131,6 +132,7 @@ def test_the_table_has_all_digits_of_the_command_of_sacrebleu(files, metric, wor
     assert entry["signature"].startswith("nrefs:2|")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("test", "tails"), [("bootstrap", 1), ("permutation", 2)])
 def test_our_paired_test_agrees_with_that_of_sacrebleu(files, test, tails):
     """Its bootstrap counts one tail, its exchanges both."""
@@ -269,6 +271,7 @@ def test_a_seed_of_sacrebleu_counts_and_one_that_is_none_is_named(files, monkeyp
     )
 
 
+@pytest.mark.slow
 def test_outputs_in_pieces_are_joined_or_refused_and_the_result_says_which(files, tmp_path):
     def cut(name):
         lines = [re.sub(r"(\w)(\w)", r"\1@@ \2", line) for line in files[name]]
@@ -324,6 +327,7 @@ def test_perfect_outputs_in_pieces_have_the_score_of_perfect_outputs(tmp_path, m
     assert score("-r", "ref.txt", "a.txt", "--pieces", "none")["scores"][0]["mean"] < 80
 
 
+@pytest.mark.slow
 def test_answers_after_thinking_have_the_score_of_the_answers(files, tmp_path):
     def write(name, start):
         lines = [json.dumps({"output": start + line}) for line in files["a.txt"]]

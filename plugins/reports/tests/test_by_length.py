@@ -91,6 +91,7 @@ figures:
 profiles:"""
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_metric_of_the_examples_in_each_bin(suite_file, tmp_path):
     path = suite_file(SUITE.replace("profiles:", FIGURES))
     run = bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs")

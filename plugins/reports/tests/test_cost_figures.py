@@ -105,6 +105,7 @@ def test_a_cell_that_is_scored_in_two_ways_has_no_one_cost_of_that(tmp_path):
     assert spent.of(replace(run.cells[0], artifacts={**keys, "score/other": "b" * 64}), "cost.score.seconds") is None
 
 
+@pytest.mark.slow
 def test_only_the_files_of_costs_depend_on_clocks(tmp_path):
     first = written(costly_run(tmp_path), tmp_path / "a")
     text = (tmp_path / "run" / "costs.csv").read_text()

@@ -280,6 +280,7 @@ def with_choice(choose=CHOOSE, table=BEST, profile=""):
     return text.replace("rows: [decoder], columns: [model], values: [ended, nats]}", table) + profile
 
 
+@pytest.mark.slow
 def test_a_suite_chooses_decoders_as_it_runs(suite_file, tmp_path):
     run = bench_core.run(suite_file(with_choice()), store=tmp_path / "store", out=tmp_path / "runs")
     means = {}

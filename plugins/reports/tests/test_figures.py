@@ -404,6 +404,7 @@ def test_names_are_drawn_as_they_are(tmp_path):
         assert drawn["pdf"].startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_a_report_shows_its_figures(tmp_path):
     files = written(every_kind(tmp_path, "a_b", "lstm"), tmp_path / "report")
     text = files["report.md"].decode()

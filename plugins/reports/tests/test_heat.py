@@ -222,6 +222,7 @@ def with_figure(text, figure):
     return text.replace("profiles:", f"figures:\n  - {{{figure}}}\nprofiles:")
 
 
+@pytest.mark.slow
 def test_settings_of_a_grid_make_a_matrix(suite_file, tmp_path):
     text = with_figure(GRID, f"{HEAT}, where: {{model: two, decoder: argmax}}")
     run = bench_core.run(suite_file(text), "tiny", store=tmp_path / "store", out=tmp_path / "runs")

@@ -37,6 +37,7 @@ def test_without_a_difference_that_which_was_seen_is_taken(tmp_path):
     assert rows[1]["needed"] < 5 < rows[0]["needed"]
 
 
+@pytest.mark.slow
 def test_the_number_that_is_needed_would_find_the_difference(tmp_path):
     run = pilot(tmp_path, seeds=30)
     needed = power_rows(run, 5, {"rate": 0.4})[0]["needed"]

@@ -53,6 +53,7 @@ def test_outputs_that_were_cut_early_count_as_long_as_they_are_known():
         assert share == pytest.approx(float(oracle.evaluate(length)))
 
 
+@pytest.mark.slow
 def test_a_curve_is_the_mean_over_seeds_and_never_leaves_the_whole(tmp_path):
     run = ended(tmp_path, {("rnn", 0): [(2, 1, 0), (5, 1, 0)], ("rnn", 1): [(2, 3, 0), (9, 0, 1)]})
     found = {int(row["x"]): row for row in rows(run, tmp_path / "report")}

@@ -34,6 +34,7 @@ def go(suite_file, tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_no_seed_is_added_once_claims_are_decided_and_the_report_says_at_which_level(go):
     (run,) = go(DECIDED, "--seeds", "5")
     assert {cell.cell["seed"] for cell in run.cells} == {0, 1, 2}
@@ -44,6 +45,7 @@ def test_no_seed_is_added_once_claims_are_decided_and_the_report_says_at_which_l
     assert "tested at 0.83 %, as seeds were added until claims were decided" in report.read_text()
 
 
+@pytest.mark.slow
 def test_seeds_are_added_one_by_one_while_a_claim_is_open_up_to_the_most(go):
     runs = go(OPEN, "--seeds", "4")
     assert [len({cell.cell["seed"] for cell in run.cells}) for run in runs] == [3, 4]
@@ -51,6 +53,7 @@ def test_seeds_are_added_one_by_one_while_a_claim_is_open_up_to_the_most(go):
     assert judge(runs[-1])[0].verdict == "not tested"
 
 
+@pytest.mark.slow
 def test_primary_claims_alone_are_waited_for(go):
     primary = DECIDED.replace("}", ", primary: true}") + OPEN.replace("claims:\n", "").replace("id: C", "id: D")
     (run,) = go(primary, "--seeds", "4")

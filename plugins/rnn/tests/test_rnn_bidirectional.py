@@ -75,6 +75,7 @@ def test_what_pads_a_target_changes_nothing():
         torch.testing.assert_close(scores(one, noisy, by), scores(one, rows, by))
 
 
+@pytest.mark.slow
 def test_with_the_future_hidden_it_is_far_worse_than_a_forward_model():
     """R7: what it has learnt is to copy the token on its right, and to stop where there is none."""
 

@@ -266,6 +266,7 @@ def test_every_strategy_reaches_all_weights_of_a_model_and_differs_from_the_whol
     torch.testing.assert_close(part[-2:], full[-2:])  # the output layer's own are the same
 
 
+@pytest.mark.slow
 def test_the_randomized_gradient_is_right_on_average():
     rows, plain = batch(), model()
     full = gradients(plain, plain.loss(rows, training(0)).value)

@@ -279,6 +279,7 @@ def test_with_the_exact_smoother_the_bound_is_the_likelihood_of_the_kalman_filte
     assert off.mean() < wanted[0] - 0.05
 
 
+@pytest.mark.slow
 def test_with_the_exact_smoother_several_samples_lose_what_one_has():
     """By E[ln K - H(softmax of the first weights)] for two steps, as the survivor is chosen by what it is worth now."""
     target, number, samples = (3, 0), 20_000, 5

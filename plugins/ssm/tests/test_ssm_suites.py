@@ -47,6 +47,7 @@ def test_table_3_has_every_pair_of_flows_and_the_printed_ones_at_their_places():
         assert f"{config.generative}, {config.inference}" == printed.lower()
 
 
+@pytest.mark.slow
 def test_every_statement_of_the_paper_is_judged_in_every_profile_and_all_rows_are_trained_alike():
     wanted = {
         "table-1": {*(f"T1-{letter}" for letter in "abcdefghi"), "F2", "F3"},

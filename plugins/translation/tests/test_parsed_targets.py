@@ -344,6 +344,7 @@ def test_a_parser_is_learnt_and_learnt_again_alike(tmp_path):
     assert again[1] == info
 
 
+@pytest.mark.slow
 def test_parsed_targets_keep_all_contracts(tmp_path, pipeline):
     for name, parse in (("trees", write_trees(tmp_path)), ("spacy", pipeline)):
         config = TranslationConfig.model_validate(write_corpus(tmp_path) | {"parse": parse})
