@@ -130,7 +130,7 @@ def alike(found, wanted):
         assert one == pytest.approx(other, rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", [Net, Recurrent])
 def test_a_compiled_training_ends_as_the_plain_one_up_to_rounding(kind):
     warnings = []

@@ -109,7 +109,7 @@ def test_no_clean_cell_is_wrong_after_a_deed(place, case):
     expect_no_harm(place, case)
 
 
-@pytest.mark.slow(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("cases", groups(HARMLESS), ids=name)
 def test_harmless_deeds_raise_no_alarm(place, cases):
     expect_no_alarm(place, *cases)

@@ -10,7 +10,7 @@ import pytest
 import bench_core
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_models_come_close_to_the_known_optimum_and_never_below_it(tmp_path):
     suite = Path(__file__).parent.parent / "suites" / "diagnostics.yaml"
     run = bench_core.run(suite, "smoke", store=tmp_path / "store", out=tmp_path / "runs")

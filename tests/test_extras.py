@@ -90,7 +90,7 @@ def test_a_suite_that_needs_extras_is_told_where_and_how_before_anything_runs(le
     assert count == "2 problems."
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_without_reports_a_run_shows_its_numbers_and_says_how_to_have_a_report(lean):
     done = lean("run", "suite.yaml", "--workers", "0")
     assert done.returncode == 0, done.stderr

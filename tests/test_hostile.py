@@ -343,7 +343,7 @@ def child(place):
     return go
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_store_that_can_only_be_read_is_enough_where_all_is_stored_and_told_of_where_it_is_not(place, child):
     whole, lacking = child(READ_ONLY)
     assert whole == [0, whole[1], [], place.wanted["report/results.json"].decode()]

@@ -85,7 +85,7 @@ def test_a_plugin_has_at_most_fifty_lines_in_all(made, kind):
     assert sum(len(path.read_text().splitlines()) for path in files) <= 50
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_plugin_passes_its_own_tests_once_it_is_installed(made, installed):
     told = run(made, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(
         made / f"bench-fresh-{kind}" for kind in PARTS

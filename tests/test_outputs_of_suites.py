@@ -56,7 +56,7 @@ def check(path, folder):
     return expected
 
 
-@pytest.mark.slow(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", SLOW)
 def test_every_outcome_of_some_suites_comes_back(name, tmp_path):
     found = check(SUITES / f"{name}.yaml", tmp_path)

@@ -556,7 +556,7 @@ tables: [{id: main, rows: [model], values: [perplexity]}]
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_calibrated_plan_predicts_each_training_and_keeps_what_it_measured(tmp_path):
     (tmp_path / "suite.yaml").write_text(INSTALLED)
     found = json.loads(invoke(tmp_path, "--calibrate", "--json").stdout)

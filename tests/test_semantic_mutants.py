@@ -476,7 +476,7 @@ def test_a_part_that_would_have_the_checker_wait_or_believe_something_is_broken_
     check_broken(*check_contracts("tasks", {"name": "harmful-harmful-words", "way": way}), "task wrong")
 
 
-@pytest.mark.slow(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("way", harmful.LASTING)
 def test_what_a_part_leaves_behind_breaks_no_other(check_contracts, way):
     code, lines = check_contracts("tasks", {"name": "harmful-harmful-words", "way": way})

@@ -137,7 +137,7 @@ def test_a_training_of_two_stops_at_a_time_limit_and_goes_on(write, tmp_path, mo
     same(left(tmp_path / "stopped"), left(tmp_path / "undisturbed"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_death_of_one_process_is_told_and_takes_the_other_down(write, tmp_path):
     path = write("two.yaml", **{"epochs: 3": "epochs: 100000"}, **TWO)
     checkpoints = tmp_path / "run" / "store" / CHECKPOINT

@@ -87,7 +87,7 @@ DEEDS = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(3, 8)
 @pytest.mark.parametrize("seed", range(30))
 def test_any_deeds_in_any_order_are_named_by_their_stage_and_undone(seed, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -65,7 +65,7 @@ def whole(tmp_path_factory):
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_workers_give_the_report_of_this_process_and_a_run_that_can_be_read_again(suite, whole, tmp_path):
     run = bench_core.run(suite, store=tmp_path / "store", out=tmp_path / "runs", workers=2)
     assert all(cell.status == "done" for cell in run.cells)

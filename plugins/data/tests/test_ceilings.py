@@ -121,7 +121,7 @@ def prepared(path, folder):
     return config.load()(config, folder / "task").prepare(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("kind", "prefix"), [("word", 1), ("char", 4), ("bpe", 3)])
 def test_what_follows_a_prefix_has_its_ceiling_too(tmp_path, suite_file, texts, kind, prefix):
     rows = ({"a": f"{number:03} {text}"} for number, text in enumerate(texts))

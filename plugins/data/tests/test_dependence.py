@@ -163,7 +163,7 @@ CHANGES = {
 CASES = [(name, kind) for name, (_, kinds, *_) in CHANGES.items() for kind in kinds]
 
 
-@pytest.mark.slow(12)
+@pytest.mark.slow(6)
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_what_is_planned_again_is_what_differs_when_all_is_computed_from_nothing(name, kind, tmp_path):
     change, _, _, first, why = CHANGES[name]

@@ -194,7 +194,7 @@ def free_running(inputs, seed):
     return torch.stack(hits).mean().item()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_reading_own_predictions_in_training_helps_to_go_on_from_them():
     gold, soft = (
         sum(free_running(inputs, seed) for seed in (0, 1)) / 2 for inputs in ("gold", {"kind": "soft", "tau_max": 1})

@@ -56,7 +56,7 @@ LOSSY = (
 )
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_texts_of_up_to_four_tokens_have_together_at_most_the_probability_one(tmp_path, kind):
     model, tokens = greedy_model(tmp_path, kind)

@@ -61,7 +61,7 @@ def run_memories(tmp_path, kinds, rows):
     }, run
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_memoriser_of_perplexity_one_reaches_exactly_the_ceiling_of_its_own_tokens(tmp_path):
     chance = Random(3)
     rows = [

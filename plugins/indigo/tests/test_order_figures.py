@@ -302,7 +302,7 @@ figures:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_carried_elsewhere_and_merged_there_draws_the_same(tmp_path, suite_file):
     path = suite_file(SUITE.strip() + GROWN)
     (tmp_path / "words.txt").write_text("ab abc abcd a b c d ab ab abc d d a")

@@ -352,7 +352,7 @@ def test_latex_is_a_whole_table_of_the_digits_of_the_text(files):
         assert digits in latex
 
 
-@pytest.mark.slow
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(("count", "wrong"), [(30, 1), (100, 3), (12, 1)])
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
 def test_intervals_stay_within_the_range_of_a_metric_and_are_about_those_of_resampling(

@@ -369,7 +369,7 @@ def every_kind(tmp_path, *names):
     return replace(run, suite=run.suite.model_copy(update={"figures": figures}))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_same_run_gives_the_same_bytes_twice(tmp_path):
     run = every_kind(tmp_path, "rnn", "lstm")
     first = written(run, tmp_path / "a")

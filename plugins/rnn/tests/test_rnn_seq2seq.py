@@ -271,12 +271,13 @@ def test_it_learns_to_turn_short_strings_round(attention):
     assert share_turned_round(4, 200, attention=attention, hidden=48) > 0.95
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("updates", "settings"),
     [
-        pytest.param(800, {"hidden": 64, "attention": "none"}, marks=pytest.mark.nightly),
-        pytest.param(500, {"hidden": 48, "attention": "additive"}, marks=pytest.mark.slow),
-        pytest.param(500, {"hidden": 48, "attention": "bilinear", "bidirectional": True}, marks=pytest.mark.nightly),
+        (800, {"hidden": 64, "attention": "none"}),
+        (500, {"hidden": 48, "attention": "additive"}),
+        (500, {"hidden": 48, "attention": "bilinear", "bidirectional": True}),
     ],
     ids=lambda value: value["attention"] if isinstance(value, dict) else str(value),
 )

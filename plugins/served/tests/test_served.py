@@ -943,10 +943,8 @@ sys.exit({one.status for one in run.cells} != {"done"})
 """
 
 
-@pytest.mark.parametrize(
-    "how",
-    [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), pytest.param(signal.SIGINT, marks=pytest.mark.nightly)],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_run_goes_on_and_repeats_no_answered_request(go, tmp_path, how):
     answered, enough, lock, done = 6, threading.Event(), threading.Lock(), []
 

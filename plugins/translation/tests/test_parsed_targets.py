@@ -330,7 +330,7 @@ def test_a_treebank_that_no_parser_can_learn_is_refused(tmp_path):
         prepared(tmp_path, **write_corpus(tmp_path), parse=parse)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_parser_is_learnt_and_learnt_again_alike(tmp_path):
     parse, settings = bank(tmp_path), write_corpus(tmp_path)
     before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
