@@ -71,8 +71,8 @@ CARRYING_LIBRARIES = frozenset({"pluggy", "pooch", "pydantic", "ruamel.yaml", "s
 #: What looks up a definition by a computed name: one of a root of the stage.
 LOOKUPS = frozenset({
     Definition("bench_core.computing.training.checkpoint", "_rows_class"),
-    Definition("bench_core.computing.training.optimizers", "_class"),
-    Definition("bench_core.computing.training.schedules", "_built"),
+    Definition("bench_core.suites.named_classes", "_custom"),
+    Definition("bench_core.suites.named_classes", "_known"),
     Definition("bench_core.computing.part_class", "_loaded"),
     Definition("bench_core.config", "Config"),
 })  # fmt: skip

@@ -1,18 +1,17 @@
-"""Classes that a training names: optimizers and schedules, of torch or of any module."""
+"""Classes that a training names, optimizers and schedules, of torch or of any module; finding them imports both."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from importlib import import_module
+from typing import Any, Literal, TypeAlias
 
 from bench_core.errors import Fault, SuiteError
 from bench_core.registry import suggestion
-from bench_core.suites.signatures import classes, source_of
 
 Sort: TypeAlias = Literal["optimizer", "schedule"]
 
-OPTIMIZERS, SCHEDULES = "torch.optim", "torch.optim.lr_scheduler"
 #: Schedules of our own, with their settings and defaults.
 OWN: Mapping[str, Mapping[str, float]] = {
     "constant": {"factor": 1.0},
@@ -31,50 +30,45 @@ REFUSED: dict[str, Fault] = {
     "chainedscheduler": "combines schedules: give a list of schedules",
     "reducelronplateau": "hears of evaluations: use `plateau`",
 }
-_BASES = {"optimizer", "lrscheduler", "_lrscheduler"}
+_BASES = {"optimizer", "lrscheduler"}
 
 
-class Target(NamedTuple):
-    """A class that is not imported yet."""
-
-    module: str
-    name: str
-
-
-def target(sort: Sort, name: str) -> Target:
+def class_of(sort: Sort, name: str) -> Any:
     """Return the class that a name stands for; raise SuiteError for an unknown one, or one that cannot be used."""
-    if ":" in name:
-        module, _, attribute = name.partition(":")
-        return Target(module, attribute)
-    known, key = _known(sort), name.lower()
-    if key in REFUSED:
-        raise SuiteError(f"{sort} {name!r} {REFUSED[key]}.")
-    if known and key not in known:
-        names = [*(OWN if sort == "schedule" else ()), *(known[one] if sort == "schedule" else one for one in known)]
-        raise SuiteError(
-            f"no {sort} is called {name!r}. {suggestion(name, names)} Others are `package.module:Class`."
-        )
-    return Target(OPTIMIZERS if sort == "optimizer" else SCHEDULES, known.get(key, name))
+    module, colon, attribute = name.partition(":")
+    if colon:
+        return _custom(sort, module, attribute)
+    known = _known(sort)
+    if reason := REFUSED.get(name.lower()):
+        raise SuiteError(f"{sort} {name!r} {reason}.")
+    if name.lower() not in known:
+        names = [one.__name__ for one in known.values()] if sort == "schedule" else [*known]
+        near = suggestion(name, [*(OWN if sort == "schedule" else ()), *names])
+        raise SuiteError(f"no {sort} is called {name!r}. {near} Others are `package.module:Class`.")
+    return known[name.lower()]
 
 
 def names(sort: Sort) -> list[str]:
-    """Return the names of classes of torch that a suite can use; none if torch is not installed."""
-    return [*_known(sort).values()]
+    """Return the names of the classes of torch that a suite can use."""
+    return [one.__name__ for one in _known(sort).values()]
 
 
-@cache
-def _known(sort: Sort) -> Mapping[str, str]:
-    module = OPTIMIZERS if sort == "optimizer" else SCHEDULES
-    found = {name for name in classes(module) if sort == "optimizer" or name in _defined(module)}
-    return {name.lower(): name for name in sorted(found) if name.lower() not in {*REFUSED, *_BASES}}
+def _known(sort: Sort) -> dict[str, Any]:
+    """Return the classes of torch by their names in small letters."""
+    module = import_module("torch.optim" if sort == "optimizer" else "torch.optim.lr_scheduler")
+    base = module.Optimizer if sort == "optimizer" else module.LRScheduler
+    found = {name: getattr(module, name) for name in sorted(module.__all__)}
+    classes = {name.lower(): one for name, one in found.items() if isinstance(one, type) and issubclass(one, base)}
+    return {name: one for name, one in classes.items() if name not in {*REFUSED, *_BASES}}
 
 
-def _defined(module: str) -> set[str]:
-    """Return the public names of a module, as its `__all__` lists them."""
-    import ast
-
-    tree = source_of(module)
-    for node in tree.body if tree else ():
-        if isinstance(node, ast.Assign) and any(getattr(one, "id", "") == "__all__" for one in node.targets):
-            return {*ast.literal_eval(node.value)}
-    return set()
+def _custom(sort: Sort, module: str, attribute: str) -> Any:
+    try:
+        found = getattr(import_module(module), attribute)
+    except Exception as error:  # whatever the import of a module raises
+        near = suggestion(attribute, [*vars(sys.modules.get(module, type))])
+        near = f" {near}" if near.startswith("Did") else ""
+        raise SuiteError(f"{sort} '{module}:{attribute}' cannot be imported: {error}.{near}") from None
+    if not hasattr(found, "step"):
+        raise SuiteError(f"{sort} '{module}:{attribute}' has no method `step`.")
+    return found

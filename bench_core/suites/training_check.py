@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import ast
-import re
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
+from pydantic import ValidationError
+
 from bench_core.config import ModelConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
-from bench_core.suites.named_classes import OWN, Sort, Target, target
+from bench_core.suites.named_classes import OWN, Sort, class_of
 from bench_core.suites.partial import Unreadable
-from bench_core.suites.signatures import NOTHING, Parameter, Signature, has_method, signature, source_of
 from bench_core.suites.suite import Entry
-from bench_core.suites.training import Optimizer, Schedule, TrainingConfig
+from bench_core.suites.training import Optimizer, Schedule, Strict, TrainingConfig
+from bench_core.suites.value_messages import sentence
 
 Way: TypeAlias = tuple[str | int, ...]  #: keys inside of `training:`
 Report: TypeAlias = Callable[[Way, str], None]
@@ -24,10 +25,44 @@ Report: TypeAlias = Callable[[Way, str], None]
 GIVEN = {"params", "optimizer", "lr", "last_epoch", "differentiable", "capturable"}
 
 
+class Common(Strict):
+    """Settings that Adam, AdamW and SGD share; theirs are checked without torch."""
+
+    weight_decay: float = 0
+    maximize: bool = False
+    foreach: bool | None = None
+    fused: bool | None = None
+
+
+class AdamW(Common):
+    """Settings of AdamW."""
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    amsgrad: bool = False
+
+
+class Adam(AdamW):
+    """Settings of Adam."""
+
+    decoupled_weight_decay: bool = False
+
+
+class Sgd(Common):
+    """Settings of SGD."""
+
+    momentum: float = 0
+    dampening: float = 0
+    nesterov: bool = False
+
+
+COMMON: Mapping[str, type[Common]] = {"adam": Adam, "adamw": AdamW, "sgd": Sgd}
+
+
 def check_training(entry: Entry, report: Report) -> None:
     """Report every problem of one training, each with its keys inside of `training:`."""
     config = entry.training
-    for check in (_optimizers, _groups, _schedules):
+    for check in (_optimizers, _schedules):
         with suppress(Unreadable):
             check(config, report)
     with suppress(Unreadable):
@@ -36,32 +71,22 @@ def check_training(entry: Entry, report: Report) -> None:
 
 def _optimizers(config: TrainingConfig, report: Report) -> None:
     for keys, one in config.optimizers:
-        found = _signature("optimizer", one.name, keys, report)
-        if found is not None:
-            _settings(f"optimizer {one.name!r}", one.more, found, keys, report)
-
-
-def _groups(config: TrainingConfig, report: Report) -> None:
+        _settings("optimizer", one.name, one.more, keys, report)
     for number, group in enumerate(config.groups):
-        one = group.optimizer or config.optimizer
-        found = _signature("optimizer", one.name, (), lambda keys, text: None)
-        if found is not None:
-            _settings(f"optimizer {one.name!r}", group.more, found, ("groups", number), report, required=False)
+        name = (group.optimizer or config.optimizer).name
+        with suppress(SuiteError):  # of a name, which is reported above
+            _settings("optimizer", name, group.more, ("groups", number), report, whole=False)
 
 
 def _schedules(config: TrainingConfig, report: Report) -> None:
     for keys, several, _ in config.schedules:
         for number, one in enumerate(several):
-            _schedule(one, (*keys, number), report)
+            check = _own_schedule if one.name in OWN else _torch_schedule
+            check(one, (*keys, number), report)
 
 
-def _schedule(one: Schedule, keys: Way, report: Report) -> None:
-    if one.name in OWN:
-        _own_schedule(one, keys, report)
-        return
-    found = _signature("schedule", one.name, keys, report)
-    if found is not None:
-        _settings(f"schedule {one.name!r}", one.more, found, keys, report)
+def _torch_schedule(one: Schedule, keys: Way, report: Report) -> None:
+    _settings("schedule", one.name, one.more, keys, report)
 
 
 def _own_schedule(one: Schedule, keys: Way, report: Report) -> None:
@@ -77,106 +102,77 @@ def _own_schedule(one: Schedule, keys: Way, report: Report) -> None:
         report((*keys, "every"), f"`every` is for schedules of torch; {one.name!r} follows updates or evaluations.")
 
 
-def _signature(sort: Sort, name: str, keys: Way, report: Report) -> Signature | None:
-    """Return the signature of a class by its name; None if it is not known, after reporting why."""
+def _settings(sort: Sort, name: str, given: Mapping[str, Any], keys: Way, report: Report, whole: bool = True) -> None:
+    """Report settings that a class does not have, that are missing, or with which it cannot be built.
+
+    Those of a group of weights are not the `whole`.
+    """
+    if whole or given:
+        for way, text in _problems(sort, name, given, whole):
+            report((*keys, *way), text)
+
+
+def _problems(sort: Sort, name: str, given: Mapping[str, Any], whole: bool) -> Iterator[tuple[Way, str]]:
+    what, ours = f"{sort} {name!r}", {one: value for one, value in given.items() if one not in GIVEN}
+    for one in given.keys() - ours.keys():
+        yield (one,), f"{what}: `{one}` is given by the training; leave it out."
+    schema = COMMON.get(name.lower()) if sort == "optimizer" else None
     try:
-        found = target(sort, name)
-        _check_exists(sort, name, found)
+        found = None if schema else class_of(sort, name)
     except SuiteError as error:
-        report((*keys, "name"), str(error))
-        return None
-    return signature(*found)
-
-
-def _check_exists(sort: Sort, name: str, found: Target) -> None:
-    """Raise SuiteError for a class `package.module:Class` that does not exist, or needs a closure."""
-    if ":" not in name:
+        yield from [(("name",), str(error))] if whole else []
         return
-    tree = source_of(found.module)
-    if tree is None or not found.name:
-        raise SuiteError(f"{sort} {name!r}: there is no module {found.module!r} with a class {found.name!r} here.")
-    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    imported = {
-        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    known = dict.fromkeys(schema.model_fields, False) if schema else _parameters(found)
+    unknown = ours.keys() - known.keys() if None not in known else set()
+    for one in unknown:
+        yield (one,), f"{what} has no setting {one!r}. {suggestion(one, [*known])}"
+    missing = [one for one, is_needed in known.items() if is_needed and one not in given]
+    if schema:
+        yield from _misfits(what, schema, {one: value for one, value in ours.items() if one not in unknown})
+    elif missing and whole:
+        yield (), f"{what} needs {' and '.join(f'`{one}`' for one in missing)}."
+    elif whole and not unknown and (reason := _failure(sort, found, ours)):
+        yield (), f"{what} cannot be built with these settings: {reason}"
+
+
+def _parameters(found: Any) -> dict[Any, bool]:
+    """Return the settings of a class, each with whether it is required; None stands for any others."""
+    parameters = [*inspect.signature(found).parameters.values()][1:]
+    return {
+        None if one.kind is one.VAR_KEYWORD else one.name: one.default is one.empty
+        and one.kind is not one.VAR_KEYWORD
+        for one in parameters
+        if one.name not in GIVEN
     }
-    if found.name not in defined | imported:
-        raise SuiteError(
-            f"{sort} {name!r}: {found.module} has no {found.name}. {suggestion(found.name, sorted(defined))}"
-        )
-    if has_method(*found, "step") is False:
-        raise SuiteError(f"{sort} {name!r} has no method `step`.")
 
 
-def _settings(
-    what: str, given: Mapping[str, Any], found: Signature, keys: Way, report: Report, required: bool = True
-) -> None:
-    """Report settings that a constructor does not have, that have another type, or that are missing."""
-    known = {name: one for name, one in found.parameters.items() if name not in GIVEN}
-    for name, value in given.items():
-        if name in GIVEN:
-            report((*keys, name), f"{what}: `{name}` is given by the training; leave it out.")
-        elif name not in known:
-            if not found.more:
-                report((*keys, name), f"{what} has no setting {name!r}. {suggestion(name, [*known])}")
-        elif expected := misfit(value, known[name]):
-            report((*keys, name), f"{what}: {name!r} must be {expected} (found {value!r}).")
-    missing = [name for name, one in known.items() if one.default is NOTHING and name not in given]
-    if missing and required:
-        report(keys, f"{what} needs {' and '.join(f'`{name}`' for name in missing)}.")
+def _misfits(what: str, schema: type[Common], given: Mapping[str, Any]) -> Iterator[tuple[Way, str]]:
+    """Yield what the schema of common settings says of given ones."""
+    try:
+        schema.model_validate(_tuples(given), strict=True)
+    except ValidationError as error:
+        by_key: dict[str | int, list[Any]] = {}
+        for one in error.errors():
+            by_key.setdefault(one["loc"][0], []).append(one)
+        for key, errors in by_key.items():
+            yield (key,), f"{what}: {sentence(errors, schema, errors[0]['loc'])}"
 
 
-def misfit(value: Any, parameter: Parameter) -> str:
-    """Return what a value should be, by the annotation of a parameter; the empty string if it is that, or unknown."""
-    kinds = [kind.strip() for kind in _alternatives(parameter.annotation)]
-    tests = [(words, test) for kind in kinds for words, test in _tests(kind)]
-    if not kinds or len({*kinds} - {"Tensor"}) > len(tests) or any(test(value) for _, test in tests):
-        return ""
-    return " or ".join(dict.fromkeys(words for words, _ in tests))
+def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with tuples in place of lists, as torch has them."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
-def _alternatives(annotation: str) -> Iterator[str]:
-    """Yield the members of a union, which may have brackets."""
-    depth, start = 0, 0
-    for place, sign in enumerate(annotation):
-        depth += {"[": 1, "]": -1}.get(sign, 0)
-        if sign == "|" and depth == 0:
-            yield annotation[start:place]
-            start = place + 1
-    if annotation:
-        yield annotation[start:]
+def _failure(sort: Sort, found: Any, settings: Mapping[str, Any]) -> str:
+    """Return why a class cannot be built for some weights; empty if it can."""
+    from torch import nn, ones, optim
 
-
-def _tests(kind: str) -> Iterator[tuple[str, Callable[[Any], bool]]]:
-    """Yield how a type is said, and whether a value has it; nothing for a type that is not known here."""
-    plain: dict[str, tuple[str, Callable[[Any], bool]]] = {
-        "float": ("a number", _is_number),
-        "int": ("a whole number", lambda value: type(value) is int),
-        "bool": ("true or false", lambda value: type(value) is bool),
-        "str": ("text", lambda value: isinstance(value, str)),
-        "None": ("null", lambda value: value is None),
-    }
-    if kind in plain:
-        yield plain[kind]
-    elif inside := re.fullmatch(r"(tuple|list|Iterable)\[(.*)\]", kind):
-        yield _listed(*inside.groups())
-    elif inside := re.fullmatch(r"Literal\[(.*)\]", kind):
-        values = ast.literal_eval(f"({inside[1]},)")
-        yield f"one of {', '.join(map(str, values))}", lambda value: value in values
-
-
-def _listed(kind: str, inside: str) -> tuple[str, Callable[[Any], bool]]:
-    """Return the test of a list, of a fixed length if it is a tuple."""
-    members = [one.strip() for one in re.split(r",\s*(?![^\[]*\])", inside)]
-    length = len(members) if kind == "tuple" and "..." not in members else None
-    each = [Parameter(members[0])] * 1 if length is None else [Parameter(one) for one in members]
-
-    def test(value: Any) -> bool:
-        if not isinstance(value, list | tuple) or (length is not None and len(value) != length):
-            return False
-        several = each * len(value) if length is None else each
-        return not any(misfit(one, parameter) for one, parameter in zip(value, several, strict=True))
-
-    return f"a list of {'numbers' if length is None else f'{length} numbers'}", test
+    weights = [nn.Parameter(ones(2, 2))]
+    try:
+        found(optim.SGD(weights, 0.1, momentum=0.9) if sort == "schedule" else weights, **_tuples(settings))
+    except Exception as error:  # whatever a class raises for its settings
+        return str(error) or type(error).__name__
+    return ""
 
 
 def _is_number(value: Any) -> bool:

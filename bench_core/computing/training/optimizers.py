@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
-from importlib import import_module
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from bench_core.errors import PluginError, SuiteError
-from bench_core.suites.named_classes import target
-from bench_core.suites.signatures import signature
+from bench_core.suites.named_classes import class_of
 from bench_core.suites.training import Group, Optimizer, TrainingConfig
 
 #: What changes every row of an embedding at every step, by optimizer settings.
@@ -103,28 +102,19 @@ def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dense(chosen: Optimizer, groups: list[dict[str, Any]], lr: float, device: torch.device) -> torch.optim.Optimizer:
-    found = target("optimizer", chosen.name)
-    known = signature(*found)
-    fused = known is not None and "fused" in known.parameters and device.type in ("cpu", "cuda")
+    found = class_of("optimizer", chosen.name)
+    fused = "fused" in inspect.signature(found).parameters and device.type in ("cpu", "cuda")
     given = {
         **({"fused": True} if fused and not {"foreach", "fused"} & {*chosen.more} else {}),
         **_values(chosen.more),
     }
     try:
-        built: torch.optim.Optimizer = _class(found.module, found.name)(groups, lr=lr, **given)
+        built: torch.optim.Optimizer = found(groups, lr=lr, **given)
     except (TypeError, ValueError, RuntimeError, AssertionError) as error:
         raise SuiteError(f"optimizer {chosen.name!r} cannot be built with these settings: {error}") from None
     if not isinstance(built, torch.optim.Optimizer):
         raise SuiteError(f"optimizer {chosen.name!r} is a {type(built).__name__}, not an Optimizer of torch.")
     return built
-
-
-def _class(module: str, name: str) -> Any:
-    """Import a class that a suite names; raise SuiteError if it cannot be imported."""
-    try:
-        return getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise SuiteError(f"{module}:{name} cannot be imported: {error}") from None
 
 
 def _lazy(chosen: Optimizer, groups: list[dict[str, Any]], lr: float) -> torch.optim.Optimizer:

@@ -6,13 +6,12 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 import torch
 
 from bench_core.errors import SuiteError
-from bench_core.suites.named_classes import OWN, target
+from bench_core.suites.named_classes import OWN, class_of
 from bench_core.suites.training import Schedule
 
 
@@ -105,9 +104,8 @@ class LearningRates:
 
 
 def _built(one: Schedule, optimizer: torch.optim.Optimizer) -> Any:
-    module, name = target("schedule", one.name)
     settings: Mapping[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in one.more.items()}
     try:
-        return getattr(import_module(module), name)(optimizer, **settings)
-    except (ImportError, AttributeError, TypeError, ValueError, KeyError) as error:
+        return class_of("schedule", one.name)(optimizer, **settings)
+    except (TypeError, ValueError, KeyError) as error:
         raise SuiteError(f"schedule {one.name!r} cannot be built with these settings: {error}") from None
