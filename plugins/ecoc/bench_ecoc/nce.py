@@ -44,7 +44,3 @@ class NCE(Drawn):
     def log_noise(self, tokens: Tensor, samples: int) -> Tensor:
         """Return log(k Q) of tokens."""
         return self.log_q[tokens] + log(samples)
-
-    def log_partition(self, units: Tensor) -> Tensor:
-        """Return log Z [M], which training draws towards 0, after `units` [M, H]."""
-        return torch.cat([self.scores(some).logsumexp(1) for (some,) in chunks(self.tokens, units)])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 LEFT, RIGHT = -1, 1  #: where one item stands, seen from another
 
@@ -28,11 +27,6 @@ def beside(known: Tensor, item: Tensor, side: int) -> Tensor:
     at = item[..., None]
     row = known.gather(-2, at[..., None].expand(*at.shape, known.shape[-1]))[..., 0, :]
     return row.scatter(-1, at, side)
-
-
-def appended(known: Tensor, row: Tensor) -> Tensor:
-    """Return R [*, I + 1, I + 1] with one more item of relations `row` [*, I]; what was known stays as it is."""
-    return torch.cat([torch.cat([known, -row[..., None]], -1), pad(row, (0, 1))[..., None, :]], -2)
 
 
 def neighbours(places: Tensor, seen: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:

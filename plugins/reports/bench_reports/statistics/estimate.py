@@ -13,7 +13,7 @@ Where trainings differ in kind, some at 0 % and some at 60 %, nothing is said of
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -436,11 +436,3 @@ def _multiple_on_grid(freedom: float, power: float) -> float:
 
     told, found, critical = spreads(freedom)[:, None], spreads(freedom)[None], quantile(freedom, LEVEL)
     return float(brentq(lambda m: ndtr(m * told - critical * found).mean() - power, 0.0, 1e4))
-
-
-def by_sample(measured: Sequence[Measured]) -> Mapping[Hashable, list[int]]:
-    """Return the places of measurements by their samples."""
-    found: dict[Hashable, list[int]] = {}
-    for place, one in enumerate(measured):
-        found.setdefault(one.sample, []).append(place)
-    return found
