@@ -193,7 +193,7 @@ def test_a_loss_that_is_no_number_fails_its_cells_with_the_step(bench):
     assert "failed" in (folder / "report.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_interruption_exits_with_130_and_loses_nothing(bench):
     running = subprocess.Popen(
         [BENCH, "run", "suite.yaml", "--set", "training.epochs=100000"],

@@ -237,7 +237,7 @@ def test_the_suite_of_the_tutorial_runs_with_its_plugin(tutorial, first):
     assert all(claim in report for claim in ("lstm-fits-better", "beam-is-shorter"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_tests_of_the_tutorials_plugin_pass(tutorial):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "bench-first"]
     environment = {"PYTHONPATH": "bench-first", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}

@@ -183,7 +183,7 @@ def test_whatever_a_part_does_to_its_process_one_stage_fails_and_the_run_goes_on
     wait_for_the_end_of_processes(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_stage_that_hangs_ends_when_its_time_is_up(place, undisturbed, monkeypatch):
     monkeypatch.setattr(workers, "PATIENCE", 1.0)
     found = run(place / "undisturbed", "sleep", "endless", stage_timeout=2.0)  # all else is stored

@@ -93,7 +93,7 @@ def test_every_plugin_passes_its_own_tests_once_it_is_installed(made, installed)
     assert re.search(r"\b(\d+) passed", told)[1] == "7"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_parts_are_found_and_work_together(made, installed):
     listed = json.loads(run(made, BIN / "bench", "list", "--json", **installed))
     found = {(part["kind"], part["name"]) for part in listed["parts"]}
