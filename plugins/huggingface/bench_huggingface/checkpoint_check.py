@@ -50,8 +50,8 @@ class Checkpoint:
             )
         if self._has_no_end:
             yield (
-                f"neither {CONFIG} nor the tokenizer in {self.folder} says which token ends a text. Write it there as "
-                "`eos_token_id`."
+                f"neither {CONFIG} nor the tokenizer in {self.folder} says which token ends a text. Write it there "
+                "as `eos_token_id`."
             )
         if self.ends and self.ends[0] >= self._size:
             yield f"the model in {self.folder} ends texts by token {self.ends[0]}, which it does not have."
