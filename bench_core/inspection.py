@@ -30,6 +30,8 @@ class Inspection:
     splits: Sequence[str] = ()  #: of a model: those to decode or score
     seeds: Sequence[int] = ()  #: of a model: those of the suite with which it differs
     tasks: Mapping[str, Inspection] = field(default_factory=dict)  #: of a model: those of its tasks, by name
+    is_decoded: bool = False  #: of a model: whether all examples of its splits are decoded
+    is_scored: bool = False  #: of a model: whether all targets of its splits are scored
     is_sampled: bool = False  #: whether `limits` choose some of the examples to decode
     problems: list[str] = field(default_factory=list)  #: what a run would fail of
     warnings: list[str] = field(default_factory=list)  #: what is odd

@@ -10,30 +10,32 @@ Thinking: TypeAlias = Literal["refuse", "drop", "keep"]
 
 TAGS = {
     "<think>": "</think>", "<thinking>": "</thinking>", "<thought>": "</thought>", "<seed:think>": "</seed:think>",
-    "[THINK]": "[/THINK]", "◁think▷": "◁/think▷", "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<reasoning>": "</reasoning>", "[THINK]": "[/THINK]", "◁think▷": "◁/think▷",
+    "<|begin_of_thought|>": "<|end_of_thought|>",
     "<|START_THINKING|>": "<|END_THINKING|>", "<|channel|>analysis<|message|>": "<|channel|>final<|message|>",
 }  # fmt: skip
 
 
 def thinking_in(text: str) -> str:
-    """Return the tag of a part in which a model thinks; the empty string if there is none.
+    """Return the tag of a part in which a model thinks, in upper or lower case; the empty string if there is none.
 
     A text begins with such a part, or its end is in it: templates of prompts may have the beginning.
     """
     for begin, end in TAGS.items():
-        if text.lstrip().startswith(begin):
-            return begin
-        if end in text:
-            return end
+        if found := re.match(rf"\s*({re.escape(begin)})", text, re.IGNORECASE):
+            return found[1]
+        if found := re.search(re.escape(end), text, re.IGNORECASE):
+            return found[0]
     return ""
 
 
 def without_thinking(text: str) -> tuple[str, bool]:
     """Return a text without these parts, and whether they all have ended: nothing follows one that has not."""
     while tag := thinking_in(text):
-        begin, end = next(pair for pair in TAGS.items() if tag in pair)
-        if end not in text:
+        pair = next(pair for pair in TAGS.items() if tag.lower() in map(str.lower, pair))
+        begin, end = map(re.escape, pair)
+        if not re.search(end, text, re.IGNORECASE):
             return "", False
-        text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", "", text, flags=re.DOTALL)
-        text = text.rpartition(end)[2].lstrip()
+        text = re.sub(f"{begin}.*?{end}", "", text, flags=re.DOTALL | re.IGNORECASE)
+        text = re.split(end, text, flags=re.IGNORECASE)[-1].lstrip()
     return text, True

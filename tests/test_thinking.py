@@ -22,6 +22,16 @@ def test_an_answer_is_what_follows_the_thinking(begin, thought):
 
 
 @pytest.mark.parametrize("begin", TAGS)
+def test_tags_are_the_same_in_upper_and_lower_case(begin):
+    end = TAGS[begin]
+    for write in (str.upper, str.lower, str.title):
+        for text in (f"{write(begin)}so{end}42", f"{begin}so{write(end)}42", f"so{write(end)}42"):
+            assert thinking_in(text) in (write(begin), begin, write(end))
+            assert without_thinking(text) == ("42", True)
+        assert without_thinking(f"İ {write(begin)}") == (f"İ {write(begin)}", True)
+
+
+@pytest.mark.parametrize("begin", TAGS)
 def test_nothing_follows_thinking_that_has_not_ended(begin):
     end = TAGS[begin]
     for text in (begin, f" {begin}2 + 2", f"{begin}a{end}\n{begin}b", f"{begin}a{end[:-1]}"):

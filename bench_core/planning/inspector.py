@@ -14,8 +14,9 @@ from bench_core.config import Config, ModelConfig, TaskConfig
 from bench_core.errors import PluginError
 from bench_core.files import check_weights
 from bench_core.inspection import Inspection
+from bench_core.model import Scorer
 from bench_core.planning.path_settings import located, paths
-from bench_core.suites.cells import cells_of
+from bench_core.suites.cells import Cell, cells_of
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.problems import Problems
 from bench_core.suites.suite import Suite
@@ -58,8 +59,14 @@ class Inspector:
 
     def _inspected(self, inspection: Inspection, settings: Any) -> Inspection:
         """Return the inspection of a part, which is done once for all profiles."""
-        given = [*inspection.tasks], inspection.splits, inspection.seeds, inspection.is_sampled
-        key = repr((type(settings), settings, given))
+        given = (
+            inspection.splits,
+            inspection.seeds,
+            inspection.is_sampled,
+            inspection.is_decoded,
+            inspection.is_scored,
+        )
+        key = repr((type(settings), settings, [*inspection.tasks], given))
         if key not in self.findings.inspections:
             with inspection.noting():
                 if isinstance(settings, TrainingConfig):
@@ -90,14 +97,22 @@ class Inspector:
         inspection.tasks = {one: self.tasks[one] for one in pairs if one in self.tasks}
         inspection.splits = sorted({split for splits in pairs.values() for split in splits})
         inspection.seeds = [*model.seeds(self.suite.seeds)]
-        inspection.is_sampled = self.suite.limits.examples is not None
+        limits, cells = self.suite.limits, [cell for cell in self._cells if cell.model == name and cell.task in pairs]
+        metrics = [self.suite.metrics[one] for cell in cells for one in cell.metrics]
+        inspection.is_sampled = limits.examples is not None
+        inspection.is_decoded = limits.examples is None and any(cell.decoder for cell in cells)
+        inspection.is_scored = limits.scored is None and any(metric.needs is Scorer for metric in metrics)
         return bool(pairs)
+
+    @cached_property
+    def _cells(self) -> list[Cell]:
+        return [*cells_of(self.suite)]
 
     @cached_property
     def _pairs(self) -> Mapping[str, Mapping[str, Iterable[str]]]:
         """The splits of the cells of each model and task."""
         found: dict[str, dict[str, dict[str, None]]] = {}
-        for cell in cells_of(self.suite):
+        for cell in self._cells:
             if cell.model:
                 found.setdefault(cell.model, {}).setdefault(cell.task, {})[cell.split] = None
         return found

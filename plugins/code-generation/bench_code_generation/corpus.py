@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,6 +47,11 @@ def _collection(corpus: Named | Files, data: Path) -> Parallel:
     return replace(found, read=lambda split: _part(found, data, split)) if corpus.name == "django" else found
 
 
+def splits(corpus: Corpus) -> Sequence[Split]:
+    """Return the splits of a corpus."""
+    return [split for split in (corpus.own if isinstance(corpus, Files) else CLEAN) if corpus.has(split)]
+
+
 def digests(corpus: Corpus, data: Path) -> Mapping[str, str]:
     """Return the digest of all that is read; raise DataError if files are missing or empty."""
     if isinstance(corpus, CPythonPairs):
@@ -66,7 +71,8 @@ def files(corpus: Named | Files, data: Path) -> Files:
         names = {split: (f"src_raw_{part}.txt", f"tgt_raw_{part}.txt") for split, part in CLEAN.items()}
     corpora.locate(corpus.name, dict.fromkeys(name for pair in names.values() for name in pair), data)
     paths = {split: [Path(corpus.name, name) for name in pair] for split, pair in names.items()}
-    return Files(**{split: Pair(source=[source], target=[target]) for split, (source, target) in paths.items()})
+    found = Files(**{split: Pair(source=[source], target=[target]) for split, (source, target) in paths.items()})
+    return found.restricted(*filter(corpus.has, CLEAN))
 
 
 def _part(corpus: Parallel, data: Path, split: Split) -> tuple[Lines, Lines]:
@@ -86,7 +92,7 @@ def _library(corpus: CPythonPairs) -> Parallel:
     from bench_code_generation import library
 
     found = library.choose(library.pairs(library.sources()), corpus.pairs)
-    few = [split for split, pairs in found.items() if len(pairs) < 2]
+    few = [split for split, pairs in found.items() if corpus.has(split) and len(pairs) < 2]
     if few:
         raise DataError(
             f"the library of this Python has too few lines for {corpus.name} (in {', '.join(few)}). Perhaps its "
@@ -98,4 +104,4 @@ def _library(corpus: CPythonPairs) -> Parallel:
         return source, target
 
     name = f"{corpus.name} {library.VERSION} ({library.digest()[:8]})"
-    return Parallel(name, tuple(found), read, embedded=True)
+    return Parallel(name, tuple(filter(corpus.has, found)), read, embedded=True)

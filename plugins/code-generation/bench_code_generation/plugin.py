@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
+from bench_code_generation.corpus import digests, splits
 from bench_code_generation.settings import Corpus, CPythonPairs
-from bench_core import MetricConfig, Source, TaskConfig, hookimpl
+from bench_core import MetricConfig, Purpose, Source, TaskConfig, hookimpl
 from bench_text.api import Words
 from bench_translation.api import Both, Tokenizers
 
@@ -40,11 +41,20 @@ class CodeGenerationConfig(TaskConfig):
             raise ValueError("a shared vocabulary needs the same tokenizer for source and target")
         return self
 
+    def at(self, split: str | None) -> Self:
+        """Return what a split depends on, or what trainings do: no test sets or further references."""
+        if split is None:
+            return self.model_copy(update={"corpus": self.corpus.trained_on()})
+        unread = {} if split == "train" else {"longest": None}
+        return self.model_copy(update={"corpus": self.corpus.restricted(split), **unread})
+
+    def purposes(self, split: str) -> Set[Purpose]:
+        """Return all of them for the splits of the corpus."""
+        return set(Purpose) if split in splits(self.corpus) else set()
+
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file, or of the library."""
-        from bench_code_generation import corpus  # only where data are read
-
-        return corpus.digests(self.corpus, data)
+        return digests(self.corpus, data)
 
 
 class ParsedCodeConfig(MetricConfig):

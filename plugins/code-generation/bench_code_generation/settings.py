@@ -6,19 +6,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from bench_core import Settings
-from bench_text.api import by_name
+from bench_text.api import CorpusSplits, by_name
 from bench_translation.api import Files
 
 
-class CPythonPairs(Settings):
+class CPythonPairs(CorpusSplits):
     """Lines of Python's own library, said by rules; valid and test have a tenth of the training pairs each."""
 
     name: Literal["cpython-pairs"]
     pairs: int = Field(10_000, ge=20)  #: to train on, if there are so many
 
 
-class Named(Settings):
+class Named(CorpusSplits):
     """A known corpus."""
 
     name: Literal["django", "django-clean"]  #: its folder in the data directory

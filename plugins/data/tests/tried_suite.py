@@ -89,15 +89,19 @@ class Tried:
 
     def found(self):
         """Return the keys that are planned and the digests of results, both by kind and label."""
-        suite = load(self.written())
-        stages = plan(suite, self.folder).stages.values()
-        run = bench_core.run(
-            self.folder / "suite.yaml", store=self.folder / "store", out=self.folder / "runs", data=self.folder,
-            workers=0, progress=Progress(),
-        )  # fmt: skip
-        assert {cell.status for cell in run.cells} == {"done"}, [cell.reason for cell in run.cells]
-        keys = {(one.kind, one.label): one.key for one in stages}
-        return keys, {place: digest(self.folder / "store" / place[0] / key) for place, key in keys.items()}
+        return found(self.written().parent)
+
+
+def found(folder):
+    """Return the keys that are planned of `suite.yaml` in a folder and the digests of results, by kind and label."""
+    stages = plan(load(folder / "suite.yaml"), folder).stages.values()
+    run = bench_core.run(
+        folder / "suite.yaml", store=folder / "store", out=folder / "runs", data=folder, workers=0,
+        progress=Progress(),
+    )  # fmt: skip
+    assert {cell.status for cell in run.cells} == {"done"}, [cell.reason for cell in run.cells]
+    keys = {(one.kind, one.label): one.key for one in stages}
+    return keys, {place: digest(folder / "store" / place[0] / key) for place, key in keys.items()}
 
 
 def digest(folder):

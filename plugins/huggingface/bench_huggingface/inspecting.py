@@ -12,6 +12,7 @@ from pathlib import Path
 from bench_core import DataError, Inspection
 from bench_core.files import check_weights
 from bench_huggingface.checkpoint import Family, read_json
+from bench_huggingface.checkpoint_check import Checkpoint
 from bench_huggingface.folder import CONFIG, INDEX, TOKENIZER
 from bench_huggingface.plugin import CausalLMConfig, CheckpointConfig
 
@@ -30,7 +31,13 @@ def inspect_checkpoint(config: CheckpointConfig, inspection: Inspection) -> None
     """Note what is wrong with the files of a published model, and which references its tokens cannot write."""
     files = config.files(inspection.data)
     _inspect(inspection, files, config.family)
+    checkpoint = Checkpoint(files, config)
+    inspection.problems += checkpoint.problems()
+    inspection.skipped += checkpoint.skipped()
     for task, about in inspection.tasks.items():
+        for split in inspection.splits:
+            with inspection.noting():
+                checkpoint.check_texts(about, inspection, split)
         splits = [split for split in inspection.splits if split in about.references]
         if TOKENIZER not in files or not splits:
             inspection.skipped.append(f"which references of {task} the tokens of {files[CONFIG].parent} can write")

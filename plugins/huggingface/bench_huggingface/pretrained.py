@@ -215,7 +215,7 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
             most, name = self.positions
             raise SuiteError(
                 f"the prompt of example {prompt.id} has {len(tokens)} tokens, which do not fit into the {most} "
-                f"positions (`{name}`) of the model. Leave out longer texts (`longest:` of a task)"
+                f"positions (`{name}`) of the model. Shorten it, or leave it out of the data"
                 f"{self._advice(most) if scored else ''}."
             )
 
@@ -246,8 +246,8 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
         most, name = self.positions or (0, "")
         raise SuiteError(
             f"the target of example {int(batch.ids[row])} has {int(batch.length[row])} tokens, and room "
-            f"for {int(room[row])} in the {most} positions (`{name}`) of the model. Leave out longer texts "
-            f"(`longest:` of a task){self._advice(most)}."
+            f"for {int(room[row])} in the {most} positions (`{name}`) of the model. Shorten it, or leave it out of "
+            f"the data{self._advice(most)}."
         )
 
     @torch.no_grad()

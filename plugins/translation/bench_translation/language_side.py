@@ -36,9 +36,7 @@ class Side:
 
     @classmethod
     def _one(cls, config: TranslationConfig, language: str, kind: str) -> Side:
-        usual = kind != "char" and not config.tokenized
-        moses = usual if config.moses is None else config.moses
-        normalize = moses if config.normalize is None else config.normalize
+        moses, normalize = config.moses_of(kind)
         spaced = language not in UNSPACED
         return cls(language, kind, moses and spaced, normalize and spaced, config.lowercase)
 

@@ -13,7 +13,9 @@ from bench_core.files import digests_of
 from bench_text.api import Words
 from bench_translation import corpus, parsing, tags
 from bench_translation.layouts import LAYOUTS
-from bench_translation.settings import Both, Corpus, Invented, Named, Parse, Tokenizers
+from bench_translation.settings import Both, Corpus, Files, Invented, Named, Parse, Tokenizers
+
+UNDETERMINED = "und-und"  #: the pair of what trainings read, in ISO 639, where languages make no difference to it
 
 
 class TranslationConfig(TaskConfig):
@@ -105,9 +107,21 @@ class TranslationConfig(TaskConfig):
     def at(self, split: str | None) -> Self:
         """Return what a split depends on, or what trainings do: no test sets, further references, or tags."""
         if split is None:
-            return self.model_copy(update={"corpus": self.corpus.trained_on(), "tags": None})
+            found = self.model_copy(update={"corpus": self.corpus.trained_on(), "tags": None})
+            return found.model_copy(update={"pair": UNDETERMINED}) if self._is_alike_in_all_languages() else found
         unread = () if split == "train" else ("longest", "ratio", "examples")
         return self.model_copy(update={"corpus": self.corpus.restricted(split), **dict.fromkeys(unread)})
+
+    def _is_alike_in_all_languages(self) -> bool:
+        """Return whether files and tokens depend on no language: they are the user's, and nothing normalises them."""
+        moses = [one for side in ("source", "target") for one in self.moses_of(getattr(self.tokenizer, side).kind)]
+        return isinstance(self.corpus, Files) and not (self.lowercase or self.parse or any(moses))
+
+    def moses_of(self, kind: str) -> tuple[bool, bool]:
+        """Return whether Moses cuts text into tokens of a kind, and normalises it, if its language has spaces."""
+        usual = kind != "char" and not self.tokenized
+        moses = usual if self.moses is None else self.moses
+        return moses, moses if self.normalize is None else self.normalize
 
     @property
     def test_sets(self) -> list[str]:

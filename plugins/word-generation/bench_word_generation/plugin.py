@@ -63,6 +63,11 @@ class WordGenerationConfig(TaskConfig):
             raise ValueError(f"no word has at least {self.shortest} letters and at most {self.longest}")
         return self
 
+    def at(self, split: str | None) -> Self:
+        """Return what a split depends on, or what trainings do: all words, and no rows to decode."""
+        unread = ("samples", "unique") if split is None else () if split == "train" else ("epoch",)
+        return self.model_copy(update={name: type(self).model_fields[name].default for name in unread})
+
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of the list, or of each file of the corpus."""
         return counted.reads(self.corpus, data)

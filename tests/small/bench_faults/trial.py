@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from bench_small.command_line import bench_here
 
 import bench_core
-from bench_faults import data_faults, other_faults
+from bench_faults import data_faults, other_faults, published_faults
 from bench_faults.fault import FAULTS, break_
 from bench_faults.place import Place
 from bench_faults.server import serving
@@ -20,7 +20,7 @@ from bench_faults.working import WORKING
 
 #: Each fault in each suite that can have it.
 TRIALS = [(name, suite) for name, fault in FAULTS.items() for suite in fault.suites]
-REGISTERED = (data_faults, other_faults)
+REGISTERED = (data_faults, other_faults, published_faults)
 
 
 @dataclass(frozen=True)
