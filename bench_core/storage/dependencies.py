@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -127,6 +127,13 @@ def united(several: Iterable[Dependencies]) -> dict[str, dict[str, str]]:
         for sort, names in one.items():
             found.setdefault(sort, {}).update(names)
     return found
+
+
+def renamed(dependencies: Dependencies, rename: Callable[[str], str]) -> dict[str, dict[str, str]]:
+    """Return inputs sorted by their names, under other names."""
+    return {
+        sort: {rename(name): mark for name, mark in sorted(found.items())} for sort, found in dependencies.items()
+    }
 
 
 def check(dependencies: object) -> None:
