@@ -176,7 +176,7 @@ further("the folders of os.walk", """
 
 for _name, _code in (
     ("the version of a library", "from importlib.metadata import version\n\n\ndef number():\n    return bool(version('numpy'))\n"),
-    ("an import that the text names", "def number():\n    try:\n        import mine_absent\n    except ImportError:\n        return 1.0\n"),
+    ("an import that the text names", "def number():\n    try:\n        import mine_absent\n\n        return mine_absent.N\n    except ImportError:\n        return 1.0\n"),
     ("a loaded library by its name", "import numpy\nfrom importlib import import_module\n\n\ndef number():\n    return numpy.ones(1)[0] * bool(import_module('numpy'))\n"),
     ("find_spec of a library that it imports", "import numpy\nfrom importlib.util import find_spec\n\n\ndef number():\n    return numpy.ones(1)[0] * bool(find_spec('numpy'))\n"),
 ):  # fmt: skip
