@@ -25,13 +25,16 @@ def origin(entry: EntryPoint) -> tuple[str, str]:
     return (entry.dist.name, entry.dist.version) if entry.dist else (entry.value, "")
 
 
+NOT_INSTALLED = "not installed"  #: in place of a version
+
+
 @cache
 def installed_version(distribution: str) -> str:
     """Return the version of a distribution, or "not installed"."""
     try:
         return version(distribution)
     except PackageNotFoundError:
-        return "not installed"
+        return NOT_INSTALLED
 
 
 def requirements(distribution: str) -> dict[str, Any] | None:

@@ -13,27 +13,20 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
-from importlib.util import source_from_cache
 from pathlib import Path
 from threading import local
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from bench_core.errors import PluginError
 from bench_core.whose_code import (
-    CORE,
     PYTHON,
-    imports,
     is_being_imported,
     is_own,
     module_of,
     python_modules,
-    quotes,
     reader_of,
     sort_of,
-    within,
-    wrapping,
 )
 
 T = TypeVar("T")
@@ -45,6 +38,7 @@ Sort: TypeAlias = Literal[
     "existence",
     "status",
     "listing",
+    "entries",
     "variable",
     "library",
     "unobserved",
@@ -58,14 +52,13 @@ ZONES = ("/usr/share/zoneinfo/", "/usr/lib/locale/")
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 #: Files of the system that libraries read, and that change no result.
 HARMLESS = ("/usr/share/", "/usr/lib/", "/etc/", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero", "/dev/fd/")
-BODY = ("__code__", "__defaults__", "__kwdefaults__", "__bases__")  # of functions and classes, as events name them
-WRITING = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 
 
 class Input(NamedTuple):
     """An input that was read: a path, a variable or a library; or one that is `unobserved` or `refused`.
 
-    Of a path, its content was read, or its `status`: times, mode and target of a link. `reads` makes it `declared`.
+    Of a path, its content was read, or its `status`: times, mode and target of a link; of a folder, its `listing`, or
+    the status of its `entries`. `reads` makes it `declared`. A `library` may be a module that is absent.
     """
 
     sort: Sort
@@ -127,6 +120,7 @@ def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *igno
     _above = {f"{parent}{os.sep}" for one in places for parent in (one, *one.parents)}
     _current = found
     _written.clear()
+    _forget_lines()
     children = _started_children()
     try:
         with _without_standard_input():
@@ -138,6 +132,14 @@ def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *igno
             if (asked := found.get(Input("existence", path))) and (mark := mark_of(path)):
                 found.setdefault(Input("file", path), asked._replace(mark=mark))
         _current = None
+
+
+def _forget_lines() -> None:
+    """Empty caches of Python in which one stage would find what another has read."""
+    lines = getattr(sys.modules.get("linecache"), "cache", {})
+    for name in [name for name, entry in [*lines.items()] if len(entry) > 1 and entry[1] is not None]:  # of files
+        lines.pop(name, None)
+    getattr(sys.modules.get("gettext"), "_translations", {}).clear()
 
 
 @contextmanager
@@ -167,15 +169,16 @@ class _Input:
 
     def __getattr__(self, name: str) -> Any:
         if name in ("read", "readline", "readlines", "buffer"):
-            _asked_for_input(sys._getframe(1))
+            asked_for_input(sys._getframe(1))
         return getattr(self._stream, name)
 
     def __iter__(self) -> Iterator[str]:
-        _asked_for_input(sys._getframe(1))
+        asked_for_input(sys._getframe(1))
         return iter(self._stream)
 
 
-def _asked_for_input(frame: FrameType, *arguments: Any) -> None:
+def asked_for_input(frame: FrameType, *arguments: Any) -> None:
+    """Refuse to read standard input, unless a debugger does."""
     if not python_modules(frame) & {"pdb", "bdb"}:
         escape(frame, STANDARD_INPUT, "refused")
 
@@ -210,22 +213,6 @@ def unchanged_since(one: Input, reading: Reading) -> bool:
     return one.sort not in ("file", "module", "declared") or reading.mark in (None, mark_of(one.name))
 
 
-def begin() -> None:
-    """Begin to observe this process, for good."""
-    sys.addaudithook(_audit)
-    for environment in (os.environ, os.environb):
-        environment.__class__ = _Environment
-    within.add(observe.__code__)
-
-
-def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "object.__setattr__":
-        _note_body(*arguments)
-    elif (handle := _HANDLERS.get(event)) is not None:
-        frame = sys._getframe(1)
-        handle_event(handle, (frame.f_code in wrapping and frame.f_back) or frame, *arguments)
-
-
 def handle_event(handle: Callable[..., None], frame: FrameType, *arguments: Any) -> None:
     """Note what was read; a failure to note it is no failure of the part."""
     if _state.busy or _state.declared or not (_current is not None or is_being_imported(frame)):
@@ -241,155 +228,17 @@ def handle_event(handle: Callable[..., None], frame: FrameType, *arguments: Any)
         _state.busy = False
 
 
-def _opened(frame: FrameType, path: Any, mode: Any = None, flags: int = 0, *more: Any) -> None:
-    if isinstance(path, int):
-        if path == 0 and sort_of(frame.f_code.co_filename) == "own":  # Python opens it in new processes
-            escape(frame, STANDARD_INPUT, "refused")
-        return
-    if not flags & WRITING:
-        _note_file(path, frame)
-    else:
-        wrote(path)
-
-
 def wrote(path: Any) -> None:
     """Note that the stage writes a path, whose content is its own."""
     if _current is not None:
         _written.add(absolute(path))
 
 
-def of_descriptor(path: Any) -> Any:
-    """Return the path of an open folder if given its descriptor; anything else unchanged."""
-    try:
-        return _read_link(f"/proc/self/fd/{path}") if isinstance(path, int) else path
-    except OSError:  # no such descriptor, or no such system
-        return path
-
-
-def _linked(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
-    """Note a file that has another name now; a symbolic link names it from its own folder."""
-    note_path("file", os.path.join(os.path.dirname(absolute(target)), os.fsdecode(source)), frame)
-    wrote(target)
-
-
-def _renamed(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
-    """Note a file that a part moves, unless a child or a library has written it since the stage began."""
-    mark = mark_of(absolute(source))
-    if mark and mark[-1] < _began and reader_of(frame)[1] == "own":
-        note_path("file", source, frame)
-    wrote(target)
-
-
-def _connected_database(frame: FrameType, name: Any) -> None:
-    path = os.fsdecode(name).removeprefix("file:").partition("?")[0]
-    if path and not path.startswith(":"):
-        note_path("file", path, frame)
-
-
-def _listed(frame: FrameType, path: Any = None, *more: Any) -> None:
-    if not imports(frame):
-        note_path("listing", "." if path is None else of_descriptor(path), frame)
-
-
-def _imported(frame: FrameType, name: str, *more: Any) -> None:
-    who, kind = reader_of(frame, importing=True)
-    if kind == "own":
-        note(Input("library", name.partition(".")[0]), None, who)
-
-
-def _connected(frame: FrameType, socket: Any, address: Any) -> None:
-    if isinstance(address, tuple):
-        escape(frame, f"a connection to {address[0]}:{address[1]}", "refused")
-    else:  # to a process of this machine, such as one that loads data
-        escape(frame, "a connection to another process")
-
-
-def _child(frame: FrameType, *arguments: Any) -> None:
-    if "platform" in python_modules(frame) and reader_of(frame)[1] != "own":
-        return  # a library asks which machine this is, as provenance tells
-    what = arguments[0] if arguments else ""
-    name = os.path.basename(str(what if what and not isinstance(what, list) else "")).partition(" ")[0]
-    escape(frame, f"a child process{f' ({name})' if name else ''}")
-
-
-def _library(frame: FrameType, name: Any, *more: Any) -> None:
-    if reader_of(frame)[1] == "own":
-        escape(frame, f"compiled code, called by ctypes{f' ({name})' if name else ''}")
-        if name and os.path.exists(name):
-            note_path("file", name, frame)
-
-
-def _note_body(owner: Any, name: str, value: Any) -> None:
-    """Note what a function or a class had before code, defaults or bases are written."""
-    if name in BODY and issubclass(type(owner), FunctionType | type) and hasattr(owner, name):
-        bodies.setdefault((id(owner), name), (owner, getattr(owner, name)))
-
-
-_HANDLERS: dict[str, Callable[..., None]] = {
-    "open": _opened,
-    "os.listdir": _listed,
-    "os.scandir": _listed,
-    "import": _imported,
-    "os.mkdir": lambda frame, path, *_: wrote(path),
-    "os.rename": _renamed,
-    "os.link": lambda frame, source, target, *_: _linked(frame, absolute(source), target),
-    "os.symlink": _linked,
-    "sqlite3.connect": _connected_database,
-    "socket.connect": _connected,
-    "ctypes.dlopen": _library,
-    "builtins.input": _asked_for_input,
-    **dict.fromkeys(("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec"), _child),
-    **dict.fromkeys(("os.system", "os.fork", "os.forkpty", "pty.spawn"), lambda frame, *_: _child(frame)),
-}
-
-
-class _Environment(os._Environ):  # type: ignore[type-arg]
-    """`os.environ`, which reports which variables are read."""
-
-    def __getitem__(self, name: Any) -> Any:
-        handle_event(_note_variable, sys._getframe(1), name)
-        return super().__getitem__(name)
-
-    def __setitem__(self, name: Any, value: Any) -> None:
-        super().__setitem__(name, value)
-        if reader_of(sys._getframe(1))[1] == "own":  # a library sets its own once for all
-            assigned.add(os.fsdecode(name))
-
-    def __delitem__(self, name: Any) -> None:
-        super().__delitem__(name)
-        if reader_of(sys._getframe(1))[1] == "own":
-            assigned.add(os.fsdecode(name))
-
-    def __iter__(self) -> Iterator[Any]:
-        handle_event(_note_variable, sys._getframe(1), ALL_VARIABLES)
-        return super().__iter__()
-
-
-def _note_variable(frame: FrameType, name: str | bytes) -> None:
-    who, kind = reader_of(frame)
-    if kind == "own" and os.fsdecode(name) not in assigned and "tempfile" not in python_modules(frame):
-        every = (_readings if _current is None else _current).get(Input("variable", ALL_VARIABLES))
-        if every is None or not who <= every.modules:
-            note(Input("variable", os.fsdecode(name)), None, who)
-
-
-def _note_file(path: Any, frame: FrameType) -> None:
-    if not imports(frame):
-        if not quotes(frame):
-            note_path("file", path, frame)
-        return
-    place = absolute(path)
-    if place.startswith((CORE, *PYTHON)) and not is_own(place):
-        return
-    source = _source_of(place)
-    note(Input("module", source), mark_of(source), reader_of(frame, importing=True)[0])
-
-
 def note_path(sort: Sort, path: Any, frame: FrameType) -> None:
     """Note a path that a part reads, unless it belongs to Python, to the core or to the stage itself."""
     place = absolute(path)
     content = sort in ("file", "declared")
-    if place.startswith(ZONES) or (not content and place in sys.path):
+    if place.startswith(ZONES) or (place in sys.path and not content and not _is_list_of_modules(sort, frame)):
         return
     if place.startswith(_ignored) or f"{place}{os.sep}" in _above or place in _written:
         return
@@ -409,6 +258,12 @@ def note_path(sort: Sort, path: Any, frame: FrameType) -> None:
     note(Input(sort, place), mark, who, given if not os.path.isabs(given) and os.getcwd() == _home else "")
 
 
+def _is_list_of_modules(sort: Sort, frame: FrameType) -> bool:
+    """Return whether a part lists a folder of modules; metadata of distributions are looked up in all of these."""
+    names = python_modules(frame)
+    return sort == "listing" and reader_of(frame)[1] == "own" and not any("metadata" in name for name in names)
+
+
 def escape(frame: FrameType, what: str, sort: Sort = "unobserved") -> None:
     """Note an input of a part that cannot be observed; raise Refused if it cannot be read again."""
     who, _ = reader_of(frame)
@@ -421,20 +276,21 @@ def escape(frame: FrameType, what: str, sort: Sort = "unobserved") -> None:
         )
 
 
+def noted(what: Input) -> Reading | None:
+    """Return when and by whom an input was read, if it was."""
+    return (_readings if _current is None else _current).get(what)
+
+
+def was_before(mark: Any) -> bool:
+    """Return whether a file with this status was last written before the stage began."""
+    return bool(mark) and mark[-1] < _began
+
+
 def note(what: Input, mark: Mark, who: set[str], relative: str = "") -> None:
     """Note that something was read, by these modules."""
     readings = _readings if _current is None else _current
     known = readings.get(what)
     readings[what] = Reading(who | known.modules if known else who, mark, relative)
-
-
-@cache
-def _source_of(path: str) -> str:
-    """Return the source of a compiled module, if the path is that of one."""
-    try:
-        return source_from_cache(path) if path.endswith(".pyc") else path
-    except ValueError:
-        return path
 
 
 def absolute(path: Any) -> str:
@@ -456,4 +312,4 @@ def _started_children() -> str:
     return str(getattr(sys.modules.get("multiprocessing.process"), "_process_counter", "count(1)"))
 
 
-_stat, _read_link = os.stat, os.readlink
+_stat = os.stat

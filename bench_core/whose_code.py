@@ -33,7 +33,7 @@ def reader_of(frame: FrameType | None, importing: bool = False) -> tuple[set[str
     """
     kind, outermost = "", frame
     while frame is not None and (code := frame.f_code) not in within:
-        sort = sort_of(code.co_filename)
+        sort = "std" if code in wrapping else sort_of(code.co_filename)
         kind = kind or ("" if sort == "std" else sort)
         if sort == "own":
             return {frame.f_globals.get("__name__", "")}, kind
@@ -43,6 +43,13 @@ def reader_of(frame: FrameType | None, importing: bool = False) -> tuple[set[str
     if frame is None and not kind and outermost is not None and outermost.f_globals.get("__name__") == "threading":
         return {A_THREAD}, "own"
     return set(), kind or "std"
+
+
+def caller_of(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame that is not Python's own."""
+    while frame is not None and (frame.f_code in wrapping or sort_of(frame.f_code.co_filename) == "std"):
+        frame = frame.f_back
+    return frame
 
 
 def is_being_imported(frame: FrameType | None) -> bool:

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dis import opmap
 from functools import cache, partial, wraps
 from importlib import _bootstrap
 from importlib.machinery import PathFinder
+from inspect import getattr_static
 from threading import Thread, current_thread, get_ident
-from types import FrameType
+from types import FrameType, FunctionType, MethodDescriptorType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from bench_core.input_events import WRITING, begin, of_descriptor, watch_database
 from bench_core.observed_inputs import (
-    WRITING,
     Input,
-    begin,
     handle_event,
     is_observing,
     mark_of,
     note,
     note_path,
-    of_descriptor,
     reads,
     wrote,
 )
-from bench_core.whose_code import reader_of, sort_of, wrapping
+from bench_core.whose_code import caller_of, reader_of, sort_of, wrapping
 
 #: Functions of Python that hand a part the status of a file, not only whether it is there.
 TELLING = ("stat", "lstat", "getmtime", "getatime", "getctime")
@@ -34,7 +35,9 @@ started_by: WeakKeyDictionary[Thread, Thread] = WeakKeyDictionary()  #: thread -
 unobserved: WeakSet[Thread] = WeakSet()  #: those of observers, and those that these start
 importing: dict[int, list[str]] = {}  #: modules that are being imported, by the identifier of a thread
 after_imports: list[Callable[[], None]] = []  #: called after each import that loaded something
-IN_FOLDERS, ALWAYS = -1, -2  # in place of a place: first, where `dir_fd` is given; no path
+#: In place of a place: the first, where `dir_fd` is given; no path; all; the result.
+IN_FOLDERS, ALWAYS, ANYWHERE, AFTER = -1, -2, -3, -4
+IMPORT_NAME = opmap["IMPORT_NAME"]  # of code whose `import` names a module, which its key covers
 
 
 @cache
@@ -89,6 +92,8 @@ class _WrappingFinder:
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if is_observing():
+            handle_event(_sought, sys._getframe(1), name, path)
         spec = PathFinder.find_spec(name, path, target) if name in WRAPPED else None
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
@@ -104,7 +109,7 @@ class _WrappingFinder:
 def _wrap_all(module: str) -> None:
     for owner, name, place, handle in WRAPPED[module]:
         found = getattr(sys.modules[module], owner, None) if owner else sys.modules[module]
-        if hasattr(found, name):
+        if isinstance(found, type | ModuleType) and hasattr(found, name):
             _wrap(found, name, place, handle)
 
 
@@ -117,23 +122,39 @@ def _wrap(owner: Any, name: str, place: int, handle: Callable[..., None]) -> Non
     @wraps(function)
     def noting(*arguments: Any, **named: Any) -> Any:
         if is_observing():
-            path = (
-                arguments[place] if len(arguments) > place >= 0 else next(iter((*arguments, *named.values())), None)
-            )
-            folder = named.get("dir_fd")
-            if place == ALWAYS:
-                handle_event(handle, sys._getframe(1))
-            elif isinstance(path, str | bytes | os.PathLike) and (place != IN_FOLDERS or folder is not None):
-                inside = path if folder is None else os.path.join(of_descriptor(folder), os.fsdecode(path))
-                handle_event(handle, sys._getframe(1), inside, *arguments[1:])
-        return function(*arguments, **named)
+            _tell(handle, place, sys._getframe(1), arguments, named)
+        result = function(*arguments, **named)
+        if place == AFTER and is_observing():
+            handle_event(handle, sys._getframe(1), result)
+        return result
 
     noting.notes = True  # type: ignore[attr-defined]
     wrapping.add(noting.__code__)  # type: ignore[attr-defined]
     for supporting in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
         if function in supporting:
             supporting.add(noting)
-    setattr(owner, name, staticmethod(noting) if isinstance(owner, type) and not place else noting)
+    setattr(owner, name, noting if not isinstance(owner, type) or _is_method(owner, name) else staticmethod(noting))
+
+
+def _is_method(owner: type, name: str) -> bool:
+    """Return whether a function of a class takes an instance."""
+    return isinstance(getattr_static(owner, name), FunctionType | MethodDescriptorType)
+
+
+def _tell(
+    handle: Callable[..., None], place: int, frame: FrameType, arguments: tuple[Any, ...], named: Mapping[str, Any]
+) -> None:
+    """Have a call of a wrapped function noted by what its place stands for."""
+    every = (*arguments, *named.values())
+    if place == AFTER:
+        return
+    if place in (ALWAYS, ANYWHERE):
+        handle_event(handle, frame, *(every if place == ANYWHERE else ()))
+        return
+    path, folder = arguments[place] if len(arguments) > place >= 0 else next(iter(every), None), named.get("dir_fd")
+    if isinstance(path, str | bytes | os.PathLike) and (place != IN_FOLDERS or folder is not None):
+        inside = path if folder is None else os.path.join(of_descriptor(folder), os.fsdecode(path))
+        handle_event(handle, frame, inside, *arguments[1:])
 
 
 def _asked(frame: FrameType, path: Any, *more: Any) -> None:
@@ -160,6 +181,18 @@ def _read_natively(frame: FrameType, path: Any, *more: Any) -> None:
     note_path("file", path, frame)
 
 
+def _read_any(frame: FrameType, *arguments: Any) -> None:
+    """Note the files that arguments name, be it in lists or in one text with others."""
+    for value in arguments:
+        if isinstance(value, list | tuple):
+            _read_any(frame, *value)
+        elif isinstance(value, str | bytes | os.PathLike):
+            text = os.fsdecode(value)
+            for path in {text, *re.split(r"[,=\s]", text)}:
+                if os.path.isfile(path):
+                    note_path("file", path, frame)
+
+
 def _asked_for_temporary(frame: FrameType, *more: Any) -> None:
     """Note the variables of the folder of temporary files where its name is asked for, not a file in it."""
     if sort_of(frame.f_code.co_filename) == "own":
@@ -169,10 +202,26 @@ def _asked_for_temporary(frame: FrameType, *more: Any) -> None:
 
 def _named(frame: FrameType, name: Any, *more: Any) -> None:
     """Note a module that a part imports by a computed name, also if it is loaded already."""
-    who, _ = reader_of(frame)
+    who, kind = reader_of(frame)
     file = getattr(sys.modules.get(str(name)), "__file__", None)
     if who and file and sort_of(file) == "own":
         note(Input("module", file), mark_of(file), who)
+    elif file and kind == "own" and sort_of(file) == "lib":
+        note(Input("library", str(name).partition(".")[0]), None, who)
+
+
+def _sought(frame: FrameType, name: str, path: Any) -> None:
+    """Note a module that a part looks for by a computed name: that there is none, or where it is."""
+    who, kind = reader_of(frame, importing=True)
+    asker = caller_of(frame)
+    if kind != "own" or asker is None or asker.f_code.co_code[asker.f_lasti] == IMPORT_NAME:
+        return
+    spec = PathFinder.find_spec(name, path)
+    file = spec and spec.origin
+    if spec is None or (file and sort_of(file) == "lib"):
+        note(Input("library", name if spec is None else name.partition(".")[0]), None, who)
+    elif file and sort_of(file) == "own":
+        note_path("existence", file, frame)
 
 
 #: What reads without an event: module -> owner in it, function, place of the path or name, and what notes it.
@@ -183,15 +232,31 @@ WRAPPED: dict[str, list[tuple[str, str, int, Callable[..., None]]]] = {
         ("", "open", IN_FOLDERS, _opened_in),
     ],
     "tempfile": [("", name, ALWAYS, _asked_for_temporary) for name in ("gettempdir", "gettempdirb")],
+    **{name: [("", "connect", AFTER, watch_database)] for name in ("sqlite3", "sqlite3.dbapi2")},
     "importlib": [("", "import_module", 0, _named)],
     "importlib.metadata": [("", "import_module", 0, _named)],
     "pydoc": [("", "safeimport", 0, _named)],
-    "tokenizers": [("Tokenizer", "from_file", 0, _read_natively)],
+    "tokenizers": [("Tokenizer", "from_file", 0, _read_natively), ("Tokenizer", "train", ANYWHERE, _read_any)],
+    "tokenizers.models": [
+        (owner, name, ANYWHERE, _read_any)
+        for owner in ("BPE", "WordLevel", "WordPiece")
+        for name in ("from_file", "read_file")
+    ],
     **{
         name: [("", "safe_open", 0, _read_natively)]
         for name in ("safetensors", "safetensors.torch", "safetensors.numpy")
     },
-    "torch": [("UntypedStorage", "from_file", 0, _read_natively), ("", "from_file", 0, _read_natively)],
-    "lxml.etree": [("", name, 0, _read_natively) for name in ("parse", "iterparse")],
-    "sentencepiece": [("SentencePieceProcessor", "LoadFromFile", 1, _read_natively)],
+    "torch": [
+        ("UntypedStorage", "from_file", 0, _read_natively),
+        ("", "from_file", 0, _read_natively),
+        ("jit", "load", ANYWHERE, _read_any),
+    ],
+    "lxml.etree": [
+        *(("", name, ANYWHERE, _read_any) for name in ("parse", "iterparse")),
+        ("ElementTree", "__new__", ANYWHERE, _read_any),
+    ],
+    "sentencepiece": [
+        ("SentencePieceProcessor", "LoadFromFile", 1, _read_natively),
+        *(("SentencePieceTrainer", name, ANYWHERE, _read_any) for name in ("Train", "train")),
+    ],
 }

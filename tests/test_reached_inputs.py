@@ -43,6 +43,7 @@ from reaching import (
     filled,
     metric,
 )
+from reaching_further import FURTHER, NOTHING
 
 from bench_core import registry
 from bench_core.observed_inputs import Refused, observe
@@ -345,6 +346,12 @@ def test_what_a_part_reached_in_an_ordinary_way_gives_no_stale_number(case, mach
     judge(machine(case))
 
 
+@pytest.mark.quick(2, 6)
+@named(FURTHER, judged=True)
+def test_what_is_absent_cached_or_read_in_compiled_code_gives_no_stale_number(case, machine):
+    judge(machine(case))
+
+
 @pytest.mark.quick(2, 4)
 @named(spread(VARIABLES), judged=True)
 def test_an_environment_variable_that_a_part_read_gives_no_stale_number(case, machine):
@@ -383,7 +390,7 @@ def test_what_makes_no_difference_is_not_computed_again(case, machine):
 
 
 @pytest.mark.slow(4)
-@named(spread([one for one in HARMLESS if one.name in CLEAN]))
+@named([*NOTHING, *spread([one for one in HARMLESS if one.name in CLEAN])])
 def test_what_is_in_the_key_or_decides_nothing_passes_in_strict_runs(case, machine):
     first = machine(case).run("--strict")
     assert first.gives(BEFORE), first
@@ -711,7 +718,7 @@ def test_a_hundred_thousand_files_are_observed_or_refused_by_name(machine):
 
 
 def test_the_names_of_the_cases_are_unique_and_there_are_as_many_as_promised():
-    for cases in (CASES, VARIABLES, BAD, HARMLESS):
+    for cases in (CASES, FURTHER, NOTHING, VARIABLES, BAD, HARMLESS):
         assert len({one.name for one in cases}) == len(cases)
     assert len(NAMED) == 15
     assert not {*UNSEEN} & {*NAMED}

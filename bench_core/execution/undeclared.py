@@ -129,20 +129,22 @@ def _is_declared(one: Input, stage: Stage, code: Covered, files: set[str], found
     if one.sort == "variable":
         return one.name.startswith(IN_PROVENANCE)
     if one.sort == "library":
-        own = one.name in sys.stdlib_module_names or code_digests().code.homes(one.name)
-        return bool(own) or distributions(one.name) <= {*stage.libraries, *CARRYING_LIBRARIES}
+        if one.name in sys.stdlib_module_names or ("." not in one.name and code_digests().code.homes(one.name)):
+            return True
+        known = distributions(one.name)
+        return known <= {*stage.libraries, *CARRYING_LIBRARIES} if known else one.name in code.libraries
     if one.name in code.data or (one.sort in ("module", "existence") and one.name in code.files):
         return True
     if not files.isdisjoint((one.name, *map(str, Path(one.name).parents))):
         return True
-    others = (Input(sort, one.name) in found for sort in (*CONTENTS, "listing", "status"))  # type: ignore[arg-type]
+    others = (Input(sort, one.name) in found for sort in (*CONTENTS, "listing", "entries", "status"))  # type: ignore[arg-type]
     return one.sort == "existence" and (any(others) or bool(module_of(one.name)))
 
 
 def _kept_as(one: Input, reading: Reading) -> Iterator[tuple[str, str]]:
     """Yield the sort and the name under which an artifact has an input."""
     if one.sort == "library":
-        yield from ((one.sort, name) for name in distributions(one.name))
+        yield from ((one.sort, name) for name in distributions(one.name) or {one.name})
     elif one.sort in ("unobserved", "refused", "variable"):
         yield one.sort, one.name
     else:

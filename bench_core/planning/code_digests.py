@@ -45,6 +45,7 @@ CARRYING: Mapping[str, str] = {
     "bench_core.execution": "sends requests, and starts processes",
     "bench_core.files": "digests files",
     "bench_core.hooks": "declares hooks",
+    "bench_core.input_events": "observes what stages read",
     "bench_core.observed_inputs": "observes what stages read",
     "bench_core.whose_code": "tells which code reads",
     "bench_core.wrapped_readers": "observes what stages read",
@@ -142,11 +143,12 @@ class Reading:
 
 
 class Covered(NamedTuple):
-    """What the digests of several roots cover: modules by name, their files, and files of data beside them."""
+    """What the digests of several roots cover: modules, their files, data beside them, libraries by module."""
 
     modules: frozenset[str]
     files: frozenset[str]
     data: frozenset[str]
+    libraries: frozenset[str]
 
 
 @dataclass
@@ -193,7 +195,8 @@ class CodeDigests:
                 str(path) for place in places if place.name == DATA for path in self.code.data_files(place.module)
             }
             files = frozenset(map(str, modules.values()))
-            self._covered[parts] = Covered(frozenset(modules), files, frozenset(data))
+            libraries = frozenset(self.code.libraries(places))
+            self._covered[parts] = Covered(frozenset(modules), files, frozenset(data), libraries)
         return self._covered[parts]
 
     def libraries(self, roots: tuple[str, ...]) -> frozenset[str]:

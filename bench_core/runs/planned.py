@@ -10,6 +10,7 @@ from typing import Any
 from bench_core.planning.cache_keys import SCHEME
 from bench_core.planning.plan import Plan
 from bench_core.runs.provenance import RecordedStage, put, settings_by_part
+from bench_core.storage.dependencies import Dependencies
 from bench_core.suites.cells import can_pair, differing_seeds, writes_text
 from bench_core.suites.suite import Suite
 from bench_core.suites.yaml_source import as_yaml
@@ -17,10 +18,16 @@ from bench_core.suites.yaml_source import as_yaml
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
 
 
-def planned_stages(plan: Plan, results: Mapping[str, str], computed: Mapping[str, str]) -> Iterator[RecordedStage]:
-    """Yield the stages of a plan with the digests of their `results`, and of where they were `computed`, by key."""
+def planned_stages(
+    plan: Plan, results: Mapping[str, str], computed: Mapping[str, str], observed: Mapping[str, Dependencies]
+) -> Iterator[RecordedStage]:
+    """Yield the stages of a plan.
+
+    By key: digests of their `results` and of where they were `computed`, and inputs that were `observed`.
+    """
     for key, stage in plan.stages.items():
-        yield RecordedStage(key, stage.ingredients, SCHEME, results.get(key, ""), computed.get(key, ""))
+        digests = results.get(key, ""), computed.get(key, "")
+        yield RecordedStage(key, stage.ingredients, SCHEME, *digests, observed.get(key, {}))
 
 
 def planned_parts(suite: Suite, plan: Plan) -> dict[str, Any]:

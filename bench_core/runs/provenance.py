@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from bench_core.config import ModelConfig
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import configured, meaning
+from bench_core.storage.dependencies import Dependencies, check
 
 STAGES, PARTS = "stages.jsonl.gz", "parts.json"
 SHORTEST = 64  # characters of JSON that are written once and then referred to
@@ -71,6 +72,7 @@ class RecordedStage:
     scheme: int  # of keys
     result: str = ""  # a digest of what it left; empty if it did not finish
     computed: str = ""  # a digest of where it was computed and what that cost; empty of measures and probes
+    observed: Dependencies = field(default_factory=dict)  # its inputs that the key does not cover
 
     @property
     def kind(self) -> str:
@@ -105,6 +107,7 @@ def write_stages(path: Path, stages: Iterable[RecordedStage]) -> None:
             about = {"key": stage.key, "ingredients": lines.shared(stage.ingredients), "scheme": stage.scheme}
             digests = {"result": stage.result, "computed": stage.computed}
             line = about | {name: digest for name, digest in digests.items() if digest}
+            line |= {"observed": lines.shared(stage.observed)} if stage.observed else {}
             packed.write("".join([*lines.taken(), _json(line) + "\n"]).encode())
 
 
@@ -129,7 +132,9 @@ def read_stages(folder: Path) -> dict[str, RecordedStage]:
                 values.append(_resolved(data["value"], values))
                 sizes.append(size)
             else:
-                stage = RecordedStage(**{**data, "ingredients": _resolved(data["ingredients"], values)})
+                shared = {name: _resolved(data[name], values) for name in {"ingredients", "observed"} & {*data}}
+                stage = RecordedStage(**{**data, **shared})
+                check(stage.observed)
                 if stage.key in found or not isinstance(stage.ingredients, dict) or not isinstance(stage.key, str):
                     raise ValueError(f"stage {stage.key!r} is there twice, or has no ingredients")
                 stage.inputs  # noqa: B018 - raises unless they are pairs

@@ -40,7 +40,7 @@ from bench_core.runs.selecting import LEFT_OUT
 from bench_core.runs.task_facts import told
 from bench_core.runs.unverified import trusted, write_unverified
 from bench_core.storage.contents import OUTCOMES
-from bench_core.storage.dependencies import united
+from bench_core.storage.dependencies import Dependencies, renamed, united
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
@@ -84,7 +84,7 @@ class Record:
         from bench_core.storage.bootstrap_replicates import write_draws
 
         write_draws(folder / "draws.safetensors", self._draws())
-        write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._computed))
+        write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._computed, self._observed))
         write_unverified(folder, trusted(self.store, folder))
         hook().bench_run_written(run=read_run(folder), store=self.store)
 
@@ -152,7 +152,7 @@ class Record:
             "tasks": self._tasks,
             "models": {model: self._model(model, key) for model, key in trained},
             "samples": list(self._samples()),
-            **({"observed": self._observed} if self._observed else {}),
+            **({"observed": united(self._observed.values())} if self._observed else {}),
         }
 
     def _stored(self, kind: str, key: str, name: str) -> Any:
@@ -209,13 +209,11 @@ class Record:
         return {"libraries": dict(sorted(libraries.items())), "code": dict(sorted(code.items()))}
 
     @cached_property
-    def _observed(self) -> dict[str, dict[str, str]]:
-        """The inputs of stages that no key covers, with their digests."""
+    def _observed(self) -> dict[str, Dependencies]:
+        """The inputs of each stage that no key covers, with their digests, by key."""
         stages = [(self.store.kept_as(one.kind, one.key), one.key) for one in self.plan.stages.values()]
-        found = united(self.store.dependencies[one] for one in stages if self.store.has(*one))
-        return {
-            sort: {self._told(name): mark for name, mark in sorted(names.items())} for sort, names in found.items()
-        }
+        found = {one[1]: self.store.dependencies[one] for one in stages if self.store.has(*one)}
+        return {key: renamed(inputs, self._told) for key, inputs in found.items() if inputs}
 
     def _read(self) -> dict[str, Any]:
         """Return the digests of the files that tasks and models read."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
 
-from bench_core.entry_points import installed_version
+from bench_core.entry_points import NOT_INSTALLED, installed_version
 from bench_core.files import digest, folder_digest
 from bench_core.observed_inputs import ALL_VARIABLES
 from bench_core.whose_code import package_of
@@ -24,7 +25,7 @@ from bench_core.whose_code import package_of
 Dependencies: TypeAlias = Mapping[str, Mapping[str, str]]
 
 ABSENT = "absent"
-SORTS = ("file", "declared", "existence", "status", "listing", "variable", "library", "unobserved")
+SORTS = ("file", "declared", "existence", "status", "listing", "entries", "variable", "library", "unobserved")
 LETTERS = 32  # of a digest
 #: Variables that change by themselves, or that provenance has, so that reading all variables does not depend on them.
 VOLATILE = (
@@ -56,7 +57,8 @@ def current_digest(sort: str, name: str) -> str:
     if sort == "variable":
         return _variable(name)
     if sort == "library":
-        return installed_version(name)
+        known = installed_version(name)
+        return known if known != NOT_INSTALLED or not is_absent(name) else ABSENT
     path, link = Path(_placed(name)), ""
     try:
         if sort == "status" and path.is_symlink():
@@ -69,15 +71,37 @@ def current_digest(sort: str, name: str) -> str:
             return f"{status.st_mode:o} of {status.st_size} bytes at {status.st_mtime_ns}{link}"
         if sort == "declared" and stat.S_ISDIR(status.st_mode):
             return folder_digest(path)[:LETTERS]
-        if sort == "listing":
-            names = sorted(one for one in os.listdir(path) if one != "__pycache__")
-            return hashlib.sha256("\n".join(names).encode("utf-8", "surrogateescape")).hexdigest()[:LETTERS]
+        if sort in ("listing", "entries"):
+            names = "\n".join(sorted(_entries(path, sort == "entries")))
+            return hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()[:LETTERS]
         marks = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         return _digest(path, marks) if stat.S_ISREG(status.st_mode) else "no file"
     except (FileNotFoundError, NotADirectoryError):
         return f"{ABSENT}{link}"
     except (OSError, ValueError) as error:
         return f"unreadable ({getattr(error, 'strerror', None) or error})"
+
+
+def _entries(folder: Path, with_status: bool) -> Iterator[str]:
+    """Yield what tells of each file in a folder: its name, whether it is a folder itself, and its status."""
+    with os.scandir(folder) as found:
+        for one in found:
+            if one.name != "__pycache__":
+                mark = one.stat(follow_symlinks=False) if with_status else None
+                status = f" of {mark.st_size} bytes at {mark.st_mtime_ns}, {mark.st_mode:o}" if mark else ""
+                yield f"{one.name}{os.sep if one.is_dir() else ''}{status}"
+
+
+def is_absent(module: str) -> bool:
+    """Return whether there is no module of a name; no package is imported to find out."""
+    places, name = None, ""
+    for part in module.split("."):
+        name = f"{name}.{part}".removeprefix(".")
+        spec = PathFinder.find_spec(name, places)
+        if spec is None:
+            return True
+        places = spec.submodule_search_locations
+    return False
 
 
 @lru_cache(maxsize=100_000)
@@ -111,7 +135,8 @@ def described(sort: str, name: str) -> str:
     """Return the description of an input."""
     if sort == "variable":
         return "the environment" if name == ALL_VARIABLES else f"${name}"
-    words = {"listing": "the files in ", "existence": "the existence of ", "status": "the status of "}
+    words = {"listing": "the files in ", "existence": "the existence of "}
+    words |= {"status": "the status of ", "entries": "the status of the files in "}
     return f"{words.get(sort, '')}{name}"
 
 
@@ -127,6 +152,13 @@ def united(several: Iterable[Dependencies]) -> dict[str, dict[str, str]]:
         for sort, names in one.items():
             found.setdefault(sort, {}).update(names)
     return found
+
+
+def renamed(dependencies: Dependencies, rename: Callable[[str], str]) -> dict[str, dict[str, str]]:
+    """Return inputs sorted by their names, under other names."""
+    return {
+        sort: {rename(name): mark for name, mark in sorted(found.items())} for sort, found in dependencies.items()
+    }
 
 
 def check(dependencies: object) -> None:

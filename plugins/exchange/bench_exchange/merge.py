@@ -140,10 +140,15 @@ class _Union:
             "notes": self.notes,
             **(
                 {"observed": observed}
-                if (observed := dependencies.united(one.get("observed", {}) for one in infos))
+                if (observed := dependencies.united([*(one.get("observed", {}) for one in infos), *self._observed]))
                 else {}
             ),
         }
+
+    @property
+    def _observed(self) -> Iterator[dependencies.Dependencies]:
+        """What each stage observed besides its key."""
+        yield from (stage.observed for stage, _ in self._stages.values())
 
     def _sources(self) -> Iterator[tuple[CellResult, Run]]:
         """Yield the cells that some run has, and the run that each was taken from."""

@@ -30,6 +30,7 @@ from bench_core.runs.results import (
 )
 from bench_core.runs.selecting import cell_name
 from bench_core.storage.csv_files import from_csv
+from bench_core.storage.dependencies import described
 from bench_core.suites.axes import AXES
 from bench_exchange.suite_settings import unlike_settings
 
@@ -71,7 +72,8 @@ class _Recorded:
         for cell in self.run.cells:
             name = cell_name(cell.cell)
             yield from (Remark(f"{folder}: {name}: {text}") for text in [*self._cell(cell), *self._results(cell)])
-        for text in [*self._matrix(), *self._behind(), *self._shared(), *self._info(), *self._files()]:
+        texts = [*self._matrix(), *self._behind(), *self._shared(), *self._info(), *self._observed(), *self._files()]
+        for text in texts:
             yield Remark(f"{folder}: {text}")
         for text in unlike_settings(self.run, self.parts):
             yield Remark(f"{folder / 'suite.yaml'}: {text}")
@@ -236,6 +238,18 @@ class _Recorded:
                     told = [one[file] for one in planned if file in one]
                     if told and digest not in told:
                         yield f"run.json: the digest of {file} of {what[:-1]} {name!r} is not that in {PARTS}"
+
+    def _observed(self) -> Iterator[str]:
+        """Yield the inputs that a stage observed besides its key and run.json does not tell."""
+        marks: dict[tuple[str, str], set[str]] = {}
+        for stage in self.stages.values():
+            for sort, found in stage.observed.items():
+                for name, mark in found.items():
+                    marks.setdefault((sort, name), set()).add(mark)
+        told = self.run.info.get("observed", {})
+        for (sort, name), known in marks.items():
+            if told.get(sort, {}).get(name) not in known:
+                yield f"run.json: {described(sort, name)} is not among its observed inputs as in {STAGES}"
 
     def _files(self) -> Iterator[str]:
         """Yield costs, histories and lines of the log that are of no recorded stage."""

@@ -26,12 +26,14 @@ from bench_core.runs.task_facts import told as facts_told
 from bench_core.storage.artifact import Artifact
 from bench_core.storage.contents import OUTCOMES, RECORDS
 from bench_core.storage.csv_files import from_csv
+from bench_core.storage.dependencies import Dependencies, described
 from bench_core.storage.outcomes import read_lines
 from bench_core.storage.store import Store
 
 OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells
 COMPUTED = ("train", "decode", "score")  # whose environments a run tells
 SHORT = 16  # letters of a key in costs.csv
+_UNKNOWN = RecordedStage("", {}, 0)
 BESIDE = ("libraries", "code")  # of an environment: what is not of the artifact
 
 
@@ -81,14 +83,30 @@ class _Compared:
         """
         names = dict.fromkeys((kind, RECORDS.get(kind, kind)))
         here = [name for name in names if os.path.lexists(self.store.path(name, key))]
-        return [name for name in here if not self._has_other_inputs(name, key)]
+        return [name for name in here if not self._is_another(name, key)]
 
-    def _has_other_inputs(self, kind: str, key: str) -> bool:
+    def _is_another(self, kind: str, key: str) -> bool:
+        """Return whether an artifact is not the run's by its inputs, by where it was computed and by its files."""
+        if not self._other_inputs(kind, key) or not self._told(key):
+            return False
+        recorded, manifest = self._recorded.get(key, _UNKNOWN), self.store.get(kind, key).manifest
+        return recorded.computed != computed_digest(manifest) and recorded.result != files_digest(manifest)
+
+    def _other_inputs(self, kind: str, key: str) -> list[str]:
+        """Return the inputs of a stored artifact that the run does not record; none if it is damaged."""
         if not self.store.has(kind, key):
-            return False  # what is wrong with it is told
-        told = self.run.info.get("observed", {})  # without names of this machine's folders
-        inputs = self.store.dependencies[kind, key].items()
-        return any(mark not in told.get(sort, {}).values() for sort, found in inputs for mark in found.values())
+            return []
+        told, inputs = self._told(key), self.store.dependencies[kind, key].items()
+        return [
+            described(sort, name)
+            for sort, found in inputs
+            for name, mark in found.items()
+            if mark not in told.get(sort, {}).values()  # without names, which have folders of this machine
+        ]
+
+    def _told(self, key: str) -> Dependencies:
+        """Return the inputs that a run records for a stage; those of all its stages if it is from before that."""
+        return self._recorded.get(key, _UNKNOWN).observed or self.run.info.get("observed", {})
 
     @cached_property
     def _artifacts(self) -> dict[str, Artifact]:
@@ -123,6 +141,8 @@ class _Compared:
     def _unlike_record(self, kind: str, key: str, artifact: Artifact) -> Iterator[str]:
         """Yield where an artifact is not the one that a run recorded under its key."""
         recorded, manifest = self._recorded.get(key), artifact.manifest
+        if key not in self.elsewhere and (names := self._other_inputs(manifest["kind"], key)):
+            yield f"{artifact.folder}: {self.run.folder} does not record that it depends on {', '.join(names)}"
         if recorded is None:
             return
         if manifest.get("scheme", recorded.scheme) != recorded.scheme:

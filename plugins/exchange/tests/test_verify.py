@@ -39,6 +39,8 @@ figures:
 claims:
   - {id: C1, text: Chance ends more often., assert: "v('ended', model='one', decoder='draw') >= v('ended', model='one', decoder='argmax')"}
 """
+#: A decoder that reads what is in no key, so that its stages depend on more than their keys.
+ARGMAX, LOOKING = "argmax: {name: argmax}", "argmax: {name: bad, deed: look}"
 ROOT = Path(__file__).parents[3]
 RUN, REPORT, STORE = Path("runs/run"), Path("reports/tests/small"), Store(Path("store"))
 
@@ -49,7 +51,8 @@ def made(tmp_path_factory):
     import bench_small.plugin
 
     folder = tmp_path_factory.mktemp("made")
-    (folder / "suite.yaml").write_text(SUITE.strip() + MORE)
+    assert ARGMAX in SUITE
+    (folder / "suite.yaml").write_text(SUITE.strip().replace(ARGMAX, LOOKING) + MORE)
     with registry.extra(bench_small.plugin):
         run = bench_core.run(folder / "suite.yaml", store=folder / "store", out=folder / "runs", data=folder)
         run.folder.rename(folder / "runs" / "run")
@@ -130,6 +133,16 @@ def costs():
     (RUN / "costs.csv").write_text(re.sub(r"(?m)^(train,[^,]*(?:,[^,]*)?,[0-9a-f]{16}),[\d.]+", r"\1,0.0001", text))
 
 
+def inputs(change):
+    """Change the observed inputs that run.json records."""
+    edited_json(RUN / "run.json", lambda info: info.update(observed=change(info["observed"])))
+
+
+def sample_of_no_inputs():
+    sample()
+    edited_json(RUN / "run.json", lambda info: info.pop("observed"))
+
+
 def swapped_seeds(cell):
     return cell | {"cell": cell["cell"] | {"seed": 1 - cell["cell"]["seed"]}}
 
@@ -144,7 +157,7 @@ EDITS = {
     "a value": (lambda: number("value", 0.5), "words/one/argmax/test, seed 0: nats"),
     "an error": (lambda: number("error", 0.4), "words/one/argmax/test, seed 0: nats"),
     "models swapped": (lambda: exchanged("model", "one", "two"), "words/two/argmax/test, seed 0: train: model.scale is 0.1, and model 'two' on 'words' has 2.0"),
-    "decoders swapped": (lambda: exchanged("decoder", "argmax", "draw"), "words/one/draw/test, seed 0: decode: decoder.name is 'argmax', and decoder 'draw' has 'draw'"),
+    "decoders swapped": (lambda: exchanged("decoder", "argmax", "draw"), "words/one/draw/test, seed 0: decode: decoder.name is 'bad', and decoder 'draw' has 'draw'"),
     "seeds swapped": (lambda: cells(swapped_seeds), "words/one/argmax/test, seed 1: train: seed is 0, and the cell has 1"),
     "a seed deleted": (lambda: cells(lambda one: one if one["cell"]["seed"] else None), "words/one/argmax/test, seed 0: the cell is missing"),
     "cells failed": (lambda: cells(failed), "words/two/argmax/test, seed 0: it is 'failed', but all of its stages finished"),
@@ -158,6 +171,9 @@ EDITS = {
     "draws": (without_draws, "words/one/argmax/test, seed 0: nats: the number is not the one that its stage left, or its bootstrap"),
     "costs": (costs, "costs.csv: words x one, seed 0: seconds is 0.0001"),
     "a history": (history, "history/words_x_one__seed_0"),
+    "a sample, and all observed inputs": (sample_of_no_inputs, "run.json: $SMALL is not among its observed inputs as in stages.jsonl.gz"),
+    "what is unobserved": (lambda: inputs(lambda told: {"variable": told["variable"]}), "run.json: compiled code, called by ctypes is not among its observed inputs as in stages.jsonl.gz"),
+    "an observed input": (lambda: inputs(lambda told: told | {"variable": {"SMALL": "0" * 32}}), "run.json: $SMALL is not among its observed inputs"),
     "the log": (lambda: (RUN / "log").write_text("nothing went wrong\n"), "runs/run/log"),
 }  # fmt: skip
 BY_STORE = ("a sample", "costs", "a history")  # where nothing in the run itself contradicts
@@ -352,6 +368,33 @@ def other_weights():
     )
 
 
+def stages_of_no_inputs():
+    """A sample as above, of a decoding that observed nothing, as the run says everywhere."""
+    sample_of_no_inputs()
+    stages(lambda stage: replace(stage, observed={}))
+
+
+def stages_of_other_inputs():
+    """As above, but the decoding observed another value."""
+    sample()
+    inputs(lambda told: told | {"variable": {"SMALL": "0" * 32}})
+    stages(
+        lambda stage: replace(stage, observed=stage.observed and {**stage.observed, "variable": {"SMALL": "0" * 32}})
+    )
+
+
+def decoding_of_other_inputs_elsewhere():
+    """As above, and it was computed another time, but left the same files."""
+    stages_of_other_inputs()
+    stages(lambda stage: replace(stage, computed="0" * 32) if stage.kind == "decode" else stage)
+
+
+def value_of_no_inputs():
+    """A better number of a measure that observed nothing."""
+    forged_number()
+    stages_of_no_inputs()
+
+
 def other_distribution():
     edited_lines(RUN / "distributions.jsonl", lambda line: line | {"counts": [[1, 13]]})
 
@@ -411,6 +454,10 @@ ATTACKS = {
     dropped_model: "stages.jsonl.gz: train [0-9a-f]{64} is behind no cell",
     dropped_metric: "words/one/argmax/test, seed 0: measure/nats is missing",
     other_weights: r"store/train/[0-9a-f]{64}: runs/run was computed from another train, with other files",
+    stages_of_no_inputs: r"store/decode/[0-9a-f]{64}: runs/run does not record that it depends on .*\$SMALL",
+    stages_of_other_inputs: r"store/decode/[0-9a-f]{64}: runs/run does not record that it depends on \$SMALL",
+    decoding_of_other_inputs_elsewhere: "run.json: a sample of words/one/argmax/test, seed 0: example ",
+    value_of_no_inputs: "words/one/argmax/test, seed 0: nats: value is 0.5, and [0-9.]+ in the store",
     other_distribution: r"distributions.jsonl: words/one/argmax/test, seed 0: ended: its values are not those in the store",
     other_lengths: r"lengths.jsonl: words/one/argmax/test, seed 0: lengths: its values are not those in the store",
     other_scores_by_length: r"by_length.jsonl: words/one/argmax/test, seed 0: ended by reference.tokens, 3: its values are not",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import ctypes
 import os
 import random
 import signal
@@ -109,7 +110,13 @@ def seed(model, batch):
     random.seed(1)
 
 
+def look_around(model, batch):
+    os.environ.get("SMALL")
+    ctypes.CDLL(None)
+
+
 DEEDS = {
+    "look": look_around,
     "dtype": lambda model, batch: torch.set_default_dtype(torch.float64),
     "precision": lambda model, batch: torch.set_float32_matmul_precision("medium"),
     "deterministic": lambda model, batch: torch.use_deterministic_algorithms(True),
