@@ -140,6 +140,27 @@ ODD = {
         "one.SETTINGS.rate = 2",
         "the content of {}.SETTINGS",
     ),
+    "a deque": (
+        "import collections\nQUEUE = collections.deque([1, 2])",
+        "one.QUEUE.rotate()",
+        "the content of {}.QUEUE",
+    ),
+    "bytes that change": ("BYTES = bytearray(b'ab')", "one.BYTES[0] = 7", "the content of {}.BYTES"),
+    "an array of Python": (
+        "from array import array\nNUMBERS = array('d', [1, 2])",
+        "one.NUMBERS.pop()",
+        "the content of {}.NUMBERS",
+    ),
+    "the weight of a layer": (
+        "from torch import nn\nLAYERS = [nn.Sequential(nn.Linear(2, 2))]",
+        "one.LAYERS[0][0].weight.data.fill_(7)",
+        "the content of {}.LAYERS",
+    ),
+    "a layer in training mode": (
+        "from torch import nn\nLAYER = nn.Dropout().eval()",
+        "one.LAYER.train()",
+        "the content of {}.LAYER",
+    ),
     "a method of an Enum": (
         "import enum\nclass One(enum.Enum):\n A = 1\n def work(self): return 1",
         "one.One.work = lambda self: 2",
@@ -192,16 +213,57 @@ def test_what_is_odd_is_no_finding_and_changes_of_it_are(what, loaded, watch, vi
     assert watch.replaced() == watch.lost == []
 
 
-def test_what_a_module_does_to_its_own_nested_data_is_no_finding(watch, victim):
-    text = "COUNTS = {'a': {'b': 1}}\ndef work():\n for one in COUNTS.values(): one['b'] += 1"
-    name = victim(text)
+#: What a module of a part holds, and how its own code, `work`, changes that -> what others do to it, and its name.
+OWN = {
+    "COUNTS = {'a': {'b': 1}}\ndef work():\n for one in COUNTS.values(): one['b'] += 1": ("COUNTS['a']['b'] = 7", "COUNTS"),
+    "ROWS = [[1]]\ndef work():\n row = ROWS[0]\n row[0] += 1": ("ROWS[0][0] = 7", "ROWS"),
+    "ROWS = [[1]]\ndef work():\n for _, row in enumerate(ROWS): row.insert(0, 1)": ("ROWS[0].clear()", "ROWS"),
+    "SEEN = {'a': set()}\ndef work(): SEEN['a'].add(len(SEEN['a']))": ("SEEN['a'] = {7}", "SEEN"),
+    "class One:\n def __init__(self): self.seen = {'a': 1}\n def go(self): self.seen['a'] += 1\n"
+    "ONE = One()\ndef work(): ONE.go()": ("ONE.seen['a'] = 7", "ONE.seen"),
+    "from collections import deque\nLAST = [deque([1], 1)]\ndef work(): LAST[0].append(LAST[0][0] + 1)":
+        ("LAST[0].clear()", "LAST"),
+    "import torch\nLAYER = torch.nn.Linear(1, 1)\ndef work(): torch.nn.init.ones_(LAYER.weight)":
+        ("LAYER.weight.data.fill_(7)", "LAYER._parameters"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_what_a_module_does_to_its_own_nested_data_is_no_finding(text, watch, victim):
+    (deed, held), name = OWN[text], victim(text)
+    one = importlib.import_module(name)
+    for _ in range(2):
+        watch.begin()
+        one.work()
+        assert watch.replaced({name}) == []
+    exec(f"one.{deed}", {"one": one})
+    assert watch.replaced() == [f"the content of {name}.{held}"]
+    assert watch.replaced() == watch.lost == []
+
+
+def test_nested_data_that_a_module_never_changes_is_not_for_others_to_change_while_it_takes_part(watch, victim):
+    name = victim("TABLE = {'a': {'b': 1}}\nROWS = [(1, [2])]\ndef work(): return [*TABLE['a'].values(), ROWS[0]]")
     one = importlib.import_module(name)
     watch.begin()
-    one.work()
-    assert watch.replaced({name}) == []
-    one.work()
-    assert watch.replaced() == [f"the content of {name}.COUNTS"]
-    assert one.COUNTS == {"a": {"b": 2}}
+    one.TABLE["a"]["b"] = one.ROWS[0][1][0] = 7
+    assert sorted(watch.replaced({name})) == [f"the content of {name}.{held}" for held in ("ROWS", "TABLE")]
+    assert one.work() == [1, (1, [2])]
+
+
+def test_constants_of_a_helper_without_a_part_are_not_for_others_to_change(watch, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = "LEVEL, TABLE, COUNTED = 1, {'a': 1}, 0\ndef count():\n global COUNTED\n COUNTED += 1"
+    (tmp_path / "odd_helper.py").write_text(text)
+    importlib.invalidate_caches()
+    watch.begin()
+    one = importlib.import_module("odd_helper")
+    one.count()
+    assert watch.replaced() == []
+    watch.begin()
+    one.LEVEL = one.TABLE["a"] = 7
+    assert watch.replaced() == ["odd_helper.LEVEL", "the content of odd_helper.TABLE"]
+    assert (one.LEVEL, one.TABLE, one.COUNTED) == (1, {"a": 1}, 1)
+    sys.modules.pop("odd_helper")
 
 
 def test_a_module_that_is_loaded_at_its_first_use_is_no_finding(watch, victim):

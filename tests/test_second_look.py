@@ -97,10 +97,10 @@ def test_repeated_and_shared_examples_are_counted_in_the_report(run, tmp_path):
     found = run(tasks={"words": {"name": "unusual-common"}})
     overlap = found.info["tasks"]["words"]["overlap"]
     assert overlap["train"] == {"examples": 62, "repeated": 1, "shared": 0}
-    assert overlap["test"] == {"examples": 26, "repeated": 1, "shared": 2}
+    assert overlap["test"] == {"examples": 26, "repeated": 1, "shared": 2, "chosen_by": 2}
     report = reported(found, tmp_path)
     assert "train 62 (1 repeated)" in report
-    assert "test 26 (1 repeated, 2 shared with train)" in report
+    assert "test 26 (1 repeated, 2 shared with train, 2 shared with valid)" in report
 
 
 def chosen(size, number=100):

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import types
 from contextlib import suppress
 
@@ -228,6 +229,52 @@ def test_code_and_defaults_of_a_function_are_named_and_put_back_outside_of_stage
         assert getattr(json.dumps, name) is before
     finally:
         setattr(json.dumps, name, before)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("string.punctuation", ""),
+        ("string.Template.delimiter", "%"),
+        ("os.path.sep", "//"),
+        ("sys.float_info", types.SimpleNamespace(dig=3)),
+        ("numpy.little_endian", False),
+        ("torch.serialization.DEFAULT_PROTOCOL", 7),
+        ("xml.dom.XML_NAMESPACE", "other"),
+    ],
+)
+def test_a_constant_of_a_library_is_named_and_put_back(path, value, watch, monkeypatch):
+    owner, name = pkgutil.resolve_name(path.rpartition(".")[0]), path.rpartition(".")[2]
+    watch.begin()
+    before = getattr(owner, name)
+    monkeypatch.setattr(owner, name, value)
+    assert [one.rpartition(".")[2] for one in watch.replaced()] == [name]
+    assert getattr(owner, name) is before
+
+
+def test_what_the_code_of_a_library_assigns_is_no_constant(watch):
+    import doctest
+    import mimetypes
+
+    watch.begin()
+    mimetypes.inited, doctest.master = not mimetypes.inited, doctest.DocTestRunner()
+    try:
+        assert watch.replaced() == []
+    finally:
+        mimetypes.inited, doctest.master = not mimetypes.inited, None
+
+
+def test_the_time_zone_is_restored_also_if_its_variable_already_is(watch, monkeypatch):
+    before = time.localtime(0)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    monkeypatch.undo()
+    try:
+        assert time.localtime(0) != before
+        assert watch.end() == ([], ["the time zone"], [])
+        assert time.localtime(0) == before
+    finally:
+        time.tzset()
 
 
 def test_a_method_that_hides_an_inherited_one_is_named_and_removed(watch):

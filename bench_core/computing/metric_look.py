@@ -21,6 +21,7 @@ from bench_core.storage.outcomes import References
 ROWS = 8  #: outcomes that are measured again
 COSTLY = 2.0  #: seconds of a look after which a process does not look at the same metric again
 ROOM = 1e-9  #: share by which rounding may change a score
+ROOM_OF_ALL = 1e-6  #: the same for all examples of a stage, which may be added up in single precision
 
 NUMBERS, ORDER = "numbers_of_examples_do_not_matter", "the_order_of_outcomes_does_not_matter"
 AGAIN, PARTS_ALONE = "measured_again_it_is_the_same", "any_choice_of_parts_has_a_score"
@@ -61,6 +62,26 @@ class MetricLook:
             restore(self.seeded)  # what follows draws as if nobody had looked
             if time.monotonic() - began > COSTLY:
                 _costly.add(config)
+
+    def at_parts(self, metric: Metric[Any], parts: Sequence[Any]) -> None:
+        """Raise PluginError if all statistics of a stage have another score in the opposite order.
+
+        A metric that is costly to look at, or whose score takes over half of that time, is skipped.
+        """
+        if len(parts) <= ROWS or repr(metric.config) in _costly:
+            return
+        scores, began = list[float](), time.process_time()
+        for several in ([*parts], [*parts][::-1]):
+            restore(self.seeded)
+            scores.append(metric.combine(several))
+            if time.process_time() - began > COSTLY / 2:
+                break
+        restore(self.seeded)
+        if not _same(scores[:1], scores[-1:], ROOM_OF_ALL):
+            text = (
+                f"scores the same {len(parts)} statistics {scores[0]:.6g}, and {scores[1]:.6g} in the opposite order."
+            )
+            self.laws.broken(ORDER, f"{named(metric, 'combine')} {text}")
 
     def _at(self, kept: Sequence[Outcome]) -> None:
         intact = deepcopy([*kept])
@@ -164,10 +185,10 @@ class MetricLook:
             self.laws.broken(UNKNOWN, f"{named(metric, 'measure')} {text}")
 
 
-def _same(scores: Sequence[float], others: Sequence[float]) -> bool:
+def _same(scores: Sequence[float], others: Sequence[float], room: float = ROOM) -> bool:
     return len(scores) == len(others) and all(
         one == other
         or (math.isnan(one) and math.isnan(other))
-        or abs(one - other) <= ROOM * max(abs(one), abs(other), 1e-3)
+        or abs(one - other) <= room * max(abs(one), abs(other), 1e-3)
         for one, other in zip(scores, others, strict=True)
     )

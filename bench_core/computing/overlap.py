@@ -1,4 +1,4 @@
-"""Counts the examples of a task that are repeated in a split, or shared with the training split."""
+"""Counts the examples of a task that are repeated in a split, or shared with an earlier one."""
 
 from __future__ import annotations
 
@@ -23,14 +23,20 @@ def overlap(
 ) -> dict[str, dict[str, int]]:
     """Return the numbers of examples of each split: all, those that are repeated, and those shared with `train`.
 
-    The latter is that of `base`, if there is one. Streams, and splits that cannot be read, have no entry.
+    The latter is that of `base`, if there is one. `chosen_by` counts those of other splits that are in `valid`, by
+    which checkpoints and settings are selected; it is left out if it is 0. Streams, and splits that cannot be read,
+    have no entry.
     """
     train, found = {*_hashes(base, "train")} if base else set[int](), dict[str, dict[str, int]]()
+    valid = set[int]()
     for split in splits:
         if rows := _hashes(task, split):
             repeated, shared = len(rows) - len({*rows}), sum(row in train for row in rows)
             found[split] = {"examples": len(rows), "repeated": repeated, "shared": shared if split != "train" else 0}
+            if split != "train" and (chosen := sum(row in valid for row in rows)):
+                found[split]["chosen_by"] = chosen
             train = {*rows} if split == "train" else train
+            valid = {*rows} if split == "valid" else valid
     return found
 
 

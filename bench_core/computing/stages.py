@@ -122,7 +122,9 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
     groups = [one.id if one.group is None else one.group for one in outcomes] if metric.population == "sample" else []
     drawn = bootstrap.replicates(metric, parts, groups, info.consecutive)
-    MetricLook(lambda: built("metric", stage.settings["metric"]), info, laws(stage)).at_outcomes(outcomes, split)
+    look = MetricLook(lambda: built("metric", stage.settings["metric"]), info, laws(stage))
+    look.at_outcomes(outcomes, split)
+    look.at_parts(metric, parts)
     bounds = metric.config.bounds()
     ceiling = _ceiling(lambda: built("metric", stage.settings["metric"]), info, outcomes)
     number = {

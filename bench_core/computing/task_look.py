@@ -50,10 +50,11 @@ class TaskLook:
             )
 
     def at_overlap(self, found: Mapping[str, Mapping[str, int]], warn: Callable[[str], None]) -> None:
-        """Warn if over 1 % of the examples of a split are repeated or in the training split; not of that itself."""
+        """Warn if over 1 % of the examples of a split but the training split are repeated or in an earlier split."""
+        kinds = {"repeated": "repeated", "shared": "shared with 'train'", "chosen_by": "shared with 'valid'"}
         for split, numbers in found.items():
-            for name, what in (("repeated", "repeated"), ("shared", "shared with 'train'")):
-                if split != "train" and numbers[name] > MANY * numbers["examples"]:
+            for name, what in kinds.items():
+                if split != "train" and numbers.get(name, 0) > MANY * numbers["examples"]:
                     text = f"{numbers[name]:,} of {numbers['examples']:,} examples of {split!r} are {what}."
                     warn(f"{named(self.task.task, 'batches')}: {text}")
 

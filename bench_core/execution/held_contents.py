@@ -5,19 +5,22 @@ What is looked at may be odd: its own methods are not called, and nothing that t
 
 from __future__ import annotations
 
-import ast
 import sys
-from collections import OrderedDict
+from array import array
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import cache, cached_property
-from pathlib import Path
-from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType
+from enum import Enum
+from functools import cached_property
+from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType, SimpleNamespace
 from typing import Any, NamedTuple
 
-CONTAINERS = (dict, list, set)
+from bench_core.execution.own_variables import variables
+
+BYTES = (bytearray, array)
+CONTAINERS = (dict, list, set, deque, *BYTES)
 ARRAYS = {("numpy", "ndarray"), ("torch", "Tensor")}
-CHANGING = {"clear", "discard", "insert", "move_to_end", "pop", "popitem", "remove", "reverse", "sort", "update"}
+LAYER = ("torch.nn.modules.module", "Module")
 SAMPLED = 100_000  # elements of an array that are compared; of longer ones as many at equal distances
 MISSING = object()
 
@@ -27,13 +30,34 @@ class Content(NamedTuple):
 
     value: Any
     before: Any
-    names: set[tuple[str, ...]]
-    nested: bool  # whether it only is in something that has these names
+    names: set[tuple[str, ...]]  # the module, its attribute, and the attributes of objects in that
+    homes: set[str]  # modules that define the classes of these objects, or the functions whose cells these are
 
 
 def is_array(kind: type) -> bool:
     """Return whether a class is one of arrays or tensors."""
-    return any((str(base.__module__), base.__name__) in ARRAYS for base in kind.__mro__)
+    return not ARRAYS.isdisjoint(_bases(kind))
+
+
+def holds(kind: type) -> bool:
+    """Return whether objects of a class, whoever defines it, hold what others may read."""
+    return issubclass(kind, (*CONTAINERS, Enum, SimpleNamespace)) or is_array(kind) or LAYER in _bases(kind)
+
+
+def homes_of(value: Any) -> frozenset[str]:
+    """Return the modules whose code may change what is in an object or in the cells of a function.
+
+    What is in a layer is only for the code of users to change: torch changes it on behalf of others.
+    """
+    if type(value) is FunctionType:
+        return frozenset({str(value.__globals__.get("__name__"))})
+    kind = type(value)
+    homes = frozenset(home for home, _ in _bases(kind))
+    return frozenset(home for home in homes if not home.startswith("torch.")) if LAYER in _bases(kind) else homes
+
+
+def _bases(kind: type) -> Iterator[tuple[str, str]]:
+    return ((str(base.__module__), base.__name__) for base in kind.__mro__)
 
 
 def has_attributes(kind: type) -> bool:
@@ -51,7 +75,9 @@ def held(value: Any) -> Any:
             return list.copy(value)
         if issubclass(kind, set):
             return set().union(value)
-        if is_array(kind):
+        if issubclass(kind, deque):
+            return [*deque.__iter__(value)]
+        if is_array(kind) or issubclass(kind, BYTES):
             return _elements(value)
         if kind is FunctionType:
             return {name: _inside(cell) for name, cell in _cells(value)}
@@ -60,11 +86,11 @@ def held(value: Any) -> Any:
     return MISSING
 
 
-def inside(content: Any) -> Iterable[Any]:
-    """Return the values in the content of a container or an object."""
-    return (
-        content.values() if isinstance(content, dict) else content if isinstance(content, list | set | tuple) else ()
-    )
+def items(content: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the values in the content of a container or an object, each with its key; 0 where there are no keys."""
+    if isinstance(content, dict):
+        return content.items()
+    return ((0, one) for one in content) if isinstance(content, list | set | tuple) else ()
 
 
 def equal(now: Any, before: Any) -> bool:
@@ -82,20 +108,27 @@ def is_same(now: Any, before: Any) -> bool:
 
 def may_change(one: Content, now: Any, name: tuple[str, ...]) -> bool:
     """Return whether a module that takes part in a stage may change this: a variable, or a cache that grew."""
-    if one.nested or now is MISSING or one.before is MISSING:
+    if now is MISSING or one.before is MISSING:
         return True
-    names = variables(name[0])
+    names = frozenset[str]().union(*map(variables, {name[0], *one.homes}))
+    is_object = isinstance(now, dict) and not issubclass(type(one.value), dict)
+    if not is_object and not names.isdisjoint(name[1:]):
+        return True
     if isinstance(now, bytes):
-        return name[-1] in names
+        return False
     if isinstance(now, list):
-        return name[-1] in names or equal(now[: len(one.before)], one.before)
+        is_full = len(now) == getattr(one.value, "maxlen", None)  # a deque, which drops what is old
+        return is_full or equal(now[: len(one.before)], one.before)
     if isinstance(now, set):
-        return name[-1] in names or now > one.before
+        return bool(now > one.before)
     changed = {key for key in {**one.before, **now} if now.get(key, MISSING) is not one.before.get(key, MISSING)}
-    if issubclass(type(one.value), dict):
-        return name[-1] in names or changed.isdisjoint(one.before)
+    if not is_object:
+        return changed.isdisjoint(one.before)
     kind = one.before.get("__class__", FunctionType)
     names |= variables(str(kind.__module__))
+    names = (
+        names.union(*(variables(str(base.__module__)) for base in kind.__mro__)) if LAYER in _bases(kind) else names
+    )
     return all(key in names or isinstance(getattr(kind, key, None), cached_property) for key in changed)
 
 
@@ -105,38 +138,17 @@ def restore(value: Any, before: Any) -> bool:
         kind = type(value)
         if issubclass(kind, list):
             value[:] = before
+        elif is_array(kind) or issubclass(kind, BYTES):
+            _put_elements(value, before)
         elif issubclass(kind, CONTAINERS):
             value.clear()
-            value.update(before)
-        elif is_array(kind):
-            _put_elements(value, before)
+            (value.extend if issubclass(kind, deque) else value.update)(before)
         elif kind is FunctionType:
             for name, cell in _cells(value):
                 cell.cell_contents = before[name]
         else:
             _put_attributes(value, before)
     return is_same(held(value), before)
-
-
-@cache
-def variables(module: str) -> frozenset[str]:
-    """Return the names that the code of a module assigns in functions or in objects, or whose content it changes."""
-    found = set[str]()
-    with suppress(Exception):
-        for node in ast.walk(ast.parse(Path(sys.modules[module].__file__ or "").read_text(encoding="utf-8"))):
-            match node:
-                case ast.Global(names) | ast.Nonlocal(names):
-                    found.update(names)
-                case (
-                    ast.Attribute(attr=name, ctx=ast.Store() | ast.Del())
-                    | ast.Subscript(value=ast.Name(name) | ast.Attribute(attr=name), ctx=ast.Store() | ast.Del())
-                ):
-                    found.add(name)
-                case ast.Call(func=ast.Attribute(ast.Name(name) | ast.Attribute(attr=name), change)) if (
-                    change in CHANGING
-                ):
-                    found.add(name)
-    return frozenset(found)
 
 
 def _slots(kind: type) -> dict[str, Any]:
@@ -180,6 +192,8 @@ def _step(size: int) -> int:
 
 def _elements(value: Any) -> bytes:
     """Return the bytes of elements of an array or of a tensor on the CPU."""
+    if isinstance(value, BYTES):
+        return bytes(value[:: _step(len(value))])
     if not hasattr(type(value), "detach"):
         return bytes(value.flat[:: _step(value.size)].tobytes())
     flat = value.detach().reshape(-1)[:: _step(value.numel())]
@@ -188,7 +202,11 @@ def _elements(value: Any) -> bytes:
 
 def _put_elements(value: Any, before: bytes) -> None:
     """Restore an array of which all elements are known."""
-    if not hasattr(type(value), "detach"):
+    if isinstance(value, BYTES):
+        assert _step(len(value)) == 1
+        other: Any = array(value.typecode, before) if isinstance(value, array) else before
+        value[:] = other
+    elif not hasattr(type(value), "detach"):
         assert _step(value.size) == 1
         value[...] = sys.modules["numpy"].frombuffer(before, value.dtype).reshape(value.shape)
     else:

@@ -15,56 +15,45 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import islice
 from operator import is_
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FrameType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodDescriptorType,
-    MethodType,
-    ModuleType,
-    SimpleNamespace,
-    WrapperDescriptorType,
-)
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakSet
 
 from bench_core.execution.held_contents import (
-    CONTAINERS,
     MISSING,
     Content,
     equal,
     has_attributes,
     held,
-    inside,
-    is_array,
+    holds,
+    homes_of,
     is_same,
+    items,
     may_change,
     restore,
-    variables,
+)
+from bench_core.execution.own_variables import variables
+from bench_core.execution.replacements import (
+    CODE,
+    function_of,
+    is_borrowed,
+    is_compiled,
+    is_first_use,
+    is_fixed,
+    is_helper,
+    is_own_code,
+    runs_own,
+    sort_of_module,
 )
 from bench_core.execution.watched_settings import ENVIRONMENT, QUIET, imported_settings, settings
 from bench_core.observed_inputs import assigned, bodies
 from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, parts
-from bench_core.whose_code import sort_of
 from bench_core.wrapped_readers import after_imports, being_imported, started_by
 
-#: Values whose replacement changes what others execute, whatever their names.
-CODE = (
-    FunctionType, BuiltinFunctionType, type, ModuleType, property, staticmethod, classmethod, MethodType,
-    MethodDescriptorType, WrapperDescriptorType, GetSetDescriptorType, MemberDescriptorType,
-)  # fmt: skip
-NUMBERS = ("float", "complex", "dtype")  #: types of public values of libraries that never change
-WRAPPERS = (staticmethod, classmethod, MethodType)
 MEMBERS = ("_member_map_", "_value2member_map_")  #: of an Enum
-#: Modules whose code another library replaces at first use, and that library; all others replace their own alone.
-FIRST_USE: Mapping[str, str] = {"inspect": "torch"}
 UNLOADED = importlib.util._LazyModule  # type: ignore[attr-defined]  # a look at it would load it
 NESTED = 1000  #: values in a container that are looked at
 SHOWN = 5  # names in a message
@@ -98,6 +87,7 @@ class Watch:
     lenient: bool = False  # whether libraries may replace code, as those of observers do in this process
     idle: bool = False  # whether code is not looked at
     packages: frozenset[str] = frozenset()  # of the parts that suites name
+    helpers: set[str] = field(default_factory=set)  # modules of users in other packages
     spoilt: bool = False  # whether the process should perform no other stage
     left: dict[int, str] = field(default_factory=dict)  # threads of earlier stages, by their identifiers
     kernels: set[str] = field(default_factory=set)  # of operators of torch, as Python put them there
@@ -124,7 +114,7 @@ class Watch:
 
     def note_imports(self) -> None:
         """Record what has been imported, before a stage can change it, and settings that it brings."""
-        if any(_sort_of_module(name) in ("lib", "std") for name in being_imported()):
+        if any(sort_of_module(name) in ("lib", "std") for name in being_imported()):
             return  # what a library changes while it is imported is its own
         for key, (owner, _) in [*bodies.items()]:
             if not self._knows(owner):
@@ -175,11 +165,11 @@ class Watch:
     def lingering(self) -> list[str]:
         """Return the names of threads of parts that outlive the stage."""
         known = {one.ident: one for one in threading.enumerate()}
-        due = {ident for ident, one in known.items() if _is_own(getattr(one, "function", None))}
+        due = {ident for ident, one in known.items() if is_own_code(getattr(one, "function", None))}
         found = {
             ident: known[ident].name if ident in known else "a thread"
             for ident, frame in sys._current_frames().items()
-            if (ident in due or _runs_own(frame)) and not self._was_there(ident, known.get(ident))
+            if (ident in due or runs_own(frame)) and not self._was_there(ident, known.get(ident))
         }
         self.left |= found
         return [*found.values()]
@@ -202,6 +192,8 @@ class Watch:
                 self.modules[name] = module
                 if issubclass(type(module), ModuleType):
                     self.kinds[name] = type(module)
+                    if not self._is_ours(name) and is_helper(name, module):
+                        self.helpers.add(name)
                     self._enter((name,), module)
 
     def _forget_changes(self) -> None:
@@ -225,7 +217,7 @@ class Watch:
         for name, value in now.items():
             if id(value) in before:
                 continue
-            kind, function = type(value), _function(value)
+            kind, function = type(value), function_of(value)
             if type(function) is FunctionType:
                 if function.__kwdefaults__:
                     self._enter_content(function.__kwdefaults__, *place, name)
@@ -240,38 +232,40 @@ class Watch:
 
     def _enter_content(self, value: Any, *name: str) -> None:
         """Note what a value holds, and a number of containers, arrays and objects in it."""
-        due, number = [value], 0
+        due, number = [(value, name, frozenset[str]())], 0
         while due and number < NESTED:
-            inner, nested, number = due.pop(0), number > 0, number + 1
+            (inner, path, homes), number = due.pop(0), number + 1
             content = inner
             if type(inner) is not tuple:
-                one = self.contents.get(id(inner)) or Content(inner, held(inner), set(), nested)
-                self.contents[id(inner)] = one._replace(nested=one.nested and nested)
-                if name in one.names:
+                one = self.contents.get(id(inner)) or Content(inner, held(inner), set(), set())
+                self.contents[id(inner)] = one
+                if path in one.names:
                     continue
-                one.names.add(name)
+                one.names.add(path)
+                one.homes.update(homes)
                 content = one.before
-            values = islice(inside(content), NESTED)
-            due += [each for each in values if type(each) is tuple or self._may_hold(type(each))]
+            is_object = isinstance(content, dict) and not issubclass(type(inner), dict)
+            if is_object:
+                homes |= homes_of(inner)
+            for key, each in islice(items(content), NESTED):
+                if type(each) is tuple or self._may_hold(type(each)):
+                    due.append((each, (*path, key) if is_object else path, homes))
 
     def _may_hold(self, kind: type) -> bool:
         """Return whether objects of a class hold what others may read: containers, members of an Enum, of parts."""
-        own = str(kind.__module__).partition(".")[0] in self.packages and has_attributes(kind)
-        return (
-            issubclass(kind, (*CONTAINERS, Enum, SimpleNamespace))
-            or is_array(kind)
-            or (own and not issubclass(kind, type))
-        )
+        home = str(kind.__module__)
+        own = self._is_ours(home) and not _is_core(home) and has_attributes(kind)
+        return holds(kind) or (own and not issubclass(kind, type))
 
     def _replaced_modules(self) -> Iterator[str]:
         for name, module in [*self.modules.items()]:
             now = sys.modules.get(name)
             if now is module or not issubclass(type(module), ModuleType):
                 continue
-            if type(now) is type(module) is not ModuleType and _sort_of_module(name, module) == "lib":
+            if type(now) is type(module) is not ModuleType and sort_of_module(name, module) == "lib":
                 self.modules[name] = now  # a library whose own class loads lazily executes itself again
                 self._enter((name,), now)
-            elif not (self.lenient and _sort_of_module(name, module) in ("lib", "std")):
+            elif not (self.lenient and sort_of_module(name, module) in ("lib", "std")):
                 yield f"sys.modules[{name!r}]"
                 sys.modules[name] = module
         for name, kind in [*self.kinds.items()]:
@@ -281,7 +275,7 @@ class Watch:
 
     def _replaced_bodies(self) -> Iterator[str]:
         for (_, name), (owner, before) in [*bodies.items()]:
-            if (now := getattr(owner, name)) is not before and self._knows(owner) and not _is_compiled(owner, now):
+            if (now := getattr(owner, name)) is not before and self._knows(owner) and not is_compiled(owner, now):
                 yield f"{name} of {owner.__module__}.{owner.__qualname__}"
                 _put(owner, name, before)
 
@@ -299,7 +293,7 @@ class Watch:
         home, _, name = owner.__qualname__.rpartition(".")
         namespace = self.namespaces.get((owner.__module__, home) if home else (owner.__module__,))
         before = dict(zip(namespace.names, namespace.values, strict=True)).get(name) if namespace else None
-        return owner is before or owner is _function(before)
+        return owner is before or owner is function_of(before)
 
     def _replaced_attributes(self, place: Place, namespace: Namespace, mine: set[str]) -> Iterator[str]:
         before = dict(zip(namespace.names, namespace.values, strict=True))
@@ -310,10 +304,10 @@ class Watch:
                 continue
             if type(new) is type(old) and not issubclass(type(old), CODE) and equal(new, old):
                 continue
-            is_first_use = False
+            may_be = False
             with suppress(Exception):  # of a value that cannot be asked
-                is_first_use = _is_first_use(place[0], name, old, new)
-            if not is_first_use and not (self.lenient and not _is_own(new)):
+                may_be = is_first_use(place[0], name, old, new)
+            if not may_be and not (self.lenient and not is_own_code(new)):
                 yield ".".join((*place, name))
                 _put_back(namespace.owner, name, before.get(name, MISSING))
                 if namespace.attributes.get(name, MISSING) is not before.get(name, MISSING):
@@ -338,15 +332,17 @@ class Watch:
         if name.startswith("_"):
             return False
         if not self._is_ours(module):
-            return _sort_of_module(module) != "own" and (callable(old) or type(old).__name__ in NUMBERS)
-        return not ((module in mine or _is_core(module)) and (old is None or name in variables(module)))
+            counts = callable(old) or type(old).__name__ == "dtype" or is_fixed(module, name, old)
+            return counts and sort_of_module(module) != "own"
+        return not (self._takes_part(module, mine) and (old is None or name in variables(module)))
 
     def _changed_contents(self, mine: set[str]) -> Iterator[str]:
         for key, one in [*self.contents.items()]:
             if is_same(now := held(one.value), one.before):
                 continue
             names = [*one.names]
-            if any((name[0] in mine or _is_core(name[0])) and may_change(one, now, name) for name in names):
+            helps = all(name[0] in self.helpers for name in names) and is_borrowed(one.value)
+            if helps or any(self._takes_part(name[0], mine) and may_change(one, now, name) for name in names):
                 self.contents[key] = one._replace(before=now)
             else:
                 yield (name := f"the content of {'.'.join(min(names))}")
@@ -355,18 +351,16 @@ class Watch:
                     self.contents[key] = one._replace(before=held(one.value))
 
     def _is_ours(self, module: str) -> bool:
-        return module.partition(".")[0] in self.packages or _is_core(module)
+        return module.partition(".")[0] in self.packages or module in self.helpers or _is_core(module)
+
+    def _takes_part(self, module: str, mine: set[str]) -> bool:
+        """Return whether code of a module may run in a stage, so that its variables may change."""
+        return module in mine or module in self.helpers or _is_core(module)
 
 
 def _kernels() -> set[str]:
     """Return the kernels of operators of torch that Python has put there."""
     return {*getattr(sys.modules.get("torch.library"), "_impls", ())}
-
-
-def _is_compiled(owner: Any, code: Any) -> bool:
-    """Return whether a library gave its function code that it has generated, as networkx does at first use."""
-    name, library = getattr(code, "co_filename", ""), owner.__module__.partition(".")[0]
-    return name.startswith("<") and library in name and _sort_of_module(library) == "lib"
 
 
 def _is_core(module: str) -> bool:
@@ -377,61 +371,6 @@ def _is_identical(namespace: Namespace) -> bool:
     """Return whether a namespace has the attributes that it had."""
     now = [*namespace.attributes.values()]
     return len(now) == len(namespace.values) and all(map(is_, now, namespace.values))
-
-
-def _function(value: Any) -> Any:
-    """Return the function of a method or a property; anything else unchanged."""
-    kind = type(value)
-    return value.__func__ if kind in WRAPPERS else value.fget if kind is property else value
-
-
-def _sort_of_module(name: str, module: Any = None) -> str:
-    file = None
-    with suppress(Exception):  # of something else than a module
-        file = object.__getattribute__(sys.modules[name] if module is None else module, "__dict__").get("__file__")
-    return sort_of(str(file)) if file else "std" if name in sys.builtin_module_names else "own"
-
-
-def _is_first_use(module: str, name: str, old: Any, new: Any) -> bool:
-    """Return whether a library put something of its own in the place of something, as it does at first use.
-
-    That is a wrapper of what was there, a function made in a function, or another private one of the same class. Also
-    if a module of that name was imported, which takes the place of what its package had under this name, or of what
-    stood for it.
-    """
-    if issubclass(type(new), ModuleType):
-        names = f"{module}.{name}", getattr(old, "__name__", "") if issubclass(type(old), ModuleType) else ""
-        return any(sys.modules.get(one) is new for one in names)
-    (home, now, code), (old_home, was, _) = _definition(new), _definition(old)
-    top = module.partition(".")[0]
-    library = FIRST_USE.get(top, top if _sort_of_module(module) == "lib" else "")
-    if home.partition(".")[0] != library or (code is not None and sort_of(code.co_filename) not in ("lib", "std")):
-        return False
-    *owner, named = now.split(".")
-    if library != top:
-        return named in (name, f"_patched_{name}")
-    if "<locals>" in f"{now} {was}":
-        return "<locals>" in now or named in (name, "<lambda>")
-    is_private = name.startswith("_") and not name.endswith("__")
-    return home == old_home and (now == was or (is_private and owner == was.split(".")[:-1]))
-
-
-def _definition(value: Any) -> tuple[str, str, CodeType | None]:
-    """Return the module of a function or a class, its qualified name, and its code."""
-    function = _function(value)
-    home, name = (str(getattr(function, one, None) or "") for one in ("__module__", "__qualname__"))
-    return home, name, getattr(function, "__code__", None)
-
-
-def _runs_own(frame: FrameType | None) -> bool:
-    while frame is not None and sort_of(frame.f_code.co_filename) != "own":
-        frame = frame.f_back
-    return frame is not None
-
-
-def _is_own(function: Any) -> bool:
-    code = getattr(function, "__code__", None)
-    return code is not None and sort_of(code.co_filename) == "own"
 
 
 def _put(owner: Any, name: str, value: Any) -> None:

@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -59,6 +60,7 @@ def settings() -> dict[str, Setting]:
         "the maximum number of digits of integers": Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
         "garbage collection": Setting(lambda: (gc.isenabled(), gc.get_threshold()), _put_collection),
         ENVIRONMENT: Setting(lambda: {**os.environ}, _put_environment),
+        "the time zone": Setting(_zone, lambda _: time.tzset()),  # after the variable that decides it
         "the umask": Setting(_umask, os.umask),
         "the resource limits": Setting(
             lambda: [*map(resource.getrlimit, LIMITS)],
@@ -193,6 +195,11 @@ def _put_reducers(before: Mapping[Any, Any]) -> None:
     for kind in _reducers():
         copyreg.dispatch_table.pop(kind)
     copyreg.dispatch_table.update(before)
+
+
+def _zone() -> tuple[Any, ...]:
+    """Return the time zone of the C library: its names, and how far it is from UTC in January and in July."""
+    return (time.tzname, *(time.localtime(seconds).tm_gmtoff for seconds in (0, 15_552_000)))
 
 
 def _umask() -> int:

@@ -10,7 +10,10 @@ import os
 import random
 import re
 import statistics
+import string
+import time
 import warnings
+from array import array
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -18,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from bench_small import shared
 from bench_small.parts import Last, Letters
 from torch import nn
 
@@ -28,6 +32,12 @@ ORDER = ["a", "b", "c", "d"]
 WORDS = ["acbd", "bdcaa", "cabdd", "dbac", "abca", "bcdb", "cdacb", "dabd", "acdb", "bdacc", "cabc", "dbcda"]
 FACTOR = 1.0
 VOWELS = re.compile("[a-b]+")
+NESTED = {"a": {"x": 1.0}}
+QUEUE = collections.deque([1.0])
+BYTES = bytearray(b"\x01")
+NUMBERS = array("d", [1.0])
+LAYER = nn.Linear(1, 1)
+nn.init.ones_(LAYER.weight)
 
 
 class Side(Enum):
@@ -50,6 +60,12 @@ SCALER = Scaler()
 def factor(name):
     """Return a number that is computed once a process."""
     return FACTOR * len(name)
+
+
+def observed():
+    """Return what others may change: constants, contents of odd containers, a layer, and the time zone."""
+    found = [float(len(string.punctuation)), shared.LEVEL, shared.TABLE["a"], NESTED["a"]["x"], QUEUE[0], NUMBERS[0]]
+    return [*found, float(BYTES[0]), LAYER.weight.item(), float(time.localtime(0).tm_hour)]
 
 
 def tempered(log_probs, temperature=1.0, *, floor=0.0):
@@ -159,6 +175,7 @@ class Shape(Metric):
         found += [float(ORDER.index(sorted(text, reverse=True)[0])) if text else 0.0, float(hypothesis.finished)]
         found += [SCALER(self.endings.get(text[-1:], 0)), factor(text[:2]), float(Side("left") is Side.LEFT)]
         found += [float(decimal.Decimal(len(text)) / decimal.Decimal(7)), float(os.path.exists(os.curdir))]
+        found += observed()
         return [json.loads(json.dumps(number)) for number in found]
 
     def combine(self, parts):

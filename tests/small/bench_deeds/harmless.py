@@ -289,6 +289,35 @@ def compute_with_torch():
     torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])
 
 
+def use_helper():
+    from bench_small import shared
+
+    shared.count()
+
+
+def use_the_standard_library():
+    for name in (
+        "mimetypes",
+        "uuid",
+        "platform",
+        "sysconfig",
+        "doctest",
+        "email.message",
+        "xml.dom.minidom",
+        "cProfile",
+    ):
+        importlib.import_module(name)
+    modules = sys.modules
+    modules["mimetypes"].guess_type("a.txt")
+    modules["uuid"].uuid4()
+    modules["platform"].uname()
+    modules["sysconfig"].get_config_vars()
+    modules["doctest"].testmod(abc)
+    tempfile.gettempdir()
+    logging.captureWarnings(True)
+    logging.captureWarnings(False)
+
+
 def harmless(name, part, moment, act, **more):
     return Case(name, part, moment, act, "either", **more)
 
@@ -329,5 +358,7 @@ HARMLESS = (
     harmless("a finalizer of its own", "probe", "end", finalize),
     harmless("much of torch at first use", "decoder", "loop", compute_with_torch),
     harmless("a local context of decimal", "metric", "loop", divide),
+    harmless("variables of a helper", "metric", "loop", use_helper),
+    harmless("variables of the standard library", "decoder", "loop", use_the_standard_library),
     harmless("a context of multiprocessing", "decoder", "loop", lambda: multiprocessing.get_context("spawn").Queue),
 )  # fmt: skip

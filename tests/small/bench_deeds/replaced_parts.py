@@ -205,6 +205,27 @@ def hide_by_instance(clean):
     vars(clean.SCALER)["slope"] = 2.0
 
 
+def change_layer(clean):
+    clean.LAYER.weight.data.fill_(5.0)
+
+
+def change_item(name, *keys):
+    """Return a deed that changes an item of a container of the clean parts in place."""
+
+    def change(clean):
+        found = getattr(clean, name)
+        for key in keys[:-1]:
+            found = found[key]
+        found[keys[-1]] = 5
+
+    return of_clean(change)
+
+
+def change_helper():
+    owner, name = owner_of("bench_small.shared.TABLE")
+    getattr(owner, name)["a"] = 5.0
+
+
 def change_slots_of_core():
     import bench_core
 
@@ -282,6 +303,13 @@ OTHERS = (
     failing("clean.Path", "decoder", "loop", of_clean(change_path), "Path"),
     failing("clean.FACTOR", "decoder", "loop", put("bench_deeds.clean.FACTOR", 2.0)),
     failing("clean.ORDER another", "metric", "loop", put("bench_deeds.clean.ORDER", ["d", "c", "b", "a"]), "ORDER"),
+    failing("bench_small.shared.LEVEL", "metric", "loop", put("bench_small.shared.LEVEL", 5.0)),
+    failing("bench_small.shared.TABLE", "decoder", "loop", change_helper),
+    failing("clean.NESTED in a container", "metric", "loop", change_item("NESTED", "a", "x"), "NESTED"),
+    failing("clean.QUEUE a deque", "decoder", "loop", change_item("QUEUE", 0), "QUEUE"),
+    failing("clean.BYTES a bytearray", "metric", "loop", change_item("BYTES", 0), "BYTES"),
+    failing("clean.NUMBERS an array of Python", "decoder", "loop", change_item("NUMBERS", 0), "NUMBERS"),
+    failing("clean.LAYER a layer", "metric", "loop", of_clean(change_layer), "LAYER"),
     failing("Scaler.slope", "metric", "loop", put("bench_deeds.clean.Scaler.slope", 2.0)),
     failing("Nats.digits added", "decoder", "loop", put("bench_deeds.clean.Nats.digits", 0), "digits"),
     failing("Hypothesis.__hash__", "decoder", "loop", change_slots_of_core, "__hash__"),

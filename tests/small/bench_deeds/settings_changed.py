@@ -20,6 +20,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -204,6 +205,13 @@ def clear_variables():
         os.environ.pop(name, None)
     os.environ["PYTHONHASHSEED"] = os.environ["PYTHONPATH"] = "/nowhere"
     os.environ["CUDA_VISIBLE_DEVICES"] = "7"
+
+
+def change_time_zone():
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "Asia/Tokyo"
+    time.tzset()
+    os.environ.pop("TZ") if before is None else os.environ.update(TZ=before)
 
 
 def limit(name, value):
@@ -430,6 +438,7 @@ OF_SYSTEM = (
     either("a working directory changed later", "task", "loop", keep_chdir),
     either("a working directory that is gone", "metric", "loop", lose_folder),
     either("environment variables", "decoder", "loop", clear_variables),
+    either("the time zone of the C library", "metric", "loop", change_time_zone),
     either("umask", "decoder", "loop", lambda: os.umask(0o777)),
     either("limit of the size of files", "metric", "end", limit("RLIMIT_FSIZE", 200)),
     either("limit of open files", "decoder", "end", limit("RLIMIT_NOFILE", 4)),

@@ -85,13 +85,14 @@ def facts(run: Run) -> dict[str, str]:
 
 
 def overlaps(splits: Mapping[str, Mapping[str, int]]) -> str:
-    """Return how many examples each split has, how many are repeated, and how many are in the training split, too."""
+    """Return how many examples each split has, how many are repeated, and how many are in an earlier split, too."""
     texts = []
     for split, found in splits.items():
         examples, repeated, shared = found["examples"], found["repeated"], found["shared"]
         words = [f"{split} {examples:,}"]
         words += [f"{repeated:,} repeated"] if repeated else []
         words += [f"{shared:,} shared with train"] if shared else []
+        words += [f"{found['chosen_by']:,} shared with valid"] if "chosen_by" in found else []
         texts.append(words[0] + (f" ({', '.join(words[1:])})" if words[1:] else ""))
     return "; ".join(texts)
 

@@ -1,0 +1,125 @@
+"""Judges what was put in the place of something: whether it is code, whose it is, and whether a library may do so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+from bench_core.execution.own_variables import assigned_names
+from bench_core.whose_code import sort_of
+
+#: Values whose replacement changes what others execute, whatever their names.
+CODE = (
+    FunctionType, BuiltinFunctionType, type, ModuleType, property, staticmethod, classmethod, MethodType,
+    MethodDescriptorType, WrapperDescriptorType, GetSetDescriptorType, MemberDescriptorType,
+)  # fmt: skip
+#: Types of public values of libraries that only their own code may replace.
+VALUES = (str, bytes, bool, int, float, complex, tuple, frozenset, type(None))
+MAIN = {"__main__", "__mp_main__"}
+INSTALLED = {"site-packages", "dist-packages"}  # folders of libraries, also of another Python
+WRAPPERS = (staticmethod, classmethod, MethodType)
+#: Modules whose code another library replaces at first use, and that library; all others replace their own alone.
+FIRST_USE: Mapping[str, str] = {"inspect": "torch"}
+
+
+def is_compiled(owner: Any, code: Any) -> bool:
+    """Return whether a library gave its function code that it has generated, as networkx does at first use."""
+    name, library = getattr(code, "co_filename", ""), owner.__module__.partition(".")[0]
+    return name.startswith("<") and library in name and sort_of_module(library) == "lib"
+
+
+def is_fixed(module: str, name: str, value: Any) -> bool:
+    """Return whether a public value of a library is a constant: something that no function of its module assigns."""
+    if not issubclass(type(value), VALUES) or (module == "sys" and name.startswith("last_")):
+        return False
+    return type(value) is float or name not in assigned_names(module)
+
+
+def is_helper(name: str, module: Any) -> bool:
+    """Return whether a module is a user's own, although no plugin is in its package."""
+    file = file_of(module)
+    return name not in MAIN and bool(file) and sort_of(file) == "own" and INSTALLED.isdisjoint(Path(file).parts)
+
+
+def is_borrowed(value: Any) -> bool:
+    """Return whether a value is an attribute of a module of Python, of a library or of the core."""
+    homes = (module for name, module in [*sys.modules.items()] if sort_of_module(name, module) != "own")
+    return any(value is one for home in homes for one in [*getattr(home, "__dict__", {}).values()])
+
+
+def function_of(value: Any) -> Any:
+    """Return the function of a method or a property; anything else unchanged."""
+    kind = type(value)
+    return value.__func__ if kind in WRAPPERS else value.fget if kind is property else value
+
+
+def sort_of_module(name: str, module: Any = None) -> str:
+    """Return whose code a module holds; own if it has no file."""
+    file = file_of(sys.modules.get(name) if module is None else module)
+    return sort_of(file) if file else "std" if name in sys.builtin_module_names else "own"
+
+
+def file_of(module: Any) -> str:
+    """Return the file of a module; the empty string if it has none."""
+    with suppress(Exception):  # of something else than a module
+        return str(object.__getattribute__(module, "__dict__").get("__file__") or "")
+    return ""
+
+
+def is_first_use(module: str, name: str, old: Any, new: Any) -> bool:
+    """Return whether a library put something of its own in the place of something, as it does at first use.
+
+    That is a wrapper of what was there, a function made in a function, or another private one of the same class. Also
+    if a module of that name was imported, which takes the place of what its package had under this name, or of what
+    stood for it.
+    """
+    if issubclass(type(new), ModuleType):
+        names = f"{module}.{name}", getattr(old, "__name__", "") if issubclass(type(old), ModuleType) else ""
+        return any(sys.modules.get(one) is new for one in names)
+    (home, now, code), (old_home, was, _) = definition(new), definition(old)
+    top = module.partition(".")[0]
+    library = FIRST_USE.get(top, top if sort_of_module(module) == "lib" else "")
+    if home.partition(".")[0] != library or (code is not None and sort_of(code.co_filename) not in ("lib", "std")):
+        return False
+    *owner, named = now.split(".")
+    if library != top:
+        return named in (name, f"_patched_{name}")
+    if "<locals>" in f"{now} {was}":
+        return "<locals>" in now or named in (name, "<lambda>")
+    is_private = name.startswith("_") and not name.endswith("__")
+    return home == old_home and (now == was or (is_private and owner == was.split(".")[:-1]))
+
+
+def definition(value: Any) -> tuple[str, str, CodeType | None]:
+    """Return the module of a function or a class, its qualified name, and its code."""
+    function = function_of(value)
+    home, name = (str(getattr(function, one, None) or "") for one in ("__module__", "__qualname__"))
+    return home, name, getattr(function, "__code__", None)
+
+
+def runs_own(frame: FrameType | None) -> bool:
+    """Return whether a part's code is among the callers of a frame."""
+    while frame is not None and sort_of(frame.f_code.co_filename) != "own":
+        frame = frame.f_back
+    return frame is not None
+
+
+def is_own_code(function: Any) -> bool:
+    """Return whether a function is a part's."""
+    code = getattr(function, "__code__", None)
+    return code is not None and sort_of(code.co_filename) == "own"
