@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bench_core.config import DecoderConfig, MetricConfig, ModelConfig, TaskConfig
+from bench_core.config import DecoderConfig, MetricConfig, ModelConfig
 from bench_core.data import Purpose
 from bench_core.errors import SuiteError
 from bench_core.model import Scorer, Vmappable
@@ -230,7 +230,10 @@ def _purpose(suite: Suite, cell: Cell, purpose: Purpose, verb: str, metric: str 
     keys: Keys = ("splits", *(place for place, name in enumerate(suite.splits) if name == cell.split))
     if not allowed:
         known = [one for one in ("train", "valid", "test", *task.test_sets) if task.purposes(one)]
-        yield Misfit(pair, f"{task.name} has no split {cell.split!r}. Its `splits:` are {', '.join(known)}.", keys)
+        text = f"{task.name} has no split {cell.split!r}. Its `splits:` are {', '.join(known)}."
+        if "splits" not in suite.effective and task.test_sets:
+            text, pair = f"{text} Set `splits: [{', '.join(task.test_sets)}]`.", f"{cell.task}, {cell.split}"
+        yield Misfit(pair, text, keys)
     elif purpose not in allowed:
         pair = f"{pair} x {metric}" if metric else pair
         yield Misfit(pair, f"{task.name} has nothing to {verb} in its split {cell.split!r}.", keys)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
 from bench_code_generation.settings import Corpus, CPythonPairs
-from bench_core import MetricConfig, Source, TaskConfig, hookimpl
+from bench_core import MetricConfig, Purpose, Source, TaskConfig, hookimpl
 from bench_text.api import Words
 from bench_translation.api import Both, Tokenizers
+
+SPLITS = ("train", "valid", "test")  #: of the corpora that have a name
 
 
 class CodeGenerationConfig(TaskConfig):
@@ -39,6 +41,14 @@ class CodeGenerationConfig(TaskConfig):
         if self.shared and self.tokenizer.source != self.tokenizer.target:
             raise ValueError("a shared vocabulary needs the same tokenizer for source and target")
         return self
+
+    @property
+    def test_sets(self) -> list[str]:
+        return [*getattr(self.corpus, "tests", ())]
+
+    def purposes(self, split: str) -> Set[Purpose]:
+        """Return all of them for the splits of the corpus."""
+        return set(Purpose) if split in getattr(self.corpus, "own", SPLITS) else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file, or of the library."""
