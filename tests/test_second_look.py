@@ -198,12 +198,31 @@ class Contrary(Tied):
         return found.log_softmax(-1)
 
 
-def looked_at(kind, rows=10):
+class Narrow(Table):
+    """Has positions for four tokens, EOS included."""
+
+    def limit(self, batch):
+        return torch.full_like(batch.ids, 4)
+
+    def step(self, state, actions):
+        if int(state.steps.max()) == 3:
+            raise IndexError("index out of range")
+        return super().step(state, actions)
+
+
+class Costly(Greedy):
+    """Its last step costs more than the model says."""
+
+    def decode(self, model, batch, noise):
+        return [[replace(one, log_prob=one.log_prob - 0.1)] for (one,) in super().decode(model, batch, noise)]
+
+
+def looked_at(kind, rows=10, greedy=Greedy):
     """Look at what greedy decoding makes of a batch with a model, in single precision."""
     info = bench_core.TaskInfo(["<stop>", "a", "b", "c", "d"])
     with registry.extra(bench_mutants.plugin):
         settings = registry.part("model", "sound-table").config()
-        decoder = Greedy(registry.part("decoder", "sound-greedy").config(max_tokens=4))
+        decoder = greedy(registry.part("decoder", "sound-greedy").config(max_tokens=4))
         model = kind(settings, info).eval()
         model.setup(info, bench_core.Noise(0))
         model.table.bias.data[0] = -9
@@ -226,6 +245,12 @@ def test_outputs_that_differ_by_rounding_alone_are_not_called_wrong():
     assert looked_at(TiedByWeights)
     with pytest.raises(bench_core.PluginError, match="a row must decode the same alone"):
         looked_at(Contrary)
+
+
+def test_outputs_that_fill_the_positions_of_a_model_cost_what_all_their_steps_cost():
+    looked_at(Narrow)
+    with pytest.raises(bench_core.PluginError, match="without EOS, as it is unfinished"):
+        looked_at(Narrow, greedy=Costly)
 
 
 class Late(Table):

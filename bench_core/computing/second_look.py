@@ -24,6 +24,7 @@ from bench_core.computing.laws import Laws
 from bench_core.config import ModelConfig
 from bench_core.data import STOP, Batch, Hypothesis, Kind
 from bench_core.errors import Fault, PluginError
+from bench_core.generation_loop import limits
 from bench_core.model import Scorer, Scoring, Stepper
 from bench_core.random_numbers import Noise
 
@@ -145,9 +146,11 @@ class SecondLook:
     def _add_up(self, some: Batch, scores: Sequence[float]) -> None:
         """Compare scores with the sums of the steps along `chain`."""
         lengths, inside = some.length.tolist(), some.gold.tolist()
-        most = max(MOST_STEPS, min(lengths))
-        rows = [row for row, end in enumerate(lengths) if end <= most and STOP not in inside[row][: end - 1]]
-        if not rows:  # all windows of a stream go on after a stop
+        most, fits = max(MOST_STEPS, min(lengths)), self._fits(some, lengths)
+        rows = [
+            row for row, end in enumerate(lengths) if end <= most and fits[row] and STOP not in inside[row][: end - 1]
+        ]
+        if not rows:  # all windows of a stream go on after a stop, or none is short enough for the steps
             return
         some, model = self._there(some.select(torch.tensor(rows))), self.model
         chain = model.chain(some, self.noise)
@@ -181,7 +184,11 @@ class SecondLook:
             return
         batch = some.select(torch.tensor([row for row, _, _ in told]))
         chain, lengths = padded([actions for _, _, actions in told])
-        without, whole = self._summed(self._there(without_targets(batch)), chain, lengths)
+        blind = without_targets(batch)
+        fits = self._fits(blind, ((lengths - 1) // self.model.actions_per_token + 1).tolist())
+        steps = lengths.where(torch.tensor(fits), lengths - 1)  # an output that fills its row has no room for EOS
+        without, whole = self._summed(self._there(blind), chain, steps)
+        without = [cut if fit else ended for cut, ended, fit in zip(without, whole, fits, strict=True)]
         for (row, one, _), cut, ended in zip(told, without, whole, strict=True):
             cost, what = (ended, "EOS included") if one.finished else (cut, "without EOS, as it is unfinished")
             if one.log_prob is not None and not self._close(one.log_prob, cost):
@@ -202,11 +209,13 @@ class SecondLook:
                     "hypotheses must be sorted, the best first.",
                 )
         if isinstance(self.model, Scorer) and self._exact and SUM not in self.laws.exempt:
-            self._score_outputs(batch, [one for _, one, _ in told], whole)
+            kept = [place for place, fit in enumerate(fits) if fit]
+            some = batch.select(torch.tensor(kept, dtype=torch.long))
+            self._score_outputs(some, [told[place][1] for place in kept], [whole[place] for place in kept])
 
     def _score_outputs(self, batch: Batch, told: Sequence[Hypothesis], totals: Sequence[float]) -> None:
         """Compare the sums of the steps along outputs, EOS included, with the exact scores of the same tokens."""
-        if not {*batch.extras} <= {"weight"} or any(one.actions != one.tokens for one in told):
+        if not told or not {*batch.extras} <= {"weight"} or any(one.actions != one.tokens for one in told):
             return  # what else a batch holds may depend on its targets
         gold, length = padded([one.tokens for one in told])
         there = self._there(replace(batch, gold=gold, length=length))
@@ -218,6 +227,11 @@ class SecondLook:
                     f"{type(self.model).__name__}: the steps along {one.tokens} and EOS sum to {total:.6g}, but "
                     f"`score` gives {score:.6g} by the exact likelihood {self._exact!r}.",
                 )
+
+    def _fits(self, batch: Batch, tokens: Sequence[int]) -> list[bool]:
+        """Return whether the model has room in each row [N] for so many target tokens, EOS included."""
+        fits: list[bool] = (torch.tensor(tokens) <= limits(self.model, batch, max(tokens)).cpu()).tolist()
+        return fits
 
     def _summed(self, batch: Batch, chain: Tensor, lengths: Tensor) -> tuple[list[float], list[float]]:
         """Return the log-probability of each chain [N] of `lengths` steps, without the last one and with it."""

@@ -55,7 +55,12 @@ class Inspector:
             inspection = self._inspected(inspection, found)
             if isinstance(found, TaskConfig):
                 self.tasks[name] = inspection
-            self._report(keys, inspection)
+            self._report(keys, inspection, not isinstance(found, TaskConfig) or self._is_learned(name))
+
+    def _is_learned(self, task: str) -> bool:
+        """Return whether a model of the suite has the vocabulary of a task, as those have that are trained on it."""
+        models = [name for name, tasks in self._pairs.items() if task in tasks]
+        return any(not self.suite.models[name].at(task).config.is_untrainable() for name in models)
 
     def _inspected(self, inspection: Inspection, settings: Any) -> Inspection:
         """Return the inspection of a part, which is done once for all profiles."""
@@ -78,12 +83,12 @@ class Inspector:
             self.findings.inspections[key] = inspection
         return self.findings.inspections[key]
 
-    def _report(self, keys: Keys, inspection: Inspection) -> None:
+    def _report(self, keys: Keys, inspection: Inspection, with_notes: bool) -> None:
         for text in inspection.problems:
             self.problems.add(keys, text)
         place = self.problems.source.place(keys)
         self.findings.warnings |= dict.fromkeys(f"{place}: warning: {text}" for text in inspection.warnings)
-        self.findings.notes |= dict.fromkeys(f"{place}: {text}" for text in inspection.notes)
+        self.findings.notes |= dict.fromkeys(f"{place}: {text}" for text in inspection.notes if with_notes)
         self.findings.skipped |= dict.fromkeys(inspection.skipped)
 
     def _give_tasks(self, inspection: Inspection, name: str, task: str, model: ModelConfig) -> bool:

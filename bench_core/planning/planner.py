@@ -139,12 +139,17 @@ class Planner:
         return self._add(kind, {**settings, **own}, inputs, parts, label, [initial] if initial else [], classes)
 
     def _judged(self, task: str, training: TrainingConfig) -> Inputs:
-        """Return the splits that are prepared apart and on which a metric of the suite selects, or stops."""
+        """Return the splits that are prepared apart and on which a training selects checkpoints, or stops.
+
+        The loss on what trainings read needs no split of its own.
+        """
         judging = {"select": training.select, "stop": training.stop} if self.is_apart(task) else {}
+        whole, read = self.suite.tasks[task], self._at(task, None)
         return {
             role: ("prepare", self.prepare(task, one.split))
             for role, one in judging.items()
-            if one is not None and one.metric in self.suite.metrics
+            if one is not None
+            and (one.metric in self.suite.metrics or (whole.purposes(one.split) and not read.purposes(one.split)))
         }
 
     def _training(self, task: str, model: str, hardware: str) -> tuple[Settings, Parts]:

@@ -81,7 +81,7 @@ def misfits(suite: Suite, cells: list[Cell]) -> tuple[list[Misfit], int]:
 
 def _misfits(suite: Suite, cell: Cell) -> Iterator[Misfit]:
     """Yield each incompatible pair of names in a cell; a check that reads an invalid setting yields nothing."""
-    for check in (_source, _training_examples, _decoder):
+    for check in (_source, _training_examples, _selection_splits, _decoder):
         with suppress(Unreadable):
             yield from check(suite, cell)
     for name in cell.metrics:
@@ -104,6 +104,32 @@ def _training_examples(suite: Suite, cell: Cell) -> Iterator[Misfit]:
         return
     if "train" not in suite.splits and Purpose.TRAIN not in task.purposes("train"):
         yield Misfit(cell.task, f"{task.name} has no training examples.", ("tasks", cell.task))
+
+
+def _selection_splits(suite: Suite, cell: Cell) -> Iterator[Misfit]:
+    """Yield the splits on which a training selects checkpoints, or stops, and which its task does not have."""
+    task, training = suite.tasks[cell.task], suite.models[cell.model].at(cell.task).training
+    if not training.trains or Purpose.TRAIN not in task.purposes("train"):
+        return
+    for key, verb in (("select", "select checkpoints"), ("stop", "stop")):
+        select: Select | None = getattr(training, key)
+        if select is None:
+            continue
+        metric = suite.metrics.get(select.metric)
+        purpose = Purpose.TRAIN if metric is None else _read_by(metric)
+        if purpose in task.purposes(select.split):
+            continue
+        lacks = "has no targets in its split" if task.purposes(select.split) else "has no split"
+        train = f", or set `{key}: {{split: train}}` under `training`" if purpose in task.purposes("train") else ""
+        text = f"{task.name} {lacks} {select.split!r}, to {verb} on. Add it{train}."
+        keys = training_keys(suite.effective, _called(suite, cell.model), cell.task, (key,))
+        keys = keys if "split" in select.model_fields_set else ("tasks", cell.task)
+        yield Misfit(f"{cell.task}, {key} by {select.metric}", text, keys)
+
+
+def _read_by(metric: MetricConfig) -> Purpose:
+    """Return what a metric reads examples for."""
+    return Purpose.SCORE if metric.needs is Scorer else Purpose.DECODE
 
 
 def _decoder(suite: Suite, cell: Cell) -> Iterator[Misfit]:
@@ -204,7 +230,10 @@ def _purpose(suite: Suite, cell: Cell, purpose: Purpose, verb: str, metric: str 
     keys: Keys = ("splits", *(place for place, name in enumerate(suite.splits) if name == cell.split))
     if not allowed:
         known = [one for one in ("train", "valid", "test", *task.test_sets) if task.purposes(one)]
-        yield Misfit(pair, f"{task.name} has no split {cell.split!r}. Its `splits:` are {', '.join(known)}.", keys)
+        text = f"{task.name} has no split {cell.split!r}. Its `splits:` are {', '.join(known)}."
+        if "splits" not in suite.effective and task.test_sets:
+            text, pair = f"{text} Set `splits: [{', '.join(task.test_sets)}]`.", f"{cell.task}, {cell.split}"
+        yield Misfit(pair, text, keys)
     elif purpose not in allowed:
         pair = f"{pair} x {metric}" if metric else pair
         yield Misfit(pair, f"{task.name} has nothing to {verb} in its split {cell.split!r}.", keys)

@@ -26,7 +26,7 @@ def inspect(config: CodeGenerationConfig, inspection: Inspection) -> None:
     found = collection(corpus, data)
     seen: dict[Split, set[int]] = {}
     for split in found.splits:
-        paths = _paths(getattr(files(corpus, data), split), data)
+        paths = _paths(files(corpus, data).own[split], data)
         with inspection.noting():
             if inspection.are_small(paths):
                 seen[split] = _read(config, inspection, found, split)

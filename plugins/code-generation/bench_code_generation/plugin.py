@@ -41,6 +41,10 @@ class CodeGenerationConfig(TaskConfig):
             raise ValueError("a shared vocabulary needs the same tokenizer for source and target")
         return self
 
+    @property
+    def test_sets(self) -> list[str]:
+        return [*getattr(self.corpus, "tests", ())]
+
     def at(self, split: str | None) -> Self:
         """Return what a split depends on, or what trainings do: no test sets or further references."""
         if split is None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
+import pytest
+from bench_small.command_line import bench_here
+
+import bench_core
 from bench_code_generation.inspecting import inspect
 from bench_code_generation.plugin import CodeGenerationConfig
 from bench_core import DataError, Inspection, inspection
@@ -84,3 +88,38 @@ def test_of_large_files_the_first_line_alone_is_read(found, monkeypatch):
     looked, _ = found(lambda lines: lines["test"][0].append("one more"))
     assert not looked.problems
     assert sum("after its first record" in text for text in looked.skipped) == 6
+
+
+@pytest.mark.parametrize(
+    "whole", [{"train": "train"}, {"train": "train", "valid": "valid", "test": "valid"}], ids=len
+)
+def test_named_test_sets_are_splits_that_are_checked_decoded_and_scored(tmp_path, whole):
+    whole = {**whole, "tests": {"march": "test", "june": "valid"}}
+
+    def pair(name):
+        for side, texts in zip(("source", "target"), LINES[name], strict=True):
+            (tmp_path / f"{name}.{side}").write_text("".join(f"{text}\n" for text in texts))
+        return {side: f"{name}.{side}" for side in ("source", "target")}
+
+    corpus = {
+        key: {a: pair(b) for a, b in one.items()} if key == "tests" else pair(one) for key, one in whole.items()
+    }
+    suite = {
+        "suite": "tests/code",
+        "tasks": {"code": {"name": "code-generation", "corpus": corpus}},
+        "models": {"tiny": {"name": "rnn-seq2seq", "hidden": 4, "layers": 1}},
+        "decoders": {"greedy": {"name": "greedy"}},
+        "metrics": {"exact": {"name": "code-exact-match"}, "perplexity": {"name": "perplexity"}},
+        "training": {"updates": 1, "select": {"split": "train"}},
+        "splits": ["march", "june"],
+        "limits": {"max_tokens": 3},
+        "hardware": {"device": "cpu", "threads": 1},
+    }
+    (tmp_path / "suite.yaml").write_text(json.dumps(suite))
+    assert bench_here("check", "suite.yaml", folder=tmp_path).returncode == 0
+    places = {"store": tmp_path / "store", "out": tmp_path / "runs", "data": tmp_path, "workers": 0}
+    run = bench_core.run(tmp_path / "suite.yaml", **places)
+    assert [(one.status, one.reason) for one in run.cells] == [("done", "")] * 2
+    assert {row["split"] for row in run.rows()} == {"march", "june"}
+    (tmp_path / "test.target").write_text("return x\n")
+    assert bench_here("check", "suite.yaml", folder=tmp_path).returncode != 0

@@ -42,7 +42,7 @@ def _report_bounds(config: DataTaskConfig, inspection: Inspection, seen: _Seen) 
         inspection.skipped.append(f"which references the tokens of {config.name} can write")
         return
     for split, (number, lost) in seen.writing.lost().items():
-        inspection.bound(split, number, lost, "its tokens")
+        inspection.bound(split, number, lost, "the tokens of models trained on it")
 
 
 @dataclass

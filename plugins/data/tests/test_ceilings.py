@@ -12,6 +12,7 @@ import bench_core
 from bench_core.commands.main import bench
 from bench_core.planning.path_settings import located
 from bench_core.suites.load import load
+from bench_reports.render.report import write_report
 
 SIGNS = (
     "a", "b", "the", "cat", ".", "é", "e\u0301", "日本", "😀", "ﬁ", " ", " ", " ", " ", "  ", "\t", "\n", "\u00a0", "\u2003",
@@ -63,10 +64,10 @@ def any_sign(chance):
     return chr(chance.choice([0x20, chance.randrange(0xD800), chance.randrange(0xE000, 0x110000)]))
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TOKENIZERS)
 def test_a_memoriser_of_perplexity_one_reaches_exactly_the_ceiling_of_each_metric(tmp_path, suite_file, texts, kind):
-    rows = ({"q": f"{number:03}", "a": text} for number, text in enumerate(texts))
+    rows = ({"q": " ".join(f"{number:03}"), "a": text} for number, text in enumerate(texts))
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     path = suite_file(dedent(SUITE).replace("TOKENIZER", TOKENIZERS[kind]))
     run = bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs", workers=0)
@@ -83,7 +84,9 @@ def test_a_memoriser_of_perplexity_one_reaches_exactly_the_ceiling_of_each_metri
         number = cell.numbers[name]
         assert number.ceiling == (number.value if about["unwritable"] else None)
     assert 0 < exact.value < 100
-    told = f"{about['unwritable']} of 500 references of 'test' cannot be written by its tokens"
+    told = (
+        f"{about['unwritable']} of 500 references of 'test' cannot be written by the tokens of models trained on it"
+    )
     assert told in (run.folder / "log").read_text()
 
 
@@ -108,9 +111,40 @@ def test_check_tells_as_many_lost_references_as_a_run_counts(tmp_path, suite_fil
     about = prepared(path, tmp_path).extras["texts"]
     for split in ("valid", "test"):
         lost = about[split]["unwritable"]
-        told = f"{lost} of 60 references of '{split}' cannot be written by its tokens: exact match is at most"
+        told = f"{lost} of 60 references of '{split}' cannot be written by the tokens of models trained on it: exact match is at most"
         assert (told in said) == bool(lost)
     assert about["test"]["unwritable"] > 0
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_ceiling_is_stated_only_where_a_model_has_the_tokens_of_the_task(tmp_path, suite_file, trained, capsys):
+    rows = {split: [{"q": f"{split} a", "a": f"{split} answer"}] * 3 for split in ("train", "valid", "test")}
+    for split in rows:
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[split]))
+    (tmp_path / "theirs.txt").write_text("test answer\n" * 3)
+    text = dedent(SUITE).replace("TOKENIZER", "word")
+    for split in rows:
+        text = text.replace(f"{split}: own.jsonl", f"{split}: {split}.jsonl")
+    ours = "ours: {name: ngram-lm, order: 2}, " if trained else ""
+    greedy = "greedy: {name: greedy}, " if trained else ""
+    text = text.replace(
+        "{memory: {name: ngram-lm, order: 90, smoothing: none}}",
+        f"{{{ours}theirs: {{name: recorded, outputs: theirs.txt}}}}",
+    )
+    text = text.replace("{greedy: {name: greedy}}", f"{{{greedy}given: {{name: as-recorded}}}}")
+    text = text.replace("  perplexity: {name: perplexity}\n", "") if not trained else text
+    path = suite_file(text + "skip: [{model: theirs, metric: perplexity}]\n" if trained else text)
+    assert not bench(["check", str(path)], standalone_mode=False)
+    said = capsys.readouterr().out
+    assert ("3 of 3 references of 'test' cannot be written by the tokens of models trained on it" in said) == trained
+    run = bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs", workers=0)
+    assert {cell.reason for cell in run.cells} == {""}
+    for cell in run.cells:
+        exact = cell.numbers["exact"]
+        assert (exact.value, exact.ceiling) == ((100, None) if cell.cell["model"] == "theirs" else (0, 0))
+    write_report(run, tmp_path / "report")
+    report = (tmp_path / "report" / "report.md").read_text()
+    assert ("References that tokens cannot write: 3 of 3 in test" in report.replace("*", "")) == trained
 
 
 def prepared(path, folder):

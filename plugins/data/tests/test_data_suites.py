@@ -14,6 +14,7 @@ import sacrebleu
 from ruamel.yaml import YAML
 
 import bench_core
+from bench_core import Purpose
 from bench_core.commands.main import bench
 from bench_core.computing.training.checkpoint import Checkpoints
 from bench_core.storage.outcomes import read_outcomes
@@ -207,7 +208,8 @@ def test_the_readme_shows_settings_that_are_valid_and_names_all_of_them():
     tasks = YAML(typ="safe").load(example)["tasks"]
     assert {settings["name"] for settings in tasks.values()} == {*kinds}
     for settings in tasks.values():
-        assert kinds[settings.pop("name")].model_validate(settings)
+        config = kinds[settings.pop("name")].model_validate(settings)
+        assert all(config.purposes(split) == {*Purpose} for split in ("train", "valid", "test"))
     for kind in (*kinds.values(), Fields, Files, Lines, Saved, Hub, TestSet):
         assert not [name for name in kind.model_fields if not re.search(rf"\b{name}\b", README)]
 

@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 
 import pytest
+from bench_small.command_line import bench_here
 from tried_suite import Tried, records
 
 import bench_core
@@ -112,6 +113,32 @@ def test_a_metric_that_selects_knows_the_language_of_its_split(tried):
     tried.suite["training"] |= {"select": {"metric": "bleu", "decoder": "drawn"}}
     tried.suite["tasks"]["own"] |= {"target_language": "zh", "tokenizer": "char"}
     assert {cell.status for cell in ran(tried).cells} == {"done"}
+
+
+def test_named_sets_that_no_splits_name_are_told_to_be_named(tried):
+    del tried.suite["splits"]
+    done = bench_here("check", "suite.yaml", folder=tried.written().parent)
+    assert "has no split 'test'. Its `splits:` are train, valid, new, old. Set `splits: [new, old]`." in done.stderr
+    assert "skip:" not in done.stderr
+    tried.suite["splits"] = ["old", "new"]
+    assert bench_here("check", "suite.yaml", folder=tried.written().parent).returncode == 0
+
+
+def test_checkpoints_are_selected_by_the_loss_on_any_split(tried):
+    for split in ("valid", "old"):
+        tried.suite["training"] |= {"select": {"metric": "loss", "split": split}}
+        assert {(cell.status, cell.reason) for cell in ran(tried).cells} == {("done", "")}
+
+
+@pytest.mark.parametrize("key", ["select", "stop"])
+def test_a_split_to_select_on_that_data_lack_is_refused_with_what_helps(tried, key):
+    del tried.task["data"]["valid"]
+    tried.suite["training"] |= {"select": {"split": "train"}, key: {"metric": "chrf", "decoder": "drawn"}}
+    advice = f"no split 'valid', to .* on. Add it, or set `{key}: {{split: train}}`"
+    with pytest.raises(BenchError, match=advice):
+        ran(tried)
+    tried.suite["training"] |= {key: {"metric": "chrf", "decoder": "drawn", "split": "train"}}
+    assert {(cell.status, cell.reason) for cell in ran(tried).cells} == {("done", "")}
 
 
 def test_where_nothing_is_trained_each_test_set_stands_alone(tried):

@@ -6,13 +6,16 @@ token covers both. That is seen from the texts of the tokens; where it cannot be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench_core import TextScore
 from bench_served.replies import SHORTER, ServerError, brief
 
-LOST = ("\ufffd", "bytes:")  #: in the text of a token that is a part of a character
+LOST, MOST_LOST = "\ufffd", 3  #: in a token for a part of a character, of up to so many bytes
+ESCAPED = re.compile(r"bytes:( ?(?:\\x[0-9a-fA-F]{2})+)")  #: a token that lists the bytes of such a part
+ASCII = 127  #: the last code of it
 ROOM = 1e-3  #: nats that rounding may take the log-probability of a token above 0
 
 
@@ -72,14 +75,34 @@ def boundary(tokens: Sequence[str], offsets: Sequence[int], prompt: str, target:
     spelled = tokens[:-1] if end else tokens
     targets = {target} if prompt else {target, f" {target}"}
     for place in (*_by_texts(spelled, prompt), *_by_offsets(spelled, offsets, prompt)):
-        after = "".join(spelled[place:])
-        if after in targets or any(sign in after for sign in LOST):
+        if any(_spell(spelled[place:], one) for one in targets):
             return place
     raise ServerError(
         "no token of the server begins where the target does, so its tokens do not tell p(target | prompt): "
         f"{brief(repr(tokens))}. Let the prompt end without a space and the target begin with one, such as "
         '`prompt: "{prompt}:"` and `scored: " {target}"`'
     )
+
+
+def _spell(tokens: Sequence[str], text: str) -> bool:
+    """Return whether tokens spell a text, where U+FFFD may be any part of a character that is not ASCII."""
+    whole, places = text.encode(), {0}
+    for token in tokens:
+        readings = [token.encode().split(LOST.encode())]
+        if escaped := ESCAPED.fullmatch(token):
+            readings.append([re.sub(rb"\\x(..)", lambda one: bytes.fromhex(one[1].decode()), escaped[1].encode())])
+        places = {end for reading in readings for end in _ends(reading, whole, places)}
+    return len(whole) in places
+
+
+def _ends(pieces: Sequence[bytes], whole: bytes, places: set[int]) -> set[int]:
+    """Return the places in a text behind pieces that begin at one of `places`, with lost bytes between each two."""
+    for number, piece in enumerate(pieces):
+        if number:
+            lost = [(place, more) for place in places for more in range(1, MOST_LOST + 1)]
+            places = {place + more for place, more in lost if min(whole[place : place + more], default=0) > ASCII}
+        places = {place + len(piece) for place in places if whole.startswith(piece, place)}
+    return places
 
 
 def _by_texts(tokens: Sequence[str], prompt: str) -> list[int]:

@@ -629,6 +629,11 @@ def echoed(tokens, log_probs=None, text=None, **more):
         (echoed(["<s>", " a", " b"], [None, -1, -2], "a b"), "a", " b", (-2, 1)),
         (echoed(["a", "\ufffd", "\ufffd"], [None, -1, -2], "aé"), "a", "é", (-3, 2)),
         (echoed(["a", "", "é"], [None, -1, -2], "aé"), "a", "é", (-3, 2)),
+        (echoed(["a", " \ufffd", "\ufffd\ufffd", "b"], [None, -1, -2, -4], "a 日本b"), "a", " 日本b", (-7, 3)),
+        (echoed(["a", "bytes: \\xe6\\x97", "bytes:\\xa5"], [None, -1, -2], "a 日"), "a", " 日", (-3, 2)),
+        (echoed(["a", "bytes:", "\\xe6"], [None, -1, -2]), "a", "bytes:\\xe6", (-3, 2)),
+        (echoed(["a", "bytes:\\xe6"], [None, -1]), "a", "bytes:\\xe6", (-1, 1)),
+        (echoed(["a", "\ufffd", "b"], [None, -1, -2]), "a", "\ufffdb", (-3, 2)),
         (echoed(["\ufffd", "\ufffd", ":", " b"], [None, -1, -2, -3], "é: b", text_offset=[0, 1, 1, 2]), "é:", " b", (-3, 1)),
         (echoed(["a", " b"], [None, -9999.0]), "a", " b", (-9999, 1)),
         (echoed(["a"], [None]), "a", "", (0, 0)),
@@ -637,6 +642,33 @@ def echoed(tokens, log_probs=None, text=None, **more):
 def test_a_target_is_scored_by_its_own_tokens(choice, prompt, target, wanted):
     found = score_of(choice, prompt, target)
     assert (found.log_prob, found.tokens, found.stop) == (*wanted, False)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ["the", " cat", " x", "\ufffd"],
+        ["hello", " ", "\ufffd"],
+        ["HELLO", " ", "\ufffd", "\ufffd", "\ufffd"],
+        ["HELLO", " "],
+        ["HELLO", "\ufffd", "é"],
+        ["HELLO", " ", "bytes:\\xc3\\xa8"],
+        ["HELLO", " ", "bytes:\\xc3"],
+        ["\ufffd"],
+        ["bytes: x"],
+    ],
+)
+def test_lost_parts_of_characters_excuse_no_other_tokens(tokens):
+    with pytest.raises(replies.ServerError, match="no token of the server begins where the target does"):
+        score_of(echoed(["<s>", *tokens], text="HELLO é"), "", "HELLO é")
+
+
+def test_lost_parts_of_many_characters_are_followed_without_trying_all_ways():
+    text = "日本" * 500
+    lost = ["\ufffd"] * 1500
+    assert score_of(echoed(["a", *lost], text=f"a{text}é"), "a", f"{text}é").tokens == 1500
+    with pytest.raises(replies.ServerError, match="no token of the server begins"):
+        score_of(echoed(["a", *lost], text=f"a{text}b"), "a", f"{text}b")
 
 
 def test_an_end_is_scored_where_it_is_one_token():

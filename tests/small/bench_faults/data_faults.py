@@ -170,6 +170,18 @@ def files(place: Place) -> list[str]:
 ALL = (*RECORDS, *LINES, "tokens", "scored", "words")
 
 
+@fault("a split to select checkpoints on that the data lack", "records", "lines", "stories", "prefixes")
+def _(place: Place) -> Sequence[str]:
+    del place.task["data"]["valid"]
+    return ["valid", "split: train"]
+
+
+@fault("a split to stop on that nothing is called", *RECORDS[:2], *LINES)
+def _(place: Place) -> Sequence[str]:
+    place.settings["training"][place.rng.choice(["select", "stop"])] = {"metric": "loss", "split": "dev"}
+    return ["dev"]
+
+
 @fault("an empty file", *ALL, late=True)
 def _(place: Place) -> Sequence[str]:
     name = place.rng.choice(files(place))

@@ -59,6 +59,10 @@ def facts(run: Run) -> dict[str, str]:
     notices = dict.fromkeys(about["notice"] for about in tasks.values() if about.get("notice"))
     sizes = {task: f"{about['vocabulary']:,}" for task, about in tasks.items() if about.get("vocabulary", 0) > 1}
     optima = {task: f"{exp(about['entropy']):.2f}" for task, about in tasks.items() if "entropy" in about}
+    bounded = {
+        cell.cell["task"] for cell in run.cells if any(one.ceiling is not None for one in cell.numbers.values())
+    }
+    lost = {task: unwritable(tasks[task].get("texts") or {}) for task in tasks if task in bounded}
     known = {
         "Source": run.info.get("source") or run.suite.source,
         "Suite": run.info.get("label") or run.suite.suite,
@@ -70,9 +74,7 @@ def facts(run: Run) -> dict[str, str]:
         "Texts (sha256)": by_task(
             run, {task: asked for task, about in tasks.items() if (asked := digests(about.get("texts") or {}))}
         ),
-        "References that tokens cannot write": by_task(
-            run, {task: lost for task, about in tasks.items() if (lost := unwritable(about.get("texts") or {}))}
-        ),
+        "References that tokens cannot write": by_task(run, {task: text for task, text in lost.items() if text}),
         "Vocabulary": by_task(run, sizes),
         "Best possible perplexity": by_task(run, optima),
         "Exempt from checks": exemptions(run),
