@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bench_core.config import ModelConfig
 from bench_core.errors import SuiteError
@@ -15,7 +15,7 @@ from bench_core.registry import suggestion
 from bench_core.suites.named_classes import OWN, Sort, class_of
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.suite import Entry
-from bench_core.suites.training import Optimizer, Schedule, Strict, TrainingConfig
+from bench_core.suites.training import Optimizer, Schedule, TrainingConfig
 from bench_core.suites.value_messages import sentence
 
 Way: TypeAlias = tuple[str | int, ...]  #: keys inside of `training:`
@@ -25,8 +25,10 @@ Report: TypeAlias = Callable[[Way, str], None]
 GIVEN = {"params", "optimizer", "lr", "last_epoch", "differentiable", "capturable"}
 
 
-class Common(Strict):
+class Common(BaseModel):
     """Settings that Adam, AdamW and SGD share; theirs are checked without torch."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     weight_decay: float = 0
     maximize: bool = False
