@@ -102,7 +102,7 @@ def _together(size, number):
     return found
 
 
-@pytest.mark.quick(1, 0)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("size", "number"),
     [

@@ -160,7 +160,7 @@ def test_every_family_keeps_the_contracts(family):
     assert streaming == (family.name in {"toy-recurrent", "toy-self-terminating", "toy-codes"})
 
 
-@pytest.mark.quick(2, 4)
+@pytest.mark.quick(1, 5)
 @by_family
 @pytest.mark.parametrize("prefix", [0, 3])
 def test_every_family_keeps_the_contracts_whatever_the_prefix(family, prefix):

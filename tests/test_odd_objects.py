@@ -195,7 +195,7 @@ def victim(request, tmp_path, monkeypatch):
             sys.modules.pop(one)
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("loaded", [False, True], ids=["imported by the stage", "there before"])
 @pytest.mark.parametrize("what", ODD)
 def test_what_is_odd_is_no_finding_and_changes_of_it_are(what, loaded, watch, victim):
@@ -228,6 +228,7 @@ OWN = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("text", OWN)
 def test_what_a_module_does_to_its_own_nested_data_is_no_finding(text, watch, victim):
     (deed, held), name = OWN[text], victim(text)

@@ -88,7 +88,7 @@ DEEDS = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(3, 8)
+@pytest.mark.quick(1, 8)
 @pytest.mark.parametrize("seed", range(30))
 def test_any_deeds_in_any_order_are_named_by_their_stage_and_undone(seed, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -231,6 +231,7 @@ def test_code_and_defaults_of_a_function_are_named_and_put_back_outside_of_stage
         setattr(json.dumps, name, before)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -330,6 +331,7 @@ def test_settings_are_restored_although_what_reads_them_is_gone(watch, monkeypat
         os.umask(before)
 
 
+@pytest.mark.slow
 def test_how_objects_of_others_are_copied_is_restored(watch):
     copyreg.pickle(dict, lambda one: (dict, ()))
     try:
@@ -353,7 +355,7 @@ def test_a_process_in_which_no_more_files_can_be_opened_is_no_place_for_other_st
             os.close(descriptor)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("path", "other"),
     [
@@ -382,6 +384,7 @@ def test_a_function_of_a_library_in_place_of_another_is_named_and_put_back(path,
         setattr(owner, name, before)
 
 
+@pytest.mark.slow
 def test_a_library_may_replace_its_own_code_at_first_use(watch):
     import networkx
     from pyparsing import ParserElement

@@ -80,7 +80,7 @@ def test_the_model_keeps_the_quick_contracts(settings):
     assert len(check(QUICK, case_of(**settings))) >= 16
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [Source.BAG, Source.GRID, Source.VECTOR])
 def test_the_model_keeps_the_quick_contracts_with_every_source(source):
     bag = {"source_positions": "none"} if source is Source.BAG else {}

@@ -52,7 +52,7 @@ def test_the_model_keeps_all_contracts():
     check_model(case_of(order="rnd", dropout=0.2))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [{"beam": 3}, {"order": "blt", "raw_keys": True, "tied": False}, {"order": "r2l", "layers": 2}],

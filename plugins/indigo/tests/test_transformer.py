@@ -34,6 +34,7 @@ def test_the_model_keeps_all_contracts():
     check_model(case_of(dropout=0.2, layers=1))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "settings",
     [{"positions": "relative"}, {"cross_attention": "forward", "tied": False, "source_positions": "sinusoidal"}],

@@ -663,6 +663,7 @@ def test_lost_parts_of_characters_excuse_no_other_tokens(tokens):
         score_of(echoed(["<s>", *tokens], text="HELLO é"), "", "HELLO é")
 
 
+@pytest.mark.slow
 def test_lost_parts_of_many_characters_are_followed_without_trying_all_ways():
     text = "日本" * 500
     lost = ["\ufffd"] * 1500
