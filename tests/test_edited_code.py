@@ -69,7 +69,7 @@ def copied(tmp_path):
     return bench
 
 
-@pytest.mark.slow(1)
+@pytest.mark.nightly
 @pytest.mark.parametrize("edits", [[*EDITS][:1], [*EDITS]], ids=["one", "one after the other"])
 def test_an_edited_function_is_computed_with_again(copied, tmp_path, edits):
     def value(store):

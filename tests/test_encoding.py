@@ -71,7 +71,7 @@ main()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_stores_and_shows_every_letter_under_a_locale_of_ascii(tmp_path):
     (tmp_path / "suite.yaml").write_text(SUITE, encoding="utf-8")
     (tmp_path / "a.txt").write_text("\ufeffnaïve 日本 ț\nnaïve ț 日本 é\n" * 20, encoding="utf-8")

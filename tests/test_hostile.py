@@ -356,7 +356,7 @@ def test_a_store_that_can_only_be_read_is_enough_where_all_is_stored_and_told_of
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_full_store_is_told_of_and_goes_on_where_it_was_once_there_is_room(place, child):
     full, roomy = child(FULL)
     assert full[0] == 1

@@ -116,7 +116,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_setting_of_the_process_that_a_part_changed_is_named_and_is_put_back(place, undisturbed):
     store = os.path.relpath(place / "settings" / "store")  # it is found from any working directory
     found = run(place / "settings", *SETTINGS, "gradients", "seed", "ignore", "stdin", store=store)

@@ -24,6 +24,7 @@ from bench_core.storage.checkpoints import CHECKPOINT
 from bench_core.storage.store import Store
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "workers", "victims"),
     [

@@ -195,7 +195,7 @@ def victim(request, tmp_path, monkeypatch):
             sys.modules.pop(one)
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(3, 12)
 @pytest.mark.parametrize("loaded", [False, True], ids=["imported by the stage", "there before"])
 @pytest.mark.parametrize("what", ODD)
 def test_what_is_odd_is_no_finding_and_changes_of_it_are(what, loaded, watch, victim):
@@ -224,7 +224,7 @@ OWN = {
     "from collections import deque\nLAST = [deque([1], 1)]\ndef work(): LAST[0].append(LAST[0][0] + 1)":
         ("LAST[0].clear()", "LAST"),
     "import torch\nLAYER = torch.nn.Linear(1, 1)\ndef work(): torch.nn.init.ones_(LAYER.weight)":
-        ("LAYER.weight.data.fill_(7)", "LAYER._parameters"),
+        ("LAYER.weight.data.fill_(7)", "LAYER"),
 }  # fmt: skip
 
 

@@ -88,7 +88,7 @@ DEEDS = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(1, 8)
+@pytest.mark.quick(1, 3)
 @pytest.mark.parametrize("seed", range(30))
 def test_any_deeds_in_any_order_are_named_by_their_stage_and_undone(seed, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -355,7 +355,7 @@ def test_a_process_in_which_no_more_files_can_be_opened_is_no_place_for_other_st
             os.close(descriptor)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.quick(1, 3)
 @pytest.mark.parametrize(
     ("path", "other"),
     [

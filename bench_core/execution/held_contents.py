@@ -21,6 +21,7 @@ BYTES = (bytearray, array)
 CONTAINERS = (dict, list, set, deque, *BYTES)
 ARRAYS = {("numpy", "ndarray"), ("torch", "Tensor")}
 LAYER = ("torch.nn.modules.module", "Module")
+OF_LAYERS = {"_buffers", "_modules", "_parameters"}  # attributes in which torch keeps what a layer holds
 SAMPLED = 100_000  # elements of an array that are compared; of longer ones as many at equal distances
 MISSING = object()
 

@@ -23,6 +23,7 @@ from weakref import WeakSet
 
 from bench_core.execution.held_contents import (
     MISSING,
+    OF_LAYERS,
     Content,
     equal,
     has_attributes,
@@ -90,7 +91,7 @@ class Watch:
     helpers: set[str] = field(default_factory=set)  # modules of users in other packages
     spoilt: bool = False  # whether the process should perform no other stage
     left: dict[int, str] = field(default_factory=dict)  # threads of earlier stages, by their identifiers
-    kernels: set[str] = field(default_factory=set)  # of operators of torch, as Python put them there
+    kernels: set[str] | None = None  # of operators of torch, as Python put them there; None before torch is imported
     lost: list[str] = field(default_factory=list)  # what could not be put back
 
     def begin(self) -> None:
@@ -184,7 +185,8 @@ class Watch:
 
     def _enter_modules(self) -> None:
         loading = being_imported()
-        self.kernels = self.kernels or _kernels()
+        if self.kernels is None and "torch.library" in sys.modules and "torch" not in loading:
+            self.kernels = _kernels()
         for name, module in [*sys.modules.items()]:
             if type(module) is UNLOADED or name.partition(".")[0] in loading:
                 continue
@@ -249,7 +251,7 @@ class Watch:
                 homes |= homes_of(inner)
             for key, each in islice(items(content), NESTED):
                 if type(each) is tuple or self._may_hold(type(each)):
-                    due.append((each, (*path, key) if is_object else path, homes))
+                    due.append((each, (*path, key) if is_object and key not in OF_LAYERS else path, homes))
 
     def _may_hold(self, kind: type) -> bool:
         """Return whether objects of a class hold what others may read: containers, members of an Enum, of parts."""
@@ -281,6 +283,8 @@ class Watch:
 
     def _replaced_kernels(self) -> Iterator[str]:
         """Yield the operators of torch that got other kernels, which stay, from the code of parts."""
+        if self.kernels is None:  # other threads may import torch meanwhile
+            return
         now = _kernels()
         for one in sorted(now - self.kernels):
             if one.startswith("aten/") and one.rpartition("/")[2] in DEVICES:

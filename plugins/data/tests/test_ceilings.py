@@ -64,7 +64,7 @@ def any_sign(chance):
     return chr(chance.choice([0x20, chance.randrange(0xD800), chance.randrange(0xE000, 0x110000)]))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("kind", TOKENIZERS)
 def test_a_memoriser_of_perplexity_one_reaches_exactly_the_ceiling_of_each_metric(tmp_path, suite_file, texts, kind):
     rows = ({"q": " ".join(f"{number:03}"), "a": text} for number, text in enumerate(texts))

@@ -41,7 +41,7 @@ def joints(kind, prompt, texts, begins=False):
     return [reader.joint(before, [(prompt, False)], [(text, False)]) for text in texts]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(2, 6)
 @pytest.mark.parametrize("begins", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_texts_with_a_size_never_share_their_tokens_so_that_no_model_gives_them_more_than_one(kind, begins):
