@@ -21,6 +21,7 @@ from contextlib import suppress
 import pytest
 
 from bench_core import observed_inputs
+from bench_core.execution import watched_code
 from bench_core.execution.watched_code import Watch
 from bench_core.execution.watched_settings import settings
 from bench_core.observed_inputs import Input, Reading, assigned, earlier, observe, remember
@@ -210,6 +211,21 @@ def test_other_threads_may_work_while_the_process_is_looked_at(watch, tmp_path, 
         sys.setswitchinterval(interval)
         for number in range(50):
             sys.modules.pop(f"made_{number}", None)
+
+
+def test_kernels_that_torch_adds_while_another_thread_imports_it_are_nobodys(monkeypatch):
+    kernels, loading = {"aten/first/CPU"}, {"torch"}
+    monkeypatch.setattr(watched_code, "_kernels", lambda: {*kernels})
+    monkeypatch.setattr(watched_code, "being_imported", lambda: {*loading})
+    monkeypatch.setitem(sys.modules, "torch.library", types.ModuleType("torch.library"))
+    found = Watch()
+    found.begin()
+    kernels.add("aten/second/CUDA")
+    assert [*found._replaced_kernels()] == []
+    loading.clear()
+    found.note_imports()
+    kernels.add("aten/third/CUDA")
+    assert [*found._replaced_kernels()] == ["the kernel aten/third/CUDA"]
 
 
 def test_a_replaced_function_is_named_and_put_back(watch, monkeypatch):
