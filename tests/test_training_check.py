@@ -84,6 +84,9 @@ WRONG = {
     "no member of a literal": (
         "{schedule: {name: CyclicLR, base_lr: 0.1, max_lr: 1, mode: circle}}", "schedule:", ["cannot be built with these settings: mode is invalid"]),
     "no member of a union": ("{optimizer: {name: adam, foreach: 2}}", "foreach:", ["must be true or false"]),
+    "a decay of moments above 1": ("{optimizer: {name: adam, betas: [0.9, 1.5]}}", "betas:", ["must be less than 1 (found 1.5)"]),
+    "a decay of weights below 0": ("{optimizer: {name: adamw, weight_decay: -1}}", "weight_decay:", ["at least 0"]),
+    "a look ahead without momentum": ("{optimizer: {name: sgd, nesterov: true}}", "optimizer:", ["needs `momentum` above 0"]),
     "a value that its class refuses": ("{optimizer: {name: rmsprop, alpha: -1}}", "optimizer:", ["Invalid alpha value: -1"]),
     "no step size": ("{schedule: StepLR}", "schedule:", ["schedule 'StepLR' needs `step_size`"]),
     "two that are missing": ("{schedule: CyclicLR}", "schedule:", ["needs `base_lr` and `max_lr`"]),
@@ -238,6 +241,12 @@ def test_a_module_that_python_cannot_read_is_named(check, module):
     ((_, _, said),) = check(with_training("{optimizer: 'steady:Plain'}"))
     assert "steady" in said
     assert "cannot be imported: invalid syntax (steady.py, line 1)" in said
+
+
+def test_a_module_that_ends_the_process_does_not_end_the_check(check, module):
+    module("import sys\nsys.exit(0)\n")
+    ((_, _, said),) = check(with_training("{optimizer: 'steady:Plain'}"))
+    assert "optimizer 'steady:Plain' cannot be imported" in said
 
 
 def test_a_module_without_a_file_is_no_module_of_a_suite(check, monkeypatch):

@@ -70,8 +70,8 @@ class MetricLook:
         """
         if len(parts) <= ROWS or repr(metric.config) in _costly:
             return
-        scores, began = list[float](), time.process_time()
-        for several in ([*parts], [*parts][::-1]):
+        scores, whole, began = list[float](), [*parts], time.process_time()
+        for several in (whole, whole[::-1]):
             restore(self.seeded)
             scores.append(metric.combine(several))
             if time.process_time() - began > COSTLY / 2:

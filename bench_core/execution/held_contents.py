@@ -46,9 +46,9 @@ def holds(kind: type) -> bool:
 
 
 def homes_of(value: Any) -> frozenset[str]:
-    """Return the modules whose code may change what is in an object or in the cells of a function.
+    """Return the modules whose code may change the content of an object or the cells of a function.
 
-    What is in a layer is only for the code of users to change: torch changes it on behalf of others.
+    Only users' code may change a layer: torch changes layers on behalf of others.
     """
     if type(value) is FunctionType:
         return frozenset({str(value.__globals__.get("__name__"))})
@@ -118,7 +118,7 @@ def may_change(one: Content, now: Any, name: tuple[str, ...]) -> bool:
     if isinstance(now, bytes):
         return False
     if isinstance(now, list):
-        is_full = len(now) == getattr(one.value, "maxlen", None)  # a deque, which drops what is old
+        is_full = len(now) == getattr(one.value, "maxlen", None)  # a bounded deque drops its oldest items
         return is_full or equal(now[: len(one.before)], one.before)
     if isinstance(now, set):
         return bool(now > one.before)

@@ -9,12 +9,12 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-#: Methods that change what an object holds, apart from those whose names end with "_", as those of tensors do.
+#: Methods that modify an object in place, besides those whose names end with "_", as for tensors.
 CHANGING = {
     "appendleft", "clear", "discard", "extendleft", "insert", "load_state_dict", "move_to_end", "pop", "popitem",
     "popleft", "remove", "reverse", "rotate", "sort", "update",
 }  # fmt: skip
-#: Functions that hand on what is in their arguments.
+#: Functions whose results contain the items of their arguments.
 PASSING = {"enumerate", "filter", "iter", "next", "reversed", "sorted", "zip"}
 
 
@@ -35,7 +35,7 @@ def assigned_names(module: str) -> frozenset[str]:
 def variables(module: str) -> frozenset[str]:
     """Return the names that functions of a module assign, or whose content they change.
 
-    A name stands for what it was taken from: `row[0] = 1` in `for row in TABLE` changes `TABLE`.
+    Aliases are followed: `row[0] = 1` in `for row in TABLE` changes `TABLE`.
     """
     names, sources = {*assigned_names(module)}, dict[str, set[str]]()
     for node in _in_functions(module):
@@ -52,7 +52,7 @@ def variables(module: str) -> frozenset[str]:
 
 
 def _in_functions(module: str) -> Iterator[ast.AST]:
-    """Yield what is in the functions of a module: its other code is executed once, when it is imported."""
+    """Yield the syntax nodes inside the functions of a module; its other code runs only once, on import."""
     for one in ast.walk(_tree(module)):
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             yield from ast.walk(one)

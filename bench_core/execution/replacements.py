@@ -1,4 +1,4 @@
-"""Judges what was put in the place of something: whether it is code, whose it is, and whether a library may do so."""
+"""Decides whether a replaced value is code, who owns it, and whether a library may replace it."""
 
 from __future__ import annotations
 

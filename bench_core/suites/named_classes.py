@@ -48,6 +48,11 @@ def class_of(sort: Sort, name: str) -> Any:
     return known[name.lower()]
 
 
+def tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with tuples in place of lists, as torch expects them."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+
+
 def names(sort: Sort) -> list[str]:
     """Return the names of the classes of torch that a suite can use."""
     return [one.__name__ for one in _known(sort).values()]
@@ -65,7 +70,7 @@ def _known(sort: Sort) -> dict[str, Any]:
 def _custom(sort: Sort, module: str, attribute: str) -> Any:
     try:
         found = getattr(import_module(module), attribute)
-    except Exception as error:  # whatever the import of a module raises
+    except (Exception, SystemExit) as error:  # whatever the import of a module raises, or if it ends the process
         near = suggestion(attribute, [*vars(sys.modules.get(module, type))])
         near = f" {near}" if near.startswith("Did") else ""
         raise SuiteError(f"{sort} '{module}:{attribute}' cannot be imported: {error}.{near}") from None

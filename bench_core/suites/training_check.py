@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError, model_validator
 
 from bench_core.config import ModelConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
-from bench_core.suites.named_classes import OWN, Sort, class_of
+from bench_core.suites.named_classes import OWN, Sort, class_of, tuples
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.suite import Entry
 from bench_core.suites.training import Optimizer, Schedule, TrainingConfig
@@ -21,6 +21,7 @@ from bench_core.suites.value_messages import sentence
 Way: TypeAlias = tuple[str | int, ...]  #: keys inside of `training:`
 Report: TypeAlias = Callable[[Way, str], None]
 
+Beta: TypeAlias = Annotated[float, Field(ge=0, lt=1)]  #: a decay rate of moments
 #: Parameters that the trainer gives.
 GIVEN = {"params", "optimizer", "lr", "last_epoch", "differentiable", "capturable"}
 
@@ -30,7 +31,7 @@ class Common(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    weight_decay: float = 0
+    weight_decay: NonNegativeFloat = 0
     maximize: bool = False
     foreach: bool | None = None
     fused: bool | None = None
@@ -39,8 +40,8 @@ class Common(BaseModel):
 class AdamW(Common):
     """Settings of AdamW."""
 
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
+    eps: NonNegativeFloat = 1e-8
     amsgrad: bool = False
 
 
@@ -53,9 +54,15 @@ class Adam(AdamW):
 class Sgd(Common):
     """Settings of SGD."""
 
-    momentum: float = 0
+    momentum: NonNegativeFloat = 0
     dampening: float = 0
     nesterov: bool = False
+
+    @model_validator(mode="after")
+    def _can_look_ahead(self) -> Self:
+        if self.nesterov and (not self.momentum or self.dampening):
+            raise ValueError("`nesterov` needs `momentum` above 0, and no `dampening`")
+        return self
 
 
 COMMON: Mapping[str, type[Common]] = {"adam": Adam, "adamw": AdamW, "sgd": Sgd}
@@ -151,18 +158,13 @@ def _parameters(found: Any) -> dict[Any, bool]:
 def _misfits(what: str, schema: type[Common], given: Mapping[str, Any]) -> Iterator[tuple[Way, str]]:
     """Yield what the schema of common settings says of given ones."""
     try:
-        schema.model_validate(_tuples(given), strict=True)
+        schema.model_validate(tuples(given), strict=True)
     except ValidationError as error:
-        by_key: dict[str | int, list[Any]] = {}
+        by_key: dict[Way, list[Any]] = {}
         for one in error.errors():
-            by_key.setdefault(one["loc"][0], []).append(one)
-        for key, errors in by_key.items():
-            yield (key,), f"{what}: {sentence(errors, schema, errors[0]['loc'])}"
-
-
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with tuples in place of lists, as torch has them."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+            by_key.setdefault(one["loc"][:1], []).append(one)
+        for keys, errors in by_key.items():
+            yield keys, f"{what}: {sentence(errors, schema, errors[0]['loc'])}"
 
 
 def _failure(sort: Sort, found: Any, settings: Mapping[str, Any]) -> str:
@@ -171,8 +173,8 @@ def _failure(sort: Sort, found: Any, settings: Mapping[str, Any]) -> str:
 
     weights = [nn.Parameter(ones(2, 2))]
     try:
-        found(optim.SGD(weights, 0.1, momentum=0.9) if sort == "schedule" else weights, **_tuples(settings))
-    except Exception as error:  # whatever a class raises for its settings
+        found(optim.SGD(weights, 0.1, momentum=0.9) if sort == "schedule" else weights, **tuples(settings))
+    except (Exception, SystemExit) as error:  # whatever a class raises for its settings
         return str(error) or type(error).__name__
     return ""
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bench_core.errors import PluginError, SuiteError
-from bench_core.suites.named_classes import class_of
+from bench_core.suites.named_classes import class_of, tuples
 from bench_core.suites.training import Group, Optimizer, TrainingConfig
 
 #: What changes every row of an embedding at every step, by optimizer settings.
@@ -93,12 +93,7 @@ def _of(
 ) -> list[dict[str, Any]]:
     """Return groups for torch, with the weights that `which` accepts."""
     found = [({"params": [one for one in weights if which(one)]}, own) for weights, own in groups]
-    return [{**weights, **_values(own)} for weights, own in found if weights["params"]]
-
-
-def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with tuples in place of lists, as torch has them."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    return [{**weights, **tuples(own)} for weights, own in found if weights["params"]]
 
 
 def _dense(chosen: Optimizer, groups: list[dict[str, Any]], lr: float, device: torch.device) -> torch.optim.Optimizer:
@@ -106,7 +101,7 @@ def _dense(chosen: Optimizer, groups: list[dict[str, Any]], lr: float, device: t
     fused = "fused" in inspect.signature(found).parameters and device.type in ("cpu", "cuda")
     given = {
         **({"fused": True} if fused and not {"foreach", "fused"} & {*chosen.more} else {}),
-        **_values(chosen.more),
+        **tuples(chosen.more),
     }
     try:
         built: torch.optim.Optimizer = found(groups, lr=lr, **given)
@@ -131,7 +126,7 @@ def _lazy(chosen: Optimizer, groups: list[dict[str, Any]], lr: float) -> torch.o
                 f"`{setting}` changes every row of an embedding at every step, and the gradients of this model's "
                 f"are sparse. Set `{setting}: 0`, or the model's `sparse: false`."
             )
-    own = {key: value for key, value in _values(settings).items() if key in ("betas", "eps") and name != "sgd"}
+    own = {key: value for key, value in tuples(settings).items() if key in ("betas", "eps") and name != "sgd"}
     lazy: Any = torch.optim.SGD if name == "sgd" else partial(torch.optim.SparseAdam, **own)
     kept = ("params", "lr", "own_lr", *own)
     rates = [{key: value for key, value in group.items() if key in kept} for group in groups]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from bench_core.errors import SuiteError
-from bench_core.suites.named_classes import OWN, class_of
+from bench_core.suites.named_classes import OWN, class_of, tuples
 from bench_core.suites.training import Schedule
 
 
@@ -104,8 +104,7 @@ class LearningRates:
 
 
 def _built(one: Schedule, optimizer: torch.optim.Optimizer) -> Any:
-    settings: Mapping[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in one.more.items()}
     try:
-        return class_of("schedule", one.name)(optimizer, **settings)
+        return class_of("schedule", one.name)(optimizer, **tuples(one.more))
     except (TypeError, ValueError, KeyError) as error:
         raise SuiteError(f"schedule {one.name!r} cannot be built with these settings: {error}") from None
