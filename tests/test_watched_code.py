@@ -11,6 +11,7 @@ import os
 import pkgutil
 import random
 import re
+import string
 import subprocess
 import sys
 import threading
@@ -170,6 +171,24 @@ def test_a_thread_that_outlives_a_stage_is_named_unless_one_that_was_there_befor
         done.set()
         for one in [server, *threads]:
             one.join()
+
+
+def test_a_thread_that_replaces_code_while_it_is_compared_and_ends_is_named(watch, monkeypatch):
+    def act():
+        asked.wait(300)
+        monkeypatch.setattr(string, "capwords", doubled)
+
+    def contents(mine):
+        asked.set()  # all attributes have been compared
+        thread.join()
+        return real(mine)
+
+    asked, real = threading.Event(), watch._changed_contents
+    thread = threading.Thread(target=act, name="the late one")
+    thread.start()
+    monkeypatch.setattr(watch, "_changed_contents", contents)
+    assert watch.end() == ([], [], ["the late one"])
+    assert watch.left
 
 
 @pytest.mark.slow

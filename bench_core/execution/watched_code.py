@@ -126,12 +126,17 @@ class Watch:
                 self.settings[name] = setting.read()
 
     def end(self, own: Iterable[str] = ()) -> tuple[list[str], list[str], list[str]]:
-        """Restore code and settings; return the names of what was replaced and changed, and of remaining threads."""
-        settings = None
+        """Restore code and settings; return the names of what was replaced and changed, and of remaining threads.
+
+        These include threads that end while code is compared: they may replace what has already been compared.
+        """
+        settings, threads = None, list[str]()
         with suppress(Exception):  # of replaced code, which is restored first in that case
+            threads = self.lingering()
             settings = self.restored()
         code = self.replaced(own)
-        return code, self.restored() if settings is None else settings, self.lingering()
+        settings = self.restored() if settings is None else settings
+        return code, settings, [*dict.fromkeys([*threads, *self.lingering()])]
 
     def replaced(self, own: Iterable[str] = ()) -> list[str]:
         """Return the names of what the stage replaced, and restore it; `own` modules may set their variables."""
