@@ -18,6 +18,7 @@ from bench_core.config import (
     TaskConfig,
 )
 from bench_core.data import Outcome
+from bench_core.stage_kinds import StageKind
 
 API = 2  #: version of the interfaces; a plugin may give the first and last that it works with: `supports`
 
@@ -58,6 +59,11 @@ def bench_executors() -> list[type[ExecutorConfig]]:
 @hookspec
 def bench_observers() -> list[type[ObserverConfig]]:
     """Return the observers that this plugin provides, which hear of runs while they are under way."""
+
+
+@hookspec
+def bench_stage_kinds(known: Sequence[str]) -> Sequence[StageKind]:
+    """Return kinds of stages; `known` has the names of those of the core, which are taken."""
 
 
 @hookspec(firstresult=True)

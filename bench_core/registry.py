@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, version
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
@@ -19,6 +20,7 @@ from pluggy import HookRelay, PluginManager
 from bench_core import entry_points, hooks
 from bench_core.entry_points import requirements
 from bench_core.errors import PluginError, SuiteError
+from bench_core.stage_kinds import CORE, StageKind
 
 if TYPE_CHECKING:
     from bench_core.config import Config
@@ -27,6 +29,8 @@ PartKind: TypeAlias = Literal["task", "model", "decoder", "metric", "probe", "ex
 KINDS: tuple[PartKind, ...] = get_args(PartKind)  # those of the core; see `kinds`
 #: Those of suites, whose business it is neither where stages are performed nor who hears of them.
 IN_SUITES = tuple(kind for kind in KINDS if kind not in ("executor", "observer"))
+
+TRAINING = "bench_core.computing.training.kinds:TRAINING"  #: the kinds of stages that train
 
 
 @dataclass(frozen=True)
@@ -168,14 +172,41 @@ def extra(*modules: ModuleType) -> Iterator[None]:
         found.define(module)
     for module in modules:
         found.add(module.__name__, module)
-    parts.cache_clear()
+    _forget_caches()
     try:
         yield
     finally:
         for module in modules:
             found.manager.unregister(module)
             del found.origins[module.__name__]
-        parts.cache_clear()
+        _forget_caches()
+
+
+def _forget_caches() -> None:
+    parts.cache_clear()
+    stage_kinds.cache_clear()
+
+
+@cache
+def stage_kinds() -> Mapping[str, StageKind]:
+    """Return all kinds of stages by name, in the order in which a cell needs them."""
+    known = [*CORE, *resolve_name(TRAINING)]
+    for several in hook().bench_stage_kinds(known=[one.name for one in known]):
+        known += several
+    if twice := [name for name, number in Counter(one.name for one in known).items() if number > 1]:
+        raise PluginError(f"two plugins add stages of the kind {twice[0]!r}. Uninstall one, or rename the kind.")
+    return {one.name: one for one in sorted(known, key=lambda one: (not one.first, not one.trains, not one.joint))}
+
+
+def stage_kind(name: str) -> StageKind:
+    """Return a kind of stage; raise PluginError if no installed distribution performs it."""
+    known = stage_kinds()
+    if name not in known:
+        raise PluginError(
+            f"nothing installed performs stages of the kind {name!r}. {suggestion(name, [*known])} "
+            "Install the plugin that adds this kind."
+        )
+    return known[name]
 
 
 def kinds() -> list[str]:

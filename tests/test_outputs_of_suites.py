@@ -9,7 +9,7 @@ from bench_small import read_back
 
 import bench_core
 from bench_core import DataError
-from bench_core.storage.contents import OUTCOMES
+from bench_core.stage_kinds import OUTCOMES
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites import yaml_source as located

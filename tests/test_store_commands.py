@@ -25,7 +25,7 @@ from bench_core.execution.progress import Progress
 from bench_core.runs.provenance import STAGES, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
 from bench_core.storage.bootstrap_replicates import write_draws
-from bench_core.storage.contents import RECORDS
+from bench_core.storage.contents import records
 from bench_core.storage.outcomes import read_lines, write_lines
 from bench_core.storage.store import Store
 
@@ -252,7 +252,7 @@ def recorded(kind, key, *names):
     artifact = STORE.get(kind, key)
     about = {name: artifact.manifest[name] for name in ("ingredients", "label", "provenance", "cost")}
     left_out = {name: one for name, one in artifact.manifest["files"].items() if name not in names}
-    with STORE.writing(RECORDS[kind], key, {**about, "left_out": left_out}) as folder:
+    with STORE.writing(records()[kind], key, {**about, "left_out": left_out}) as folder:
         for name in names:
             shutil.copyfile(artifact.file(name), folder / name)
     STORE.set_aside(kind, key)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench_core.commands import options
+from bench_core.registry import stage_kind, stage_kinds
 from bench_core.terminal import counted, say, to_json
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 POWER = "How many seeds comparisons would need, by the variances of a finished run."
 COLUMNS = ("stage", "used", "saved", "stored", "to do", "CPU time", "wall time")
-STAGES = ("prepare", "together", "train", "decode", "score", "measure", "probe")
 
 
 class Difference(click.ParamType[tuple[str, float]]):
@@ -75,7 +75,7 @@ def command(
         raise click.UsageError("--calibrate measures this machine, and --executor computes elsewhere; leave one out.")
     found, left = to_do(suite, data, store, only, local=not elsewhere)
     failures = calibrated(suite, found, left, store, data) if calibrate else {}
-    left = [one for one in left if one.kind != "prepare" or not store.is_stored(one)]  # calibration prepares tasks
+    left = [one for one in left if not one.about.first or not store.is_stored(one)]  # calibration prepares tasks
     _show(suite, found, left, store, _predictions(found, store), failures, calibrate, as_json)
 
 
@@ -108,7 +108,9 @@ def _show(
     from bench_core.runs.plan_filter import is_left_out
 
     cells = sum(not is_left_out(found, cell) for cell in found.cells)
-    rows = [row for row in _rows(found, store, left, predictions) if row["used"] or row["stage"] != "together"]
+    rows = [
+        row for row in _rows(found, store, left, predictions) if row["used"] or not stage_kind(row["stage"]).joint
+    ]
     costs = trainings(left, predictions, failures)
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
@@ -182,7 +184,7 @@ def _rows(found: Plan, store: Store, left: Sequence[Stage], predictions: Predict
     number = Counter(stage.kind for stage in found.stages.values())
     stored = Counter(stage.kind for stage in found.stages.values() if store.has(stage.kind, stage.key))
     uses = Counter(name.partition("/")[0] for artifacts in found.of_cell.values() for name in artifacts)
-    for kind in STAGES:
+    for kind in stage_kinds():
         used = max(uses[kind], number[kind])  # tasks can be prepared for themselves
         own = [stage for stage in left if stage.kind == kind]
         counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": len(own)}

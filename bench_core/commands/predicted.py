@@ -41,12 +41,12 @@ def _at_least(seconds: float, unknown: int, number: int) -> str:
 
 def clocks(stages: Sequence[Stage], predictions: Predictions) -> Iterator[str]:
     """Yield how CPU and wall time are related, and how busy the machine was when trainings were calibrated."""
-    from bench_core.runs.predictions import TRAININGS, on_gpu
+    from bench_core.runs.predictions import on_gpu
 
     known = [one for one in stages if predictions.of(one).seconds is not None and not on_gpu(one)]
     if old := sum(predictions.of(one).cpu_seconds is None for one in known):
         yield f"Of {counted(old, 'stage')} wall time alone is known: version 0.2 kept no CPU time."
-    own = [one for one in known if one.kind in TRAININGS]
+    own = [one for one in known if one.about.trains]
     speeds = [predictions.speed(one) for one in own if predictions.of(one).source == "calibration"]
     loads = [one.load for one in speeds if one and one.load is not None]
     span = " to ".join(dict.fromkeys(f"{load:.1f}" for load in (min(loads), max(loads)))) if loads else ""
@@ -64,10 +64,8 @@ def trainings(stages: Iterable[Stage], predictions: Predictions, failures: Mappi
 
     Models that are evaluated as they are have one only if they were measured.
     """
-    from bench_core.runs.predictions import TRAININGS, is_extracted
-
-    own = [one for one in stages if one.kind in TRAININGS and not is_extracted(one)]
-    own = [one for one in own if one.action in TRAININGS or predictions.speed(one) or one.key in failures]
+    own = [one for one in stages if one.about.trains and not one.is_taken]
+    own = [one for one in own if one.action == one.kind or predictions.speed(one) or one.key in failures]
     numbers = Counter(predictions.keys.of_record(one) for one in own)
     firsts = {predictions.keys.of_record(one): one for one in reversed(own)}
     return [_training(firsts[key], number, predictions, failures) for key, number in numbers.items()]

@@ -40,5 +40,3 @@ def apart(context: StageContext, stage: Stage) -> Iterator[None]:
     finally:
         if os.getpid() != process:  # a part forked, and its child came back from there
             os._exit(1)
-    if stage.kind in ("train", "together"):
-        context.loaded.clear()

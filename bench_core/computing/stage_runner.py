@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, TypeAlias
 
 from bench_core.computing.building import built
@@ -14,6 +16,7 @@ from bench_core.computing.loading import with_files
 from bench_core.data import TaskInfo
 from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Stage
+from bench_core.stage_kinds import StageKind, call
 from bench_core.storage.costs import TrainingSpeed
 
 Work: TypeAlias = Callable[[StageContext, Stage, Path], dict[str, Any]]
@@ -29,7 +32,8 @@ class StageRunner(StageContext):
     def perform(self, stage: Stage, folder: Path) -> dict[str, Any]:
         """Perform a stage into a folder; return counts for the costs, such as examples and tokens."""
         stage = replace(stage, settings=placed(stage.settings, stage.places))
-        return isolated(work_of(stage.kind), self, stage, folder.absolute())  # a part may change the directory
+        with self._alone(stage):
+            return isolated(work_of(stage.about), self, stage, folder.absolute())  # a part may change the directory
 
     def build(self, stage: Stage) -> None:
         """Build the model of a training on the meta device, where nothing is allocated; its errors propagate."""
@@ -37,32 +41,29 @@ class StageRunner(StageContext):
 
         info = TaskInfo(**self.input(stage, "task").json("facts.json"))
         settings = placed(stage.settings["model"], stage.places)
-        with apart(self, stage):
+        with self._alone(stage), apart(self, stage):
             known = with_files(self, info, settings)
             with torch.device("meta"):
                 built("model", settings, known)
 
     def calibrate(self, stage: Stage, seconds: float) -> TrainingSpeed:
         """Measure how fast a training is, within a few times `seconds`; its errors propagate."""
-        from bench_core.computing.calibration import calibrate
-
         stage = replace(stage, settings=placed(stage.settings, stage.places))
-        with apart(self, stage):
-            return calibrate(self, stage, seconds)
+        with self._alone(stage), apart(self, stage):
+            speed: TrainingSpeed = call(stage.about.calibrate, self, stage, seconds)
+            return speed
+
+    @contextmanager
+    def _alone(self, stage: Stage) -> Iterator[None]:
+        """Drop loaded objects after a stage that trains, which may have changed them."""
+        yield
+        if stage.about.trains:
+            self.loaded.clear()
 
 
-def work_of(kind: str) -> Work:
-    """Return the function of a kind of stage; torch is imported for those that compute with it.
-
-    So the state of torch is a defined one when they begin.
-    """
-    if kind in ("train", "together"):
-        from bench_core.computing.training import stages as training_stages
-
-        return training_stages.train if kind == "train" else training_stages.together
-    from bench_core.computing import stages
-
-    if kind not in ("prepare", "measure"):
+def work_of(kind: StageKind) -> Work:
+    """Return the function of a kind of stage; torch is imported for those that compute with it."""
+    if kind.needs_torch:
         import torch  # noqa: F401
-    found: Work = getattr(stages, kind)
+    found: Work = resolve_name(kind.function)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import sys
@@ -41,6 +40,7 @@ from bench_core.planning.path_settings import placed, unchanged
 from bench_core.planning.stage_code import changed_code, meaning_of
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
+from bench_core.stage_kinds import call
 from bench_core.storage.code_listings import write_listing
 from bench_core.storage.costs import Costs
 from bench_core.storage.dependencies import changed, united
@@ -117,6 +117,7 @@ class Here(Executor):
     runner: StageRunner | None = None
 
     def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
+        WATCH.uninterrupted = self.runner is not None and not request.observed
         self.runner = self.runner or StageRunner(replace(self.store, warn=self.warn), self.data)
         self.runner.tell, self.runner.hear = _apart(tell), _apart(partial(self.hear, request.stage))
         future: Future[None] = Future()
@@ -152,7 +153,7 @@ def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, h
     store.
     """
     warned: list[str] = []
-    WATCH.hosted = True
+    WATCH.hosted, WATCH.uninterrupted = True, False
     runner = _kept.get((store, data)) or StageRunner(Store(store), data)
     _kept.clear()
     _kept[store, data] = runner
@@ -255,7 +256,7 @@ def _perform(runner: StageRunner, request: StageRequest) -> None:
 def _unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
     """Raise DataError unless all files that a stage reads are the planned ones, before and after."""
     places, reads, task = stage.places, {}, None
-    if stage.kind == "prepare":
+    if stage.about.first:
         task, reads = configured("task", placed(stage.settings["task"], places)), stage.settings.get("data", {})
     return unchanged(places, task, reads, data)
 
@@ -285,17 +286,15 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
             about["observed"] = _observed(runner, request, found)
             about["cost"] = spent = total(cost, counts)
         record(store, request, spent)
-        if stage.kind in ("train", "together"):  # not before its weights are safe
-            from bench_core.computing.training.checkpoint import Checkpoints
-
-            Checkpoints(store, stage.key, stage.label, math.inf).remove()
+        if stage.about.stored:
+            call(stage.about.stored, store, stage)
 
 
 @contextmanager
 def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
     """Raise StageFailed after the block if it replaced code; restore the code and the settings of the process."""
     install()
-    work_of(stage.kind)  # with torch, if it computes with that
+    work_of(stage.about)  # with torch, if it computes with that
     observed = runner.request is not None and runner.request.observed
     WATCH.lenient = not WATCH.exclusive and (observed or WATCH.hosted)
     WATCH.begin()

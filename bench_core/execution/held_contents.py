@@ -69,7 +69,11 @@ def has_attributes(kind: type) -> bool:
 def held(value: Any) -> Any:
     """Return a copy of what a value holds: items, bytes of elements, attributes, or the content of cells."""
     kind = type(value)
+    if kind is dict:  # as most are
+        return value.copy()
     with suppress(Exception):
+        if kind is FunctionType:
+            return {name: _inside(cell) for name, cell in _cells(value)}
         if issubclass(kind, dict):
             return {**dict((OrderedDict if issubclass(kind, OrderedDict) else dict).items(value))}
         if issubclass(kind, list):
@@ -80,8 +84,6 @@ def held(value: Any) -> Any:
             return [*deque.__iter__(value)]
         if is_array(kind) or issubclass(kind, BYTES):
             return _elements(value)
-        if kind is FunctionType:
-            return {name: _inside(cell) for name, cell in _cells(value)}
         slots = {name: slot.__get__(value) for name, slot in _slots(kind).items() if _is_set(slot, value)}
         return {"__class__": kind, **slots, **_attributes(value)}
     return MISSING

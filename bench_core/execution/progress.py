@@ -19,7 +19,6 @@ from bench_core.planning.stages import Stage
 from bench_core.terminal import legible, say
 
 PAUSE = 15.0  #: seconds between plain lines about the same stage
-BRIEF = ("measure", "probe")  # kinds of stages that take moments
 BLINK = 0.2  #: seconds between changes of the line on a terminal
 WAITING = "another run is computing it"  #: what stages tell once, however soon after their beginning
 LEAST = 0.01  #: share of a stage that must be done before its own pace counts
@@ -175,7 +174,7 @@ class Lines(Progress):
             self.remaining.begin(stage.key, stage.kind, now, head)
             if self.live:
                 self._show()
-            elif stage.kind not in BRIEF:
+            elif not stage.about.brief:
                 self._print(head)
 
     def tell(self, stage: Stage, text: str, share: float) -> None:
@@ -190,7 +189,7 @@ class Lines(Progress):
             line.text = text if left is None else f"{text}, {duration(left)} left"
             if self.live:
                 self._show()
-            elif stage.kind in BRIEF:  # of which nothing has been said
+            elif stage.about.brief:  # of which nothing has been said
                 self._print(f"{line.head}: {line.text}")
             else:
                 self._print(f"    {self._name(line)}{line.text}{self._left(now)}")
@@ -204,9 +203,9 @@ class Lines(Progress):
             self.remaining.end(stage.key, now)
             if failure:
                 self._print(f"{line.head}: failed. {failure}")
-            elif self.live and stage.kind not in BRIEF:
+            elif self.live and not stage.about.brief:
                 self._print(f"{line.head}: {duration(seconds)}")
-            elif stage.kind not in BRIEF:
+            elif not stage.about.brief:
                 self._print(f"    {name}{duration(seconds)}{self._left(now)}")
 
     def _show(self) -> None:

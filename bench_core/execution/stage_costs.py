@@ -30,7 +30,7 @@ def total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any
 
 def record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None:
     """Write what a stage cost on this device; one that is taken from a joint training cost nothing itself."""
-    if request.cost_key and "together" not in request.stage.inputs:
+    if request.cost_key and not request.stage.is_taken:
         device = device_name(request.stage.settings.get("device", "cpu"))
         spent = {name: cost[name] for name in ("seconds", "cpu_seconds")}
         Costs(store).write(request.cost_key, Record(device=device, peak=int(cost["peak_mib"] * 2**20), **spent))

@@ -84,6 +84,7 @@ class Watch:
     threads: set[int] = field(default_factory=set)  # their identifiers
     others: WeakSet[threading.Thread] = field(default_factory=WeakSet)  # but for the one that performs stages
     exclusive: bool = False  # whether the process does nothing but stages
+    uninterrupted: bool = False  # whether it has done nothing else since the last stage
     hosted: bool = False  # whether the process is one of an engine, such as Ray
     lenient: bool = False  # whether libraries may replace code, as those of observers do in this process
     idle: bool = False  # whether code is not looked at
@@ -95,16 +96,17 @@ class Watch:
     lost: list[str] = field(default_factory=list)  # what could not be put back
 
     def begin(self) -> None:
-        """Record all loaded code; in a process that only performs stages, only modules new since the last stage."""
+        """Record all loaded code; if only stages were performed since the last one, only modules new since then."""
         if not self.idle:
             packages = {part.package for kind in IN_SUITES for part in parts(kind).values()}
             self.packages = frozenset(packages - {"bench_core"})  # of which only the toys are parts
             with without_garbage_collection():
                 if self.left:
                     self._replaced(set())  # by a thread, since the last stage
-                elif not self.exclusive:
+                is_new = self._enter_modules()  # and may have changed other modules
+                if not (self.left or self.exclusive) and (is_new or not self.uninterrupted):
                     self._forget_changes()
-                self._enter_modules()
+                    self._enter_modules()
             after_imports.append(self.note_imports)
         bodies.clear()
         assigned.clear()
@@ -148,10 +150,9 @@ class Watch:
 
     def _replaced(self, mine: set[str]) -> list[str]:
         found = [*self._replaced_modules(), *self._replaced_bodies(), *self._replaced_kernels()]
-        for place, namespace in [*self.namespaces.items()]:
-            if not _is_identical(namespace):
-                found += self._replaced_attributes(place, namespace, mine)
-                self._enter(place, namespace.owner)
+        for place, namespace in self._changed_namespaces():
+            found += self._replaced_attributes(place, namespace, mine)
+            self._enter(place, namespace.owner)
         found += self._changed_contents(mine)
         self._enter_modules()
         return found
@@ -188,30 +189,32 @@ class Watch:
             thread = started_by.get(thread)
         return thread is not None
 
-    def _enter_modules(self) -> None:
-        loading = being_imported()
+    def _enter_modules(self) -> bool:
+        """Note modules that are new, but for those that are being imported; return whether there are any."""
+        loading, known = being_imported(), len(self.modules)
         if self.kernels is None and "torch.library" in sys.modules and "torch" not in loading:
             self.kernels = _kernels()
-        for name, module in [*sys.modules.items()]:
+        for name in sys.modules.keys() - self.modules.keys():
+            module = sys.modules.get(name)
             if type(module) is UNLOADED or name.partition(".")[0] in loading:
                 continue
-            if name not in self.modules:
-                self.modules[name] = module
-                if issubclass(type(module), ModuleType):
-                    self.kinds[name] = type(module)
-                    if not self._is_ours(name) and is_helper(name, module):
-                        self.helpers.add(name)
-                    self._enter((name,), module)
+            self.modules[name] = module
+            if issubclass(type(module), ModuleType):
+                self.kinds[name] = type(module)
+                if not self._is_ours(name) and is_helper(name, module):
+                    self.helpers.add(name)
+                self._enter((name,), module)
+        return len(self.modules) > known
 
     def _forget_changes(self) -> None:
         """Take all code as it is now."""
         self.modules = {name: module for name, module in [*self.modules.items()] if sys.modules.get(name) is module}
         self.kinds = {name: type(module) for name, module in [*self.modules.items()] if name in self.kinds}
-        for place, namespace in [*self.namespaces.items()]:
-            if not _is_identical(namespace):
-                self._enter(place, namespace.owner)
+        for place, namespace in self._changed_namespaces():
+            self._enter(place, namespace.owner)
         for key, one in [*self.contents.items()]:
-            self.contents[key] = one._replace(before=held(one.value))
+            if not is_same(now := held(one.value), one.before):
+                self.contents[key] = one._replace(before=now)
 
     def _enter(self, place: Place, owner: Any) -> None:
         """Note the attributes of a module or a class, of the classes in a module, and what their values hold."""
@@ -263,6 +266,15 @@ class Watch:
         home = str(kind.__module__)
         own = self._is_ours(home) and not _is_core(home) and has_attributes(kind)
         return holds(kind) or (own and not issubclass(kind, type))
+
+    def _changed_namespaces(self) -> list[tuple[Place, Namespace]]:
+        """Return the namespaces whose attributes are other objects, or in another order, than they were."""
+        found = []
+        for item in [*self.namespaces.items()]:
+            now, before = [*item[1].attributes.values()], item[1].values
+            if len(now) != len(before) or not all(map(is_, now, before)):
+                found.append(item)
+        return found
 
     def _replaced_modules(self) -> Iterator[str]:
         for name, module in [*self.modules.items()]:
@@ -374,12 +386,6 @@ def _kernels() -> set[str]:
 
 def _is_core(module: str) -> bool:
     return module.startswith("bench_core.")
-
-
-def _is_identical(namespace: Namespace) -> bool:
-    """Return whether a namespace has the attributes that it had."""
-    now = [*namespace.attributes.values()]
-    return len(now) == len(namespace.values) and all(map(is_, now, namespace.values))
 
 
 def _put(owner: Any, name: str, value: Any) -> None:

@@ -10,6 +10,7 @@ from functools import cache, reduce
 from hashlib import sha256
 from importlib import metadata
 from importlib.metadata import Distribution
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,18 +18,8 @@ from bench_core.config import Config
 from bench_core.files import digest
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.definitions import ALL, DATA, Codebase, Definition
-from bench_core.registry import installed
+from bench_core.registry import IN_SUITES, installed, parts, stage_kind, stage_kinds
 
-#: What each kind of stage executes of the core.
-STAGES: Mapping[str, str] = {
-    "prepare": "bench_core.computing.stages:prepare",
-    "together": "bench_core.computing.training.stages:together",
-    "train": "bench_core.computing.training.stages:train",
-    "decode": "bench_core.computing.stages:decode",
-    "score": "bench_core.computing.stages:score",
-    "measure": "bench_core.computing.stages:measure",
-    "probe": "bench_core.computing.stages:probe",
-}
 ISOLATION = "bench_core.computing.isolation:isolated"  #: in which all kinds of stage execute
 
 #: Modules that execute in stages and whose code is in no key, as they decide no result.
@@ -40,7 +31,6 @@ CARRYING: Mapping[str, str] = {
     "bench_core.computing.task_look": "refuses tasks that say the same otherwise",
     "bench_core.computing.context": "what stages have access to",
     "bench_core.computing.stage_runner": "calls the function of a kind of stage",
-    "bench_core.computing.training.peer_process": "has a stage performed beside another process",
     "bench_core.entry_points": "finds distributions",
     "bench_core.execution": "sends requests, and starts processes",
     "bench_core.files": "digests files",
@@ -63,6 +53,7 @@ CARRYING: Mapping[str, str] = {
     "bench_core.storage.garbage": "cleans stores",
     "bench_core.storage.locks": "waits for other processes",
     "bench_core.storage.store": "finds artifacts",
+    "bench_core.stage_kinds": "says which function performs a stage",
     "bench_core.terminal": "prints",
 }
 
@@ -70,13 +61,7 @@ CARRYING: Mapping[str, str] = {
 CARRYING_LIBRARIES = frozenset({"pluggy", "pooch", "pydantic", "ruamel.yaml", "safetensors", "typing_extensions"})
 
 #: What looks up a definition by a computed name: one of a root of the stage.
-LOOKUPS = frozenset({
-    Definition("bench_core.computing.training.checkpoint", "_rows_class"),
-    Definition("bench_core.suites.named_classes", "_custom"),
-    Definition("bench_core.suites.named_classes", "_known"),
-    Definition("bench_core.computing.part_class", "_loaded"),
-    Definition("bench_core.config", "Config"),
-})  # fmt: skip
+LOOKUPS = ("bench_core.computing.part_class:_loaded", "bench_core.config:Config")
 
 _READS_DOCSTRINGS = {"__doc__", "inspect.getdoc"}
 _READS_ANNOTATIONS = {
@@ -86,7 +71,12 @@ _READS_ANNOTATIONS = {
 
 def is_followed(module: str) -> bool:
     """Return whether the code of a module of ours counts."""
-    return not any(f"{module}.".startswith(f"{one}.") for one in CARRYING)
+    return not any(f"{module}.".startswith(f"{one}.") for one in carrying())
+
+
+def carrying() -> dict[str, str]:
+    """Return the modules that execute in stages and whose code is in no key, each with the reason."""
+    return reduce(lambda found, kind: {**found, **kind.carrying}, stage_kinds().values(), dict(CARRYING))
 
 
 def code_digests() -> CodeDigests:
@@ -100,7 +90,15 @@ def code_digests() -> CodeDigests:
 @cache
 def _code_digests(plugins: tuple[str, ...]) -> CodeDigests:
     own = {"bench_core", *(name.partition(".")[0] for name in plugins)}
-    return CodeDigests(Codebase(is_followed, LOOKUPS, frozenset(own), plugins, content=_content_digest))
+    performing = {kind.function.partition(".")[0] for kind in stage_kinds().values()}
+    silent = frozenset(
+        {"bench_core"} | performing - {part.package for kind in IN_SUITES for part in parts(kind).values()}
+    )
+    names = chain(LOOKUPS, *(kind.lookups for kind in stage_kinds().values()))
+    lookups = frozenset(Definition(*one.split(":")) for one in names)
+    return CodeDigests(
+        Codebase(cache(is_followed), lookups, frozenset(own), silent, plugins, content=_content_digest)
+    )
 
 
 #: Files of data beside modules -> their digests when they were first read, which are in keys.
@@ -128,7 +126,7 @@ def roots_of(config: type[Config]) -> tuple[str, ...]:
 
 def roots_of_stage(kind: str) -> tuple[str, ...]:
     """Return the roots of a kind of stage."""
-    return STAGES[kind], ISOLATION
+    return stage_kind(kind).function, ISOLATION
 
 
 @dataclass(frozen=True)

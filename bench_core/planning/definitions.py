@@ -55,6 +55,7 @@ class Codebase:
     followed: Callable[[str], bool] = lambda module: True  # whether the code of a module counts
     lookups: frozenset[Definition] = frozenset()  # that look up what is followed by other ways
     own: frozenset[str] = frozenset()  # packages in site-packages whose code counts
+    silent: frozenset[str] = frozenset({"bench_core"})  # packages whose texts of errors do not count
     always: Sequence[str] = ()  # modules that every process imports
     read: Callable[[Path], str] = lambda path: path.read_text(encoding="utf-8")
     content: Callable[[Path], str] = digest
@@ -313,7 +314,8 @@ class Codebase:
         if name not in self._modules:
             path = self.path(name) if self.followed(name) else None
             source = path is not None and path.suffix == ".py"
-            self._modules[name] = SourceModule.parse(name, path, self.read(path)) if path and source else None
+            silent = name.partition(".")[0] in self.silent
+            self._modules[name] = SourceModule.parse(name, path, self.read(path), silent) if path and source else None
         return self._modules[name]
 
     def _is_module(self, name: str) -> bool:

@@ -98,7 +98,7 @@ def needed(
         if key not in wanted and not stored(stage, told):
             wanted.add(key)
             for _, upstream in stage.inputs.values():
-                want(upstream, told=stage.kind == "measure")
+                want(upstream, told=stage.about.gives_number)
 
     for cell in found.cells if cells is None else cells:
         for key in found.of_cell.get(cell, {}).values():

@@ -21,8 +21,6 @@ from bench_core.planning.canonical_form import (
 
 IMPORT = "import"  #: the name under which a module has what it does when it is imported
 
-CORE = "bench_core"  #: the package whose texts of errors are in no key
-
 _COMPOUND = (ast.If, ast.Try, ast.TryStar, ast.With, ast.For, ast.While, ast.Match)
 #: Names of functions that change something, which count as an effect in an assignment, too.
 _CHANGES = re.compile(r"(add|append|disable|enable|install|patch|register|seed|set|update|use)(_\w+)?|manual_seed")
@@ -40,6 +38,7 @@ class SourceModule:
 
     name: str
     path: Path
+    silent: bool = False  # whether texts of its errors are left out
     imports: dict[str, set[str]] = field(default_factory=dict)  # name -> what it may stand for; see `imported`
     lazy: dict[str, set[str]] = field(default_factory=dict)  # what type checkers see, as a `__getattr__` gives it
     bound: dict[str, list[ast.stmt]] = field(default_factory=dict)  # name -> the statements that bind it
@@ -47,9 +46,9 @@ class SourceModule:
     _texts: dict[str, Text] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, name: str, path: Path, source: str) -> SourceModule:
+    def parse(cls, name: str, path: Path, source: str, silent: bool = False) -> SourceModule:
         """Return the module called `name`; raise SyntaxError if it has no valid source."""
-        return _parsed(name, path, source)
+        return _parsed(name, path, source, silent)
 
     @property
     def package(self) -> str:
@@ -59,7 +58,7 @@ class SourceModule:
     def text(self, name: str) -> Text:
         """Return the text of all that binds a name, or, for `IMPORT`, of what importing the module does."""
         if name not in self._texts:
-            writer = Writer(self.package, silent=self.name.partition(".")[0] == CORE)
+            writer = Writer(self.package, self.silent)
             writer.statements(self.effects if name == IMPORT else self.bound[name])
             self._texts[name] = writer.text
         return self._texts[name]
@@ -121,8 +120,8 @@ class SourceModule:
 
 
 @lru_cache(maxsize=4096)  # other plugins, as of each call in a notebook, have the same modules of the core
-def _parsed(name: str, path: Path, source: str) -> SourceModule:
-    module = SourceModule(name, path)
+def _parsed(name: str, path: Path, source: str, silent: bool) -> SourceModule:
+    module = SourceModule(name, path, silent)
     module._read(ast.parse(source, str(path)).body)
     return module
 

@@ -11,9 +11,9 @@ from typing import Any
 from bench_core.config import Config, configs_inside
 from bench_core.errors import SuiteError
 from bench_core.planning import cache_keys as keys
-from bench_core.planning.code_digests import STAGES, code_digests, roots_of, roots_of_stage
+from bench_core.planning.code_digests import code_digests, roots_of, roots_of_stage
 from bench_core.planning.stages import Stage
-from bench_core.registry import IN_SUITES, Part, configured, kinds, meaning, part, parts
+from bench_core.registry import IN_SUITES, Part, configured, kinds, meaning, part, parts, stage_kinds
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _roots_here(names: Iterable[str], settings: Mapping[str, Any]) -> Iterator[t
     inner = dict[str, type[Config]]()
     for name in names:
         kind, _, part_name = name.partition(" ")
-        if name in STAGES:
+        if name in stage_kinds():
             yield name, roots_of_stage(name)
         elif ":" in part_name:  # a class that a training names
             yield name, (part_name,)

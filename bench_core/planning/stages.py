@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from bench_core.registry import stage_kind
+from bench_core.stage_kinds import StageKind, call
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A unit of work: its settings and the keys of its inputs, which together determine its artifact."""
 
-    kind: str  # prepare, together, train, decode, score, measure, probe
+    kind: str  # the name of a `StageKind`
     key: str
     settings: Mapping[str, Any]
     inputs: Mapping[str, tuple[str, str]]  # role -> kind and key
@@ -26,10 +29,19 @@ class Stage:
     access: Mapping[str, Any] = field(default_factory=dict)  # settings of its model that are in no key
 
     @property
+    def about(self) -> StageKind:
+        """Return what is known of all stages of its kind."""
+        return stage_kind(self.kind)
+
+    @property
     def action(self) -> str:
-        """Return what it does, for display: its kind, but `set up` where a model is evaluated as it is."""
-        as_it_is = self.kind == "train" and self.settings.get("training", {}).get("mode") == "evaluate"
-        return "set up" if as_it_is else self.kind
+        """Return what it does, for display."""
+        return call(self.about.action, self) if self.about.action else self.kind
+
+    @property
+    def is_taken(self) -> bool:
+        """Return whether its artifact is only taken out of that of a joint stage, which costs nothing."""
+        return any(stage_kind(kind).joint for kind, _ in self.inputs.values())
 
     @property
     def ingredients(self) -> dict[str, Any]:

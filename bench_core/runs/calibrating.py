@@ -9,7 +9,7 @@ from bench_core.execution.executor import Executor, StageFailed
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import Plan
 from bench_core.planning.stages import Stage, StageRequest
-from bench_core.runs.predictions import TRAININGS, Predictions, is_extracted
+from bench_core.runs.predictions import Predictions
 from bench_core.storage.store import Store
 from bench_core.suites.suite import Suite
 
@@ -33,7 +33,7 @@ class Calibrating:
 
     def run(self, stages: Iterable[Stage]) -> None:
         """Calibrate the trainings among `stages`, those that are equally fast once; what fails is in `failures`."""
-        trainings = [one for one in stages if one.kind in TRAININGS and not is_extracted(one)]
+        trainings = [one for one in stages if one.about.calibrate and not one.is_taken]
         check_devices(self.suite, trainings)
         failed: dict[str, str] = {}  # by key of the speed
         with self.store.in_use():

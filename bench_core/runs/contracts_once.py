@@ -80,7 +80,7 @@ def _mark(stage: Stage, store: Store) -> Path | None:
     training = stage.settings.get("training", {})
     if "model" not in stage.settings or training.get("mode") == "evaluate" or training.get("updates") == 0:
         return None
-    if "together" in stage.inputs:  # which takes one of a joint training
+    if stage.is_taken:
         return None
     own = {name: code for name, code in stage.code.items() if name.startswith(("model", "inner"))}
     about = [own, stage.settings["model"]["name"], stage.libraries, stage.settings.get("exempt", [])]

@@ -18,7 +18,7 @@ def named(stage: Stage, event: Event) -> Event:
     """Return an event of a stage with the name of its training."""
     if not isinstance(event, TrainingEvent):
         return event
-    seeds = stage.settings["together"] if stage.kind == "together" else [stage.settings["seed"]]
+    seeds = stage.settings["together"] if stage.about.joint else [stage.settings["seed"]]
     seed = seeds[event.copy]
     label = f"{stage.label.rpartition(', ')[0]}, seed {seed}"  # one of several seeds has the label of them all
     return replace(event, training=TrainingName(label, stage.key, seed))

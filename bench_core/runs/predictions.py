@@ -21,8 +21,6 @@ from bench_core.planning.stages import Stage
 from bench_core.planning.training_length import is_trained, training_length
 from bench_core.storage.costs import Costs, Record, TrainingSpeed
 
-TRAININGS = ("together", "train")  #: kinds of stages that train
-
 Source = Literal["record", "calibration", "none"]
 
 
@@ -48,7 +46,7 @@ class Predictions:
 
     def of(self, stage: Stage) -> Prediction:
         """Return the predicted cost of a stage."""
-        if is_extracted(stage):
+        if stage.is_taken:
             return Prediction(0.0, "record", 0, 0.0)
         found = self._own(stage)
         rate = self.rates.get(stage.settings["threads"]) if _is_training(stage) else None
@@ -91,7 +89,7 @@ class Predictions:
         return Prediction(found.seconds, "record", found.peak, None if on_gpu(stage) else found.cpu_seconds)
 
     def _calibrated(self, stage: Stage) -> Prediction | None:
-        speed = self.speed(stage) if stage.kind in TRAININGS else None
+        speed = self.speed(stage) if stage.about.calibrate else None
         if speed is None:
             return None
         seconds, memory = training_seconds(stage, speed), speed.memory.total
@@ -100,14 +98,9 @@ class Predictions:
         return Prediction(seconds / speed.cpu_rate, "calibration", memory, seconds)
 
 
-def is_extracted(stage: Stage) -> bool:
-    """Return whether a training is only taken out of a joint one, which costs nothing."""
-    return "together" in stage.inputs
-
-
 def _is_training(stage: Stage) -> bool:
     """Return whether a stage makes updates, so that it computes, and waits for nothing else."""
-    return stage.kind in TRAININGS and not is_extracted(stage) and is_trained(stage.settings["training"])
+    return stage.about.trains and not stage.is_taken and is_trained(stage.settings["training"])
 
 
 def training_seconds(stage: Stage, speed: TrainingSpeed) -> float:

@@ -39,7 +39,7 @@ from bench_core.runs.results import (
 from bench_core.runs.selecting import LEFT_OUT
 from bench_core.runs.task_facts import told
 from bench_core.runs.unverified import trusted, write_unverified
-from bench_core.storage.contents import OUTCOMES
+from bench_core.stage_kinds import HISTORY, OUTCOMES
 from bench_core.storage.dependencies import Dependencies, renamed, united
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
@@ -167,7 +167,7 @@ class Record:
         """What manifests tell of the stored artifacts of the plan but measures and probes, by key."""
         found, same = {}, dict[str, str]()
         for stage in self.plan.stages.values():
-            if stage.kind not in ("measure", "probe"):
+            if not stage.about.brief:
                 with suppress(StoreError):
                     manifest = self.store.kept(stage.kind, stage.key).manifest
                     where = json.dumps(manifest["provenance"]) if "provenance" in manifest else ""
@@ -335,17 +335,17 @@ class Record:
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():
-            if stage.key in self._artifacts and stage.kind != "together":  # each of its seeds costs its share
+            if stage.key in self._artifacts and not stage.about.joint:  # each of its seeds costs its share
                 yield stage.kind, stage.label, stage.key, self._artifacts[stage.key].cost
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
         for stage in self.plan.stages.values():
-            if stage.kind == "train" and stage.key in self._artifacts:
+            if HISTORY in stage.about.files and stage.key in self._artifacts:
                 label = re.sub(r"[^A-Za-z0-9.-]", "_", stage.label)  # not every file system has more
                 name = f"{label[:LONGEST]}-{stage.key[:SHORT]}.jsonl"
                 with suppress(StoreError):  # a report says that there is none
-                    shutil.copyfile(self.store.kept("train", stage.key).file("history.jsonl"), folder / name)
+                    shutil.copyfile(self.store.kept(stage.kind, stage.key).file(HISTORY), folder / name)
 
     def _draws(self) -> Iterator[tuple[str, Any]]:
         """Yield the bootstrap replicates of the numbers, in the order of the keys of their measure stages."""

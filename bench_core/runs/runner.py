@@ -30,7 +30,7 @@ from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
 from bench_core.runs.observing import observing
 from bench_core.runs.plan_filter import restrict
-from bench_core.runs.predictions import TRAININGS, Predictions
+from bench_core.runs.predictions import Predictions
 from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
 from bench_core.runs.stage_order import ranks
@@ -245,9 +245,7 @@ class Runner:
         """Prepare every task, and build every model on the meta device; problems are in `failures`."""
         self._plan()
         self._expect([*self.plan.stages.values()])
-        self._prepare(
-            [stage for stage in self.plan.stages.values() if stage.kind in ("prepare", "together", "train")]
-        )
+        self._prepare([stage for stage in self.plan.stages.values() if stage.about.first or stage.about.trains])
 
     def _plan(self) -> None:
         check_fit(self.suite, cells_of(self.suite))
@@ -258,14 +256,14 @@ class Runner:
 
         Returns the remaining stages.
         """
-        prepare = [stage for stage in stages if stage.kind == "prepare" and not self._stored(stage)]
+        prepare = [stage for stage in stages if stage.about.first and not self._stored(stage)]
         self._perform(prepare, len(stages), 0)
-        trained = [stage for stage in stages if stage.kind in ("together", "train")]
+        trained = [stage for stage in stages if stage.about.trains]
         built = [stage for stage in trained if stage.inputs["task"][1] not in self.failures]
         for stage, failure in self._each(built, lambda stage: None, build=True):
             if failure and not failure.stopped:
                 self._fail(stage, failure)
-        return [stage for stage in stages if stage.kind != "prepare"]
+        return [stage for stage in stages if not stage.about.first]
 
     @property
     def with_contracts(self) -> bool:
@@ -276,7 +274,7 @@ class Runner:
         """Fail the trainings of models that break a contract; not of parts that this process alone may know."""
         if not self.with_contracts or self.limit.has_ended():
             return
-        due = [stage for stage in stages if stage.kind in ("together", "train") and stage.key not in self.failures]
+        due = [stage for stage in stages if stage.about.trains and stage.key not in self.failures]
         found = broken_contracts(due, self.plan.stages, self.store, self.data)
         for stage in due:
             if stage.key in found:
@@ -291,9 +289,9 @@ class Runner:
             return True
         if not self.store.is_stored(stage, told):
             return False
-        if stage.kind == "measure":
+        if stage.about.gives_number:
             try:
-                self.numbers[stage.key] = self.store.get("measure", stage.key).json("number.json")
+                self.numbers[stage.key] = self.store.get(stage.kind, stage.key).json("number.json")
             except StoreError as error:
                 self._set_aside(stage.kind, stage.key, error)
                 return False
@@ -391,7 +389,7 @@ class Runner:
 
     def _stopped_at_checkpoint(self, stage: Stage, failure: StageFailed) -> bool:
         """Return whether a stage was stopped by the time limit and continues from a checkpoint; record its step."""
-        step = last_step(self.store, stage.key) if failure.stopped and stage.kind in TRAININGS else None
+        step = last_step(self.store, stage.key) if failure.stopped and stage.about.trains else None
         if step is not None:
             self.checkpoints[f"{stage.kind} {stage.label}"] = step
         return step is not None
@@ -400,7 +398,7 @@ class Runner:
         """Return what an interrupted run has stored, and from where its running trainings continue."""
         lines = [f"{counted(len(self.computed), 'stage')} computed and stored"]
         for stage in self.under_way.values():
-            if stage.kind in TRAININGS:
+            if stage.about.trains:
                 step = last_step(self.store, stage.key)
                 where = "has no checkpoint yet" if step is None else f"continues from its checkpoint at step {step:,}"
                 lines.append(f"{stage.kind} {stage.label} {where}")
@@ -440,7 +438,7 @@ class Runner:
         """Record a finished artifact; return a failure if it cannot be read."""
         try:
             artifact = self.store.get(stage.kind, stage.key)
-            if stage.kind == "measure":
+            if stage.about.gives_number:
                 self.numbers[stage.key] = artifact.json("number.json")
                 self._hear_numbers(stage.key)
             files = self.store.contradictions(stage.kind, stage.key)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench_core.planning.stages import Stage
 from bench_core.planning.training_length import training_length
-from bench_core.runs.predictions import TRAININGS, Predictions
+from bench_core.runs.predictions import Predictions
 
 EPOCH = 1000  #: updates, where the data are not known
 
@@ -22,7 +22,7 @@ def ranks(stages: Sequence[Stage], predictions: Predictions, side_by_side: int) 
     places = {stage.key: float(place) for place, stage in enumerate(stages)}
     if side_by_side < 2:
         return places
-    trainings = [stage for stage in stages if stage.kind in TRAININGS]
+    trainings = [stage for stage in stages if stage.about.trains]
     length = _lengths(trainings, predictions)
     longest = sorted(trainings, key=lambda stage: (-length[stage.key], places[stage.key]))
     return places | {stage.key: float(place - len(longest)) for place, stage in enumerate(longest)}

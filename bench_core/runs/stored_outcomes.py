@@ -13,8 +13,8 @@ from bench_core.data import Outcome
 from bench_core.errors import StoreError
 from bench_core.runs.results import CellResult
 from bench_core.runs.selecting import cell_name
+from bench_core.stage_kinds import OUTCOMES
 from bench_core.storage.artifact import Artifact
-from bench_core.storage.contents import OUTCOMES
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 

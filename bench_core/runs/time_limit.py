@@ -10,7 +10,6 @@ import time
 from dataclasses import dataclass
 
 from bench_core.planning.stages import Stage
-from bench_core.runs.predictions import TRAININGS
 
 GRACE = 60.0  #: seconds that stages have to stop when time is up
 
@@ -43,7 +42,7 @@ class TimeLimit:
 
     def of(self, stage: Stage) -> float | None:
         """Return when a stage must stop, a training at a checkpoint."""
-        return None if stage.key == self.assured and stage.kind not in TRAININGS else self.until
+        return None if stage.key == self.assured and not stage.about.trains else self.until
 
     def end(self, stage: Stage, stored: bool) -> None:
         """Record that a stage ended, and whether it stored an artifact or a checkpoint."""

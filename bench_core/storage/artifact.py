@@ -65,7 +65,7 @@ class Artifact:
             text = _content(path, self.manifest["files"][name]["bytes"], LARGEST_JSON)
             self._compare(name, sha256(text).hexdigest())
             # Whoever wrote the manifest may have written this, too.
-            return _parsed(text, SHAPES[name] if name in told(self.manifest["kind"]) else None)
+            return _parsed(text, SHAPES.get(name) if name in told(self.manifest["kind"]) else None)
         except ValueError as error:
             raise StoreError(f"{path}: the file cannot be read: {error}.") from None
 

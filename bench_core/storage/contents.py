@@ -11,29 +11,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench_core.planning import cache_keys as keys
+from bench_core.registry import stage_kinds
+from bench_core.stage_kinds import OUTCOMES
 
 #: Of the keys that artifacts are stored under.
 SCHEME = keys.SCHEME
 
-#: The kinds of artifacts that are not carried whole, and the kinds under which what they tell is kept.
-RECORDS = {"prepare": "prepared", "train": "trained"}
 
-#: The files that are carried of each kind, and no others.
-FILES = {
-    "prepared": ("facts.json",),
-    "trained": ("history.jsonl", "training.json"),
-    "decode": ("outcomes.jsonl.gz", "samples.json"),
-    "score": ("outcomes.jsonl.gz",),
-    "measure": ("number.json", "parts.jsonl.gz", "draws.npy"),
-    "probe": ("finding.json",),
-}
+def records() -> dict[str, str]:
+    """Return the kinds of artifacts of which exports carry a record alone, and the kinds of these records."""
+    return {one.name: one.record for one in stage_kinds().values() if one.record}
 
-OUTCOMES = "outcomes.jsonl.gz"
+
+def carried() -> dict[str, tuple[str, ...]]:
+    """Return the files that are carried of each kind of artifact or record, and no others; inputs first."""
+    return {one.record or one.name: tuple(one.files) for one in stage_kinds().values() if one.files}
 
 
 def told(kind: str) -> tuple[str, ...]:
     """Return the files of a kind of artifact that reports use; outcomes are read by stages only."""
-    return tuple(name for name in FILES.get(RECORDS.get(kind, kind), ()) if name != OUTCOMES)
+    return tuple(name for name in carried().get(records().get(kind, kind), ()) if name != OUTCOMES)
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError
+from bench_core.registry import stage_kinds
 from bench_core.storage.artifact import DIGEST, MANIFEST, reason
 from bench_core.storage.checkpoints import CHECKPOINT
 from bench_core.storage.store import REMOVED, Store
@@ -141,7 +142,9 @@ def _may_go_on(store: Store, kind: str, key: str, needed: set[str]) -> bool:
         return False
     with suppress(StoreError):
         training = store.get(kind, key).manifest.get("of")
-        return isinstance(training, str) and training in needed and not store.has("train", training)
+        kinds = [one.name for one in stage_kinds().values() if one.trains]
+        done = any(store.has(one, str(training)) for one in kinds)
+        return isinstance(training, str) and training in needed and not done
     return False
 
 

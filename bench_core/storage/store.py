@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from bench_core.errors import StoreError
 from bench_core.planning.stages import Stage
 from bench_core.storage.artifact import MANIFEST, Artifact, read_artifact, reason, unwritable, write_manifest
-from bench_core.storage.contents import RECORDS, differing
+from bench_core.storage.contents import differing, records
 from bench_core.storage.dependencies import Dependencies, changed
 from bench_core.storage.locks import Locks, NoLocks
 from bench_core.terminal import say
@@ -97,7 +97,7 @@ class Store:
 
     def kept_as(self, kind: str, key: str) -> str:
         """Return the kind under which an artifact or its imported record is stored; its own if neither is."""
-        record = RECORDS.get(kind)
+        record = records().get(kind)
         return record if record and not self.has(kind, key) and self.has(record, key) else kind
 
     def kept(self, kind: str, key: str) -> Artifact:
@@ -115,7 +115,7 @@ class Store:
 
     def contradictions(self, kind: str, key: str) -> list[str]:
         """Return the files of an artifact that differ from its imported record."""
-        record = RECORDS.get(kind)
+        record = records().get(kind)
         if record is None or not self.has(record, key):
             return []
         return differing(self.get(kind, key).manifest, self.get(record, key).manifest)

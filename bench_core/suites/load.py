@@ -11,7 +11,8 @@ from typing import Any
 
 from bench_core.config import DecoderConfig, MetricConfig, TaskConfig
 from bench_core.errors import SuiteError
-from bench_core.registry import suggestion
+from bench_core.registry import stage_kinds, suggestion
+from bench_core.stage_kinds import call
 from bench_core.suites import yaml_source as located
 from bench_core.suites.choice_check import check_choices
 from bench_core.suites.figure_check import check_figures
@@ -26,7 +27,6 @@ from bench_core.suites.sections import suite_file
 from bench_core.suites.suite import Entry, Suite, partial_suite
 from bench_core.suites.table_check import check_tables
 from bench_core.suites.training import Select
-from bench_core.suites.training_check import check_training
 from bench_core.suites.yaml_source import Keys, Located
 
 MOST_CELLS = 250_000  #: of a suite
@@ -134,7 +134,8 @@ def _check_exemption(names: Names, keys: list[str | int], exemption: Exemption) 
 
 def _check_trainings(names: Names, entry: Entry, place: Callable[[Keys], Keys]) -> None:
     """Report what is wrong with a training; `place` says where its settings are."""
-    check_training(entry, lambda keys, text: names.problems.add(place(keys), text))
+    for check in filter(None, (kind.check for kind in stage_kinds().values())):
+        call(check, entry, lambda keys, text: names.problems.add(place(keys), text))
     for key in ("select", "stop"):
         with suppress(Unreadable):
             if (select := getattr(entry.training, key)) is not None:

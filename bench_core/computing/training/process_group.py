@@ -52,7 +52,7 @@ def _other(context: StageContext, stage: Stage, rank: int, place: str) -> Iterat
     """Start one of the other processes; end it with the block."""
     words = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench_core.computing.training.peer_process"],
+        [sys.executable, "-m", stage.about.peer],
         stdin=subprocess.PIPE, stdout=words, stderr=words, env={**os.environ, **_own_gpu(stage, rank)},
         cwd=context.home,
     )  # fmt: skip

@@ -25,7 +25,7 @@ from bench_core.runs.manifest import files_of, problems, read_manifest, write_ma
 from bench_core.runs.results import Run, history_files
 from bench_core.storage.artifact import Artifact, reason
 from bench_core.storage.artifact import write_manifest as write_artifact_manifest
-from bench_core.storage.contents import FILES, RECORDS
+from bench_core.storage.contents import carried, records
 from bench_core.storage.store import Store
 from bench_exchange.artifact_files import lines
 
@@ -89,7 +89,7 @@ def _add(found: Exported, store: Store, kind: str, key: str, target: Path, numbe
         if numbers_only and (kind in WITH_TEXTS or _has_texts(kind, artifact)):
             found.left_out[kind] += 1
             return
-        _copy(artifact, RECORDS.get(kind, kind), target)
+        _copy(artifact, records().get(kind, kind), target)
         found.carried[kind] += 1
     except StoreError as error:
         found.damaged.append(str(error))
@@ -98,7 +98,7 @@ def _add(found: Exported, store: Store, kind: str, key: str, target: Path, numbe
 def _copy(artifact: Artifact, kind: str, target: Path) -> None:
     """Copy the small files of an artifact; its manifest tells the digests of the others."""
     known, key = artifact.manifest["files"], artifact.manifest["key"]
-    sources = {name: artifact.file(name) for name in FILES[kind] if name in known}
+    sources = {name: artifact.file(name) for name in carried()[kind] if name in known}
     folder = target / kind / key
     folder.mkdir(parents=True)
     for name, path in sources.items():

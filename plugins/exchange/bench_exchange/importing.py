@@ -20,7 +20,7 @@ from bench_core.storage.artifact import Artifact
 from bench_core.storage.contents import SCHEME, differing
 from bench_core.storage.store import Store
 from bench_exchange.exporting import about
-from bench_exchange.unpacking import KINDS, LIMIT, refused, unpacked
+from bench_exchange.unpacking import LIMIT, recorded_kind, refused, unpacked
 from bench_exchange.verifying import verify_export
 
 
@@ -68,7 +68,7 @@ def _add(artifacts: Sequence[Artifact], store: Store, lacking: Mapping[str, Sequ
             (store.root / TRUSTED).touch()
         for artifact in artifacts:
             manifest, key = artifact.manifest, artifact.manifest["key"]
-            kind = KINDS.get(manifest["kind"], manifest["kind"])
+            kind = recorded_kind(manifest["kind"])
             here = store.kept_as(kind, key)
             if why := _conflict(manifest, store, here, imported.left_out):
                 imported.left_out[key] = f"{kind} {key} is left out: {why}"

@@ -16,7 +16,8 @@ from typing import Any
 from bench_core import Executor, StageFailed, StageRequest
 from bench_core.errors import StoreError
 from bench_core.runs.manifest import Remark
-from bench_core.storage.contents import OUTCOMES, RECORDS
+from bench_core.stage_kinds import OUTCOMES
+from bench_core.storage.contents import records
 from bench_core.storage.outcomes import read_lines
 from bench_core.storage.store import Artifact, Store
 
@@ -107,7 +108,7 @@ def _parts(stage: Any) -> str:
 def _lack(stage: Any, role: str) -> str:
     kind, key = stage.inputs[role]
     what = {"model": "the weights", "task": "the data of the task"}.get(role, f"what it reads ({kind})")
-    carried = " Runs are imported without them." if kind in RECORDS else ""
+    carried = " Runs are imported without them." if kind in records() else ""
     return f"{what} {'are' if role == 'model' else 'is'} not in this store ({kind} {key[:12]}).{carried}"
 
 

@@ -23,8 +23,9 @@ from bench_core.runs.provenance import (
 from bench_core.runs.results import CellResult, Run, history_files, plain_file
 from bench_core.runs.selecting import cell_name
 from bench_core.runs.task_facts import told as facts_told
+from bench_core.stage_kinds import OUTCOMES
 from bench_core.storage.artifact import Artifact
-from bench_core.storage.contents import OUTCOMES, RECORDS
+from bench_core.storage.contents import records
 from bench_core.storage.csv_files import from_csv
 from bench_core.storage.dependencies import Dependencies, described
 from bench_core.storage.outcomes import read_lines
@@ -81,7 +82,7 @@ class _Compared:
 
         One that was computed again from other inputs, which its key does not cover, is not the run's.
         """
-        names = dict.fromkeys((kind, RECORDS.get(kind, kind)))
+        names = dict.fromkeys((kind, records().get(kind, kind)))
         here = [name for name in names if os.path.lexists(self.store.path(name, key))]
         return [name for name in here if not self._is_another(name, key)]
 
@@ -246,7 +247,7 @@ class _Compared:
         stored = {(artifact.manifest["kind"], key[:SHORT]): artifact for key, artifact in here.items()}
         for row in from_csv(plain_file(self.run.folder / "costs.csv").decode()):
             kind = row["stage"]
-            artifact = stored.get((kind, row["key"])) or stored.get((RECORDS.get(kind, kind), row["key"]))
+            artifact = stored.get((kind, row["key"])) or stored.get((records().get(kind, kind), row["key"]))
             for name, value in (artifact.manifest.get("cost") or {}).items() if artifact else ():
                 if row.get(name) != ("" if value is None else str(value)):
                     yield f"costs.csv: {row['what']}: {name} is {row.get(name)}, and {value} in the store"

@@ -18,7 +18,7 @@ from bench_core.errors import BenchError, StoreError
 from bench_core.registry import hook
 from bench_core.runs.results import read_histories, read_run
 from bench_core.storage.artifact import MANIFEST, Artifact, reason
-from bench_core.storage.contents import FILES, RECORDS
+from bench_core.storage.contents import carried, records
 from bench_core.storage.file_formats import Open, parsed
 from bench_core.storage.store import Store
 from bench_core.terminal import visible
@@ -29,12 +29,6 @@ LIMIT = 8 * 2**30  #: bytes of all that a file holds, unpacked
 LARGEST = 2**30  #: bytes of an entry, which is read as a whole
 LONGEST = 300  # characters of what is wrong
 DAMAGED = (BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError, zlib.error)
-KINDS = {record: kind for kind, record in RECORDS.items()}
-ENTRY = re.compile("|".join([
-    *(re.escape(name) for name in (CONTENTS, *(f"run/{name}" for name in RUN_FILES))),
-    r"run/history/[\w.-]{1,230}-[0-9a-f]{12}\.jsonl",
-    *(f"store/{kind}/[0-9a-f]{{64}}/{re.escape(name)}" for kind in FILES for name in (MANIFEST, *FILES[kind])),
-]))  # fmt: skip
 
 
 class Contents(Open):
@@ -50,6 +44,19 @@ class Ingredients(Open):
 
     kind: str
     inputs: dict[str, tuple[str, str]]  # role -> kind and key
+
+
+def recorded_kind(kind: str) -> str:
+    """Return the kind of stage whose record a kind of artifact is; the same kind if it is no record."""
+    return next((name for name, record in records().items() if record == kind), kind)
+
+
+def _entries() -> re.Pattern[str]:
+    """Return a pattern of the names that entries of a file may have."""
+    own = (re.escape(name) for name in (CONTENTS, *(f"run/{name}" for name in RUN_FILES)))
+    history = r"run/history/[\w.-]{1,230}-[0-9a-f]{12}\.jsonl"
+    files = ((kind, re.escape(name)) for kind, names in carried().items() for name in (MANIFEST, *names))
+    return re.compile("|".join([*own, history, *(f"store/{kind}/[0-9a-f]{{64}}/{name}" for kind, name in files)]))
 
 
 def unpacked(path: Path, folder: Path, limit: int) -> tuple[Contents, list[Artifact]]:
@@ -99,7 +106,8 @@ def _check_entries(entries: Sequence[ZipInfo], limit: int) -> None:
         raise _too_large(limit)
     if max(sizes, default=0) > LARGEST:
         raise ValueError(f"an entry has more than {LARGEST:,} bytes")
-    odd = next((name for name, count in Counter(names).items() if count > 1 or not ENTRY.fullmatch(name)), None)
+    pattern = _entries()
+    odd = next((name for name, count in Counter(names).items() if count > 1 or not pattern.fullmatch(name)), None)
     if odd is not None:
         raise ValueError(f"it holds {odd!r}, which no export does, or holds it twice")
 
@@ -134,7 +142,8 @@ def _content(archive: ZipFile, info: ZipInfo) -> bytes:
 def _artifacts(store: Store, limit: int) -> list[Artifact]:
     """Return the artifacts of a file, inputs first; raise StoreError or ValueError for what is wrong with them."""
     store.root.mkdir(exist_ok=True)
-    entries = sorted(store.entries(), key=lambda entry: ([*FILES].index(entry[0]), entry[1]))
+    order = [*carried()]
+    entries = sorted(store.entries(), key=lambda entry: (order.index(entry[0]), entry[1]))
     artifacts, left = [store.get(*entry) for entry in entries], limit
     for artifact in artifacts:
         artifact.check()
@@ -151,7 +160,7 @@ def _artifacts(store: Store, limit: int) -> list[Artifact]:
 
 def _check_ingredients(manifest: Mapping[str, Any]) -> None:
     found: Ingredients = parsed(Ingredients, json.dumps(manifest.get("ingredients")).encode())
-    if found.kind != KINDS.get(manifest["kind"], manifest["kind"]):
+    if found.kind != recorded_kind(manifest["kind"]):
         raise ValueError(f"the ingredients are those of a {found.kind} stage")
 
 

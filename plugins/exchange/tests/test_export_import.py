@@ -151,7 +151,7 @@ def test_every_kind_of_artifact_of_a_run_has_only_files_that_are_carried_or_left
     left = {"train": {"weights.safetensors"}, "prepare": {"data"}}
     for kind, key in store.entries():
         files = {name.partition("/")[0] for name in store.get(kind, key).manifest["files"]}
-        assert files == {*carried.FILES[carried.RECORDS.get(kind, kind)]} | left.get(kind, set()), kind
+        assert files == {*carried.carried()[carried.records().get(kind, kind)]} | left.get(kind, set()), kind
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ import bench_core
 from bench_core import Hypothesis, Outcome, SuiteError, registry
 from bench_core.commands.main import main
 from bench_core.runs.results import read_run
-from bench_core.storage.contents import OUTCOMES
+from bench_core.stage_kinds import OUTCOMES
 from bench_core.storage.outcomes import read_outcomes, write_outcomes
 from bench_core.storage.store import Store
 from bench_core.terminal import UNSEEN

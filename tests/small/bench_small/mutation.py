@@ -90,8 +90,9 @@ class Drill:
         """Return the digests of changed sources; what is not changed is parsed once."""
         old = self.digests.code
         new = Codebase(
-            old.followed, old.lookups, old.own, old.always, lambda path: change(path, path.read_text("utf-8"))
-        )
+            old.followed, old.lookups, old.own, old.silent, old.always,
+            lambda path: change(path, path.read_text("utf-8")),
+        )  # fmt: skip
         new._homes = old._homes
         for name, module in old._modules.items():
             text = "" if module is None else module.path.read_text(encoding="utf-8")

@@ -1,0 +1,45 @@
+"""The kinds of stages that train: one model, or several seeds as one; imports nothing that computes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from bench_core.stage_kinds import HISTORY, StageKind
+
+if TYPE_CHECKING:
+    from bench_core.planning.stages import Stage
+    from bench_core.storage.store import Store
+
+_HERE = "bench_core.computing.training"
+_STORED = f"{_HERE}.kinds:remove_checkpoints"
+_CALIBRATE = "bench_core.computing.calibration:calibrate"
+
+TRAINING = (
+    StageKind(
+        "together", f"{_HERE}.stages:together", trains=True, joint=True, stored=_STORED, calibrate=_CALIBRATE,
+    ),
+    StageKind(
+        "train", f"{_HERE}.stages:train", trains=True, stored=_STORED, calibrate=_CALIBRATE,
+        files=(HISTORY, "training.json"), record="trained", action=f"{_HERE}.kinds:action",
+        check="bench_core.suites.training_check:check_training",
+        peer=f"{_HERE}.peer_process", carrying={f"{_HERE}.kinds": "declares", f"{_HERE}.peer_process": "performs elsewhere"},
+        lookups=(
+            f"{_HERE}.checkpoint:_rows_class",
+            "bench_core.suites.named_classes:_custom",
+            "bench_core.suites.named_classes:_known",
+        ),
+    ),
+)  # fmt: skip
+
+
+def action(stage: Stage) -> str:
+    """Return what a training does, for display: `set up` where the model is evaluated as it is."""
+    return "set up" if stage.settings.get("training", {}).get("mode") == "evaluate" else stage.kind
+
+
+def remove_checkpoints(store: Store, stage: Stage) -> None:
+    """Remove the checkpoints of a training that is stored."""
+    from bench_core.computing.training.checkpoint import Checkpoints
+
+    Checkpoints(store, stage.key, stage.label, math.inf).remove()

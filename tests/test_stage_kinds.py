@@ -1,0 +1,111 @@
+"""Plugins add kinds of stages; modules that perform stages can move to another package without a change of keys."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from bench_core import hookimpl
+from bench_core.computing import training
+from bench_core.computing.stage_runner import StageRunner
+from bench_core.errors import PluginError
+from bench_core.execution.executor import perform
+from bench_core.planning.code_digests import CodeDigests, code_digests, is_followed, roots_of_stage
+from bench_core.planning.definitions import Codebase, Definition
+from bench_core.planning.plan import plan
+from bench_core.planning.stages import Stage, StageRequest
+from bench_core.registry import extra, stage_kind, stage_kinds
+from bench_core.stage_kinds import StageKind
+from bench_core.storage.contents import carried, records, told
+from bench_core.storage.store import Store
+from bench_core.suites.load import load
+
+HERE = "bench_core.computing.training"
+AUDIT = StageKind(
+    "audit", "bench_audit:audit", needs_torch=False, files=("audit.json",), record="audited", action="bench_audit:action",
+    stored="bench_audit:stored",
+)  # fmt: skip
+
+
+@pytest.fixture
+def audits(monkeypatch):
+    """A plugin with a kind of stages of its own; what it heard once an artifact was safe."""
+    module, heard = types.ModuleType("bench_audit"), []
+
+    def audit(context, stage, folder):
+        (folder / "audit.json").write_text(f"{stage.settings['words']}")
+        (folder / "large.txt").write_text("aaa")
+        return {"words": 3}
+
+    @hookimpl
+    def bench_stage_kinds(known):
+        assert {"prepare", "train", "measure"} <= {*known}
+        return [AUDIT]
+
+    module.audit, module.action, module.bench_stage_kinds = audit, lambda stage: "audit with care", bench_stage_kinds
+    module.stored = lambda store, stage: heard.append((stage.key, store.has("audit", stage.key)))
+    monkeypatch.setitem(sys.modules, "bench_audit", module)
+    with extra(module):
+        yield heard
+
+
+def test_a_kind_of_a_plugin_is_performed_stored_and_carried_like_those_of_the_core(audits, tmp_path):
+    stage = Stage("audit", "a" * 64, {"words": 7}, {}, "words", {}, {}, {})
+    store = Store(tmp_path / "store")
+    perform(StageRunner(store, tmp_path), StageRequest(stage))
+    assert store.get("audit", stage.key).file("audit.json").read_text() == "7"
+    assert store.get("audit", stage.key).manifest["cost"]["words"] == 3
+    assert audits == [(stage.key, True)]
+    assert (stage.action, stage.about, stage.is_taken) == ("audit with care", AUDIT, False)
+    assert carried()["audited"] == told("audit") == ("audit.json",)
+    assert records()["audit"] == "audited"
+    assert [*stage_kinds()] == ["prepare", "together", "train", "decode", "score", "measure", "probe", "audit"]
+
+
+def test_stages_of_a_plugin_that_is_not_installed_are_refused_with_the_reason():
+    with pytest.raises(PluginError, match=r"nothing installed performs stages of the kind 'trian'. .*'train'"):
+        stage_kind("trian")
+
+
+def test_two_plugins_with_a_kind_of_the_same_name_are_refused(audits):
+    module = types.ModuleType("bench_other")
+    module.bench_stage_kinds = hookimpl(specname="bench_stage_kinds")(lambda known: [AUDIT])
+    with extra(module), pytest.raises(PluginError, match="two plugins add stages of the kind 'audit'"):
+        stage_kinds()
+
+
+def test_a_stage_that_takes_its_artifact_from_a_joint_one_costs_nothing_itself(suite_file, tmp_path):
+    found = plan(load(suite_file(**{"training: {": "training: {together: true, ", "seeds: 1": "seeds: 2"})), tmp_path)
+    taken = {kind: {one.is_taken for one in found.stages.values() if one.kind == kind} for kind in stage_kinds()}
+    assert taken["together"] == taken["decode"] == {False}
+    assert taken["train"] == {True}
+
+
+def test_no_key_changes_when_modules_of_training_move_to_a_package_of_their_own(tmp_path, monkeypatch):
+    def moved(name):
+        return name.replace(HERE, "bench_moved")
+
+    shutil.copytree(
+        Path(training.__file__).parent, tmp_path / "bench_moved", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for path in (tmp_path / "bench_moved").glob("*.py"):
+        path.write_text(moved(path.read_text()))
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    before = code_digests()
+    code = before.code
+    after = CodeDigests(Codebase(
+        lambda module: is_followed(module.replace("bench_moved", HERE)),
+        frozenset(Definition(moved(one.module), one.name) for one in code.lookups),
+        code.own | {"bench_moved"}, code.silent | {"bench_moved"}, code.always, content=code.content,
+    ))  # fmt: skip
+    for kind in ("train", "together"):
+        old = roots_of_stage(kind)
+        new = tuple(map(moved, old))
+        assert old != new
+        assert before.of_stage({kind: old}) == after.of_stage({kind: new})
