@@ -23,7 +23,8 @@ TRAINING = (
         "train", f"{_HERE}.stages:train", trains=True, stored=_STORED, calibrate=_CALIBRATE,
         files=(HISTORY, "training.json"), record="trained", action=f"{_HERE}.kinds:action",
         check="bench_core.suites.training_check:check_training",
-        peer=f"{_HERE}.peer_process", carrying={f"{_HERE}.kinds": "declares", f"{_HERE}.peer_process": "performs elsewhere"},
+        peer=f"{_HERE}.peer_process",
+        carrying={f"{_HERE}.kinds": "declares kinds", f"{_HERE}.peer_process": "performs stages elsewhere"},
         lookups=(
             f"{_HERE}.checkpoint:_rows_class",
             "bench_core.suites.named_classes:_custom",
