@@ -111,6 +111,15 @@ def circle(edges):
     return []
 
 
+def circle_of_folders(edges):
+    """Return a circle of folders of a package, or none; modules beside the folders, and contracts, do not count."""
+    folders = {name: ".".join(name.split(".")[:2]) for name in edges if name.count(".") > 1}
+    found = {folder: set() for folder in folders.values() if folder != "bench_core.testing"}
+    for name in (name for name, folder in folders.items() if folder in found):
+        found[folders[name]] |= {folders[one] for one in edges[name] & {*folders}} - {folders[name]}
+    return circle(found)
+
+
 @pytest.mark.slow
 def test_each_layer_imports_only_what_stands_before_it():
     assert [*upward(imports(modules()))] == []
@@ -118,6 +127,10 @@ def test_each_layer_imports_only_what_stands_before_it():
 
 def test_no_files_import_each_other_in_a_circle():
     assert circle(imports(modules())) == []
+
+
+def test_no_folders_of_a_package_import_each_other_in_a_circle():
+    assert circle_of_folders(imports(modules())) == []
 
 
 def test_plugins_see_the_interfaces_and_readers_of_runs_what_is_public_to_them():
@@ -142,6 +155,11 @@ def test_what_a_layer_declares_public_is_there():
         ),
         ("bench_core/suites/suite.py", "def late():\n    from bench_core.suites import load", circle),
         ("bench_core/model.py", "from bench_core.testing import toys", upward),
+        (
+            "plugins/reports/bench_reports/content/labels.py",
+            "import bench_reports.figures.figures",
+            circle_of_folders,
+        ),
         ("bench_core/runs/runner.py", "from bench_core import run", upward),
         ("bench_core/runs/runner.py", "def late():\n    from bench_core.testing import toys", upward),
         ("bench_core/__init__.py", "from bench_core.testing import toys", upward),

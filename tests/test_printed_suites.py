@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from bench_core.commands.main import bench
 from bench_core.suites import yaml_source as located
-from bench_reports.content.report_document import report_document
+from bench_reports.render.report_document import report_document
 from bench_reports.content.tables import grids
 from bench_reports.render.latex import table_files
 from bench_reports.render.latex_tables import Tabular

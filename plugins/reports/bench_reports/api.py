@@ -19,8 +19,8 @@ __all__ = [
 
 def tables_text(run: Run, width: int) -> str:
     """Return the tables of a run with their notes, for a terminal of so many characters a line."""
-    from bench_reports.content.report_document import table_sections
     from bench_reports.content.tables import grids
+    from bench_reports.render.report_document import table_sections
     from bench_reports.render.terminal import terminal_text
 
     return terminal_text(Document("", [], table_sections(run, grids(run))), width)
@@ -36,8 +36,8 @@ def table_records(run: Run) -> dict[str, list[dict[str, Any]]]:
 
 def tables_latex(run: Run) -> dict[str, str]:
     """Return each table as LaTeX, as in its file of a report, by its id."""
-    from bench_reports.content.report_document import table_sections
     from bench_reports.content.tables import grids
     from bench_reports.render.latex import table_files
+    from bench_reports.render.report_document import table_sections
 
     return table_files(Document("", [], table_sections(run, grids(run))))

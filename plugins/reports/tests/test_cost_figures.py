@@ -18,7 +18,7 @@ from bench_core.runs.results import COST_COLUMNS
 from bench_core.suites.figure_schema import COSTS, OF_ALL_STAGES, Figure
 from bench_core.suites.load import load
 from bench_reports.content.cost_tables import Spent
-from bench_reports.content.figure_notes import figure_notes
+from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import cost_pictures
 
 TRAINED = {("rnn", 0): 10.0, ("rnn", 1): 30.0, ("lstm", 0): 500.0}

@@ -20,9 +20,9 @@ from bench_core import Additive, Metric, Outcome, registry
 from bench_core.commands.main import main
 from bench_core.runs.results import Number
 from bench_metrics.plugin import BleuConfig
-from bench_reports.diff.contrasts import is_of_sacrebleu
+from bench_reports.content.contrasts import is_of_sacrebleu
+from bench_reports.content.example_diff import cut, marked, quartiles
 from bench_reports.diff.differences import _chance
-from bench_reports.diff.example_diff import cut, marked, quartiles
 from bench_reports.statistics import permutation
 from bench_reports.statistics.permutation import permutation_p_value
 

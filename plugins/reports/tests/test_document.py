@@ -14,12 +14,12 @@ from markdown_it import MarkdownIt
 from bench_core.terminal import visible
 from bench_reports import document as doc
 from bench_reports.content.claims import judge
-from bench_reports.content.report_document import report_document, summary
 from bench_reports.content.tables import grids
 from bench_reports.document import Block, Document, Section
 from bench_reports.render.html import html_page, html_text
 from bench_reports.render.latex import latex, latex_report, table_files
 from bench_reports.render.markdown import markdown, markdown_report
+from bench_reports.render.report_document import report_document, summary
 from bench_reports.render.terminal import terminal_text
 
 FORMATS = {"html": html_page, "latex": latex_report, "markdown": markdown_report, "terminal": terminal_text}

@@ -27,9 +27,9 @@ from bench_core.storage.outcomes import read_lines
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
 from bench_core.terminal import visible
-from bench_reports.content.figure_notes import figure_notes
 from bench_reports.figures.distributions import DISTRIBUTIONS, distribution
 from bench_reports.figures.drawing import draw
+from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
 from bench_reports.figures.survival import OUTPUT_LENGTHS, Lengths
 from bench_reports.render.report import write_report

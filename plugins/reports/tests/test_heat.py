@@ -17,8 +17,8 @@ import bench_core
 from bench_core.errors import SuiteError
 from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
-from bench_reports.content.figure_notes import figure_notes
 from bench_reports.figures.drawing import draw
+from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
 
 SPACE = "{http://www.w3.org/2000/svg}"

@@ -19,11 +19,11 @@ from bench_core.terminal import visible
 from bench_reports.content.cost_tables import dearest, stages_of
 from bench_reports.content.numbers import number as number_in
 from bench_reports.content.outputs import MOST, samples, side_by_side
-from bench_reports.content.report_document import costs_document
 from bench_reports.content.result_tables import differences_table, results_table
 from bench_reports.content.tables import grids
 from bench_reports.render.html import HTML, html_page, html_text
 from bench_reports.render.markdown import MARKDOWN
+from bench_reports.render.report_document import costs_document
 
 VOID = {"meta", "img", "wbr", "br", "link", "input", "hr"}
 ENDED = {"script", "style", "title"}  # what holds text and nothing else

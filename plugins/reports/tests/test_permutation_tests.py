@@ -19,6 +19,8 @@ from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_exchange.exporting import export_run
 from bench_exchange.merge import merge
+from bench_reports.content.contrasts import contrast
+from bench_reports.content.example_diff import StoredExamples
 from bench_reports.content.permutation_tests import (
     FILE,
     MARGIN,
@@ -29,8 +31,6 @@ from bench_reports.content.permutation_tests import (
 )
 from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
-from bench_reports.diff.contrasts import contrast
-from bench_reports.diff.example_diff import StoredExamples
 from bench_reports.render.records import records
 from bench_reports.render.report import write_report
 from bench_reports.statistics.permutation import DRAWS

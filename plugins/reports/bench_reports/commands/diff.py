@@ -56,8 +56,8 @@ def command(
     seed, all seeds are compared.
     """
     from bench_core.runs.results import read_run
+    from bench_reports.content.example_diff import StoredExamples
     from bench_reports.diff.differences import difference, looked_into, plain, text
-    from bench_reports.diff.example_diff import StoredExamples
 
     found = read_run(run)
     result = difference(found, (seeds_of(found, a), seeds_of(found, b)), by)

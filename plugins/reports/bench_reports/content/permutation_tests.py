@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bench_core.errors import StoreError
 from bench_core.runs.results import Run, plain_file
+from bench_reports.content.contrasts import contrast
+from bench_reports.content.example_diff import StoredExamples, tried
 from bench_reports.content.grid import Entry, Grid, Place, Test
 from bench_reports.content.significance import marked
 from bench_reports.content.sorting import seed_of
-from bench_reports.diff.contrasts import contrast
-from bench_reports.diff.example_diff import StoredExamples, tried
 from bench_reports.statistics.comparisons import holm
 from bench_reports.statistics.permutation import DRAWS
 

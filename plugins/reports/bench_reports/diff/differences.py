@@ -15,10 +15,10 @@ from bench_core.registry import suggestion
 from bench_core.runs.results import CellResult, Run
 from bench_core.runs.selecting import cell_name
 from bench_core.terminal import visible
+from bench_reports.content.contrasts import Contrast, contrasts, one_sided, pairs_of
+from bench_reports.content.example_diff import Bucket, Evidence, Example, StoredExamples, cut, marked, tried
 from bench_reports.content.numbers import json_data, rounded, signed, summarized
 from bench_reports.content.significance import is_untrained
-from bench_reports.diff.contrasts import Contrast, contrasts, one_sided, pairs_of
-from bench_reports.diff.example_diff import Bucket, Evidence, Example, StoredExamples, cut, marked, tried
 from bench_reports.statistics.intervals import rounded as rounded_p
 
 MOST_EXPONENT = 709.0  # of floating-point numbers

@@ -11,10 +11,10 @@ from bench_reports import document as doc
 from bench_reports.content.claims import judge
 from bench_reports.content.default_tables import tables_of
 from bench_reports.content.page import incomplete
-from bench_reports.content.report_document import summary
 from bench_reports.content.tables import grids
 from bench_reports.document import Block, Section
 from bench_reports.render.html import html_part
+from bench_reports.render.report_document import summary
 
 LETTERS = 8  # of what tells the tables of two outputs on one page apart
 

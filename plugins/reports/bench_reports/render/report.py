@@ -15,7 +15,6 @@ from bench_reports.content.claims import judge
 from bench_reports.content.cost_tables import stages_of
 from bench_reports.content.grid import Grid
 from bench_reports.content.pairs import Pair, pairs_of
-from bench_reports.content.report_document import Drawn, costs_document, report_document, summary
 from bench_reports.content.tables import grids, whole_grids
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_data import Picture
@@ -26,6 +25,7 @@ from bench_reports.render.latex import latex_report, table_files, too_wide_table
 from bench_reports.render.latex_text import in_utf_8
 from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text
+from bench_reports.render.report_document import Drawn, costs_document, report_document, summary
 from bench_reports.render.terminal import SCREEN, WIDTH, notes_text, terminal_text
 
 

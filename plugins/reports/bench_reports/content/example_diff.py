@@ -15,8 +15,8 @@ from bench_core.errors import BenchError, PluginError
 from bench_core.runs.provenance import recorded_part
 from bench_core.runs.results import CellResult
 from bench_core.storage.outcomes import References, read_lines, read_outcomes
+from bench_reports.content.contrasts import Contrast, Pair
 from bench_reports.content.sorting import seed_of
-from bench_reports.diff.contrasts import Contrast, Pair
 from bench_reports.statistics.permutation import Parts, permutation_p_value
 
 if TYPE_CHECKING:

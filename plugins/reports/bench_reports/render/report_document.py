@@ -13,7 +13,6 @@ from bench_reports.content.claim_families import chance
 from bench_reports.content.conditions import limits
 from bench_reports.content.cost_tables import Stages, by_kind, dearest
 from bench_reports.content.environments import environment_rows
-from bench_reports.content.figure_notes import figure_notes
 from bench_reports.content.grid import Grid
 from bench_reports.content.judgements import MEANING, Judgement
 from bench_reports.content.numbers import number
@@ -25,6 +24,7 @@ from bench_reports.content.result_tables import differences_table, files_of_diff
 from bench_reports.content.table_notes import measurement
 from bench_reports.document import Block, Cell, Document, Section, Side, Span, Table, text_cell
 from bench_reports.figures.figure_data import Picture, kind_of
+from bench_reports.figures.figure_notes import figure_notes
 
 #: A figure and its drawings, by their formats; without any if there is nothing to draw
 Drawn: TypeAlias = tuple[Picture, Mapping[str, bytes]]
