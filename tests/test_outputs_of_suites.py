@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from bench_small import read_back
+from bench_small.suites import on_device
 
 import bench_core
 from bench_core import DataError
@@ -17,7 +18,7 @@ from bench_exchange.outputs import Outputs
 
 SUITES = Path(__file__).parent.parent / "suites"
 FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]
-SHORT = ["training.updates=2", "limits.examples=4", "limits.scored=8", "limits.max_tokens=12", "hardware.device=cpu"]
+SHORT = ["training.updates=2", "limits.examples=4", "limits.scored=8", "limits.max_tokens=12"]
 SLOW = ("quickstart", "diagnostics", "indigo/table-6", "rnn/search")  # decoded, scored, inserted, with n best
 
 
@@ -35,7 +36,14 @@ def everything(run, store):
 def check(path, folder):
     """Run a suite; compare what comes out in each way with what its stages left."""
     store = Store(folder / "store")
-    run = bench_core.run(path, profile="smoke", settings=SHORT, seeds=1, store=store.root, out=folder / "runs")
+    run = bench_core.run(
+        path,
+        profile="smoke",
+        settings=[*SHORT, *on_device(path, "cpu")],
+        seeds=1,
+        store=store.root,
+        out=folder / "runs",
+    )
     expected = everything(run, store)
     loaded = bench_core.load(run.folder, store.root)
     several = [one for one in loaded.all_outputs() if (one.kind, one.key) in expected]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from bench_small.suites import on_device
 from torch import nn
 from torch.nn.functional import cross_entropy, dropout, embedding
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
@@ -353,10 +354,10 @@ SHORT = ["training.updates=3", "limits.examples=4", "limits.scored=8", "limits.m
 
 def run_on(device, suite, folder, *settings):
     """Return the cells of a suite's profile `smoke`, cut short and computed in this process, and why stages failed."""
-    failures = Failures()
+    failures, path = Failures(), ROOT / "suites" / suite
     with Pretended() if device == "cuda" else nullcontext():
         run = bench_core.run(
-            ROOT / "suites" / suite, profile="smoke", settings=[f"hardware.device={device}", *SHORT, *settings], seeds=1,
+            path, profile="smoke", settings=[*on_device(path, device), *SHORT, *settings], seeds=1,
             store=folder / "store", out=folder / "runs", progress=failures,
         )  # fmt: skip
     return run.cells, failures.found

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 
 from bench_core.commands.main import bench
 from bench_core.suites import yaml_source as located
-from bench_reports.render.report_document import report_document
 from bench_reports.content.tables import grids
 from bench_reports.render.latex import table_files
 from bench_reports.render.latex_tables import Tabular
+from bench_reports.render.report_document import report_document
 
 SUITES = Path(__file__).parent.parent / "suites"
 FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]

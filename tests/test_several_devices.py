@@ -80,6 +80,15 @@ def test_two_processes_end_as_one_does(write, tmp_path, changes):
     assert peers() == []
 
 
+@pytest.mark.slow(1)
+def test_two_processes_train_in_a_process_that_does_nothing_else(write, tmp_path):
+    """What torch replaces when processes join is put back: elsewhere than here, Python prints tracebacks itself."""
+    command = [sys.executable, "-m", "bench_core", "run", write("two.yaml", **TWO)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert left(tmp_path / ".bench")[2]["updates"] > 0
+
+
 @pytest.mark.nightly
 def test_more_processes_than_rows_end_as_one_does(write, tmp_path):
     """The last batch of an epoch, or every one, leaves some of them without rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -92,7 +93,9 @@ def join(rank: int, number: int, place: str, device: torch.device) -> Peers:
     """Join the process group of a training, found by a file; return it as seen by this process."""
     store = distributed.FileStore(place, number)  # type: ignore[attr-defined]
     backend = "nccl" if device.type == "cuda" else "gloo"
+    tracebacks = sys.excepthook
     distributed.init_process_group(backend, store=store, rank=rank, world_size=number, timeout=PATIENCE)
+    sys.excepthook = tracebacks  # which torch replaced for good, to print the rank
     talk = None if backend == "gloo" else distributed.new_group(backend="gloo", timeout=PATIENCE)
     return Peers(rank, number, talk)
 

@@ -24,8 +24,8 @@ from bench_exchange.importing import import_run
 from bench_exchange.merge import merge
 from bench_indigo import generation_order
 from bench_indigo.order_figures import LONGEST, MOST, items, relations, steps
-from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.drawing import draw
+from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
 
 SPACE = "{http://www.w3.org/2000/svg}"

@@ -76,7 +76,10 @@ def test_without_statistics_nothing_runs(go, monkeypatch):
     monkeypatch.setattr(
         registry,
         "hook",
-        lambda: SimpleNamespace(bench_decided=manager.subset_hook_caller("bench_decided", [plugin])),
+        lambda: SimpleNamespace(
+            bench_decided=manager.subset_hook_caller("bench_decided", [plugin]),
+            bench_stage_kinds=manager.hook.bench_stage_kinds,
+        ),
     )
     with pytest.raises(SuiteError, match="needs statistics: install bench-reports"):
         go(DECIDED, "--seeds", "4")

@@ -10,8 +10,8 @@ import matplotlib
 from matplotlib.figure import Figure as Canvas
 
 from bench_core.suites.schema import SuiteFile
-from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.drawing import canvas_drawer
+from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
 from bench_reports.figures.style import STYLE
 from bench_small.runs import cell, number, run_of, written

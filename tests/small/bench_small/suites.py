@@ -1,4 +1,9 @@
-"""The suite of the core's tests."""
+"""The suite of the core's tests, and settings for those that are shipped."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench_core.suites import yaml_source
 
 SUITE = """
 suite: tests/small
@@ -23,3 +28,11 @@ tables:
 profiles:
   tiny: {seeds: 1, training: {epochs: 1}, tasks: {words: {words: 12}}}
 """
+
+
+def on_device(path: Path, device: str) -> list[str]:
+    """Return the settings with which all of a suite is computed on a device, each stage by one process."""
+    hardware = yaml_source.read(path).data.get("hardware", {})
+    named = [name for name, one in hardware.items() if isinstance(one, Mapping)]
+    both = [(f"hardware.{name}.device={device}", f"hardware.{name}.devices=1") for name in named]
+    return [one for several in both for one in several] or [f"hardware.device={device}"]
