@@ -45,7 +45,7 @@ def parsed(expression):
     return (
         "from bench_core.planning.source_module import SourceModule\n"
         "parse = SourceModule.parse.__func__\n"
-        f"SourceModule.parse = classmethod(lambda cls, name, path, source: parse(cls, name, path, {expression}))\n"
+        f"SourceModule.parse = classmethod(lambda cls, name, path, source, silent: parse(cls, name, path, {expression}, silent))\n"
     )
 
 

@@ -183,8 +183,8 @@ def test_changed_code_is_named_and_a_run_is_compared_with_what_it_recorded(why, 
     assert why(target=run.folder) == [f"{run.folder}: none of 15 stages behind 4 cells have changed keys."]
     for edited in ("number % 5", "number % 6"):
 
-        def edit(name, path, source, edited=edited):
-            return parse(name, path, source.replace("number % 4", edited))
+        def edit(name, path, source, silent, edited=edited):
+            return parse(name, path, source.replace("number % 4", edited), silent)
 
         monkeypatch.setattr(SourceModule, "parse", edit)
         forget_code()
