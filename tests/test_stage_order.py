@@ -78,3 +78,5 @@ def test_a_rough_size_grows_with_updates_batches_and_models_and_with_nothing_els
     other = model(10)
     other["training"]["lr"] = 5.0
     assert rough_size(other) == size
+    other["training"]["batch_size"] = "auto"
+    assert rough_size(other) > size

@@ -11,6 +11,7 @@ from bench_core.planning.training_length import training_length
 from bench_core.runs.predictions import Predictions
 
 EPOCH = 1000  #: updates, where the data are not known
+AUTO = 256  #: the size of batches that are to fill the memory
 
 
 def ranks(stages: Sequence[Stage], predictions: Predictions, side_by_side: int) -> dict[str, float]:
@@ -45,4 +46,5 @@ def rough_size(settings: Mapping[str, Any]) -> float:
     training = settings.get("training", {})
     updates = sum(one.updates for one in training_length(training, EPOCH))
     sizes = [value for value in settings.get("model", {}).values() if type(value) is int]
-    return updates * float(training.get("batch_size", 1)) * (1.0 + sum(value * value for value in sizes))
+    batch = training.get("batch_size", 1)
+    return updates * float(AUTO if batch == "auto" else batch) * (1.0 + sum(value * value for value in sizes))
