@@ -700,6 +700,19 @@ def test_a_report_of_other_code_is_compared_number_by_number(verify):
     assert "99.0 is the mean of no cells" in verify(REPORT)
 
 
+def test_a_claim_about_a_cost_is_compared_with_the_costs_of_its_trainings(verify, tmp_path):
+    copy = shutil.copytree(ROOT / "reports" / "trainings-small", tmp_path / "trainings")
+    assert "no contradictions" in verify(copy, code=0)
+
+    def change(results):
+        (claim,) = (one for one in results["claims"] if one["id"] == "stopping-saves")
+        claim["values"][1].update(mean=500.0)
+
+    edited_json(copy / "results.json", change)
+    reseal(copy)
+    assert "claim stopping-saves: cost.train.updates 500.0 is the mean of no cells" in verify(copy)
+
+
 @pytest.mark.slow
 def test_a_report_leads_to_its_run_and_a_folder_to_all_that_is_in_it(verify):
     number("value", 0.5)

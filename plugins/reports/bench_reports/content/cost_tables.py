@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from statistics import median
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.storage.csv_files import from_csv
+from bench_core.suites.axes import AXES
 from bench_reports.content.numbers import number
 
 Stages: TypeAlias = Sequence[Mapping[str, str]]
@@ -59,6 +60,18 @@ def with_cost(run: Run, cells: Sequence[CellResult], name: str) -> list[CellResu
         measured = {**one.artifacts, f"measure/{name}": training}
         found.append(replace(one, numbers={**one.numbers, name: cost}, artifacts=measured))
     return found
+
+
+def costs_over_seeds(text: str, cells: Iterable[Mapping[str, Any]], name: str) -> list[list[float]]:
+    """Return a cost of cells that differ in their seed alone, from `costs.csv` and the cells of `results.json`."""
+    _, kind, what = name.split(".", 2)
+    known = {one.get("key", ""): number(one.get(what)) for one in stages_of(text) if one.get("stage") == kind}
+    found: dict[tuple[Any, ...], list[float]] = {}
+    for cell in cells:
+        keys = {key[:KEY] for stage, key in cell["artifacts"].items() if stage.partition("/")[0] == kind}
+        if len(keys) == 1 and (value := known.get(keys.pop())) is not None:
+            found.setdefault(tuple(cell["cell"].get(axis) for axis in AXES if axis != "seed"), []).append(value)
+    return [*found.values()]
 
 
 def cost_label(name: str) -> str:

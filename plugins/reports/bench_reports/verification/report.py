@@ -19,6 +19,7 @@ from bench_core.runs.results import Run, cell_as_json, plain_file
 from bench_core.runs.selecting import cell_name
 from bench_core.storage.csv_files import from_csv
 from bench_core.suites.axes import AXES
+from bench_reports.content.cost_tables import costs_over_seeds
 from bench_reports.content.numbers import json_data, rounded
 from bench_reports.content.sorting import ordered
 from bench_reports.statistics.intervals import summary
@@ -228,9 +229,10 @@ class _Report:
                     yield f"{where} {value['mean']} is the mean of no cells"
 
     def _claimed(self, value: Mapping[str, Any]) -> bool:
-        known = [
-            values for (metric, *_), several in self._means.items() if metric == value["metric"] for values in several
-        ]
+        name = value["metric"]
+        known = [values for (metric, *_), several in self._means.items() if metric == name for values in several]
+        if name.startswith("cost."):
+            known = costs_over_seeds(self._text("costs.csv"), self.results["cells"], name)
         return any(_is_mean(value, values) for values in known)
 
     def _numbers(self) -> Iterator[str]:
