@@ -32,6 +32,7 @@ from bench_core.whose_code import caller_of, reader_of, sort_of, wrapping
 #: Functions of Python that hand a part the status of a file, not only whether it is there.
 TELLING = ("stat", "lstat", "getmtime", "getatime", "getctime")
 started_by: WeakKeyDictionary[Thread, Thread] = WeakKeyDictionary()  #: thread -> the one that started it
+of_parts: WeakSet[Thread] = WeakSet()  #: those that a line of a part starts, whatever they execute
 unobserved: WeakSet[Thread] = WeakSet()  #: those of observers, and those that these start
 importing: dict[int, list[str]] = {}  #: modules that are being imported, by the identifier of a thread
 after_imports: list[Callable[[], None]] = []  #: called after each import that loaded something
@@ -52,6 +53,8 @@ def install() -> None:
     @wraps(start)
     def noting(self: Thread) -> None:
         started_by[self] = current_thread()
+        if sort_of(sys._getframe(1).f_code.co_filename) == "own":
+            of_parts.add(self)
         if current_thread() in unobserved:
             unobserved.add(self)
             self.run = partial(_run_unobserved, self.run)  # type: ignore[method-assign]

@@ -341,6 +341,17 @@ def test_updates_are_timed_by_the_clock_in_proportion_to_their_elements(planned,
     assert done.updates >= 3
 
 
+APART = """
+suite: apart
+tasks: {stories: {name: sequence-completion, corpus: {name: english, sentences: 60}, prefix: 2}}
+models: {lstm: {name: rnn-lm, cell: lstm, hidden: 4, layers: 1}}
+decoders: {greedy: {name: greedy}}
+metrics: {perplexity: {name: perplexity}}
+training: {updates: 2, select: {metric: perplexity}}
+hardware: {device: cpu, threads: 1}
+"""
+
+
 def calibrated(found, tmp_path, seconds=0.02):
     heard, store = [], Store(tmp_path / "store")
     predictions = Predictions(found.stages, Costs(store))
@@ -359,6 +370,14 @@ def test_each_model_is_calibrated_once_for_all_seeds_and_kept(planned, tmp_path)
     assert calibrated(found, tmp_path)[1] == []
     assert calibrated(planned(**{"lr: 0.1": "lr: 0.2"}), tmp_path)[1] == [], "the same speed"
     assert len(calibrated(planned(**{"batch_size: 8": "batch_size: 4"}), tmp_path)[1]) == 2
+
+
+def test_all_splits_that_a_training_reads_are_prepared_before_it_is_calibrated(tmp_path):
+    (tmp_path / "suite.yaml").write_text(APART)
+    found = plan(load(tmp_path / "suite.yaml"), tmp_path)
+    work, heard = calibrated(found, tmp_path)
+    assert not work.failures
+    assert sorted(heard) == ["calibrate stories x lstm", "prepare stories, to train on", "prepare stories, valid"]
 
 
 def test_calibration_trains_nothing_and_leaves_cache_keys_as_they_are(planned, tmp_path):

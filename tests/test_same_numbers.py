@@ -71,7 +71,7 @@ def test_another_seed_is_named(old, computed, monkeypatch):
         assert file in found
 
 
-@pytest.mark.parametrize("file", ["cells.jsonl", "results.json"])
+@pytest.mark.parametrize("file", ["cells.jsonl", "results.json", "scores.csv"])
 def test_a_number_that_is_rounded_is_named(old, new, file):
     (path,) = new.rglob(file)
     text = path.read_text()

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -171,6 +172,20 @@ def test_a_thread_that_outlives_a_stage_is_named_unless_one_that_was_there_befor
         done.set()
         for one in [server, *threads]:
             one.join()
+
+
+def test_a_thread_of_a_part_is_named_whatever_it_executes_and_one_of_a_library_is_not(watch):
+    """A pool keeps idle threads; a timer that a part starts may call a function that is nobody's."""
+    timer = threading.Timer(300, setattr, [string, "capwords", doubled])
+    timer.name = "the timer"
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        timer.start()
+        try:
+            assert watch.lingering() == ["the timer"]
+        finally:
+            timer.cancel()
+            timer.join()
 
 
 def test_a_thread_that_replaces_code_while_it_is_compared_and_ends_is_named(watch, monkeypatch):

@@ -38,7 +38,7 @@ DROPPED = {
 }
 NAMED = re.compile(r"-\d{8}-\d{6}(-\d+)?|-[0-9a-f]{12}(?=\.jsonl)")  # in the name of a run, and of a history
 MASKED = re.compile(
-    r"\b[0-9a-f]{12,64}\b"  # digests
+    r"(?<![\w.])(?=\d*[a-f])[0-9a-f]{12,64}\b"  # digests, but not the digits of a number
     r"|-\d{8}-\d{6}(-\d+)?"  # of a run
     r"|\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?"
     r"|\b[\d.,]+ ?(ms|s|min|h|CPU hours?|hours?|MiB|GiB)\b"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench_core.commands import options
-from bench_core.registry import stage_kind, stage_kinds
 from bench_core.terminal import counted, say, to_json
 
 if TYPE_CHECKING:
@@ -105,12 +104,12 @@ def _show(
 ) -> None:  # fmt: skip
     """Print the stages, the trainings, and what is missing."""
     from bench_core.commands.predicted import clocks, remarks, shown, trainings
+    from bench_core.registry import stage_kinds
     from bench_core.runs.plan_filter import is_left_out
 
+    joint = {name for name, kind in stage_kinds().items() if kind.joint}
     cells = sum(not is_left_out(found, cell) for cell in found.cells)
-    rows = [
-        row for row in _rows(found, store, left, predictions) if row["used"] or not stage_kind(row["stage"]).joint
-    ]
+    rows = [row for row in _rows(found, store, left, predictions) if row["used"] or row["stage"] not in joint]
     costs = trainings(left, predictions, failures)
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
@@ -180,6 +179,7 @@ def to_do(suite: Suite, data: Path, store: Store, only: Sequence[str], local: bo
 def _rows(found: Plan, store: Store, left: Sequence[Stage], predictions: Predictions) -> Iterator[dict[str, Any]]:
     """Yield how many stages of each kind are used, stored, and left to do, and what those will cost."""
     from bench_core.commands.predicted import expected
+    from bench_core.registry import stage_kinds
 
     number = Counter(stage.kind for stage in found.stages.values())
     stored = Counter(stage.kind for stage in found.stages.values() if store.has(stage.kind, stage.key))

@@ -52,7 +52,7 @@ from bench_core.execution.watched_settings import ENVIRONMENT, QUIET, imported_s
 from bench_core.observed_inputs import assigned, bodies
 from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, parts
-from bench_core.wrapped_readers import after_imports, being_imported, started_by
+from bench_core.wrapped_readers import after_imports, being_imported, of_parts, started_by
 
 MEMBERS = ("_member_map_", "_value2member_map_")  #: of an Enum
 UNLOADED = importlib.util._LazyModule  # type: ignore[attr-defined]  # a look at it would load it
@@ -172,7 +172,9 @@ class Watch:
     def lingering(self) -> list[str]:
         """Return the names of threads of parts that outlive the stage."""
         known = {one.ident: one for one in threading.enumerate()}
-        due = {ident for ident, one in known.items() if is_own_code(getattr(one, "function", None))}
+        due = {
+            ident for ident, one in known.items() if one in of_parts or is_own_code(getattr(one, "function", None))
+        }
         found = {
             ident: known[ident].name if ident in known else "a thread"
             for ident, frame in sys._current_frames().items()

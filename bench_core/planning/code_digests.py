@@ -76,7 +76,7 @@ def is_followed(module: str) -> bool:
 
 def carrying() -> dict[str, str]:
     """Return the modules that execute in stages and whose code is in no key, each with the reason."""
-    return reduce(lambda found, kind: {**found, **kind.carrying}, stage_kinds().values(), dict(CARRYING))
+    return dict(CARRYING) | {name: why for kind in stage_kinds().values() for name, why in kind.carrying.items()}
 
 
 def code_digests() -> CodeDigests:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bench_core.execution.executor import Executor, StageFailed
@@ -45,14 +45,20 @@ class Calibrating:
                     self.failures[stage.key] = failed[speed]
 
     def _calibrate(self, stage: Stage, speed: str) -> str | None:
-        """Measure a training, after its task is prepared; return why this is impossible, or None."""
-        task = self.plan.stages[stage.inputs["task"][1]]
-        if not self.store.is_stored(task):
-            key = self.predictions.keys.of_record(task)
-            if failure := self._performed(StageRequest(task, cost_key=key), f"prepare {task.label}"):
-                return failure
+        """Measure a training, after all that it reads is prepared; return why this is impossible, or None."""
+        for one in self._read_by(stage):
+            if not self.store.is_stored(one):
+                key = self.predictions.keys.of_record(one)
+                if failure := self._performed(StageRequest(one, cost_key=key), f"prepare {one.label}"):
+                    return failure
         request = StageRequest(stage, calibrate=self.seconds, cost_key=speed)
         return self._performed(request, f"calibrate {stage.label.rpartition(', ')[0]}")
+
+    def _read_by(self, stage: Stage) -> Iterator[Stage]:
+        """Yield the stages whose artifacts a stage reads, each after those that it reads itself."""
+        for _, key in stage.inputs.values():
+            yield from self._read_by(self.plan.stages[key])
+            yield self.plan.stages[key]
 
     def _performed(self, request: StageRequest, what: str) -> str | None:
         """Perform a request; return its failure, or None."""

@@ -30,7 +30,8 @@ def carried() -> dict[str, tuple[str, ...]]:
 
 def told(kind: str) -> tuple[str, ...]:
     """Return the files of a kind of artifact that reports use; outcomes are read by stages only."""
-    return tuple(name for name in carried().get(records().get(kind, kind), ()) if name != OUTCOMES)
+    own = (one.files for one in stage_kinds().values() if kind in (one.name, one.record))
+    return tuple(name for name in next(own, ()) if name != OUTCOMES)
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

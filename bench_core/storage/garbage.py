@@ -142,9 +142,8 @@ def _may_go_on(store: Store, kind: str, key: str, needed: set[str]) -> bool:
         return False
     with suppress(StoreError):
         training = store.get(kind, key).manifest.get("of")
-        kinds = [one.name for one in stage_kinds().values() if one.trains]
-        done = any(store.has(one, str(training)) for one in kinds)
-        return isinstance(training, str) and training in needed and not done
+        if isinstance(training, str) and training in needed:
+            return not any(store.has(one.name, training) for one in stage_kinds().values() if one.trains)
     return False
 
 

@@ -94,8 +94,10 @@ def join(rank: int, number: int, place: str, device: torch.device) -> Peers:
     store = distributed.FileStore(place, number)  # type: ignore[attr-defined]
     backend = "nccl" if device.type == "cuda" else "gloo"
     tracebacks = sys.excepthook
-    distributed.init_process_group(backend, store=store, rank=rank, world_size=number, timeout=PATIENCE)
-    sys.excepthook = tracebacks  # which torch replaced for good, to print the rank
+    try:
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=number, timeout=PATIENCE)
+    finally:
+        sys.excepthook = tracebacks  # which torch replaces for good, to print the rank
     talk = None if backend == "gloo" else distributed.new_group(backend="gloo", timeout=PATIENCE)
     return Peers(rank, number, talk)
 

@@ -310,6 +310,15 @@ def replace_later():
     torch.nn.functional.log_softmax = lambda x, dim: uniform(x, dim)
 
 
+def set_later():
+    import torch
+
+    for owner, value in ((torch.Tensor, uniform), (torch.nn.functional, lambda x, dim: uniform(x, dim))):
+        timer = threading.Timer(DELAY, setattr, [owner, "log_softmax", value])
+        timer.daemon = True
+        timer.start()
+
+
 def multiply_later():
     from bench_deeds import clean
 
@@ -428,6 +437,7 @@ OF_PYTHON = (
     either("timeout of sockets", "decoder", "loop", lambda: socket.setdefaulttimeout(0.001)),
     either("tempfile.tempdir", "decoder", "loop", lambda: setattr(tempfile, "tempdir", "/nowhere")),
     either("a thread that replaces code later", "decoder", "loop", later(replace_later)),
+    either("a timer of Python that replaces code later", "decoder", "loop", set_later),
     either("a thread that changes data later", "metric", "end", later(multiply_later)),
     either("idle threads", "decoder", "loop", idle_threads),
     either("a timer that goes on", "metric", "loop", keep_timer),

@@ -16,6 +16,7 @@ from bench_core.suites.axes import AXES
 from bench_reports.content.numbers import number
 
 Stages: TypeAlias = Sequence[Mapping[str, str]]
+ByKey: TypeAlias = Mapping[tuple[str, str], Mapping[str, str]]  #: by the kind of a stage and the beginning of its key
 
 DEAREST = 100  #: stages that are listed
 LISTED = {
@@ -37,17 +38,11 @@ class Spent:
     def _stages(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
         """What is known of each stage, by its kind and the beginning of its key."""
         path = self.run.folder / "costs.csv"
-        stages = stages_of(path.read_bytes().decode("utf-8", "replace")) if path.is_file() else []
-        return {(one.get("stage", ""), one.get("key", "")): one for one in stages}
+        return _by_key(path.read_bytes().decode("utf-8", "replace") if path.is_file() else "")
 
     def of(self, one: CellResult, name: str) -> float | None:
-        """Return a cost of a cell, such as `cost.train.seconds`; None where it is not known.
-
-        That of the only stage of its kind: a cell that is scored in two ways has no one cost of that.
-        """
-        _, kind, what = name.split(".", 2)
-        keys = {key for stage, key in one.artifacts.items() if stage.partition("/")[0] == kind}
-        return number(self._stages.get((kind, keys.pop()[:KEY]), {}).get(what)) if len(keys) == 1 else None
+        """Return a cost of a cell, such as `cost.train.seconds`; None where it is not known."""
+        return _cost(self._stages, one.artifacts, name)
 
 
 def with_cost(run: Run, cells: Sequence[CellResult], name: str) -> list[CellResult]:
@@ -62,14 +57,22 @@ def with_cost(run: Run, cells: Sequence[CellResult], name: str) -> list[CellResu
     return found
 
 
+def _by_key(text: str) -> ByKey:
+    return {(one.get("stage", ""), one.get("key", "")): one for one in stages_of(text)}
+
+
+def _cost(stages: ByKey, artifacts: Mapping[str, str], name: str) -> float | None:
+    """Return the cost of the only stage of its kind: a cell that is scored in two ways has no one cost of that."""
+    _, kind, what = name.split(".", 2)
+    keys = {key for stage, key in artifacts.items() if stage.partition("/")[0] == kind}
+    return number(stages.get((kind, keys.pop()[:KEY]), {}).get(what)) if len(keys) == 1 else None
+
+
 def costs_over_seeds(text: str, cells: Iterable[Mapping[str, Any]], name: str) -> list[list[float]]:
     """Return a cost of cells that differ in their seed alone, from `costs.csv` and the cells of `results.json`."""
-    _, kind, what = name.split(".", 2)
-    known = {one.get("key", ""): number(one.get(what)) for one in stages_of(text) if one.get("stage") == kind}
-    found: dict[tuple[Any, ...], list[float]] = {}
+    stages, found = _by_key(text), dict[tuple[Any, ...], list[float]]()
     for cell in cells:
-        keys = {key[:KEY] for stage, key in cell["artifacts"].items() if stage.partition("/")[0] == kind}
-        if len(keys) == 1 and (value := known.get(keys.pop())) is not None:
+        if (value := _cost(stages, cell["artifacts"], name)) is not None:
             found.setdefault(tuple(cell["cell"].get(axis) for axis in AXES if axis != "seed"), []).append(value)
     return [*found.values()]
 
