@@ -35,6 +35,7 @@ class StageKind:
     action: str = ""  #: a function of a `Stage` that returns what it does, for display; by default its kind
     stored: str = ""  #: a function of a `Store` and a `Stage`, called once the artifact is safe
     calibrate: str = ""  #: a function of a `StageContext`, a `Stage` and seconds; returns a `TrainingSpeed`
+    fit: str = ""  #: a function of a model without weights and of settings; raises SuiteError if they do not fit
     check: str = ""  #: a function of an `Entry` and of `report(keys, text)`, called with problems of `training:`
     peer: str = ""  #: the module that performs a stage beside this process, on another device
     carrying: Mapping[str, str] = field(default_factory=dict)  #: modules whose code is in no key, and why

@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import bench_small.plugin
@@ -159,6 +160,24 @@ def test_settings_that_are_checked_without_torch_are_those_of_torch_with_its_def
     found = inspect.signature(class_of("optimizer", name)).parameters
     wanted = {one.name: one.default for one in found.values() if one.name not in GIVEN}
     assert COMMON[name]().model_dump() == {**wanted, **({"weight_decay": 0} if name == "adamw" else {})}
+
+
+@pytest.mark.parametrize(
+    ("training", "told"),
+    [
+        ("{epochs: 2, groups: [{match: [embedding.*]}]}", "groups: no weights match 'embedding.*'"),
+        ("{phases: [{epochs: 1}, {epochs: 1, reset: [head]}]}", "phases reset 'head', but the model's modules are"),
+        ("{together: true, groups: [{match: [embedding.*]}]}", "groups: no weights match 'embedding.*'"),
+    ],
+)
+def test_weights_that_a_model_lacks_are_named_before_anything_is_trained(check, training, told):
+    assert check(with_training(training)) == []
+    found = CliRunner().invoke(bench, ["check", "suite.yaml"], standalone_mode=False)
+    assert "not checked: whether models have the weights that `groups` and `reset` name (see --build)" in found.stdout
+    built = CliRunner().invoke(bench, ["check", "suite.yaml", "--build"], standalone_mode=False)
+    assert (built.return_value, told in built.stderr) == (2, True), built.stderr
+    assert "not checked" not in built.stdout
+    assert not any(Path(".bench/store").glob("train/*"))
 
 
 def test_all_problems_of_all_trainings_are_told_in_one_pass(check):

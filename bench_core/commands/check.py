@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
     from bench_core.suites.yaml_source import Located
 
+WEIGHTS = "whether models have the weights that `groups` and `reset` name (see --build)"
+
 
 @click.command()
 @click.argument("suites", type=click.Path(path_type=Path), nargs=-1, required=True)
@@ -57,12 +59,14 @@ def command(
                 problems = {**dict.fromkeys(found, label), **problems}
                 continue
             checked[label] = suite
+            if not build and _names_weights(suite):
+                findings.skipped[WEIGHTS] = None
             say(f"{label}: no problem found ({counted(cells, 'cell')}).")
         for text in findings.warnings:
             say(text, err=True)
         for text in findings.notes:
             say(text)
-        if skipped := ["files, servers and devices"] if elsewhere else [*findings.skipped]:
+        if skipped := [*(["files, servers and devices"] if elsewhere else []), *findings.skipped]:
             say(f"{path}: not checked: {'; '.join(skipped)}.")
         _tell("" if profile else str(path), problems)
         wrong = wrong or bool(problems)
@@ -136,6 +140,12 @@ def _check(
         inspector = Inspector(suite, problems, opened.findings, opened.data, opened.answers)
         report_unavailable(suite, opened.data, problems, inspector)
     return suite, 0 if problems.found else len(cells_of(suite)), problems.found
+
+
+def _names_weights(suite: Suite) -> bool:
+    """Return whether a training of a suite names weights or modules of its model, which has to be built for that."""
+    trainings = [one.training for entry in suite.models.values() for one in entry.all]
+    return any(one.groups or any(phase.reset for phase in one.phases) for one in trainings)
 
 
 def _build(suites: dict[str, Suite], data: Path, store: Store) -> bool:

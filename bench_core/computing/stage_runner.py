@@ -36,7 +36,10 @@ class StageRunner(StageContext):
             return isolated(work_of(stage.about), self, stage, folder.absolute())  # a part may change the directory
 
     def build(self, stage: Stage) -> None:
-        """Build the model of a training on the meta device, where nothing is allocated; its errors propagate."""
+        """Build the model of a training on the meta device, where nothing is allocated; its errors propagate.
+
+        Also those of settings of the training that name something else than the model has.
+        """
         import torch
 
         info = TaskInfo(**self.input(stage, "task").json("facts.json"))
@@ -44,7 +47,9 @@ class StageRunner(StageContext):
         with self._alone(stage), apart(self, stage):
             known = with_files(self, info, settings)
             with torch.device("meta"):
-                built("model", settings, known)
+                model = built("model", settings, known)
+            if stage.about.fit:
+                call(stage.about.fit, model, stage.settings)
 
     def calibrate(self, stage: Stage, seconds: float) -> TrainingSpeed:
         """Measure how fast a training is, within a few times `seconds`; its errors propagate."""

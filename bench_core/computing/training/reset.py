@@ -10,16 +10,22 @@ from torch import nn
 from bench_core.errors import SuiteError
 
 
-def reset_modules(model: nn.Module, names: Sequence[str], optimizers: Sequence[torch.optim.Optimizer]) -> None:
-    """Reset modules of a model by name: their weights by `reset_parameters`, and their state in optimizers."""
+def modules_of(model: nn.Module, names: Sequence[str]) -> list[nn.Module]:
+    """Return modules of a model by name; raise SuiteError for a name that it does not have."""
     modules = dict(model.named_modules())
     for name in names:
         if name not in modules:
             known = ", ".join(filter(None, modules))
             raise SuiteError(f"phases reset {name!r}, but the model's modules are: {known}.")
-        for module in modules[name].modules():
+    return [modules[name] for name in names]
+
+
+def reset_modules(model: nn.Module, names: Sequence[str], optimizers: Sequence[torch.optim.Optimizer]) -> None:
+    """Reset modules of a model by name: their weights by `reset_parameters`, and their state in optimizers."""
+    for one in modules_of(model, names):
+        for module in one.modules():
             if hasattr(module, "reset_parameters"):
                 module.reset_parameters()
-        for parameter in modules[name].parameters():
+        for parameter in one.parameters():
             for optimizer in optimizers:
                 optimizer.state.pop(parameter, None)
