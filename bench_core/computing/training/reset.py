@@ -24,8 +24,8 @@ def reset_modules(model: nn.Module, names: Sequence[str], optimizers: Sequence[t
     """Reset modules of a model by name: their weights by `reset_parameters`, and their state in optimizers."""
     for one in modules_of(model, names):
         for module in one.modules():
-            if hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+            if callable(reset := getattr(module, "reset_parameters", None)):
+                reset()
         for parameter in one.parameters():
             for optimizer in optimizers:
                 optimizer.state.pop(parameter, None)
