@@ -195,7 +195,8 @@ def stage_kinds() -> Mapping[str, StageKind]:
         known += several
     if twice := [name for name, number in Counter(one.name for one in known).items() if number > 1]:
         raise PluginError(f"two plugins add stages of the kind {twice[0]!r}. Uninstall one, or rename the kind.")
-    return {one.name: one for one in sorted(known, key=lambda one: (not one.first, not one.trains, not one.joint))}
+    known.sort(key=lambda one: (not one.first, not one.gives_weights, not one.joint))
+    return {one.name: one for one in known}
 
 
 def stage_kind(name: str) -> StageKind:
@@ -207,6 +208,17 @@ def stage_kind(name: str) -> StageKind:
             "Install the plugin that adds this kind."
         )
     return known[name]
+
+
+def training_kind(joint: bool) -> str:
+    """Return the kind of stages that train, one model or several seeds as one.
+
+    Raises PluginError if none is installed.
+    """
+    for kind in stage_kinds().values():
+        if kind.trains and kind.joint is joint:
+            return kind.name
+    raise PluginError("models are trained by bench-training, which is not installed. Install it with bench-all.")
 
 
 def kinds() -> list[str]:

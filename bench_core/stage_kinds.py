@@ -11,21 +11,23 @@ from pkgutil import resolve_name
 from typing import Any
 
 OUTCOMES, HISTORY = "outcomes.jsonl.gz", "history.jsonl"  #: files of artifacts
+WEIGHTS_OF_CELL = "train"  #: what the artifacts of a cell call that which holds its weights, whatever its kind
 
 
 @dataclass(frozen=True)
 class StageKind:
     """A kind of stage, which the hook `bench_stage_kinds` adds.
 
-    A kind that `trains` gives a model its weights: all these models are built on the meta device before anything is
-    computed, their contracts are tried, and nothing that a stage has loaded is used by the next one. A stage goes on
-    from its checkpoint. What it costs is predicted by `calibrate`.
+    Of a kind that `gives_weights`, all models are built on the meta device before anything is computed, and nothing
+    that a stage has loaded is used by the next one. A kind that `trains` does so by updates: the contracts of its
+    models are tried, its stages go on from checkpoints, and what they cost is predicted by `calibrate`.
     """
 
     name: str
     function: str  #: of a `StageContext`, a `Stage` and the folder to fill; returns counts for the costs
     needs_torch: bool = True  #: whether torch is imported before it begins
     first: bool = False  #: whether its stages are performed before models are built
+    gives_weights: bool = False
     trains: bool = False
     joint: bool = False  #: whether other stages take their artifacts from it, at no cost
     brief: bool = False  #: whether it takes moments, and is not told of one by one
@@ -41,11 +43,20 @@ class StageKind:
     carrying: Mapping[str, str] = field(default_factory=dict)  #: modules whose code is in no key, and why
     lookups: Sequence[str] = ()  #: `module:name` of what looks up a root of the stage by a computed name
 
+    @property
+    def computes(self) -> bool:
+        """Return whether results depend on the device, the number of threads and such."""
+        return self.needs_torch and not self.brief
+
 
 _STAGES = "bench_core.computing.stages"
 CORE = (
     StageKind(
         "prepare", f"{_STAGES}:prepare", needs_torch=False, first=True, files=("facts.json",), record="prepared"
+    ),
+    StageKind(
+        "initial", f"{_STAGES}:initial", gives_weights=True, files=(HISTORY, "training.json"), record="given",
+        action=f"{__name__}:setting_up",
     ),
     StageKind("decode", f"{_STAGES}:decode", files=(OUTCOMES, "samples.json")),
     StageKind("score", f"{_STAGES}:score", files=(OUTCOMES,)),
@@ -55,6 +66,11 @@ CORE = (
     ),
     StageKind("probe", f"{_STAGES}:probe", brief=True, files=("finding.json",)),
 )  # fmt: skip
+
+
+def setting_up(stage: object) -> str:
+    """Return what a stage does that gives a model its initial weights, for display."""
+    return "set up"
 
 
 def call(function: str, *arguments: Any) -> Any:

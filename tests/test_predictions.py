@@ -68,7 +68,6 @@ def speed(device="cpu", **settings):
 LENGTHS = [
     {"epochs": 3},
     {"updates": 7},
-    {"updates": 0},
     {"epochs": 2, "updates": 7},
     {"updates": 11, "evaluate_every": 4},
     {"updates": 12, "evaluate_every": 4},
@@ -399,17 +398,6 @@ def test_a_model_that_fails_is_told_and_others_are_measured(planned, tmp_path):
     assert {found.stages[key].label for key in work.failures} == {"words x two, seed 0", "words x two, seed 1"}
     assert "out of luck" in next(iter(work.failures.values()))
     assert [work.predictions.speed(one) is not None for one in trainings(found)] == [True, True, False, False]
-
-
-def test_a_training_without_updates_is_calibrated_without_any(planned, tmp_path, monkeypatch):
-    monkeypatch.setattr(Trainer, "_update", lambda *_: pytest.fail("updated"))
-    found = planned(**{"epochs: 3": "updates: 0"})
-    work, _ = calibrated(found, tmp_path)
-    assert not work.failures
-    speeds = [work.predictions.speed(one) for one in trainings(found)]
-    assert all(one.updates == (0,) and one.evaluation == 0 for one in speeds)
-    keys = [CostKeys(one.stages).of_speed(trainings(one)[0]) for one in (found, planned())]
-    assert keys[0] != keys[1], "it says nothing about a training with updates"
 
 
 def test_an_empty_training_split_is_told(planned, tmp_path, monkeypatch):

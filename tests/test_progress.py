@@ -42,8 +42,8 @@ def test_a_stage_that_takes_moments_is_named_where_it_has_to_wait(lines, capsys)
 
 def test_a_model_that_is_evaluated_as_it_is_is_set_up_and_not_trained(lines, capsys):
     told, _ = lines
-    told.begin(stage(mode="evaluate"), 1, 9)
-    told.begin(stage(key="l", mode="train"), 2, 9)
+    told.begin(stage("initial"), 1, 9)
+    told.begin(stage(key="l"), 2, 9)
     printed = capsys.readouterr().err.splitlines()
     assert printed == ["[1/9] set up words x lstm, seed 0", "[2/9] train words x lstm, seed 0"]
 

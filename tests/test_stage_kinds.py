@@ -64,7 +64,17 @@ def test_a_kind_of_a_plugin_is_performed_stored_and_carried_like_those_of_the_co
     assert (stage.action, stage.about, stage.is_taken) == ("audit with care", AUDIT, False)
     assert carried()["audited"] == told("audit") == ("audit.json",)
     assert records()["audit"] == "audited"
-    assert [*stage_kinds()] == ["prepare", "together", "train", "decode", "score", "measure", "probe", "audit"]
+    assert [*stage_kinds()] == [
+        "prepare",
+        "together",
+        "initial",
+        "train",
+        "decode",
+        "score",
+        "measure",
+        "probe",
+        "audit",
+    ]
 
 
 def test_stages_of_a_plugin_that_is_not_installed_are_refused_with_the_reason():

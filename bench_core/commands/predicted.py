@@ -60,12 +60,8 @@ def clocks(stages: Sequence[Stage], predictions: Predictions) -> Iterator[str]:
 
 
 def trainings(stages: Iterable[Stage], predictions: Predictions, failures: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return a row for the trainings of each model that take equally long: what is known of their cost.
-
-    Models that are evaluated as they are have one only if they were measured.
-    """
+    """Return a row for the trainings of each model that take equally long: what is known of their cost."""
     own = [one for one in stages if one.about.trains and not one.is_taken]
-    own = [one for one in own if one.action == one.kind or predictions.speed(one) or one.key in failures]
     numbers = Counter(predictions.keys.of_record(one) for one in own)
     firsts = {predictions.keys.of_record(one): one for one in reversed(own)}
     return [_training(firsts[key], number, predictions, failures) for key, number in numbers.items()]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bench_core.runs.why import Answer, Found
     from bench_core.storage.store import Store
 
-INPUTS = {"prepare": "task", "train": "training", "decode": "outputs", "score": "scores"}
+INPUTS = {"prepare": "task", "train": "training", "initial": "model", "decode": "outputs", "score": "scores"}
 SAME = "nothing changed since that run: it did not finish there, or was removed later"
 
 

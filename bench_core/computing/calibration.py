@@ -15,7 +15,7 @@ from bench_core.computing.training.stages import training_config
 from bench_core.errors import TrainingError
 from bench_core.planning.hardware import device_name
 from bench_core.planning.stages import Stage
-from bench_core.planning.training_length import is_trained, phases_of
+from bench_core.planning.training_length import phases_of
 from bench_core.storage.costs import Memory, TrainingSpeed
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSp
     timed = TimedTraining(context, stage, seconds)
     with timed.setup.own_generators():
         _check_room(*plain[1:], timed.device)
-        measure = _trained if is_trained(stage.settings["training"]) else _untrained
-        found = measure(timed, *plain, timed.build())
+        found = _trained(timed, *plain, timed.build())
         return found.model_copy(update={"cpu_rate": timed.cpu_rate, "load": load})
 
 
@@ -53,17 +52,6 @@ def _trained(timed: TimedTraining, model: Any, weights: int, optimizer: int, set
         device=device_name(timed.device.type), setup=setup, evaluation=timed.evaluation(share), memory=found,
         updates=tuple(one.seconds * size + reading for _, one, _ in own), updates_per_epoch=epoch.batches,
         measured=min(one.updates for _, one, _ in own), share=share,
-    )  # fmt: skip
-
-
-def _untrained(timed: TimedTraining, model: Any, weights: int, optimizer: int, setup: float) -> TrainingSpeed:
-    """Return the speed of a training that only evaluates its first weights."""
-    there = memory.available(timed.device)
-    found = Memory(weights=weights, optimizer=optimizer, update=0, available=there, by_dry_run=True)
-    updates = (0.0,) * len(phases_of(timed.stage.settings["training"]))
-    return TrainingSpeed(
-        device=device_name(timed.device.type), setup=setup, evaluation=0.0, updates=updates, updates_per_epoch=0,
-        measured=0, share=1.0, memory=found,
     )  # fmt: skip
 
 

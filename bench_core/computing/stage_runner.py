@@ -60,9 +60,9 @@ class StageRunner(StageContext):
 
     @contextmanager
     def _alone(self, stage: Stage) -> Iterator[None]:
-        """Drop loaded objects after a stage that trains, which may have changed them."""
+        """Drop loaded objects after a stage that gives a model its weights, and may have changed them."""
         yield
-        if stage.about.trains:
+        if stage.about.gives_weights:
             self.loaded.clear()
 
 

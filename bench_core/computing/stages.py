@@ -1,4 +1,4 @@
-"""The stages that do not train: prepare, decode, score, measure, probe."""
+"""The stages of the core: prepare, initial, decode, score, measure, probe."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench_core.computing.building import built, likelihood_kind
+from bench_core.computing.building import built, device_of, likelihood_kind
 from bench_core.computing.context import StageContext
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.guards import check_finding, check_info, checked_error, gave, measured, named
+from bench_core.computing.initial_model import initial_model, own_generators, store_model
 from bench_core.computing.laws import laws
 from bench_core.computing.loading import load_task, loaded_examples
 from bench_core.computing.metric_look import MetricLook
@@ -26,9 +27,10 @@ from bench_core.data import Outcome, TaskInfo, joined
 from bench_core.errors import Fault, PluginError
 from bench_core.metric import Metric
 from bench_core.planning.stages import Stage
+from bench_core.random_numbers import Noise
 from bench_core.registry import configured
 from bench_core.storage.outcomes import read_outcomes, write_lines, write_outcomes
-from bench_core.task import Split, Task
+from bench_core.task import Size, Split, Task
 
 SHORT = 10.0  #: CPU seconds of a preparation up to which it is done twice
 SAMPLES = 3  #: outputs of each decoding that a report may show
@@ -88,6 +90,15 @@ def _with_base(info: TaskInfo, base: CheckedTask | None, task: Task) -> TaskInfo
             raise gave(task, "prepare", f"a {name} for a split", "it is to be the one of its `base`.")
     known = {name: value for name, value in base.info.extras.items() if name != "texts"}  # of which none is asked
     return replace(info, counts=base.info.counts, extras=joined([known, info.extras]))
+
+
+def initial(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+    """Store a model with its initial weights, which is evaluated as it is."""
+    (task, info), device = load_task(context, stage), device_of(stage.settings)
+    size, noise = Size(*stage.settings["size"]), Noise(stage.settings["seed"]).fork("train")
+    with own_generators(device):
+        model = initial_model(context, task, info, stage.settings, size, device, noise)
+        return store_model(model, [], {"updates": 0}, folder)
 
 
 def decode(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:

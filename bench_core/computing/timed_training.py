@@ -86,7 +86,7 @@ class TimedTraining:
         models = [setup.model(noise) for noise in noises]
         selections = [setup.selection(noise) for noise in noises]
         own = (self.task, setup.config, noises[0], self.device, selections[0], setup.precision)
-        if self.stage.kind == "together":
+        if self.stage.about.joint:
             self.trainer: Trainer = JointTrainer(Stack(models), *own, noises=noises, selections=selections)
         else:
             self.trainer = Trainer(models[0], *own, stop=setup.stop(noises[0]))

@@ -7,7 +7,6 @@ from typing import Any
 
 from bench_core.planning.cache_keys import key_of
 from bench_core.planning.stages import Stage
-from bench_core.planning.training_length import is_trained
 
 SEEDED = ("seed", "together")  #: settings of stages that name seeds
 #: Settings of trainings that decide how many updates there are, or their numbers, but not how long one takes.
@@ -48,9 +47,9 @@ class CostKeys:
 
 
 def without_length(training: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a training that decide how long an update takes, and whether there are any."""
+    """Return the settings of a training that decide how long an update takes."""
     phases = [
         {name: value for name, value in one.items() if name not in LENGTH} for one in training.get("phases", ())
     ]
     own = {name: value for name, value in training.items() if name not in LENGTH}
-    return {**own, "phases": phases, "trained": is_trained(training)}
+    return {**own, "phases": phases}

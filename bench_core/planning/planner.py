@@ -16,9 +16,10 @@ from bench_core.planning.hardware import device_kind
 from bench_core.planning.path_settings import changed, mark, paths, unnamed
 from bench_core.planning.stage_code import StageCode, stage_code
 from bench_core.planning.stages import Stage
-from bench_core.registry import PartKind
+from bench_core.registry import PartKind, stage_kind, training_kind
+from bench_core.stage_kinds import WEIGHTS_OF_CELL
 from bench_core.suites.cells import Cell
-from bench_core.suites.suite import Suite
+from bench_core.suites.suite import Entry, Suite
 from bench_core.suites.training import Select, TrainingConfig
 from bench_core.suites.training_check import custom_targets
 
@@ -45,11 +46,11 @@ class Planner:
 
     def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
         """Yield the name and key of every stage of a cell."""
-        task, train = self.prepare(cell.task, cell.split), self.train(cell.task, cell.model, cell.hardware, cell.seed)
+        task = self.prepare(cell.task, cell.split)
         yield "prepare", task
         if (base := self.prepare(cell.task)) != task:
             yield "prepare/train", base
-        yield "train", train
+        yield WEIGHTS_OF_CELL, self.weights(cell.task, cell.model, cell.hardware, cell.seed)
         if cell.decoder is not None:
             decode = self.decode(cell)
             yield "decode", decode
@@ -103,29 +104,41 @@ class Planner:
 
         return self._once(("at", name, split), reduced)
 
-    def train(self, task: str, model: str, hardware: str, seed: int) -> str:
-        """Return the key of a trained model."""
-        asked = ("train", task, model, hardware, seed)
+    def weights(self, task: str, model: str, hardware: str, seed: int) -> str:
+        """Return the key of a model with its weights, trained or as it is."""
+        asked = ("weights", task, model, hardware, seed)
         if asked not in self.made:
             training = self.suite.models[model].at(task).training
             seeds = self.suite.seeds if training.together and training.trains else []
-            if len(seeds) < 2:
-                self.made[asked] = self._train("train", task, model, hardware, {"seed": seed}, f"seed {seed}")
+            if not training.trains:
+                self.made[asked] = self._initial(task, model, hardware, seed)
+            elif len(seeds) < 2:
+                kind = training_kind(joint=False)
+                self.made[asked] = self._train(kind, task, model, hardware, {"seed": seed}, f"seed {seed}")
             else:
                 self._train_together(task, model, hardware)
         return self.made[asked]
 
+    def _initial(self, task: str, model: str, hardware: str, seed: int) -> str:
+        """Add the stage of a model that is evaluated as it is."""
+        entry = self.suite.models[model].at(task)
+        initial, size = entry.training.initial, [*entry.training.size]
+        settings = {**self._built_from(entry), "size": size, **self._hardware(hardware), "seed": seed}
+        inputs = {"task": ("prepare", self.prepare(task))}
+        parts: Parts = [("task", self.suite.tasks[task]), ("model", entry.config)]
+        label = f"{task} x {model}, seed {seed}"
+        return self._add("initial", settings, inputs, parts, label, [initial] if initial else [])
+
     def _train_together(self, task: str, model: str, hardware: str) -> None:
         """Add a stage that trains all seeds, and for each seed one that extracts its model."""
-        seeds = [*self.suite.seeds]
-        joint = self._train("together", task, model, hardware, {"together": seeds}, f"{len(seeds)} seeds")
+        seeds, kind, single = [*self.suite.seeds], training_kind(joint=True), training_kind(joint=False)
+        joint = self._train(kind, task, model, hardware, {"together": seeds}, f"{len(seeds)} seeds")
         for seed in seeds:
             own = {"together": seeds, "seed": seed}
-            inputs = {"together": ("together", joint)}
-            key = self._train("train", task, model, hardware, own, f"seed {seed}", inputs)
-            self.made["train", task, model, hardware, seed] = key
+            key = self._train(single, task, model, hardware, own, f"seed {seed}", {"together": (kind, joint)})
+            self.made["weights", task, model, hardware, seed] = key
         # By one of these, which runs name, a checkpoint of the joint stage can be seen to be still of use.
-        self.stages[joint] = replace(self.stages[joint], first=self.made["train", task, model, hardware, seeds[0]])
+        self.stages[joint] = replace(self.stages[joint], first=self.made["weights", task, model, hardware, seeds[0]])
 
     def _train(
         self, kind: str, task: str, model: str, hardware: str, own: Settings, which: str, inputs: Inputs | None = None
@@ -158,16 +171,22 @@ class Planner:
         select, parts = self._select(entry.training.select, entry.config)
         stop, more = self._select(entry.training.stop, entry.config) if entry.training.stop else (None, [])
         training = entry.training.model_dump(mode="json", exclude={"select", "stop", "initial", "together"})
-        initial = entry.training.initial
         settings = {
-            "model": self.described(entry.config, evaluation=False),
+            **self._built_from(entry),
             "training": self.json.keep({**training, "select": select, "stop": stop}),
-            "initial": self.marks[initial] if initial else None,
-            "files": self.files(entry.config),
             **self._hardware(hardware),
             "devices": self.suite.hardware[hardware].devices,
         }
         return settings, [("task", self.suite.tasks[task]), ("model", entry.config), *parts, *more]
+
+    def _built_from(self, entry: Entry) -> Settings:
+        """Return the settings of a model before its first update."""
+        initial = entry.training.initial
+        return {
+            "model": self.described(entry.config, evaluation=False),
+            "initial": self.marks[initial] if initial else None,
+            "files": self.files(entry.config),
+        }
 
     def _select(self, select: Select, model: ModelConfig) -> tuple[dict[str, Any], Parts]:
         """Return the settings of checkpoint selection, including those of its metric and decoder."""
@@ -210,16 +229,17 @@ class Planner:
         what = f"{name} of {' x '.join(filter(None, (cell.task, cell.model, under)))}"
         return self._outcomes("probe", cell, own, [*parts, ("probe", probe)], what)
 
-    def _outcomes(self, kind: str, cell: Cell, own: Settings, parts: Parts, what: str) -> str:
+    def _outcomes(self, of: str, cell: Cell, own: Settings, parts: Parts, what: str) -> str:
         """Add a stage that applies a trained model to the examples of a split."""
         task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
-        train = self.train(cell.task, cell.model, cell.hardware, cell.seed)
-        inputs = {"task": ("prepare", self.prepare(cell.task, cell.split)), "model": ("train", train)}
+        weights = self.weights(cell.task, cell.model, cell.hardware, cell.seed)
+        kind = self.stages[weights].kind
+        inputs = {"task": ("prepare", self.prepare(cell.task, cell.split)), "model": (kind, weights)}
         batch_size = self.suite.limits.batch_size
         settings = {"split": cell.split, "batch_size": batch_size, "seed": cell.seed, **own}
         settings |= {**self._evaluation(model), **self._hardware(cell.hardware)}
         parts = [("task", task), ("model", model), *parts]
-        return self._add(kind, settings, inputs, parts, f"{what}, seed {cell.seed}, {cell.split}")
+        return self._add(of, settings, inputs, parts, f"{what}, seed {cell.seed}, {cell.split}")
 
     def measure(self, name: str, task: str, kind: str, outcomes: str) -> str:
         """Return the key of the score of a metric."""
@@ -306,7 +326,7 @@ class Planner:
         """Return the marks of all files of a stage by path; paths are not part of its key."""
         found = [*more]
         for part_kind, config in parts:
-            if part_kind != "task" or kind == "prepare":  # which leaves all that is read later
+            if part_kind != "task" or stage_kind(kind).first:  # which leaves all that is read later
                 found += [path for path, _ in paths(config)]
             if isinstance(config, ModelConfig):
                 found += config.files(self.data).values()

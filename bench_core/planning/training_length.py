@@ -33,11 +33,6 @@ def training_length(training: Mapping[str, Any], updates_per_epoch: int) -> list
     return found
 
 
-def is_trained(training: Mapping[str, Any]) -> bool:
-    """Return whether a training has updates at all."""
-    return training.get("mode") != "evaluate" and any(phase.updates for phase in training_length(training, 1))
-
-
 def updates_of(training: Mapping[str, Any], phase: Mapping[str, Any], epoch: Callable[[], int]) -> int:
     """Return the updates of a phase: whichever of its updates and epochs, each of `epoch()` updates, ends first."""
     updates, epochs = phase.get("updates"), phase.get("epochs")

@@ -77,10 +77,7 @@ def _reason(stage: Stage, broken: Mapping[str, str]) -> str:
 
 def _mark(stage: Stage, store: Store) -> Path | None:
     """Return the file that says that a model keeps its contracts; None for a stage that trains none."""
-    training = stage.settings.get("training", {})
-    if "model" not in stage.settings or training.get("mode") == "evaluate" or training.get("updates") == 0:
-        return None
-    if stage.is_taken:
+    if not stage.about.trains or stage.is_taken:
         return None
     own = {name: code for name, code in stage.code.items() if name.startswith(("model", "inner"))}
     about = [own, stage.settings["model"]["name"], stage.libraries, stage.settings.get("exempt", [])]

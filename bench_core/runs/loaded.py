@@ -14,6 +14,7 @@ from bench_core.files import data_folder
 from bench_core.runs.results import SHORT, CellResult, Run, read_histories, read_run
 from bench_core.runs.selecting import cell_name, chosen, name_on, only_one
 from bench_core.runs.stored_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
+from bench_core.stage_kinds import WEIGHTS_OF_CELL
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES, TRAINING_AXES
 
@@ -89,7 +90,7 @@ class LoadedRun:
         trained: dict[str, Mapping[str, Any]] = {}
         for one in self.run.cells:
             axes: dict[str, Any] = {axis: one.cell.get(axis) for axis in (*TRAINING_AXES, "seed")}
-            trained.setdefault(one.artifacts.get("train", "")[:SHORT], axes)
+            trained.setdefault(one.artifacts.get(WEIGHTS_OF_CELL, "")[:SHORT], axes)
         return [{**trained[key], **row} for key, rows in found.items() if key in trained for row in rows]
 
     def outputs(

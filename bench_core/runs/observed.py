@@ -29,9 +29,8 @@ def measured_cells(plan: Plan) -> Measured:
     found: defaultdict[str, list[tuple[Mapping[str, Any], str]]] = defaultdict(list)
     for cell, keys in plan.of_cell.items():
         for name, key in keys.items():
-            kind, _, metric = name.partition("/")
-            if kind == "measure":
-                found[key].append((cell.axes, metric))
+            if plan.stages[key].about.gives_number:
+                found[key].append((cell.axes, name.partition("/")[2]))
     return found
 
 

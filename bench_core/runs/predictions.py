@@ -18,7 +18,7 @@ from typing import Literal
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import device_name
 from bench_core.planning.stages import Stage
-from bench_core.planning.training_length import is_trained, training_length
+from bench_core.planning.training_length import training_length
 from bench_core.storage.costs import Costs, Record, TrainingSpeed
 
 Source = Literal["record", "calibration", "none"]
@@ -100,7 +100,7 @@ class Predictions:
 
 def _is_training(stage: Stage) -> bool:
     """Return whether a stage makes updates, so that it computes, and waits for nothing else."""
-    return stage.about.trains and not stage.is_taken and is_trained(stage.settings["training"])
+    return stage.about.trains and not stage.is_taken
 
 
 def training_seconds(stage: Stage, speed: TrainingSpeed) -> float:

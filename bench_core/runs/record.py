@@ -39,7 +39,7 @@ from bench_core.runs.results import (
 from bench_core.runs.selecting import LEFT_OUT
 from bench_core.runs.task_facts import told
 from bench_core.runs.unverified import trusted, write_unverified
-from bench_core.stage_kinds import HISTORY, OUTCOMES
+from bench_core.stage_kinds import HISTORY, OUTCOMES, WEIGHTS_OF_CELL
 from bench_core.storage.dependencies import Dependencies, renamed, united
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
@@ -49,7 +49,6 @@ from bench_core.suites.suite import Suite
 from bench_core.suites.yaml_source import as_yaml
 
 LONGEST = 150  # characters of a label in the name of a file
-COMPUTED = ("train", "decode", "score")  # stages whose results depend on what they are computed with
 LETTERS = 12  # of a digest of code
 REPEATS = ("steps", "words", "order")  # what of a sample may repeat its text
 
@@ -134,7 +133,7 @@ class Record:
         return {name: self.suite.published[name] for name in sorted(used)}
 
     def _info(self) -> dict[str, Any]:
-        computing = next((stage.settings for stage in self.plan.stages.values() if stage.kind == "train"), {})
+        computing = next((one.settings for one in self.plan.stages.values() if one.about.gives_weights), {})
         environments = [json.loads(one) for one in self._places] or [environment(computing)]
         changed = {"changes": self.suite.changes, "asked": self.suite.asked}
         trained = self._trainings.items()
@@ -188,7 +187,7 @@ class Record:
         return {
             key: one.environment
             for key, one in self._artifacts.items()
-            if self.plan.stages[key].kind in COMPUTED and one.environment
+            if self.plan.stages[key].about.computes and one.environment
         }
 
     @cached_property
@@ -231,7 +230,8 @@ class Record:
     def _model(self, name: str, key: str) -> dict[str, Any]:
         """Return what the stored training of a model tells, and whether it is one system whatever the seeds."""
         one = all(entry.config.is_one_system() for entry in self.suite.models[name].all)
-        return {**(self._stored("train", key, "training.json") or {}), **({"one_system": True} if one else {})}
+        told = self._stored(self.plan.stages[key].kind, key, "training.json") or {}
+        return {**told, **({"one_system": True} if one else {})}
 
     @cached_property
     def _tasks(self) -> dict[str, Any]:
@@ -288,7 +288,7 @@ class Record:
         """The key of one training per model, that of the first cell."""
         found: dict[str, str] = {}
         for cell, artifacts in self.plan.of_cell.items():
-            found.setdefault(cell.model, artifacts["train"])
+            found.setdefault(cell.model, artifacts[WEIGHTS_OF_CELL])
         return found
 
     def _result(self, cell: Cell) -> CellResult:

@@ -245,7 +245,8 @@ class Runner:
         """Prepare every task, and build every model on the meta device; problems are in `failures`."""
         self._plan()
         self._expect([*self.plan.stages.values()])
-        self._prepare([stage for stage in self.plan.stages.values() if stage.about.first or stage.about.trains])
+        stages = self.plan.stages.values()
+        self._prepare([stage for stage in stages if stage.about.first or stage.about.gives_weights])
 
     def _plan(self) -> None:
         check_fit(self.suite, cells_of(self.suite))
@@ -258,8 +259,8 @@ class Runner:
         """
         prepare = [stage for stage in stages if stage.about.first and not self._stored(stage)]
         self._perform(prepare, len(stages), 0)
-        trained = [stage for stage in stages if stage.about.trains]
-        built = [stage for stage in trained if stage.inputs["task"][1] not in self.failures]
+        models = [stage for stage in stages if stage.about.gives_weights]
+        built = [stage for stage in models if stage.inputs["task"][1] not in self.failures]
         for stage, failure in self._each(built, lambda stage: None, build=True):
             if failure and not failure.stopped:
                 self._fail(stage, failure)

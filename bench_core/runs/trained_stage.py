@@ -19,6 +19,7 @@ from bench_core.registry import configured
 from bench_core.runs.provenance import RecordedStage, at, read_parts, read_stages
 from bench_core.runs.results import CellResult, Run, suite_of
 from bench_core.runs.selecting import cell_name, complete, name_on, names_on
+from bench_core.stage_kinds import WEIGHTS_OF_CELL
 from bench_core.storage.store import Store
 from bench_core.suites.axes import TRAINING_AXES
 
@@ -59,11 +60,10 @@ class Trained:
         model that takes no new prompts.
         """
         recorded, cell = read_stages(self.run.folder), self.cells[0]
-        inputs = {
-            role: (kind, cell.artifacts.get(kind, "")) for role, kind in (("task", "prepare"), ("model", "train"))
-        }
-        if any(key not in recorded for _, key in inputs.values()):
+        keys = {"task": cell.artifacts.get("prepare", ""), "model": cell.artifacts.get(WEIGHTS_OF_CELL, "")}
+        if any(key not in recorded for key in keys.values()):
             raise StoreError(f"{self.run.folder} does not record how {self.label} was trained. Run the suite again.")
+        inputs = {role: (recorded[key].kind, key) for role, key in keys.items()}
         self._check_stored(inputs, recorded)
         used = [*self._used(recorded)]
         trained = recorded[inputs["model"][1]]
@@ -97,10 +97,10 @@ class Trained:
 
     def _check_stored(self, inputs: Mapping[str, tuple[str, str]], recorded: Mapping[str, RecordedStage]) -> None:
         """Raise StoreError, with the command that computes it, unless the task and the weights are in the store."""
-        for kind, key in inputs.values():
+        for role, (kind, key) in inputs.items():
             if self.store.has(kind, key):
                 continue
-            what = "the weights are" if kind == "train" else "the tokenizer and data are"
+            what = "the weights are" if role == "model" else "the tokenizer and data are"
             failed = [one.reason for one in self.cells if one.reason and not recorded[key].result]
             why = f" It failed: {failed[0]}" if failed else ""
             carried = " Runs are imported without them." if self.store.kept_as(kind, key) != kind else ""

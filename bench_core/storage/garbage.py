@@ -143,7 +143,7 @@ def _may_go_on(store: Store, kind: str, key: str, needed: set[str]) -> bool:
     with suppress(StoreError):
         training = store.get(kind, key).manifest.get("of")
         if isinstance(training, str) and training in needed:
-            return not any(store.has(one.name, training) for one in stage_kinds().values() if one.trains)
+            return not any(store.has(one.name, training) for one in stage_kinds().values() if one.gives_weights)
     return False
 
 

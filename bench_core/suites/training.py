@@ -26,6 +26,8 @@ ELEMENTWISE = {
     "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop", "sgd",
 }  # fmt: skip
 
+AUTO = {"rows": 32, "tokens": 4096}  #: the size of batches that are not those of updates, where these are `auto`
+
 
 class Strict(BaseModel):
     """A mapping of a suite; unknown keys are errors."""
@@ -188,6 +190,11 @@ class TrainingConfig(Strict):
     def trains(self) -> bool:
         """Return whether there are updates."""
         return self.mode == "train" and (self.updates != 0 or bool(self.phases))
+
+    @property
+    def size(self) -> tuple[int, Literal["rows", "tokens"]]:
+        """Return the size of batches that are not those of updates, and its unit."""
+        return AUTO[self.batch_unit] if self.batch_size == "auto" else self.batch_size, self.batch_unit
 
     @property
     def schedules(self) -> Iterator[tuple[tuple[str | int, ...], tuple[Schedule, ...], int]]:

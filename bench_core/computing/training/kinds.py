@@ -20,12 +20,13 @@ _CALIBRATE, _FIT = "bench_core.computing.calibration:calibrate", f"{_HERE}.kinds
 
 TRAINING = (
     StageKind(
-        "together", f"{_HERE}.stages:together", trains=True, joint=True,
+        "together", f"{_HERE}.stages:together", gives_weights=True, trains=True, joint=True,
         stored=_STORED, calibrate=_CALIBRATE, fit=_FIT,
     ),
     StageKind(
-        "train", f"{_HERE}.stages:train", trains=True, stored=_STORED, calibrate=_CALIBRATE, fit=_FIT,
-        files=(HISTORY, "training.json"), record="trained", action=f"{_HERE}.kinds:action",
+        "train", f"{_HERE}.stages:train", gives_weights=True, trains=True,
+        stored=_STORED, calibrate=_CALIBRATE, fit=_FIT,
+        files=(HISTORY, "training.json"), record="trained",
         check="bench_core.suites.training_check:check_training",
         peer=f"{_HERE}.peer_process",
         carrying={f"{_HERE}.kinds": "declares kinds", f"{_HERE}.peer_process": "performs stages elsewhere"},
@@ -36,11 +37,6 @@ TRAINING = (
         ),
     ),
 )  # fmt: skip
-
-
-def action(stage: Stage) -> str:
-    """Return what a training does, for display: `set up` where the model is evaluated as it is."""
-    return "set up" if stage.settings.get("training", {}).get("mode") == "evaluate" else stage.kind
 
 
 def remove_checkpoints(store: Store, stage: Stage) -> None:

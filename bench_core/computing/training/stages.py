@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from shutil import copyfile
@@ -11,31 +11,23 @@ from typing import Any
 
 import torch
 
-from bench_core.computing.building import (
-    WEIGHTS,
-    built,
-    device_of,
-    likelihood_kind,
-    load_weights,
-    store_weights,
-)
+from bench_core.computing.building import WEIGHTS, built, device_of, likelihood_kind
 from bench_core.computing.context import StageContext
 from bench_core.computing.evaluate import Examples
-from bench_core.computing.guards import diverged, measured
-from bench_core.computing.loading import load_task, with_files
+from bench_core.computing.guards import measured
+from bench_core.computing.initial_model import initial_model, own_generators, store_model
+from bench_core.computing.loading import load_task
 from bench_core.computing.training.checkpoint import Checkpoints
 from bench_core.computing.training.evaluation import Selection, mean_loss
 from bench_core.computing.training.process_group import process_group
 from bench_core.computing.training.together import JointTrainer, Stack
 from bench_core.computing.training.trainer import Trainer
-from bench_core.data import Batch, Purpose
 from bench_core.errors import TrainingError
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.random_numbers import Noise
+from bench_core.stage_kinds import HISTORY
 from bench_core.suites.training import Stop, TrainingConfig
 from bench_core.task import Size
-
-USUAL = {"rows": 32, "tokens": 4096}  # of batches that are not those of updates, where `batch_size` is `auto`
 
 
 def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -44,8 +36,6 @@ def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
         return _taken(context, stage, folder)
     setup, noise = TrainingSetup(context, stage), Noise(stage.settings["seed"]).fork("train")
     with setup.own_generators():
-        if not setup.config.trains:
-            return _leave_trained(setup.model(noise), [], {"updates": 0}, folder)
         with process_group(context, stage, setup.device) as peers:
             model = setup.model(noise)
             if peers is not None:
@@ -59,7 +49,7 @@ def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
             return {}
     found = {"batch_size": trainer.progress.batch_size} if trainer.progress.batch_size else {}
     counts = {"updates": trainer.progress.step, **found}
-    return _leave_trained(trainer.model, history, counts, folder) | setup.seconds()
+    return store_model(trainer.model, history, counts, folder) | setup.seconds()
 
 
 def together(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -80,7 +70,7 @@ def together(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any
             continue
         (folder / str(seed)).mkdir()
         try:
-            counts = _leave_trained(
+            counts = store_model(
                 stack.at(number), copy.history, {"updates": trainer.progress.step}, folder / str(seed)
             )
         except TrainingError as error:
@@ -95,7 +85,7 @@ def _taken(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     failures = joint.json("failures.json")
     if seed in failures:
         raise TrainingError(failures[seed])
-    for name in (WEIGHTS, "history.jsonl", "training.json"):
+    for name in (WEIGHTS, HISTORY, "training.json"):
         copyfile(joint.file(f"{seed}/{name}"), folder / name)
     cost = joint.manifest["cost"]
     shares = {name: round(cost[name] / len(seeds), 4) for name in ("seconds", "cpu_seconds")}
@@ -127,30 +117,18 @@ class TrainingSetup:
 
     def own_generators(self) -> AbstractContextManager[None]:
         """Return a context that restores torch's generators."""
-        return torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
+        return own_generators(self.device)
 
     def model(self, noise: Noise) -> Any:
         """Return a model before its first update; torch's generator continues from its weights."""
-        torch.manual_seed(noise.fork("weights").key % 2**63)
-        settings = {**self.settings["model"], **self.settings["training"]["select"].get("evaluation", {})}
-        known = with_files(self.context, self.info, settings)
-        model = built("model", settings, known).to(self.device)
-        model.setup(known, noise.fork("setup"))
-        model.fit_statistics(self._surveyed, noise.fork("survey"))
-        if self.settings["initial"]:
-            load_weights(model, Path(self.settings["initial"]))
-        return model
-
-    def _surveyed(self) -> Iterator[Batch]:
-        """Yield the training split in file order, on the device."""
-        for batch in self.task.batches("train", Purpose.TRAIN, self.size):
-            yield batch.to(self.device)
+        model = {**self.settings["model"], **self.settings["training"]["select"].get("evaluation", {})}
+        settings = {"model": model, "initial": self.settings["initial"]}
+        return initial_model(self.context, self.task, self.info, settings, self.size, self.device, noise)
 
     @property
     def size(self) -> Size:
         """Return the size of batches that are not those of updates."""
-        own = self.config.batch_size
-        return Size(USUAL[self.config.batch_unit] if own == "auto" else own, self.config.batch_unit)
+        return Size(*self.config.size)
 
     def stop(self, noise: Noise) -> Selection | None:
         """Return the metric to stop by, if there is one."""
@@ -185,19 +163,3 @@ class TrainingSetup:
     def seconds(self) -> dict[str, float]:
         """Return the duration of a resumed training."""
         return {"seconds": self.checkpoints.seconds()} if self.checkpoints.spent else {}
-
-
-def _leave_trained(
-    model: Any, history: list[dict[str, Any]], numbers: Mapping[str, int], folder: Path
-) -> dict[str, Any]:
-    """Write a trained model and its history; return counts for the costs, with `numbers` of the training."""
-    wrong = diverged(model)
-    if wrong:
-        raise TrainingError(f"after training {wrong}. Lower `lr`, set `clip`, or train in fp32.")
-    store_weights(model, folder)
-    (folder / "history.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
-    counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), **numbers}
-    about = dict(model.notes())
-    told = {**counts, "about": about} if about else counts
-    (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
-    return counts

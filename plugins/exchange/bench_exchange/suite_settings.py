@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 from bench_core.runs.provenance import HARDWARE, PARTS, recorded_model
 from bench_core.runs.results import Run, effective_suite, plain_file
@@ -19,6 +19,7 @@ NAMED = {
     "metrics": "metric",
     "probes": "probe",
 }  # section -> setting of stages
+Settings: TypeAlias = Mapping[str, Any]
 ASIDE = ("training", "by_task", "grid")  # of a model: what its part does not read
 
 
@@ -52,14 +53,24 @@ def _model(
     known = {key: value for one in planned.values() if isinstance(one, Mapping) for key, value in one.items()}
     known |= _mapping(planned.get("model"))
     yield from _unlike(("models", name), {key: one for key, one in own.items() if key not in ASIDE}, known)
-    recorded = {**_mapping(planned.get("training")), "initial": planned.get("initial")}
-    if recorded.get("mode") == "evaluate" and LENGTHS.isdisjoint(_mapping(own.get("training"))):
-        model = recorded_model(planned.get("model"))
-        if model is None or model.is_pretrained():
-            return  # it heeds no settings that do not say how long it is trained
     training = merged(suite.get("training") or {}, own.get("training") or {})
+    recorded = {**_mapping(planned.get("training")), "initial": planned.get("initial")}
+    if "training" not in planned:
+        yield from _as_it_is(name, own, training, planned)
+        return
     training = {key: one for key, one in training.items() if key != "together"}  # which says how seeds are planned
     yield from _unlike(("models", name, "training"), training, recorded)
+
+
+def _as_it_is(name: str, own: Settings, training: Settings, planned: Settings) -> Iterator[str]:
+    """Yield where a model is trained by the suite, or has other weights, and was planned to be evaluated as it is."""
+    model = recorded_model(planned.get("model"))
+    if LENGTHS.isdisjoint(_mapping(own.get("training"))) and (model is None or model.is_pretrained()):
+        return  # it heeds no settings that do not say how long it is trained
+    initial = {key: value for key, value in training.items() if key == "initial"}
+    yield from _unlike(("models", name, "training"), initial, planned)
+    if training.get("mode") != "evaluate" and (training.get("updates") != 0 or training.get("phases")):
+        yield f"models.{name} is trained by the suite, and was planned to be evaluated as it is"
 
 
 def _whole(suite: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from bench_core import Event, carry_out, event_from_json, event_to_json
+from bench_core import Event, StageRequest, carry_out, event_from_json, event_to_json
 
 ANSWER, TOLD, EVENTS = "answer.json", "told.json", "events.jsonl"  # in the folder of a job
 PAUSE = 1.0  # seconds between two words of a stage
@@ -33,7 +33,7 @@ def perform(request: str, store: str, data: str, place: str, seconds: float | No
     A training stops at a checkpoint after so many seconds.
     """
     asked = json.loads(request)
-    if seconds is not None and asked["stage"]["kind"] in ("train", "together"):
+    if seconds is not None and StageRequest.from_json(asked).stage.about.trains:
         asked["until"] = min(time.time() + seconds, asked["until"] or float("inf"))
     events = EventWriter(Path(place) / EVENTS)
     answer = carry_out(asked, Path(store), Path(data), Teller(Path(place)), events)

@@ -1,0 +1,75 @@
+"""Models before their first update: built, set up, and with initial weights; and how a model is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_core.computing.building import built, load_weights, store_weights
+from bench_core.computing.context import StageContext
+from bench_core.computing.guards import diverged
+from bench_core.computing.loading import with_files
+from bench_core.data import Batch, Purpose, TaskInfo
+from bench_core.errors import TrainingError
+from bench_core.random_numbers import Noise
+from bench_core.stage_kinds import HISTORY
+from bench_core.task import Size, Task
+
+if TYPE_CHECKING:
+    import torch
+
+
+def own_generators(device: torch.device) -> AbstractContextManager[None]:
+    """Return a context that restores torch's generators."""
+    import torch
+
+    return torch.random.fork_rng([device] if device.type == "cuda" else [])
+
+
+def initial_model(
+    context: StageContext, task: Task, info: TaskInfo, settings: Mapping[str, Any], size: Size, device: torch.device,
+    noise: Noise,
+) -> Any:  # fmt: skip
+    """Return a model before its first update; torch's generator continues from its weights.
+
+    `settings` are those of the stage: of its `model`, and the file of `initial` weights, if there is one. The model
+    reads the training split in batches of this size to fit statistics.
+    """
+    import torch
+
+    torch.manual_seed(noise.fork("weights").key % 2**63)
+    known = with_files(context, info, settings["model"])
+    model = built("model", settings["model"], known).to(device)
+    model.setup(known, noise.fork("setup"))
+    model.fit_statistics(lambda: _training_split(task, size, device), noise.fork("survey"))
+    if settings["initial"]:
+        load_weights(model, Path(settings["initial"]))
+    return model
+
+
+def _training_split(task: Task, size: Size, device: torch.device) -> Iterator[Batch]:
+    """Yield the training split in file order, on the device."""
+    for batch in task.batches("train", Purpose.TRAIN, size):
+        yield batch.to(device)
+
+
+def store_model(
+    model: Any, history: Sequence[Mapping[str, Any]], numbers: Mapping[str, int], folder: Path
+) -> dict[str, Any]:
+    """Write a model and its history; return counts for the costs, with `numbers` of its training.
+
+    Raises TrainingError if weights are not finite.
+    """
+    wrong = diverged(model)
+    if wrong:
+        raise TrainingError(f"after training {wrong}. Lower `lr`, set `clip`, or train in fp32.")
+    store_weights(model, folder)
+    (folder / HISTORY).write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
+    counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), **numbers}
+    about = dict(model.notes())
+    told = {**counts, "about": about} if about else counts
+    (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+    return counts
