@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, version
-from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
@@ -20,6 +19,7 @@ from pluggy import HookRelay, PluginManager
 from bench_core import entry_points, hooks
 from bench_core.entry_points import requirements
 from bench_core.errors import PluginError, SuiteError
+from bench_core.optional import TRAINING, source
 from bench_core.stage_kinds import CORE, StageKind
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ PartKind: TypeAlias = Literal["task", "model", "decoder", "metric", "probe", "ex
 KINDS: tuple[PartKind, ...] = get_args(PartKind)  # those of the core; see `kinds`
 #: Those of suites, whose business it is neither where stages are performed nor who hears of them.
 IN_SUITES = tuple(kind for kind in KINDS if kind not in ("executor", "observer"))
-
-TRAINING = "bench_core.computing.training.kinds:TRAINING"  #: the kinds of stages that train
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,7 @@ def _forget_caches() -> None:
 @cache
 def stage_kinds() -> Mapping[str, StageKind]:
     """Return all kinds of stages by name, in the order in which a cell needs them."""
-    known = [*CORE, *resolve_name(TRAINING)]
+    known = [*CORE]
     for several in hook().bench_stage_kinds(known=[one.name for one in known]):
         known += several
     if twice := [name for name, number in Counter(one.name for one in known).items() if number > 1]:
@@ -218,7 +216,7 @@ def training_kind(joint: bool) -> str:
     for kind in stage_kinds().values():
         if kind.trains and kind.joint is joint:
             return kind.name
-    raise PluginError("models are trained by bench-training, which is not installed. Install it with bench-all.")
+    raise PluginError(f"models are trained by {source(TRAINING)}, which is not installed.")
 
 
 def kinds() -> list[str]:

@@ -20,8 +20,6 @@ import torch
 from tabulate import tabulate
 
 from bench_core import Batch, Noise, ObserverConfig, Purpose, Size, Split, Task, TaskInfo
-from bench_core.computing.training.evaluation import Selection
-from bench_core.computing.training.trainer import Trainer
 from bench_core.observer import (
     RunStarted,
     TrainingName,
@@ -36,6 +34,8 @@ from bench_core.suites.extras import remedy
 from bench_core.suites.training import TrainingConfig
 from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
+from bench_training.evaluation import Selection
+from bench_training.trainer import Trainer
 
 VOCABULARY, HIDDEN, ROWS, LENGTH = 2000, 128, 16, 30
 BUDGET = 0.03

@@ -24,16 +24,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bench_core import Batch, Noise, Purpose, Size, Split, Task, TaskInfo
-from bench_core.computing.training.batch_stream import parts_of
-from bench_core.computing.training.evaluation import Selection
-from bench_core.computing.training.log import READ_EVERY
-from bench_core.computing.training.progress import Progress
-from bench_core.computing.training.trainer import Trainer
 from bench_core.suites.schema import TrainingConfig
 from bench_huggingface.api import CausalLM
 from bench_huggingface.plugin import CausalLMConfig
 from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
+from bench_training.batch_stream import parts_of
+from bench_training.evaluation import Selection
+from bench_training.log import READ_EVERY
+from bench_training.progress import Progress
+from bench_training.trainer import Trainer
 
 VOCABULARY, HIDDEN, LAYERS, DROPOUT = 33_000, 256, 2, 0.3
 ROWS, PREFIX, MEAN, LONGEST = 32, 10, 25, 137  # sentences a batch; tokens given; tokens of a sentence

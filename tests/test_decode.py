@@ -17,8 +17,8 @@ from bench_small.command_line import bench_here
 import bench_core
 from bench_core import Noise, Scoring, SuiteError, registry
 from bench_core.computing.evaluate import Examples
+from bench_core.computing.evaluating import evaluating
 from bench_core.computing.guarded_tasks import CheckedTask
-from bench_core.computing.training.evaluation import evaluating
 from bench_core.errors import StoreError
 from bench_core.runs import trained_stage
 

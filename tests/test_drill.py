@@ -72,7 +72,7 @@ def test_an_edited_comment_is_missed_if_it_enters_keys(without):
         ),
         pytest.param(
             "killed worker",
-            "from bench_core.computing.training.checkpoint import Checkpoints\nCheckpoints.due = lambda self: False\n"
+            "from bench_training.checkpoint import Checkpoints\nCheckpoints.due = lambda self: False\n"
             "from bench_core.runs.runner import Runner\nRunner._fail = lambda self, stage, failure: None\n",
             "a command ended with 0, not 1",
             marks=pytest.mark.nightly,

@@ -14,7 +14,6 @@ from bench_small.killing import SUITES, Place, differences
 from safetensors.torch import load_file, save_file
 
 import bench_core
-from bench_core.computing.training.checkpoint import WEIGHTS, Checkpoints, _built, _flat
 from bench_core.execution.executor import StageFailed
 from bench_core.execution.worker import Channel
 from bench_core.execution.workers import Workers
@@ -22,6 +21,7 @@ from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage import store as stores
 from bench_core.storage.checkpoints import CHECKPOINT
 from bench_core.storage.store import Store
+from bench_training.checkpoint import WEIGHTS, Checkpoints, _built, _flat
 
 
 @pytest.mark.nightly

@@ -11,6 +11,7 @@ import sys
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,13 @@ ROOT = Path(__file__).parent.parent
 #: Folders of the core, each built on those before it; its root, the interfaces, comes first of all.
 LAYERS = ("suites", "planning", "storage", "computing", "execution", "runs", "commands")
 
-#: Readers of runs, who also see what these layers declare to be public; all other plugins see the interfaces alone.
-READERS = {"bench_reports": ("suites", "storage", "runs"), "bench_exchange": ("suites", "storage", "runs")}
+#: Layers of which plugins that read runs, or perform stages, also see what these declare to be public; all other plugins
+#: see the interfaces alone.
+SEEN = {
+    "bench_reports": ("suites", "storage", "runs"),
+    "bench_exchange": ("suites", "storage", "runs"),
+    "bench_training": ("suites", "planning", "storage", "computing"),
+}
 
 #: What plugins may import by its own name besides the face; the last for commands of theirs.
 INTERFACES = ("files", "kit", "terminal", "testing", "commands.options")
@@ -93,7 +99,7 @@ def beyond(edges):
             if owner == "bench_core" or (package in (owner, "bench_core") and not inside):
                 continue
             if package == "bench_core":
-                seen = READERS.get(owner, ())
+                seen = SEEN.get(owner, ())
                 fine = ".".join(inside).startswith(INTERFACES) or (seen and inside[0] not in LAYERS)
                 fine = fine or (inside[0] in seen and len(inside) > 1 and inside[1] in public(inside[0]))
             else:
@@ -139,7 +145,7 @@ def test_plugins_see_the_interfaces_and_readers_of_runs_what_is_public_to_them()
 
 def test_what_a_layer_declares_public_is_there():
     files = modules()
-    for name in ("suites", "storage", "runs"):
+    for name in sorted({*chain.from_iterable(SEEN.values())}):
         assert {f"bench_core.{name}.{one}" for one in public(name)} <= {*files}
 
 
@@ -166,6 +172,8 @@ def test_what_a_layer_declares_public_is_there():
         ("plugins/rnn/bench_rnn/plugin.py", "from bench_core.storage.store import Store", beyond),
         ("plugins/rnn/bench_rnn/plugin.py", "from bench_decoders.beam import Beam", beyond),
         ("plugins/reports/bench_reports/plugin.py", "from bench_core.planning.plan import plan", beyond),
+        ("plugins/training/bench_training/plugin.py", "from bench_core.planning.plan import plan", beyond),
+        ("plugins/training/bench_training/plugin.py", "from bench_core.execution.workers import Workers", beyond),
         ("plugins/reports/bench_reports/plugin.py", "from bench_core.runs.runner import run", beyond),
     ],
 )

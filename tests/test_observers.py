@@ -16,7 +16,6 @@ from click.testing import CliRunner
 import bench_core
 from bench_core import Observer, ObserverConfig, registry
 from bench_core.commands.main import bench
-from bench_core.computing.training.checkpoint import Checkpoints
 from bench_core.errors import SuiteError
 from bench_core.execution.progress import Progress
 from bench_core.observed_inputs import observe
@@ -38,6 +37,7 @@ from bench_core.observer import (
 from bench_core.runs import observing as hosts
 from bench_core.runs.observing import observing
 from bench_core.wrapped_readers import install
+from bench_training.checkpoint import Checkpoints
 
 TOGETHER = {"training: {epochs: 3,": "training: {together: true, epochs: 3,"}
 

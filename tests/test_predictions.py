@@ -17,13 +17,9 @@ from click.testing import CliRunner
 
 import bench_core
 from bench_core.commands.main import bench
-from bench_core.computing import memory, timed_training
 from bench_core.computing.clocks import cpu_seconds
-from bench_core.computing.excerpt import Excerpt
 from bench_core.computing.loading import load_task
 from bench_core.computing.stage_runner import StageRunner
-from bench_core.computing.timed_training import TimedTraining
-from bench_core.computing.training.trainer import Trainer
 from bench_core.data import Purpose
 from bench_core.execution.executor import Here, perform
 from bench_core.execution.stage_costs import total
@@ -39,6 +35,10 @@ from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_core.task import Size
 from bench_core.testing import Case, toys
+from bench_training import memory, timed_training
+from bench_training.excerpt import Excerpt
+from bench_training.timed_training import TimedTraining
+from bench_training.trainer import Trainer
 
 NOTHING = Memory(weights=1, optimizer=1, update=1, available=10, by_dry_run=True)
 

@@ -18,14 +18,12 @@ CORE = Path(bench_core.__file__).parent
 SOURCES = sorted(path for path in CORE.rglob("*.py") if "testing" not in path.parts)
 HEAVY = ("torch", "numpy", "spacy", "scipy", "transformers", "nltk", "matplotlib")
 WITH_TORCH = {
-    "excerpt.py",
-    "memory.py",
     "memory_errors.py",
-    "timed_training.py",
     "evaluate.py",
+    "evaluating.py",
     "guarded_log_probs.py",
     "second_look.py",
-}  # a worker imports these, and the folder `training`, when it trains or evaluates a model; nothing else does
+}  # a worker imports these when it trains or evaluates a model; nothing else does
 #: A worker that measures imports these, and a report.
 WITH_NUMPY = {"bootstrap_replicates.py", "bootstrap.py", "block_length.py"}
 #: Models import these, through the face of the kit, which loads them on first use.
@@ -38,6 +36,7 @@ PLUGINS = sorted(entry_points(group=PARTS), key=lambda entry: entry.name)
 HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # packages may be called so too
 #: what a message tells to install, by where it stands
 TO_INSTALL = {
+    "optional.py": {"bench-authors", "bench-training"},
     "commands/main.py": {"bench-reports", "bench-exchange", "bench-recorded", "bench-text"},
     "runs/reporting.py": {"bench-reports"},
     "commands/new.py": {"bench-decoders", "bench-text"},
@@ -136,8 +135,6 @@ def test_the_core_imports_torch_only_where_it_is_needed(path):
         path.name in WITH_TORCH | WITH_NUMPY
         or path.relative_to(CORE).as_posix() in KIT_WITH_TORCH | MODEL_OF_A_FUNCTION | MODEL_OF_A_RUN
     ):
-        return
-    if path.parent == CORE / "computing" / "training":
         return
     assert not {name.partition(".")[0] for name in _at_once(ast.parse(path.read_text()).body)} & set(HEAVY)
 

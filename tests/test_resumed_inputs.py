@@ -11,9 +11,9 @@ import pytest
 
 import bench_core
 from bench_core import observed_inputs, registry
-from bench_core.computing.training.checkpoint import WEIGHTS, Checkpoints
-from bench_core.computing.training.trainer import Trainer
 from bench_core.execution.progress import Progress
+from bench_training.checkpoint import WEIGHTS, Checkpoints
+from bench_training.trainer import Trainer
 
 SUITE = """
 suite: scaled

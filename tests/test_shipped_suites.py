@@ -16,8 +16,6 @@ from claim_values import walk
 from torch import nn
 
 from bench_core import Kind, Noise, Scoring, TaskInfo, Training
-from bench_core.computing.training.optimizers import optimizers
-from bench_core.computing.training.schedules import LearningRates
 from bench_core.config import ModelConfig
 from bench_core.planning.planner import likelihood
 from bench_core.suites import yaml_source as located
@@ -28,6 +26,8 @@ from bench_core.suites.training import Schedule, TrainingConfig
 from bench_core.testing import tiny_batch
 from bench_ecoc.plugin import ECOCLMConfig
 from bench_ssm.plugin import DeepSSMConfig
+from bench_training.optimizers import optimizers
+from bench_training.schedules import LearningRates
 
 SUITES = Path(__file__).parent.parent / "suites"
 FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]

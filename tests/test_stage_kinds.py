@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import bench_training
 from bench_core import hookimpl
-from bench_core.computing import training
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import PluginError
 from bench_core.execution.executor import perform
@@ -25,7 +25,7 @@ from bench_core.storage.contents import carried, records, told
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 
-HERE = "bench_core.computing.training"
+HERE = bench_training.__name__
 AUDIT = StageKind(
     "audit", "bench_audit:audit", needs_torch=False, files=("audit.json",), record="audited", action="bench_audit:action",
     stored="bench_audit:stored",
@@ -44,7 +44,7 @@ def audits(monkeypatch):
 
     @hookimpl
     def bench_stage_kinds(known):
-        assert {"prepare", "train", "measure"} <= {*known}
+        assert {"prepare", "initial", "measure"} <= {*known}
         return [AUDIT]
 
     module.audit, module.action, module.bench_stage_kinds = audit, lambda stage: "audit with care", bench_stage_kinds
@@ -101,7 +101,7 @@ def test_no_key_changes_when_modules_of_training_move_to_a_package_of_their_own(
         return name.replace(HERE, "bench_moved")
 
     shutil.copytree(
-        Path(training.__file__).parent, tmp_path / "bench_moved", ignore=shutil.ignore_patterns("__pycache__")
+        Path(bench_training.__file__).parent, tmp_path / "bench_moved", ignore=shutil.ignore_patterns("__pycache__")
     )
     for path in (tmp_path / "bench_moved").glob("*.py"):
         path.write_text(moved(path.read_text()))

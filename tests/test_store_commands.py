@@ -19,7 +19,6 @@ from torch.nn import Linear
 import bench_core
 from bench_core import registry
 from bench_core.commands.main import main
-from bench_core.computing.training.checkpoint import Checkpoints
 from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
 from bench_core.runs.provenance import STAGES, read_stages, write_stages
@@ -28,6 +27,7 @@ from bench_core.storage.bootstrap_replicates import write_draws
 from bench_core.storage.contents import records
 from bench_core.storage.outcomes import read_lines, write_lines
 from bench_core.storage.store import Store
+from bench_training.checkpoint import Checkpoints
 
 OTHER = SUITE.replace("two: {name: bigram, scale: 2.0}", "two: {name: bigram, scale: 3.0}")
 

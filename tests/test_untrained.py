@@ -10,8 +10,8 @@ from bench_small.parts import Letters
 import bench_core
 from bench_core import Purpose
 from bench_core.computing.task_look import TaskLook
-from bench_core.computing.training import stages
 from bench_core.errors import DataError
+from bench_training import stages
 
 TRAINING = "{epochs: 3, lr: 0.1, batch_size: 8, select: {metric: nats}}"
 WAYS = {

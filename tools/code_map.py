@@ -16,7 +16,8 @@ HEAD = """<!-- Written by `make schema` from docstrings. Edit those. -->
 
 What is in every file, by the first line of its docstring. Each layer of the core imports only what stands before
 it: interfaces (the files beside the folders), `suites`, `planning`, `storage`, `computing`, `execution`, `runs`,
-`commands`. Plugins see the interfaces; reports and exchange also what `suites`, `storage` and `runs` declare in
+`commands`. Plugins see the interfaces; reports and exchange also what `suites`, `storage` and `runs`, training what
+`suites`, `planning`, `storage` and `computing` declare in
 `PUBLIC`. A test holds this ([`test_layers.py`](../tests/test_layers.py)).
 """
 LAYERS = ("", "suites", "planning", "storage", "computing", "execution", "runs", "commands", "testing")

@@ -1,8 +1,13 @@
 """Computation of stages; every file here that a stage executes is part of the keys of its results.
 
-`stage_runner` performs stages, `stages` and `training_stages` implement each kind with a `context`, `building` builds
-parts, `train` and `evaluate` are the loops, `checkpoint` resumes training, `vmap_training` trains several seeds at
-once, `bootstrap` resamples examples; files with `guard` in their name check what parts return. `calibration` times
-some updates of a training and counts its `memory`, which no result depends on. Not here: processes and machines
+`stage_runner` performs stages, `stages` implements the kinds of the core with a `context`, `building` builds parts,
+`initial_model` gives models their first weights, `evaluate` decodes and scores, `bootstrap` resamples examples; files
+with `guard` or `look` in their name check what parts return. Not here: training, processes and machines
 (`execution`).
 """
+
+#: What those may build on who perform stages, besides the interfaces.
+PUBLIC = (
+    "building", "clocks", "context", "evaluate", "evaluating", "guarded_tasks", "guards", "initial_model", "loading",
+    "memory_errors", "stage_runner",
+)  # fmt: skip

@@ -61,7 +61,7 @@ def loaded_examples(context: StageContext, stage: Stage, purpose: str) -> Iterat
     Raises PluginError if the stage changed the model's weights, which it only reads.
     """
     from bench_core.computing.evaluate import Examples
-    from bench_core.computing.training.evaluation import evaluating
+    from bench_core.computing.evaluating import evaluating
 
     settings, rows = stage.settings, context.request.rows if context.request else None
     model, task, device = load_model(context, stage)

@@ -5,3 +5,6 @@ finds devices, `availability` checks that files and devices are here; `cost_keys
 `training_length` how many updates they have. Not here: what is stored (`storage`), and
 the execution of stages (`execution`).
 """
+
+#: What those may build on who perform stages, besides the interfaces.
+PUBLIC = ("hardware", "stage_code", "stages", "training_length")

@@ -20,8 +20,7 @@ from bench_core.registry import PartKind, stage_kind, training_kind
 from bench_core.stage_kinds import WEIGHTS_OF_CELL
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Entry, Suite
-from bench_core.suites.training import Select, TrainingConfig
-from bench_core.suites.training_check import custom_targets
+from bench_core.suites.training import Select, TrainingConfig, custom_targets
 
 T = TypeVar("T")
 

@@ -15,11 +15,11 @@ import torch
 from bench_core.computing.building import built
 from bench_core.computing.context import StageContext
 from bench_core.computing.evaluate import Examples
+from bench_core.computing.evaluating import evaluating
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.loading import load_model
 from bench_core.computing.process_state import defined_state
 from bench_core.computing.texts import separator_after
-from bench_core.computing.training.evaluation import evaluating
 from bench_core.data import STOP, Batch, Outcome, Prompt, Purpose, TaskInfo
 from bench_core.decoder import Decoder, TextDecoder
 from bench_core.errors import SuiteError

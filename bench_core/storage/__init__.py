@@ -8,7 +8,9 @@ computing artifacts (`computing`), and run folders (`runs`).
 #: What those may build on who read what is stored, besides the interfaces.
 PUBLIC = (
     "artifact",
+    "checkpoints",
     "contents",
+    "costs",
     "csv_files",
     "dependencies",
     "bootstrap_replicates",

@@ -10,5 +10,5 @@ plugin).
 #: What readers of finished runs may build on, besides the interfaces.
 PUBLIC = (
     "axes", "cells", "expressions", "figure_check", "figure_schema", "grids", "load", "parts", "problems",
-    "published", "schema", "setting_values", "training", "yaml_source",
+    "partial", "published", "schema", "setting_values", "suite", "training", "value_messages", "yaml_source",
 )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 from bench_core.config import DecoderConfig, MetricConfig, TaskConfig
 from bench_core.errors import SuiteError
+from bench_core.optional import TRAINING, source
 from bench_core.registry import stage_kinds, suggestion
 from bench_core.stage_kinds import call
 from bench_core.suites import yaml_source as located
@@ -134,6 +135,8 @@ def _check_exemption(names: Names, keys: list[str | int], exemption: Exemption) 
 
 def _check_trainings(names: Names, entry: Entry, place: Callable[[Keys], Keys]) -> None:
     """Report what is wrong with a training; `place` says where its settings are."""
+    if entry.training.trains and not any(kind.trains for kind in stage_kinds().values()):
+        names.problems.add(place(()), f"it is trained by {source(TRAINING)}, which is not installed.")
     for check in filter(None, (kind.check for kind in stage_kinds().values())):
         call(check, entry, lambda keys, text: names.problems.add(place(keys), text))
     for key in ("select", "stop"):

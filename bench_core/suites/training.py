@@ -263,3 +263,17 @@ class TrainingConfig(Strict):
         if self.mode == "evaluate" and (self.updates or self.epochs or self.phases):
             raise ValueError("`mode: evaluate` does not train; leave `updates`, `epochs` and `phases` out")
         return self
+
+
+def custom_targets(config: TrainingConfig) -> Iterator[tuple[str, str]]:
+    """Yield the classes outside of torch that a training names, as `module:Class`, each with what it is."""
+    for _, optimizer in config.optimizers:
+        yield from _custom("optimizer", optimizer)
+    for _, several, _ in config.schedules:
+        for schedule in several:
+            yield from _custom("schedule", schedule)
+
+
+def _custom(sort: str, one: Optimizer | Schedule) -> Iterator[tuple[str, str]]:
+    if ":" in one.name:
+        yield f"{sort} {one.name}", one.name

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from bench_core import Hypothesis, Loss, Sampler, Scorer, SuiteError, Vmappable
-from bench_core.computing.training.together import Stack, stacked
 from bench_core.model import Training
 from bench_core.testing.cases import Case, can
 from bench_core.testing.contracts import Contract, catches, check, close, margin
 from bench_core.testing.mutants import accelerators as mutants
 from bench_core.testing.pretended import Pretended, synchronisations, undeclared
+from bench_training.together import Stack, stacked
 
 STEPS = 3  #: of a sample
 

@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from bench_core import Batch, Loss, Stepper, Training, Vmappable
-from bench_core.computing.training.optimizers import optimizers
-from bench_core.computing.training.together import Stack, stacked
 from bench_core.suites.training import TrainingConfig
 from bench_core.testing.cases import Case, can, turned
 from bench_core.testing.contracts import ROUNDING, catches, close, seed_torch
 from bench_core.testing.mutants import models as mutants
 from bench_core.testing.mutants import weights as weighing
+from bench_training.optimizers import optimizers
+from bench_training.together import Stack, stacked
 
 
 @catches(mutants.draws_in_turn)

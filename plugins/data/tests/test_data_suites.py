@@ -16,11 +16,11 @@ from ruamel.yaml import YAML
 import bench_core
 from bench_core import Purpose
 from bench_core.commands.main import bench
-from bench_core.computing.training.checkpoint import Checkpoints
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.suites.load import load
 from bench_data.plugin import CompletionConfig, TextToTextConfig
 from bench_data.settings import Fields, Files, Hub, Lines, Saved, TestSet
+from bench_training.checkpoint import Checkpoints
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 

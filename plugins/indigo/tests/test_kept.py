@@ -8,9 +8,6 @@ import pytest
 import torch
 
 from bench_core import Noise, Source, Task, Training
-from bench_core.computing.training.checkpoint import Checkpoints
-from bench_core.computing.training.evaluation import Selection
-from bench_core.computing.training.trainer import Trainer
 from bench_core.storage.store import Store
 from bench_core.suites.training import TrainingConfig
 from bench_core.testing import Case, tiny_batch, tiny_info
@@ -19,6 +16,9 @@ from bench_core.testing.models import MODEL_CONTRACTS
 from bench_indigo import insertion
 from bench_indigo.order_cache import KeptOrders
 from bench_indigo.plugin import IndigoConfig
+from bench_training.checkpoint import Checkpoints
+from bench_training.evaluation import Selection
+from bench_training.trainer import Trainer
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 12, "beam": 2}
 TARGETS = [(1, 2, 3, 1, 4), (2,), (), (4, 4, 1, 2), (3, 1, 2), (1, 3, 2, 4, 1, 2)]

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from bench_core import Batch, Noise, Size, Task, TaskInfo
-from bench_core.computing.training.evaluation import Selection
-from bench_core.computing.training.together import JointTrainer, Stack
-from bench_core.computing.training.trainer import Trainer
 from bench_core.suites.training import TrainingConfig
 from bench_ssm.model import _steps_and_rows
 from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
+from bench_training.evaluation import Selection
+from bench_training.together import JointTrainer, Stack
+from bench_training.trainer import Trainer
 
 FACTS = TaskInfo(["</w>", *"abcd"])
 SMALL = {"state": 3, "reader": 4, "posterior": 5, "steps": 6, "information_draws": 2, "logged": 2}

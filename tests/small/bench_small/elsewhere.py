@@ -115,4 +115,4 @@ def peers() -> list[psutil.Process]:
         one for one in psutil.process_iter(["cmdline", "environ"]) if one.info["cmdline"] and one.info["environ"]
     ]
     of_us = [one for one in found if one.info["environ"].get("PYTHONPATH") == os.environ["PYTHONPATH"]]
-    return [one for one in of_us if "bench_core.computing.training.peer_process" in one.info["cmdline"]]
+    return [one for one in of_us if "bench_training.peer_process" in one.info["cmdline"]]

@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 from bench_core import Batch, Loss, Noise, Task
-from bench_core.computing.training.evaluation import Selection, evaluating
-from bench_core.computing.training.log import Average
-from bench_core.computing.training.optimizers import optimizers
-from bench_core.computing.training.trainer import Trainer
+from bench_core.computing.evaluating import evaluating
 from bench_core.errors import SuiteError, TrainingError
 from bench_core.model import Model, State
 from bench_core.suites.training import TrainingConfig
+from bench_training.evaluation import Selection
+from bench_training.log import Average
+from bench_training.optimizers import optimizers
+from bench_training.trainer import Trainer
 
 
 class Numbers(Task):

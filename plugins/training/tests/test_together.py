@@ -18,10 +18,6 @@ import bench_core
 from bench_core import Batch, Loss, Noise, Task, Vmappable
 from bench_core.commands.main import bench
 from bench_core.computing.stage_runner import StageRunner
-from bench_core.computing.training.checkpoint import Checkpoints
-from bench_core.computing.training.evaluation import Selection
-from bench_core.computing.training.together import JointTrainer, Noises, Stack, stacked
-from bench_core.computing.training.trainer import Trainer
 from bench_core.errors import PluginError, SuiteError, TrainingError
 from bench_core.execution.executor import StageFailed, perform
 from bench_core.execution.progress import Progress
@@ -32,6 +28,10 @@ from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_core.suites.training import TrainingConfig
 from bench_reports.render.report import write_report
+from bench_training.checkpoint import Checkpoints
+from bench_training.evaluation import Selection
+from bench_training.together import JointTrainer, Noises, Stack, stacked
+from bench_training.trainer import Trainer
 
 CPU = torch.device("cpu")
 NOISES = [Noise(seed).fork("train") for seed in (3, 1, 4)]

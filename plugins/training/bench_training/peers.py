@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from bench_core.computing.training.checkpoint import from_bytes, to_bytes
-from bench_core.computing.training.log import Average
 from bench_core.errors import SuiteError
+from bench_training.checkpoint import from_bytes, to_bytes
+from bench_training.log import Average
 
 CPU = torch.device("cpu")
 PATIENCE = timedelta(days=7)  #: while process 0 evaluates; a process that ends is noticed at once

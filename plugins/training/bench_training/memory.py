@@ -12,11 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from bench_core.computing.building import built
-from bench_core.computing.training.optimizers import optimizers
 from bench_core.data import Batch, TaskInfo
 from bench_core.model import Training
 from bench_core.random_numbers import Noise
 from bench_core.suites.training import TrainingConfig
+from bench_training.optimizers import optimizers
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -6,17 +6,17 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bench_core.computing import memory
 from bench_core.computing.context import StageContext
-from bench_core.computing.excerpt import elements, share_of
 from bench_core.computing.loading import load_task, with_files
-from bench_core.computing.timed_training import FEWEST, Epoch, Timed, TimedTraining, phase_settings
-from bench_core.computing.training.stages import training_config
 from bench_core.errors import TrainingError
 from bench_core.planning.hardware import device_name
 from bench_core.planning.stages import Stage
 from bench_core.planning.training_length import phases_of
 from bench_core.storage.costs import Memory, TrainingSpeed
+from bench_training import memory
+from bench_training.excerpt import elements, share_of
+from bench_training.stages import training_config
+from bench_training.timed_training import FEWEST, Epoch, Timed, TimedTraining, phase_settings
 
 if TYPE_CHECKING:
     import torch

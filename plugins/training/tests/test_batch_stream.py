@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench_core import Batch
-from bench_core.computing.training.batch_stream import AHEAD, parts_of, pinned, read_ahead, share_of, with_last
+from bench_training.batch_stream import AHEAD, parts_of, pinned, read_ahead, share_of, with_last
 
 
 def threads():

@@ -11,10 +11,10 @@ from bench_small.trainings import CPU, Lines, Net, Often, ended, interrupted, sa
 import bench_core
 from bench_core import Batch
 from bench_core.computing.memory_errors import is_out_of_memory
-from bench_core.computing.training import batch_size
-from bench_core.computing.training.batch_size import BatchSizeSearch
 from bench_core.errors import PluginError, TrainingError
 from bench_core.storage.store import Store
+from bench_training import batch_size
+from bench_training.batch_size import BatchSizeSearch
 
 
 class Long(Lines):

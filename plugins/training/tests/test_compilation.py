@@ -8,7 +8,7 @@ from bench_small.trainings import CPU, Lines, Net, ended, same, trainer
 from torch import nn
 
 from bench_core import Loss, Noise, TaskInfo
-from bench_core.computing.training.trainer import Trainer
+from bench_training.trainer import Trainer
 
 
 class Compiler:

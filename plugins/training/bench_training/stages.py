@@ -17,17 +17,17 @@ from bench_core.computing.evaluate import Examples
 from bench_core.computing.guards import measured
 from bench_core.computing.initial_model import initial_model, own_generators, store_model
 from bench_core.computing.loading import load_task
-from bench_core.computing.training.checkpoint import Checkpoints
-from bench_core.computing.training.evaluation import Selection, mean_loss
-from bench_core.computing.training.process_group import process_group
-from bench_core.computing.training.together import JointTrainer, Stack
-from bench_core.computing.training.trainer import Trainer
 from bench_core.errors import TrainingError
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.random_numbers import Noise
 from bench_core.stage_kinds import HISTORY
 from bench_core.suites.training import Stop, TrainingConfig
 from bench_core.task import Size
+from bench_training.checkpoint import Checkpoints
+from bench_training.evaluation import Selection, mean_loss
+from bench_training.process_group import process_group
+from bench_training.together import JointTrainer, Stack
+from bench_training.trainer import Trainer
 
 
 def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:

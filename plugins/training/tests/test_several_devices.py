@@ -21,11 +21,11 @@ from torch import nn
 
 import bench_core
 from bench_core import Batch
-from bench_core.computing.training.batch_stream import share_of
-from bench_core.computing.training.checkpoint import Checkpoints
-from bench_core.computing.training.peers import Peers
 from bench_core.errors import SuiteError
 from bench_core.storage.garbage import CHECKPOINT
+from bench_training.batch_stream import share_of
+from bench_training.checkpoint import Checkpoints
+from bench_training.peers import Peers
 
 TWO = {"device: cpu}": "device: cpu, devices: 2}"}
 MORE = {"epochs: 3,": "epochs: 6, accumulate: 2, average: exponential, clip: 0.5, evaluate_every: 2,"}
@@ -180,8 +180,8 @@ GLOO = """
 import sys, torch
 from pathlib import Path
 from torch import nn
-from bench_core.computing.training.log import Average
-from bench_core.computing.training.peers import join, leave
+from bench_training.log import Average
+from bench_training.peers import join, leave
 from bench_core.model import Loss
 rank, place = int(sys.argv[1]), sys.argv[2]
 peers = join(rank, 3, place, torch.device("cpu"))

@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationE
 from bench_core.config import ModelConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
-from bench_core.suites.named_classes import OWN, Sort, class_of, tuples
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.suite import Entry
-from bench_core.suites.training import Optimizer, Schedule, TrainingConfig
+from bench_core.suites.training import Schedule, TrainingConfig
 from bench_core.suites.value_messages import sentence
+from bench_training.named_classes import OWN, Sort, class_of, tuples
 
 Way: TypeAlias = tuple[str | int, ...]  #: keys inside of `training:`
 Report: TypeAlias = Callable[[Way, str], None]
@@ -187,17 +187,3 @@ def _smoothing(config: TrainingConfig, model: ModelConfig, report: Report) -> No
     if config.trains and config.label_smoothing and not model.smooths_labels():
         text = f"{model.name} does not smooth labels. Set `label_smoothing: 0` for it."
         report(("label_smoothing",), text)
-
-
-def custom_targets(config: TrainingConfig) -> Iterator[tuple[str, str]]:
-    """Yield the classes outside of torch that a training names, as `module:Class`, each with what it is."""
-    for _, optimizer in config.optimizers:
-        yield from _custom("optimizer", optimizer)
-    for _, several, _ in config.schedules:
-        for schedule in several:
-            yield from _custom("schedule", schedule)
-
-
-def _custom(sort: Sort, one: Optimizer | Schedule) -> Iterator[tuple[str, str]]:
-    if ":" in one.name:
-        yield f"{sort} {one.name}", one.name

@@ -12,21 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench_core.computing.training.averaging import WeightAverage
-from bench_core.computing.training.batch_size import BatchSizeSearch
-from bench_core.computing.training.batch_stream import pinned, read_ahead, share_of, with_last
-from bench_core.computing.training.checkpoint import Checkpoints
-from bench_core.computing.training.clipping import clip_gradients
-from bench_core.computing.training.compilation import CompiledLoss
-from bench_core.computing.training.evaluation import Selection, evaluating
-from bench_core.computing.training.log import READ_EVERY, Average, Soundness
-from bench_core.computing.training.optimizers import check_groups, load_state, optimizers, set_peak, state_of
-from bench_core.computing.training.peers import Peers
-from bench_core.computing.training.precision import Precision
-from bench_core.computing.training.progress import Progress
-from bench_core.computing.training.reset import reset_modules
-from bench_core.computing.training.schedules import LearningRates
-from bench_core.computing.training.update import Computed, Gradient
+from bench_core.computing.evaluating import evaluating
 from bench_core.data import Batch, Purpose
 from bench_core.errors import Fault, Stopped, SuiteError, TrainingError
 from bench_core.model import Loss, Training
@@ -35,6 +21,21 @@ from bench_core.planning.training_length import updates_of
 from bench_core.random_numbers import Noise
 from bench_core.suites.training import Phase, TrainingConfig
 from bench_core.task import Size, Task
+from bench_training.averaging import WeightAverage
+from bench_training.batch_size import BatchSizeSearch
+from bench_training.batch_stream import pinned, read_ahead, share_of, with_last
+from bench_training.checkpoint import Checkpoints
+from bench_training.clipping import clip_gradients
+from bench_training.compilation import CompiledLoss
+from bench_training.evaluation import Selection
+from bench_training.log import READ_EVERY, Average, Soundness
+from bench_training.optimizers import check_groups, load_state, optimizers, set_peak, state_of
+from bench_training.peers import Peers
+from bench_training.precision import Precision
+from bench_training.progress import Progress
+from bench_training.reset import reset_modules
+from bench_training.schedules import LearningRates
+from bench_training.update import Computed, Gradient
 
 
 @dataclass

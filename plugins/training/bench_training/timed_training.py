@@ -17,19 +17,19 @@ import torch
 
 from bench_core.computing.clocks import cpu_seconds
 from bench_core.computing.context import StageContext
-from bench_core.computing.excerpt import Excerpt, elements, share_of
-from bench_core.computing.memory import LiveBytes
-from bench_core.computing.training.optimizers import set_peak
-from bench_core.computing.training.schedules import LearningRates
-from bench_core.computing.training.stages import TrainingSetup
-from bench_core.computing.training.together import JointTrainer, Stack, stacked
-from bench_core.computing.training.trainer import Trainer
 from bench_core.data import Batch
 from bench_core.errors import TrainingError
 from bench_core.planning.stages import Stage
 from bench_core.planning.training_length import phases_of
 from bench_core.random_numbers import Noise
 from bench_core.suites.training import Phase, Schedule
+from bench_training.excerpt import Excerpt, elements, share_of
+from bench_training.memory import LiveBytes
+from bench_training.optimizers import set_peak
+from bench_training.schedules import LearningRates
+from bench_training.stages import TrainingSetup
+from bench_training.together import JointTrainer, Stack, stacked
+from bench_training.trainer import Trainer
 
 RATE = 1e-3  #: of the learning rate: the weights stay near their first values, and nothing diverges
 FEWEST, MOST = 3, 200  #: updates that are timed

@@ -16,9 +16,9 @@ from typing import IO, Any
 import torch
 
 from bench_core.computing.context import StageContext
-from bench_core.computing.training.peers import Peers, join, leave
 from bench_core.errors import BenchError, PluginError
 from bench_core.planning.stages import Stage, StageRequest
+from bench_training.peers import Peers, join, leave
 
 PATIENCE = 20.0  # seconds that a process has to end by itself
 LAST_WORDS = 2000  # characters of what a process wrote

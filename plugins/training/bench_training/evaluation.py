@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
 
 from bench_core.computing.guards import check_loss
-from bench_core.computing.training.log import Average
 from bench_core.data import Purpose
 from bench_core.errors import TrainingError
 from bench_core.model import Training
 from bench_core.random_numbers import Noise
 from bench_core.task import Size, Task
+from bench_training.log import Average
 
 
 @dataclass(frozen=True)
@@ -26,19 +24,6 @@ class Selection:
     judge: Callable[[Any], float]
     better: int
     name: str
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch dropout and gradients off inside the block, and restore torch's generator."""
-    was, state = model.training, torch.get_rng_state()
-    model.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        model.train(was)
-        torch.set_rng_state(state)
 
 
 def mean_loss(

@@ -13,16 +13,16 @@ import torch
 from bench_small.trainings import CPU, Lines, Net, ended, interrupted, same, trainer
 
 from bench_core import Noise, Size
-from bench_core.computing.training import averaging, batch_stream, clipping, evaluation, update
-from bench_core.computing.training import trainer as trainers
-from bench_core.computing.training.averaging import WeightAverage
-from bench_core.computing.training.evaluation import Selection, mean_loss
-from bench_core.computing.training.precision import Precision
-from bench_core.computing.training.schedules import LearningRates
-from bench_core.computing.training.together import JointTrainer
-from bench_core.computing.training.trainer import Trainer
 from bench_core.model import Training
 from bench_core.suites.training import Phase, Stop
+from bench_training import averaging, batch_stream, clipping, evaluation, update
+from bench_training import trainer as trainers
+from bench_training.averaging import WeightAverage
+from bench_training.evaluation import Selection, mean_loss
+from bench_training.precision import Precision
+from bench_training.schedules import LearningRates
+from bench_training.together import JointTrainer
+from bench_training.trainer import Trainer
 
 HERE = Path(__file__).parent
 OPTIONS = runpy.run_path(str(HERE / "test_training_options.py"))

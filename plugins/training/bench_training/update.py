@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from bench_core.computing.guards import check_loss, named
-from bench_core.computing.training.batch_stream import parts_of
-from bench_core.computing.training.optimizers import gradient_entries
-from bench_core.computing.training.precision import Precision
 from bench_core.data import Batch
 from bench_core.errors import PluginError
 from bench_core.model import Loss, Training
+from bench_training.batch_stream import parts_of
+from bench_training.optimizers import gradient_entries
+from bench_training.precision import Precision
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,20 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from bench_core.computing.evaluating import evaluating
 from bench_core.computing.guards import check_loss
-from bench_core.computing.training.clipping import clip_copies
-from bench_core.computing.training.evaluation import Selection, evaluating
-from bench_core.computing.training.log import Average
-from bench_core.computing.training.progress import Progress
-from bench_core.computing.training.trainer import Trainer
-from bench_core.computing.training.update import Computed
 from bench_core.data import Batch, Purpose
 from bench_core.errors import PluginError, SuiteError, TrainingError
 from bench_core.host_copies import on_host
 from bench_core.model import Loss, Training
 from bench_core.observer import TrainingStarted
 from bench_core.random_numbers import Noise
+from bench_training.clipping import clip_copies
+from bench_training.evaluation import Selection
+from bench_training.log import Average
+from bench_training.progress import Progress
+from bench_training.trainer import Trainer
+from bench_training.update import Computed
 
 Weights: TypeAlias = Mapping[str, Tensor]
 

@@ -19,8 +19,8 @@ from bench_core.commands.main import bench
 from bench_core.planning.code_digests import forget_code
 from bench_core.planning.plan import plan
 from bench_core.suites.load import load
-from bench_core.suites.named_classes import REFUSED, class_of, names
-from bench_core.suites.training_check import COMMON, GIVEN
+from bench_training.named_classes import REFUSED, class_of, names
+from bench_training.training_check import COMMON, GIVEN
 
 TRAINING = "training: {epochs: 3, lr: 0.1, batch_size: 8, select: {metric: nats}}"
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from bench_core.errors import PluginError, SuiteError
-from bench_core.suites.named_classes import class_of, tuples
 from bench_core.suites.training import Group, Optimizer, TrainingConfig
+from bench_training.named_classes import class_of, tuples
 
 #: What changes every row of an embedding at every step, by optimizer settings.
 EVERY_ROW = ("weight_decay", "momentum")
