@@ -7,7 +7,8 @@ Every name that a plugin may import is listed here; names load on first use, so 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 if TYPE_CHECKING:
     from bench_core.computing.guarded_log_probs import checked
@@ -43,11 +44,8 @@ if TYPE_CHECKING:
     from bench_core.probe import Finding, Premise, Probe, Statement
     from bench_core.registry import part, parts, suggestion
     from bench_core.tensor_rows import Rows
-    from bench_core.runs.evaluate import evaluate
-    from bench_core.runs.loaded import LoadedRun, load
     from bench_core.runs.runner import run
     from bench_core.runs.stored_outcomes import StoredOutcomes
-    from bench_core.runs.trained_model import TrainedModel
     from bench_core.shared_draws import AGAIN, QUARTERS, estimates_of, sampling_error
     from bench_core.task import Size, Split, Task, TextSize
     from bench_core.thinking import Thinking, thinking_in, without_thinking
@@ -87,11 +85,8 @@ _HOMES = {
     "random_numbers": ["Noise"],
     "registry": ["part", "parts", "suggestion"],
     "tensor_rows": ["Rows"],
-    "runs.evaluate": ["evaluate"],
-    "runs.loaded": ["LoadedRun", "load"],
     "runs.runner": ["run"],
     "runs.stored_outcomes": ["StoredOutcomes"],
-    "runs.trained_model": ["TrainedModel"],
     "shared_draws": ["AGAIN", "QUARTERS", "estimates_of", "sampling_error"],
     "task": ["Size", "Split", "Task", "TextSize"],
     "generation_loop": ["as_hypothesis", "draw", "generate", "invert", "limits", "topk_stable"],
@@ -100,8 +95,16 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [*_HOME]
 
+#: Names that have moved to bench-notebook, and stay here for one release.
+_MOVED = ("LoadedRun", "TrainedModel", "evaluate", "load")
 
-def __getattr__(name: str) -> object:
+
+def __getattr__(name: str) -> Any:
+    if name in _MOVED:
+        from bench_core.optional import NOTEBOOK, optional_module
+
+        warn(f"import {name} from bench_notebook: bench_core will lose it", DeprecationWarning, stacklevel=2)
+        return getattr(optional_module(NOTEBOOK, "", f"bench_core.{name}"), name)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 AUTHORS = "bench-authors"  #: contracts, and commands for authors of plugins
+NOTEBOOK = "bench-notebook"  #: use from Python
 TRAINING = "bench-training"  #: what gives models their weights
 
 
@@ -21,12 +22,12 @@ def is_installed(distribution: str) -> bool:
 
 
 def optional_module(distribution: str, module: str, needed_by: str) -> ModuleType:
-    """Return a module of a distribution of this repository; raise PluginError if that is not installed."""
+    """Return a module, or the package, of a distribution of ours; raise PluginError if that is not installed."""
     from bench_core.errors import PluginError
 
     if not is_installed(distribution):
         raise PluginError(f"{needed_by} comes with {source(distribution)}, which is not installed.")
-    return import_module(f"{_package(distribution)}.{module}")
+    return import_module(f"{_package(distribution)}.{module}".rstrip("."))
 
 
 def _package(distribution: str) -> str:

@@ -15,12 +15,13 @@ import torch
 from bench_small.command_line import bench_here
 
 import bench_core
+import bench_notebook
 from bench_core import Noise, Scoring, SuiteError, registry
 from bench_core.computing.evaluate import Examples
 from bench_core.computing.evaluating import evaluating
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.errors import StoreError
-from bench_core.runs import trained_stage
+from bench_notebook import trained_stage
 
 SUITE = """
     suite: tests/decode
@@ -69,7 +70,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded(place):
-    return bench_core.load("one", store=place / "store", runs=place / "runs")
+    return bench_notebook.load("one", store=place / "store", runs=place / "runs")
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ def test_a_model_that_was_only_scored_continues_prefixes_by_any_installed_decode
     (tmp_path / "suite.yaml").write_text(dedent(STREAM))
     run = bench_core.run(tmp_path / "suite.yaml", store=tmp_path / "store", out=tmp_path / "runs", workers=0)
     run.folder.rename(tmp_path / "runs" / "one")
-    trained = bench_core.load(tmp_path / "runs" / "one", tmp_path / "store").model("lm")
+    trained = bench_notebook.load(tmp_path / "runs" / "one", tmp_path / "store").model("lm")
     batches = trained.encode(["the  old king", "a"])
     assert sorted(batch.opening.shape[1] for batch in batches) == [2, 4]
     lines = ["the old king", "a"]
@@ -344,7 +345,7 @@ def written(tmp_path_factory):
     (folder / "out.txt").write_text("a\n" * 14)
     with registry.extra(bench_small.plugin), registry.extra(bench_writers.plugin):
         run = bench_core.run(folder / "suite.yaml", store=folder / "store", out=folder / "runs", workers=0)
-        yield bench_core.load(run.folder, store=folder / "store")
+        yield bench_notebook.load(run.folder, store=folder / "store")
 
 
 def test_systems_that_read_texts_are_given_the_lines_themselves(written):
@@ -390,6 +391,6 @@ def test_a_model_whose_distribution_is_gone_is_named(written):
 def test_a_run_that_recorded_no_stages_is_to_be_run_again(place, tmp_path):
     shutil.copytree(place / "runs", tmp_path / "runs")
     (tmp_path / "runs" / "one" / "stages.jsonl.gz").unlink()
-    old = bench_core.load("one", store=place / "store", runs=tmp_path / "runs")
+    old = bench_notebook.load("one", store=place / "store", runs=tmp_path / "runs")
     with pytest.raises(StoreError, match=r"does not record how pairs/translator, seed 0 was trained. Run the suite"):
         old.model("translator", seed=0)

@@ -1,4 +1,4 @@
-"""`bench outputs` and `bench_core.load` give back every outcome of the suites that are shipped, in their smoke profiles."""
+"""`bench outputs` and `bench_notebook.load` give back every outcome of the suites that are shipped, in their smoke profiles."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from bench_small import read_back
 from bench_small.suites import on_device
 
 import bench_core
+import bench_notebook
 from bench_core import DataError
 from bench_core.stage_kinds import OUTCOMES
 from bench_core.storage.outcomes import read_outcomes
@@ -45,7 +46,7 @@ def check(path, folder):
         out=folder / "runs",
     )
     expected = everything(run, store)
-    loaded = bench_core.load(run.folder, store.root)
+    loaded = bench_notebook.load(run.folder, store.root)
     several = [one for one in loaded.all_outputs() if (one.kind, one.key) in expected]
     lost = [one.name for one in loaded.all_outputs() if (one.kind, one.key) not in expected]
     assert {(one.kind, one.key) for one in several} == {*expected}

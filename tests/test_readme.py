@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import bench_notebook
 from bench_core.storage.store import Store
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -156,7 +157,7 @@ def test_own_data_outputs_of_others_and_a_served_model_stand_in_one_suite(tmp_pa
     }
     prompts = {
         one.texts[0]
-        for one in bench_core.load(run.folder, store=tmp_path / "store").outputs(model="served", task="talks")
+        for one in bench_notebook.load(run.folder, store=tmp_path / "store").outputs(model="served", task="talks")
     }
     assert prompts == {f"IN ENGLISH: {one['de'].upper()}" for one in own["test"]}
     verifying = pytest.importorskip("bench_exchange.verifying")

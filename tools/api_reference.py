@@ -26,7 +26,14 @@ from bench_core.testing import Contract
 
 ROOT = Path(__file__).parent.parent
 TEMPLATE = Path(__file__).parent / "templates" / "api.md.j2"
-FACES = ("bench_core.kit", "bench_core", "bench_decoders.plugin", "bench_text.api", "bench_core.testing")
+FACES = (
+    "bench_core.kit",
+    "bench_core",
+    "bench_notebook",
+    "bench_decoders.plugin",
+    "bench_text.api",
+    "bench_core.testing",
+)
 FOR_AUTHORS = {"bench_decoders.plugin": ["ProcessorConfig", "Processors"]}  # of a module without `__all__`
 WIDTH = 100  # characters of a signature on one line
 LONGEST = 40  # characters of a default that is shown

@@ -35,7 +35,7 @@ OF_CI = {"bench-ray", "bench-slurm"}  # which users of clusters install by thems
 FROM_SOURCE = {"japanese", "korean"}  # extras with dictionaries that are no wheels
 BY_USERS = {"tensorboard", "wandb", "frames", "datasets", "parquet"}  # extras that users install by themselves, too
 # the same, with their distributions
-OF_USERS = ["bench-trackers[tensorboard,wandb]", "bench-core[frames]", "bench-data[datasets,parquet]"]
+OF_USERS = ["bench-trackers[tensorboard,wandb]", "bench-notebook[frames]", "bench-data[datasets,parquet]"]
 
 
 class SetupError(Exception):

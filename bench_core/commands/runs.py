@@ -63,8 +63,7 @@ def remove_runs(run: tuple[Path, ...], yes: bool, runs: Path, store: Store) -> N
 
     Nothing is removed unless all of them are run folders that hold nothing else.
     """
-    from bench_core.runs.loaded import run_folder
-    from bench_core.runs.run_folders import check_run_folder, remove_run
+    from bench_core.runs.run_folders import check_run_folder, remove_run, run_folder
 
     folders = [*dict.fromkeys(check_run_folder(run_folder(one, runs)) for one in run)]
     if not yes:

@@ -6,8 +6,8 @@ with `guard` or `look` in their name check what parts return. Not here: training
 (`execution`).
 """
 
-#: What those may build on who perform stages, besides the interfaces.
+#: What those may build on who perform stages or use their parts, besides the interfaces.
 PUBLIC = (
-    "building", "clocks", "context", "evaluate", "evaluating", "guarded_tasks", "guards", "initial_model", "loading",
-    "memory_errors", "stage_runner",
+    "building", "clocks", "context", "evaluate", "evaluating", "fingerprint", "guarded_tasks", "guards",
+    "initial_model", "loading", "memory_errors", "process_state", "stage_runner", "texts",
 )  # fmt: skip

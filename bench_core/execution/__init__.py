@@ -4,3 +4,6 @@
 the remaining time, `gpus` says which stages are on which GPU. Not here: what stages compute (`computing`), and the
 order in which they run (`runs`).
 """
+
+#: What those may build on who have stages performed, besides the interfaces.
+PUBLIC = ("executor", "progress")

@@ -7,4 +7,7 @@ the execution of stages (`execution`).
 """
 
 #: What those may build on who perform stages, besides the interfaces.
-PUBLIC = ("hardware", "stage_code", "stages", "training_length")
+PUBLIC = (
+    "availability", "cache_keys", "code_digests", "cost_keys", "hardware", "path_settings", "plan", "stage_code",
+    "stages", "training_length",
+)  # fmt: skip

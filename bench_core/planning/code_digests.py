@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from bench_core.config import Config
 from bench_core.files import digest
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.definitions import ALL, DATA, Codebase, Definition
-from bench_core.registry import IN_SUITES, installed, parts, stage_kind, stage_kinds
+from bench_core.registry import installed, stage_kind, stage_kinds
 
 ISOLATION = "bench_core.computing.isolation:isolated"  #: in which all kinds of stage execute
 
@@ -90,15 +91,17 @@ def code_digests() -> CodeDigests:
 @cache
 def _code_digests(plugins: tuple[str, ...]) -> CodeDigests:
     own = {"bench_core", *(name.partition(".")[0] for name in plugins)}
-    performing = {kind.function.partition(".")[0] for kind in stage_kinds().values()}
-    silent = frozenset(
-        {"bench_core"} | performing - {part.package for kind in IN_SUITES for part in parts(kind).values()}
-    )
+    silent = frozenset({"bench_core", *(name.partition(".")[0] for name in plugins if _is_silent(name))})
     names = chain(LOOKUPS, *(kind.lookups for kind in stage_kinds().values()))
     lookups = frozenset(Definition(*one.split(":")) for one in names)
     return CodeDigests(
         Codebase(cache(is_followed), lookups, frozenset(own), silent, plugins, content=_content_digest)
     )
+
+
+def _is_silent(plugin: str) -> bool:
+    """Return whether a plugin says that no code reads the texts of its errors, which are then in no key."""
+    return bool(getattr(sys.modules.get(plugin), "silent", False))
 
 
 #: Files of data beside modules -> their digests when they were first read, which are in keys.

@@ -5,13 +5,13 @@ written. `provenance` is what a run records of its stages and parts (`planned`: 
 verified; `manifest` lists the files of a folder, `unverified` the stages imported on trust. `why` compares the keys
 of a run with today's plan, `selecting` selects its cells, `plan_filter` those that are run. `predictions` says what
 stages will cost, `calibrating` has trainings measured for it, `stage_order` begins the longest first. `observing`
-hosts observers, `observed` names what they hear of. `loaded` gives a run to Python, `stored_outcomes` what was
-decoded and scored for its cells, `quoting` says which prompts and references may be shown, `run_folders` lists and
-removes runs. Not here: reports (a plugin), and commands.
+hosts observers, `observed` names what they hear of. `stored_outcomes` is what was decoded and scored for its cells,
+`quoting` says which prompts and references may be shown, `run_folders` lists and removes runs. Not here: reports,
+use from Python (plugins), and commands.
 """
 
 #: What readers of finished runs may build on, besides the interfaces.
 PUBLIC = (
-    "loaded", "manifest", "provenance", "quoting", "reporting", "results", "selecting", "stored_outcomes",
-    "task_facts", "unverified",
+    "manifest", "provenance", "quoting", "reporting", "results", "run_folders", "runner", "selecting",
+    "stored_outcomes", "task_facts", "unverified",
 )  # fmt: skip

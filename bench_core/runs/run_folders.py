@@ -41,6 +41,14 @@ class RunEntry:
     damaged: str = ""  # why it cannot be read
 
 
+def run_folder(run: Path, runs: Path) -> Path:
+    """Return the folder of a run, given as that, or as a name in the folder `runs`."""
+    if run.is_file():
+        raise SuiteError(f"{run} is a file. `bench import {run}` adds an export to {runs}/; name the run there.")
+    named = runs / run
+    return named if not run.exists() and len(run.parts) == 1 and named.is_dir() else run
+
+
 def run_folders(runs: Path) -> list[Path]:
     """Return the run folders in a folder, sorted; raise SuiteError if it cannot be listed."""
     try:

@@ -9,6 +9,7 @@ computing artifacts (`computing`), and run folders (`runs`).
 PUBLIC = (
     "artifact",
     "checkpoints",
+    "code_listings",
     "contents",
     "costs",
     "csv_files",

@@ -9,6 +9,6 @@ plugin).
 
 #: What readers of finished runs may build on, besides the interfaces.
 PUBLIC = (
-    "axes", "cells", "expressions", "figure_check", "figure_schema", "grids", "load", "parts", "problems",
+    "axes", "cells", "check", "expressions", "figure_check", "figure_schema", "grids", "load", "parts", "problems",
     "partial", "published", "schema", "setting_values", "suite", "training", "value_messages", "yaml_source",
 )  # fmt: skip

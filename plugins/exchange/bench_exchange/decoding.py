@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import BinaryIO
 
-from bench_core import Decoder, Outcome, TrainedModel
+from bench_core import Decoder, Outcome
 from bench_core.errors import BenchError, DataError, SuiteError
 from bench_core.terminal import say, to_json, visible, write
 from bench_exchange.outputs import BREAKS, as_example
+from bench_notebook import TrainedModel
 
 TOGETHER = 256  #: lines of a file that are decoded together
 MARK = "\N{BOM}"

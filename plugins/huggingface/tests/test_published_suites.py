@@ -12,6 +12,7 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import bench_core
+import bench_notebook
 from bench_core import Noise, Purpose, Scoring
 from bench_core.computing.task_look import TaskLook
 from bench_core.execution.progress import Progress
@@ -96,7 +97,7 @@ def test_they_translate_and_complete_and_are_scored_and_no_training_split_is_rea
 @pytest.mark.slow
 def test_new_prompts_are_decoded_by_a_model_of_a_run_from_its_files(run, tmp_path, monkeypatch):
     found = run(**{"beam: {name: beam, width: 2}": ""})
-    loaded = bench_core.load(found.folder, store=tmp_path / "store")
+    loaded = bench_notebook.load(found.folder, store=tmp_path / "store")
     with pytest.raises(bench_core.BenchError, match=r"t5 with a model.*change to the folder of the suite"):
         loaded.model("translator", task="pairs", data=tmp_path / "data")
     monkeypatch.chdir(tmp_path)
@@ -121,7 +122,7 @@ def test_new_texts_are_scored_by_a_model_of_a_run_with_the_space_between_prompt_
 ):
     found = run(**{'"face {prompt} cab", stop: ["b"]': '"{prompt}"', "beam: {name: beam, width: 2}": ""})
     monkeypatch.chdir(tmp_path)
-    loaded = bench_core.load(found.folder, store=tmp_path / "store")
+    loaded = bench_notebook.load(found.folder, store=tmp_path / "store")
     trained = loaded.model("writer", task="words", data=tmp_path / "data")
     scored = [*loaded.outputs(model="writer", task="words", kind="score")]
     decoded = {one.id: one for one in loaded.outputs(model="writer", task="words", decoder="greedy")}

@@ -20,6 +20,7 @@ import pytest
 from pydantic import ValidationError
 
 import bench_core
+import bench_notebook
 from bench_core import BenchError, DataError, Generation, Inspection, Noise, Prompt, registry
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
@@ -936,7 +937,7 @@ def test_a_run_leaves_the_key_nowhere(go, tmp_path, capfd, caplog, fails):
 @pytest.mark.slow
 def test_new_prompts_are_sent_where_the_suite_says_and_those_of_the_run_are_answered_already(go, tmp_path):
     with serving(truthful) as server:
-        loaded = bench_core.load(go(server).folder, store=tmp_path / "store")
+        loaded = bench_notebook.load(go(server).folder, store=tmp_path / "store")
         sent = len(server.asked)
         best = loaded.model("tiny", decoder="best")
         due = [*loaded.outputs(model="tiny", decoder="best")]

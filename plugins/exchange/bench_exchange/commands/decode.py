@@ -44,8 +44,8 @@ def command(
 
     Decoders that sample depend on --seed and on the number of the line, so the same line twice has two samples.
     """
-    from bench_core.runs.loaded import load
     from bench_exchange.decoding import Session
+    from bench_notebook import load
 
     loaded = load(run, store.root, runs)
     trained = loaded.model(model, task=task, seed=seed, hardware=hardware, decoder=decoder, data=data)

@@ -38,8 +38,8 @@ def command(
     Examples come in order of their ids, cell after cell; scores, which decoders share, come once. Outcomes that are
     missing or damaged are named, the others are written, and the exit code is 1.
     """
-    from bench_core.runs.loaded import run_folder
     from bench_core.runs.results import read_run
+    from bench_core.runs.run_folders import run_folder
     from bench_core.runs.stored_outcomes import KINDS
     from bench_exchange.outputs import Outputs, write_lines
 

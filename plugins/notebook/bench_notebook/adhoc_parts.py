@@ -30,7 +30,7 @@ from bench_core.task import Task
 if TYPE_CHECKING:
     from torch import nn
 
-PLUGIN = "bench_core.runs.adhoc_parts"  #: what the registry calls them
+PLUGIN = "bench_notebook.adhoc_parts"  #: what the registry calls them
 #: By kind: the interface of its classes, and the Config of one that has no settings.
 INTERFACES: Mapping[str, tuple[type, type[Config]]] = {
     "task": (Task, TaskConfig),
@@ -146,7 +146,7 @@ class AdHocParts:
 
     def text_function(self, given: Callable[[list[str]], Sequence[str]]) -> str:
         """Return the name in suites of a function of prompts, as a model."""
-        from bench_core.runs.text_functions import TextFunction, TextFunctionConfig
+        from bench_notebook.text_functions import TextFunction, TextFunctionConfig
 
         def build(config: Config, info: Any) -> nn.Module:
             return TextFunction(given)
@@ -155,7 +155,7 @@ class AdHocParts:
 
     def decoder_of_functions(self) -> dict[str, Any] | None:
         """Return the entry of the decoder that functions of prompts need; None if there are no such models."""
-        from bench_core.runs.text_functions import AsWrittenConfig, TextFunctionConfig
+        from bench_notebook.text_functions import AsWrittenConfig, TextFunctionConfig
 
         if not any(issubclass(one, TextFunctionConfig) for one in self.found.get("model", ())):
             return None

@@ -21,8 +21,6 @@ from bench_core.planning.code_digests import code_digests
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.plan import Plan, plan
 from bench_core.registry import extra
-from bench_core.runs.adhoc_parts import AdHocParts
-from bench_core.runs.arguments import SUITE, Arguments, Reader
 from bench_core.runs.results import Run
 from bench_core.runs.runner import Runner
 from bench_core.storage.code_listings import remove_listing
@@ -32,6 +30,8 @@ from bench_core.suites.check import ADVICE, report_misfits
 from bench_core.suites.load import examine
 from bench_core.suites.problems import Problems
 from bench_core.suites.suite import Suite
+from bench_notebook.adhoc_parts import AdHocParts
+from bench_notebook.arguments import SUITE, Arguments, Reader
 
 _RUNNING = Lock()
 

@@ -12,6 +12,7 @@ from bench_core.data import Outcome
 from bench_core.errors import PluginError, StoreError, SuiteError
 from bench_core.files import data_folder
 from bench_core.runs.results import SHORT, CellResult, Run, read_histories, read_run
+from bench_core.runs.run_folders import run_folder
 from bench_core.runs.selecting import cell_name, chosen, name_on, only_one
 from bench_core.runs.stored_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
 from bench_core.stage_kinds import WEIGHTS_OF_CELL
@@ -21,7 +22,7 @@ from bench_core.suites.axes import AXES, TRAINING_AXES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bench_core.runs.trained_model import TrainedModel
+    from bench_notebook.trained_model import TrainedModel
 
 INSTALL = "pandas is not installed: python -m pip install 'pandas>=2.2'. All but frames works without it."
 
@@ -33,14 +34,6 @@ def load(run: str | Path, store: str | Path = ".bench/store", runs: str | Path =
     a file of it is damaged.
     """
     return LoadedRun(read_run(run_folder(Path(run), Path(runs))), Store(Path(store)))
-
-
-def run_folder(run: Path, runs: Path) -> Path:
-    """Return the folder of a run, given as that, or as a name in the folder `runs`."""
-    if run.is_file():
-        raise SuiteError(f"{run} is a file. `bench import {run}` adds an export to {runs}/; name the run there.")
-    named = runs / run
-    return named if not run.exists() and len(run.parts) == 1 and named.is_dir() else run
 
 
 @dataclass(frozen=True)
@@ -151,12 +144,12 @@ class LoadedRun:
         names them, or from the folder of corpora `data`. Raises SuiteError if several trainings are left, StoreError
         if the weights are not in the store.
         """
-        from bench_core.runs.trained_stage import Trained
+        from bench_notebook.trained_stage import Trained
 
         axes = {"model": name, "task": task, "hardware": hardware, "decoder": decoder, "seed": seed}
         folder = data_folder(Path(data) if data else None)
         found = Trained.of(self.run, self.store, folder, axes).stage()
-        from bench_core.runs.trained_model import load_trained
+        from bench_notebook.trained_model import load_trained
 
         return load_trained(*found, self.run.suite.limits.max_tokens)
 

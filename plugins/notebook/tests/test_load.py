@@ -1,4 +1,4 @@
-"""`bench_core.load`: whatever stages wrote of a run comes back; and which prompts and references may be shown."""
+"""`bench_notebook.load`: whatever stages wrote of a run comes back; and which prompts and references may be shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core import LoadedRun, Outcome, PluginError, SuiteError, hookimpl, load, registry
+from bench_core import Outcome, PluginError, SuiteError, hookimpl, registry
 from bench_core.computing.stages import sample_of
 from bench_core.errors import StoreError
 from bench_core.runs.quoting import may_quote, why_withheld, withheld
@@ -25,6 +25,7 @@ from bench_core.storage.outcomes import read_outcomes, write_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES
 from bench_core.suites.load import load as load_suite
+from bench_notebook import LoadedRun, load
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +189,7 @@ def test_the_frame_of_draws_has_the_resamples_that_its_number_depends_on(loaded,
         one = replace(first, numbers={"ended": replace(first.numbers["ended"], block=block)})
         run = replace(loaded.run, cells=[one])
         run.__dict__["draws"] = {first.artifacts["measure/ended"]: rows}
-        monkeypatch.setattr("bench_core.runs.loaded._frame", dict)
+        monkeypatch.setattr("bench_notebook.loaded._frame", dict)
         found = LoadedRun(run, loaded.store).draws_frame()
         assert next(iter(found.values())).tolist() == rows[row].tolist()
 

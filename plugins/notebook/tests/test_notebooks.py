@@ -32,6 +32,7 @@ from pydantic import PlainSerializer
 from torch import nn
 
 import bench_core
+import bench_notebook
 from bench_core import (
     Decoder,
     Hypothesis,
@@ -49,13 +50,13 @@ from bench_core import (
 )
 from bench_core.errors import StoreError
 from bench_core.kit import ExampleMetricConfig, LanguageModel, LanguageModelConfig
-from bench_core.runs import evaluate as evaluate_module
-from bench_core.runs.adhoc_parts import AdHocParts
 from bench_core.runs.results import read_run
 from bench_core.runs.shown_results import as_html, as_markdown, as_text
 from bench_decoders.plugin import GreedyConfig, ProcessorConfig
+from bench_notebook import evaluating as evaluate_module
+from bench_notebook.adhoc_parts import AdHocParts
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 BEGUN = evaluate_module._begun
 TINY = {"training": {"epochs": 1}, "limits": {"max_tokens": 6}, "hardware": {"threads": 1, "device": "cpu"}}
 
@@ -73,7 +74,7 @@ def _own_folders(tmp_path, monkeypatch):
 
 
 def evaluate(**given):
-    return bench_core.evaluate(**{"task": LettersConfig(), **TINY, **given})
+    return bench_notebook.evaluate(**{"task": LettersConfig(), **TINY, **given})
 
 
 def only(run, **axes):
@@ -120,7 +121,7 @@ def cells():
 @pytest.mark.slow
 def test_numbers_are_those_of_the_same_suite_to_the_last_digit(finished, small, tmp_path):
     written = read_run(next((finished / "runs").iterdir()))
-    given = bench_core.evaluate(
+    given = bench_notebook.evaluate(
         tasks={"words": "letters"},
         models={"one": BigramConfig(), "two": BigramConfig(scale=2.0)},
         decoders=[ArgmaxConfig(), DrawConfig()],
@@ -143,7 +144,7 @@ def test_numbers_are_those_of_the_same_suite_to_the_last_digit(finished, small, 
 def test_what_installed_parts_computed_is_used_again_by_suites_and_by_calls(suite_file):
     written = run(suite_file(), store=".bench/store", out="runs")
     files = stored()
-    again = bench_core.evaluate(
+    again = bench_notebook.evaluate(
         models=["bigram", {"name": "bigram", "scale": 2}], tasks=["letters"], decoders=["argmax", "draw"],
         metrics=["ended", "nats"], training={"epochs": 3, "lr": 0.1, "batch_size": 8, "select": {"metric": "nats"}},
         seeds=range(2), limits=TINY["limits"], hardware=TINY["hardware"],
@@ -582,7 +583,7 @@ def test_a_config_whose_class_nobody_can_find_is_refused():
 
 def test_all_that_is_wrong_is_said_at_once_by_the_names_of_arguments():
     with pytest.raises(SuiteError) as failure:
-        bench_core.evaluate(
+        bench_notebook.evaluate(
             model="bigrm", tasks=["letters", LettersConfig(words=12), 7], decoders=[ArgmaxConfig(), {"name": "draw", "braks": 1}, BigramConfig()],
             metrics={"a": int, "b": "nots"}, training={"epochs": -1, "lrr": 2}, seeds=0, limits={"exampls": 1}, hardware=3, splits=[object()],
         )  # fmt: skip

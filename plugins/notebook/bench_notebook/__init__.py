@@ -1,0 +1,33 @@
+"""Use of bench from Python: score what is at hand with `evaluate`, read runs with `load`; names load on first use.
+
+`evaluating` runs objects as suites run files, `arguments` and `adhoc_parts` make parts of what it is given, also of
+functions (`text_functions`). `loaded` is a run as rows and outputs, `trained_stage` finds one of its trained models,
+`trained_model` decodes with it.
+"""
+
+# mypy: implicit-reexport
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench_notebook.evaluating import evaluate
+    from bench_notebook.loaded import LoadedRun, load
+    from bench_notebook.trained_model import TrainedModel
+
+silent = True  #: no code reads the texts of its errors
+
+_HOME = {"evaluate": "evaluating", "LoadedRun": "loaded", "load": "loaded", "TrainedModel": "trained_model"}
+
+__all__ = ["LoadedRun", "TrainedModel", "evaluate", "load"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
