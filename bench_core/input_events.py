@@ -238,7 +238,7 @@ def _note_file(path: Any, frame: FrameType) -> None:
             note_path("file", path, frame)
         return
     place = absolute(path)
-    if place.startswith((CORE, *PYTHON)) and not is_own(place):
+    if place.startswith((*CORE, *PYTHON)) and not is_own(place):
         return
     source = _source_of(place)
     note(Input("module", source), mark_of(source), reader_of(frame, importing=True)[0])

@@ -18,7 +18,7 @@ def source(distribution: str) -> str:
 
 def is_installed(distribution: str) -> bool:
     """Return whether a distribution of this repository is installed."""
-    return find_spec(_package(distribution)) is not None
+    return find_spec(package(distribution)) is not None
 
 
 def optional_module(distribution: str, module: str, needed_by: str) -> ModuleType:
@@ -27,8 +27,9 @@ def optional_module(distribution: str, module: str, needed_by: str) -> ModuleTyp
 
     if not is_installed(distribution):
         raise PluginError(f"{needed_by} comes with {source(distribution)}, which is not installed.")
-    return import_module(f"{_package(distribution)}.{module}".rstrip("."))
+    return import_module(f"{package(distribution)}.{module}".rstrip("."))
 
 
-def _package(distribution: str) -> str:
+def package(distribution: str) -> str:
+    """Return the name by which a distribution of ours is imported."""
     return distribution.replace("-", "_")

@@ -5,12 +5,25 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from types import CodeType, FrameType
 
 from bench_core import entry_points
+from bench_core.optional import AUTHORS, NOTEBOOK, TRAINING, package
 
-CORE = f"{os.path.dirname(os.path.abspath(__file__))}{os.sep}"
+#: Of the core: its own, the library of its digests, and those that perform stages and call parts in its place.
+PACKAGES = ("bench_core", "code_digests", *map(package, (AUTHORS, NOTEBOOK, TRAINING)))
+
+
+def _folders() -> Iterator[str]:
+    """Yield the folders of the packages of the core, without importing these."""
+    for spec in filter(None, map(find_spec, PACKAGES)):
+        yield from (f"{os.path.abspath(place)}{os.sep}" for place in spec.submodule_search_locations or ())
+
+
+CORE = (*_folders(),)
 _PATHS = sysconfig.get_paths()
 SITES = tuple(f"{_PATHS[name]}{os.sep}" for name in ("purelib", "platlib"))
 #: Where Python and its libraries are, whose versions are in keys or provenance.

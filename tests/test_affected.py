@@ -19,10 +19,15 @@ def test_every_folder_of_tests_is_known():
 
 @pytest.mark.parametrize(
     "name",
-    ["bench_core/config.py", "pyproject.toml", "conftest.py", "constraints.txt", "tests/small/bench_small/runs.py"],
+    ["conftest.py", "constraints.txt", "tests/small/bench_small/runs.py", "plugins/code-digests/code_digests/new.py"],
 )
 def test_what_all_distributions_use_affects_all(name):
     assert affected.folders(["README.md", name]) == ALL
+
+
+@pytest.mark.parametrize("name", ["bench_core/config.py", "pyproject.toml"])
+def test_the_core_affects_all_but_the_library_that_it_requires(name):
+    assert affected.folders([name]) == [one for one in ALL if one != "plugins/code-digests/tests"]
 
 
 @pytest.mark.parametrize("name", ["README.md", "suites/quickstart.yaml", "tests/test_cli.py", "plugins/README.md"])

@@ -43,7 +43,7 @@ def test_a_flipped_byte_is_missed_if_digests_are_not_compared(without):
 def parsed(expression):
     """Return code by which keys see another source of modules."""
     return (
-        "from bench_core.planning.source_module import SourceModule\n"
+        "from code_digests import SourceModule\n"
         "parse = SourceModule.parse.__func__\n"
         f"SourceModule.parse = classmethod(lambda cls, name, path, source, silent: parse(cls, name, path, {expression}, silent))\n"
     )

@@ -15,10 +15,10 @@ import bench_core
 import bench_text
 from bench_core import registry
 from bench_core.planning import cache_keys as keys
-from bench_core.planning.code_digests import forget_code
-from bench_core.planning.definitions import Codebase
+from bench_core.planning.code_digests import NO_DATA, forget_code
 from bench_core.planning.plan import plan
 from bench_core.suites.load import load
+from code_digests import Codebase
 
 SUITE = """
 suite: edited
@@ -178,7 +178,7 @@ def test_files_of_a_package_that_looks_for_them_count_but_for_documents_and_what
     digests = set()
     for content in ("y = 1\n", "y = 2\n"):
         (package / name).write_text(content)
-        code = Codebase()
+        code = Codebase(no_data=NO_DATA)
         code._homes["bench_counted"] = [package]
         digests.add(code.digest(code.root("bench_counted:HERE")))
     assert len(digests) == (2 if counts else 1)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = [*ROOT.glob("bench_core/**/*.py"), *ROOT.glob("plugins/*/bench_*/**/*.py"), *ROOT.glob("benchmarks/*.py")]
+PATTERNS = ("bench_core/**/*.py", "plugins/*/bench_*/**/*.py", "plugins/*/code_digests/*.py", "benchmarks/*.py")
+SOURCES = [path for pattern in PATTERNS for path in ROOT.glob(pattern)]
 
 
 def locale_bound(source):

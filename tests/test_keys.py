@@ -9,10 +9,11 @@ from collections import Counter
 import pytest
 
 from bench_core.planning import cache_keys as keys
-from bench_core.planning.code_digests import CodeDigests, forget_code
+from bench_core.planning.code_digests import forget_code
 from bench_core.planning.plan import plan
 from bench_core.registry import extra
 from bench_core.suites.load import load
+from code_digests import CodeDigests
 
 
 def test_every_changed_setting_changes_the_keys_that_depend_on_it(suite_file, tmp_path):
@@ -63,13 +64,13 @@ def test_every_changed_setting_changes_the_keys_that_depend_on_it(suite_file, tm
 def test_the_code_of_all_that_takes_part_is_in_the_keys_of_the_stages_that_use_it(
     suite_file, tmp_path, monkeypatch, part, changed
 ):
-    suite, of_stage = load(suite_file(**{"{metric: nats}": "{metric: ended, decoder: argmax}"})), CodeDigests.of_stage
+    suite, of_parts = load(suite_file(**{"{metric: nats}": "{metric: ended, decoder: argmax}"})), CodeDigests.of_parts
     before = plan(suite, tmp_path).stages
 
     def edited(digests, roots):
-        return {**of_stage(digests, roots), **({part: "1f"} if part in roots else {})}
+        return {**of_parts(digests, roots), **({part: "1f"} if part in roots else {})}
 
-    monkeypatch.setattr(CodeDigests, "of_stage", edited)
+    monkeypatch.setattr(CodeDigests, "of_parts", edited)
     after = plan(suite, tmp_path).stages
     assert Counter(stage.kind for key, stage in after.items() if key not in before) == changed
 

@@ -30,13 +30,16 @@ SEEN = {
     "bench_training": ("suites", "planning", "storage", "computing"),
 }
 
+#: Knows nothing of bench. The core imports its face, and no plugin imports it.
+LIBRARY = "code_digests"
+
 #: What plugins may import by its own name besides the face; the last for commands of theirs.
 INTERFACES = ("files", "kit", "terminal", "testing", "commands.options")
 
 
 def modules(root=ROOT):
     """Return the file of every module of the core and of all plugins, by name."""
-    packages = [root / "bench_core", *root.glob("plugins/*/bench_*")]
+    packages = [root / "bench_core", *root.glob("plugins/*/bench_*"), *root.glob(f"plugins/*/{LIBRARY}")]
     found = {}
     for package in packages:
         for path in package.rglob("*.py"):
@@ -81,7 +84,7 @@ def upward(edges):
     """Yield every import of the core that goes up; tests of contracts, which import anything, are nobody's layer."""
     for name, targets in edges.items():
         if name.partition(".")[0] == "bench_core" and not name.startswith("bench_core.testing"):
-            for target in targets:
+            for target in (one for one in targets if one.partition(".")[0] == "bench_core"):
                 if layer(target) > layer(name) or (name == "bench_core" and "testing" in target):
                     yield f"{name} -> {target}"
 
@@ -92,14 +95,16 @@ def public(layer_name):
 
 
 def beyond(edges):
-    """Yield every import of a plugin of what it should not see."""
+    """Yield every import of what should not be seen: by a plugin or the library, or of modules of the library."""
     for name, targets in edges.items():
         owner = name.partition(".")[0]
         for target in targets:
             package, *inside = target.split(".")
-            if owner == "bench_core" or (package in (owner, "bench_core") and not inside):
+            if LIBRARY in (owner, package):
+                fine = package == owner or (owner == "bench_core" and not inside)
+            elif owner == "bench_core" or (package in (owner, "bench_core") and not inside):
                 continue
-            if package == "bench_core":
+            elif package == "bench_core":
                 seen = SEEN.get(owner, ())
                 fine = ".".join(inside).startswith(INTERFACES) or (seen and inside[0] not in LAYERS)
                 fine = fine or (inside[0] in seen and len(inside) > 1 and inside[1] in public(inside[0]))
@@ -176,6 +181,10 @@ def test_what_a_layer_declares_public_is_there():
         ("plugins/training/bench_training/plugin.py", "from bench_core.planning.planner import Planner", beyond),
         ("plugins/training/bench_training/plugin.py", "from bench_core.execution.workers import Workers", beyond),
         ("plugins/reports/bench_reports/plugin.py", "from bench_core.runs.record import Record", beyond),
+        ("plugins/code-digests/code_digests/definitions.py", "from bench_core.files import digest", beyond),
+        ("plugins/code-digests/code_digests/definitions.py", "def late():\n    import bench_core", beyond),
+        ("plugins/rnn/bench_rnn/plugin.py", "from code_digests import Codebase", beyond),
+        ("bench_core/planning/stage_code.py", "from code_digests.definitions import Codebase", beyond),
     ],
 )
 def test_an_import_that_should_not_be_is_seen(where, line, caught, tmp_path):

@@ -33,7 +33,10 @@ def package(path):
     return path.parent / name
 
 
-distributions = cache(packages_distributions)  # it reads the records of all that is installed
+@cache
+def distributions():
+    """Return the distributions of packages, by the records of all that is installed; ours, by their pyproject.toml."""
+    return packages_distributions() | {package(path).name: [project(path)["project"]["name"]] for path in PROJECTS}
 
 
 def normal(name):
@@ -89,7 +92,7 @@ def test_what_an_extra_brings_is_imported_by_no_module_that_works_without_it(pat
             assert not optional & {normal(owners.get(name, [name])[0]) for name in names}, module
 
 
-PLUGINS = [path for path in sorted((ROOT / "plugins").glob("*/bench_*")) if path.is_dir()]
+PLUGINS = [package(path) for path in PROJECTS if path.parent != ROOT]
 
 
 @pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.name)
@@ -134,7 +137,7 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
         files = (file for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
         assert {file.relative_to(folder.parent).as_posix() for file in files} <= {*ZipFile(wheel).namelist()}
     programs = environment_without(tmp_path / "environment", (), ours=False)
-    wanted = [*wheels.glob("bench_core*"), *wheels.glob("bench_rnn*")]
+    wanted = [path for name in ("bench_code_digests", "bench_core", "bench_rnn") for path in wheels.glob(f"{name}-*")]
     install = [
         sys.executable,
         "-m",

@@ -22,11 +22,14 @@ from contextlib import suppress
 
 import pytest
 
+import code_digests
 from bench_core import observed_inputs
 from bench_core.execution import watched_code
+from bench_core.execution.replacements import is_helper
 from bench_core.execution.watched_code import Watch
 from bench_core.execution.watched_settings import settings
 from bench_core.observed_inputs import Input, Reading, assigned, earlier, observe, remember
+from bench_core.whose_code import sort_of
 from bench_core.wrapped_readers import install
 
 
@@ -464,3 +467,8 @@ for _ in range(2):
     found = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     one, other = found.stdout.splitlines()
     assert one == other
+
+
+def test_the_library_of_digests_is_the_cores_and_no_helper_of_parts():
+    assert sort_of(code_digests.__file__) == "core"
+    assert not is_helper("code_digests", code_digests)

@@ -16,9 +16,9 @@ import bench_core
 from bench_core.commands.main import bench
 from bench_core.errors import SuiteError
 from bench_core.planning import cache_keys as keys
-from bench_core.planning.code_digests import CodeDigests, forget_code
-from bench_core.planning.source_module import SourceModule
+from bench_core.planning.code_digests import forget_code
 from bench_core.runs.why import difference, ingredients
+from code_digests import CodeDigests, SourceModule
 
 SMALL = {"seeds: 2": "seeds: 1", "epochs: 3": "epochs: 1"}
 FASTER = {"lr: 0.1": "lr: 0.2"}
@@ -197,11 +197,11 @@ def test_changed_code_is_named_and_a_run_is_compared_with_what_it_recorded(why, 
 
 
 def test_where_no_listing_of_the_code_is_left_the_part_is_named(why, monkeypatch):
-    run, of_stage = why.run(), CodeDigests.of_stage
+    run, of_parts = why.run(), CodeDigests.of_parts
     monkeypatch.setattr(
         CodeDigests,
-        "of_stage",
-        lambda self, roots: {**of_stage(self, roots), **dict.fromkeys({*roots} & {"decode"}, "1f")},
+        "of_parts",
+        lambda self, roots: {**of_parts(self, roots), **dict.fromkeys({*roots} & {"decode"}, "1f")},
     )
     told = ["code of decode changed"]
     assert [*causes(why()).values()] == [told], "the definitions are the same: something else counts"

@@ -34,8 +34,8 @@ def _affected(changed: Iterable[str], known: dict[str, Project]) -> set[str]:
     for name in changed:
         owner = _owner(name, known)
         if name.startswith(SHARED):
-            code.add(CORE)
-        elif owner is not None:
+            return set(known)
+        if owner is not None:
             (tested if "/tests/" in f"/{name}" else code).add(owner)
     return tested | {name for name in known if code & {name, *_required(name, known)}}
 

@@ -26,7 +26,9 @@ LAYERS = ("", "suites", "planning", "storage", "computing", "execution", "runs",
 def page() -> str:
     """Return docs/code.md."""
     core = ROOT / "bench_core"
-    packages = [core / name for name in LAYERS] + sorted(ROOT.glob("plugins/*/bench_*"))
+    packages = [core / name for name in LAYERS] + sorted(
+        [*ROOT.glob("plugins/*/bench_*"), *ROOT.glob("plugins/*/code_digests")]
+    )
     return "\n".join([HEAD, *(line for folder in packages for line in _section(folder, folder != core))])
 
 

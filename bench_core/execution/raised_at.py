@@ -6,8 +6,9 @@ import traceback
 from pathlib import Path
 
 from bench_core.registry import installed
+from bench_core.whose_code import PACKAGES
 
-OTHERS = ("bench_core", "torch")  # packages that only pass on what plugins do
+OTHERS = (*PACKAGES, "torch")  # packages that only pass on what plugins do
 
 
 def raised_at(error: BaseException) -> str:

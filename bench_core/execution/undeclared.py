@@ -8,10 +8,11 @@ from pathlib import Path
 
 from bench_core.errors import PluginError
 from bench_core.observed_inputs import Input, Mark, Reading, earlier, unchanged_since
-from bench_core.planning.code_digests import CARRYING_LIBRARIES, Covered, code_digests, content_digests, distributions
+from bench_core.planning.code_digests import CARRYING_LIBRARIES, code_digests, content_digests
 from bench_core.planning.stages import Stage
 from bench_core.storage.dependencies import IN_PROVENANCE, current_digest, described, named
 from bench_core.whose_code import module_of
+from code_digests import Covered, distributions
 
 SHOWN = 5  # inputs in a message
 #: Sorts of inputs of which the content counts -> the sort under which their digest is kept.

@@ -52,6 +52,7 @@ from bench_core.execution.watched_settings import ENVIRONMENT, QUIET, imported_s
 from bench_core.observed_inputs import assigned, bodies
 from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, parts
+from bench_core.whose_code import PACKAGES
 from bench_core.wrapped_readers import after_imports, being_imported, of_parts, started_by
 
 MEMBERS = ("_member_map_", "_value2member_map_")  #: of an Enum
@@ -387,7 +388,8 @@ def _kernels() -> set[str]:
 
 
 def _is_core(module: str) -> bool:
-    return module.startswith("bench_core.")
+    top, dot, _ = module.partition(".")
+    return bool(dot) and top in PACKAGES
 
 
 def _put(owner: Any, name: str, value: Any) -> None:

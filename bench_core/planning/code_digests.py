@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import gc
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache, reduce
-from hashlib import sha256
-from importlib import metadata
-from importlib.metadata import Distribution
+from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from bench_core.config import Config
 from bench_core.files import digest
-from bench_core.planning import cache_keys as keys
-from bench_core.planning.definitions import ALL, DATA, Codebase, Definition
 from bench_core.registry import installed, stage_kind, stage_kinds
+from bench_core.whose_code import PACKAGES
+from code_digests import Codebase, CodeDigests, Definition
 
 ISOLATION = "bench_core.computing.isolation:isolated"  #: in which all kinds of stage execute
 
@@ -40,6 +34,7 @@ CARRYING: Mapping[str, str] = {
     "bench_core.observed_inputs": "observes what stages read",
     "bench_core.whose_code": "tells which code reads",
     "bench_core.wrapped_readers": "observes what stages read",
+    "code_digests": "makes the digests of code",
     "bench_core.observer": "declares what observers hear of",
     "bench_core.planning": "makes keys, and puts paths in place of digests",
     "bench_core.registry": "finds parts by their names",
@@ -64,10 +59,8 @@ CARRYING_LIBRARIES = frozenset({"pluggy", "pooch", "pydantic", "ruamel.yaml", "s
 #: What looks up a definition by a computed name: one of a root of the stage.
 LOOKUPS = ("bench_core.computing.part_class:_loaded", "bench_core.config:Config")
 
-_READS_DOCSTRINGS = {"__doc__", "inspect.getdoc"}
-_READS_ANNOTATIONS = {
-    "__annotations__", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints",
-}  # fmt: skip
+#: Files beside modules that decide nothing: for type checkers, and for people.
+NO_DATA = frozenset({"py.typed", "citations.bib"})
 
 
 def is_followed(module: str) -> bool:
@@ -90,18 +83,20 @@ def code_digests() -> CodeDigests:
 
 @cache
 def _code_digests(plugins: tuple[str, ...]) -> CodeDigests:
-    own = {"bench_core", *(name.partition(".")[0] for name in plugins)}
-    silent = frozenset({"bench_core", *(name.partition(".")[0] for name in plugins if _is_silent(name))})
+    own = {*PACKAGES, *(name.partition(".")[0] for name in plugins)}
     names = chain(LOOKUPS, *(kind.lookups for kind in stage_kinds().values()))
     lookups = frozenset(Definition(*one.split(":")) for one in names)
-    return CodeDigests(
-        Codebase(cache(is_followed), lookups, frozenset(own), silent, plugins, content=_content_digest)
-    )
+    code = Codebase(
+        cache(is_followed), lookups, frozenset(own), frozenset(PACKAGES), plugins, content=_content_digest,
+        no_data=NO_DATA,
+    )  # fmt: skip
+    return CodeDigests(code, CARRYING_LIBRARIES)
 
 
-def _is_silent(plugin: str) -> bool:
-    """Return whether a plugin says that no code reads the texts of its errors, which are then in no key."""
-    return bool(getattr(sys.modules.get(plugin), "silent", False))
+def stage_digests(roots: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Return the digest of all that takes part in a stage, given their roots: its own function, and parts."""
+    with without_garbage_collection():
+        return code_digests().of_parts(roots)
 
 
 #: Files of data beside modules -> their digests when they were first read, which are in keys.
@@ -132,98 +127,6 @@ def roots_of_stage(kind: str) -> tuple[str, ...]:
     return stage_kind(kind).function, ISOLATION
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Which asides of definitions the code of a stage reads: docstrings, annotations."""
-
-    docstrings: bool = False
-    annotations: bool = False
-
-    def __or__(self, other: Reading) -> Reading:
-        return Reading(self.docstrings or other.docstrings, self.annotations or other.annotations)
-
-
-class Covered(NamedTuple):
-    """What the digests of several roots cover: modules, their files, data beside them, libraries by module."""
-
-    modules: frozenset[str]
-    files: frozenset[str]
-    data: frozenset[str]
-    libraries: frozenset[str]
-
-
-@dataclass
-class CodeDigests:
-    """Digests by roots, each computed once."""
-
-    code: Codebase
-    _closures: dict[tuple[str, ...], frozenset[Definition]] = field(default_factory=dict)
-    _readings: dict[tuple[str, ...], Reading] = field(default_factory=dict)
-    _digests: dict[tuple[tuple[str, ...], Reading], str] = field(default_factory=dict)
-    _libraries: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
-    _covered: dict[frozenset[tuple[str, ...]], Covered] = field(default_factory=dict)
-
-    def closure(self, roots: tuple[str, ...]) -> frozenset[Definition]:
-        """Return all definitions behind roots."""
-        if roots not in self._closures:
-            self._closures[roots] = frozenset(self.code.closure(self.code.roots(roots)))
-        return self._closures[roots]
-
-    def of_stage(self, parts: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-        """Return the digest of all that takes part in a stage, given their roots: its own function, and parts."""
-        with without_garbage_collection():
-            reading = reduce(Reading.__or__, map(self._reading, parts.values()), Reading())
-            return {name: self.digest(roots, reading) for name, roots in parts.items()}
-
-    def digest(self, roots: tuple[str, ...], reading: Reading) -> str:
-        """Return the digest of the code behind roots, with the asides that the code of the stage reads."""
-        if (roots, reading) not in self._digests:
-            marks = [self.code.digest(target) for target in self.code.roots(roots)]
-            asides = sorted(self._asides(self.closure(roots), reading))
-            self._digests[roots, reading] = sha256("\n".join([*marks, *asides]).encode()).hexdigest()
-        return self._digests[roots, reading]
-
-    def listing(self, roots: tuple[str, ...]) -> dict[str, str]:
-        """Return the digest of the text of each definition behind roots, by name."""
-        return {str(place): self.code.mark(place)[:16] for place in sorted(self.closure(roots)) if place.name != ALL}
-
-    def covered(self, parts: frozenset[tuple[str, ...]]) -> Covered:
-        """Return the modules and files that the digests of several roots cover, as far as code uses them."""
-        if parts not in self._covered:
-            places = frozenset().union(*map(self.closure, parts))
-            modules = self.code.imported(places)
-            data = {
-                str(path) for place in places if place.name == DATA for path in self.code.data_files(place.module)
-            }
-            files = frozenset(map(str, modules.values()))
-            libraries = frozenset(self.code.libraries(places))
-            self._covered[parts] = Covered(frozenset(modules), files, frozenset(data), libraries)
-        return self._covered[parts]
-
-    def libraries(self, roots: tuple[str, ...]) -> frozenset[str]:
-        """Return the installed distributions that the code behind roots names."""
-        if roots not in self._libraries:
-            named = (distributions(module) for module in self.code.libraries(self.closure(roots)))
-            self._libraries[roots] = frozenset().union(*named) - CARRYING_LIBRARIES
-        return self._libraries[roots]
-
-    def _reading(self, roots: tuple[str, ...]) -> Reading:
-        if roots not in self._readings:
-            found = Reading()
-            for place in self.closure(roots):
-                text = self.code.text(place)
-                names = {target for _, target in self.code.uses(place)} | text.attributes | text.strings
-                found |= Reading(bool(names & _READS_DOCSTRINGS), bool(names & _READS_ANNOTATIONS))
-            self._readings[roots] = found
-        return self._readings[roots]
-
-    def _asides(self, places: Iterable[Definition], reading: Reading) -> Iterable[str]:
-        for place in places:
-            text = self.code.text(place)
-            yield from (f"docstring {one}" for one in (text.docstrings if reading.docstrings else ()))
-            yield from (f"annotation {one}" for one in (text.annotations if reading.annotations else ()))
-
-
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
     """Do not look for garbage among many small objects that all stay, such as syntax trees."""
@@ -236,24 +139,3 @@ def without_garbage_collection() -> Iterator[None]:
             gc.freeze()
             gc.unfreeze()  # which makes all objects old: none of them is looked at now
             gc.enable()
-
-
-@cache
-def distributions(module: str) -> frozenset[str]:
-    """Return the installed distributions that provide a top-level module."""
-    if keys.library(module) != "not installed":
-        return frozenset({module})
-    return frozenset(one.name for one in _installed() if _provides(one, module))
-
-
-@cache
-def _installed() -> list[Distribution]:
-    return [*metadata.distributions()]
-
-
-def _provides(one: Distribution, module: str) -> bool:
-    """Return whether a distribution has a top-level module, by its files alone, as metadata are slow to read."""
-    if (tops := one.read_text("top_level.txt")) is not None:
-        return module in tops.split()
-    files = one.read_text("RECORD") or ""
-    return any(line.startswith((f"{module}/", f"{module}.py,")) for line in files.splitlines())

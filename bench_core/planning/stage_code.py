@@ -11,7 +11,7 @@ from typing import Any
 from bench_core.config import Config, configs_inside
 from bench_core.errors import SuiteError
 from bench_core.planning import cache_keys as keys
-from bench_core.planning.code_digests import code_digests, roots_of, roots_of_stage
+from bench_core.planning.code_digests import code_digests, roots_of, roots_of_stage, stage_digests
 from bench_core.planning.stages import Stage
 from bench_core.registry import IN_SUITES, Part, configured, kinds, meaning, part, parts, stage_kinds
 
@@ -32,7 +32,7 @@ def stage_code(
 
     `classes` are others that its settings name, as `module:Class`, each with what it is called here.
     """
-    roots, libraries, digests = {kind: roots_of_stage(kind)}, set[str](), code_digests()
+    roots, libraries = {kind: roots_of_stage(kind)}, set[str]()
     roots |= {name: (target,) for name, target in classes}
     for part_kind, config in configs:
         for one in (config, *configs_inside(config)):
@@ -41,8 +41,8 @@ def stage_code(
                 _check_alone(roots[name][0], own[0])
                 roots[f"{name} ({own[0]})"] = own
             libraries |= one.libraries
-    code = digests.of_stage(roots)
-    libraries = libraries.union(*map(digests.libraries, roots.values()))
+    code = stage_digests(roots)
+    libraries = libraries.union(*map(code_digests().libraries, roots.values()))
     return StageCode(code, {name: keys.library(name) for name in sorted(libraries)}, roots)
 
 
@@ -99,7 +99,7 @@ def _called(name: str) -> list[Part]:
 
 
 def _changed(code: Mapping[str, str], roots: Mapping[str, tuple[str, ...]]) -> list[str]:
-    here = code_digests().of_stage(roots)
+    here = stage_digests(roots)
     return [name for name, digest in code.items() if here.get(name) != digest]
 
 

@@ -14,11 +14,10 @@ from types import CodeType, FrameType
 from typing import Any
 
 from bench_core.computing.stage_runner import StageRunner
-from bench_core.planning.code_digests import CodeDigests, code_digests, is_followed
-from bench_core.planning.definitions import Definition
-from bench_core.planning.source_module import IMPORT
+from bench_core.planning.code_digests import code_digests, is_followed
 from bench_core.planning.stages import Stage
 from bench_core.runs.runner import run
+from code_digests import IMPORT, CodeDigests, Definition
 
 MODULE = "<module>"  #: the name of the code of a module
 MADE_UP = "<"  #: how the names of files begin that Python makes up

@@ -28,7 +28,6 @@ from bench_core.commands.plan import command as plan_command
 from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.progress import Progress
 from bench_core.planning.cache_keys import key_of
-from bench_core.planning.code_digests import CodeDigests
 from bench_core.runs.manifest import NOTES
 from bench_core.runs.manifest import write_manifest as write_run_manifest
 from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_stages
@@ -46,6 +45,7 @@ from bench_exchange.merge import merge
 from bench_exchange.unpacking import LIMIT
 from bench_exchange.verifying import Verifier
 from bench_reports.render.report import screen
+from code_digests import CodeDigests
 
 FIGURES = """
 figures:
@@ -714,13 +714,13 @@ def edited(monkeypatch):
 
     @contextmanager
     def edit(*names):
-        of_stage = CodeDigests.of_stage
+        of_parts = CodeDigests.of_parts
 
         def other(self, roots):
-            return {name: f"other {one}" if name in names else one for name, one in of_stage(self, roots).items()}
+            return {name: f"other {one}" if name in names else one for name, one in of_parts(self, roots).items()}
 
         with monkeypatch.context() as patch:
-            patch.setattr(CodeDigests, "of_stage", other)
+            patch.setattr(CodeDigests, "of_parts", other)
             yield
 
     return edit

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from bench_notebook.loaded import LoadedRun, load
     from bench_notebook.trained_model import TrainedModel
 
-silent = True  #: no code reads the texts of its errors
-
 _HOME = {"evaluate": "evaluating", "LoadedRun": "loaded", "load": "loaded", "TrainedModel": "trained_model"}
 
 __all__ = ["LoadedRun", "TrainedModel", "evaluate", "load"]

@@ -19,8 +19,6 @@ _HERE = "bench_training"
 _STORED = f"{_HERE}.plugin:remove_checkpoints"
 _CALIBRATE, _FIT = f"{_HERE}.calibration:calibrate", f"{_HERE}.plugin:check_fit"
 
-silent = True  #: no code reads the texts of its errors
-
 TRAINING = (
     StageKind(
         "together", f"{_HERE}.stages:together", gives_weights=True, trains=True, joint=True,

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from types import CodeType
 
-from bench_core.planning.code_digests import CodeDigests, code_digests, is_followed
-from bench_core.planning.definitions import Codebase
+from bench_core.planning.code_digests import code_digests, is_followed, without_garbage_collection
 from bench_core.testing.executed_code import MADE_UP, MODULE, Execution
+from code_digests import Codebase, CodeDigests
 
 OPERATORS = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*",
@@ -60,7 +60,8 @@ class Drill:
         return own and code.co_name not in (MODULE, "__getattr__") and not module.startswith("bench_core.testing")
 
     def _keys(self, digests: CodeDigests) -> dict[Roots, dict[str, str]]:
-        return {roots: digests.of_stage(dict(roots)) for roots in self.executed}
+        with without_garbage_collection():
+            return {roots: digests.of_parts(dict(roots)) for roots in self.executed}
 
     def functions(self) -> list[Where]:
         """Return all functions that executed."""
@@ -91,7 +92,7 @@ class Drill:
         old = self.digests.code
         new = Codebase(
             old.followed, old.lookups, old.own, old.silent, old.always,
-            lambda path: change(path, path.read_text("utf-8")),
+            lambda path: change(path, path.read_text("utf-8")), no_data=old.no_data,
         )  # fmt: skip
         new._homes = old._homes
         for name, module in old._modules.items():

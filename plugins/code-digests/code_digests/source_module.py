@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from bench_core.planning.canonical_form import (
+from code_digests.canonical_form import (
     Text,
     Writer,
     dotted_name,

@@ -1,8 +1,8 @@
 """Digests of definitions: each covers its canonical text and all that it names, directly or through others.
 
 A definition is what a module binds at its top level: a function, a class with all its methods, a constant. Names are
-followed through imports into all packages whose code counts: those of plugins and of the core, and those that are not
-installed in site-packages. What else is imported counts by its version. Nothing is imported, sources alone are read.
+followed through imports into all packages whose code counts: those outside site-packages, and those of
+`Codebase.own`. Everything else counts by the names that are used of it. Nothing is imported, sources alone are read.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from bench_core.files import digest
-from bench_core.planning.canonical_form import Text
-from bench_core.planning.source_module import IMPORT, SourceModule
+from code_digests.canonical_form import Text
+from code_digests.source_module import IMPORT, SourceModule
 
 ALL = "*"  #: all that a module binds, where code has a module as a value
 PACKAGE = "**"  #: all modules of a package, where code looks up a name that it computes
@@ -31,7 +30,6 @@ _LOOKUPS = {"__import__", "eval", "exec", "globals"}
 _RESOURCES = {"importlib.resources", "pkgutil", "importlib_resources"}
 _OWN_PLACE = {"__name__", "__package__", "__spec__"}
 _LINES = {"co_firstlineno", "co_lines", "co_linetable", "co_lnotab", "co_positions"}
-_NO_DATA = {"py.typed", "citations.bib"}  # for type checkers, and for people
 _SITE = {"site-packages", "dist-packages"}
 
 
@@ -45,7 +43,15 @@ class Definition(NamedTuple):
         return f"{self.module}:{self.name}"
 
 
-Target: TypeAlias = Definition | str  #: what a name means: a definition of ours, or the dotted name of something else
+Target: TypeAlias = (
+    Definition | str
+)  #: what a name means: a definition that is followed, or the dotted name of something else
+
+
+def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 @dataclass
@@ -55,10 +61,11 @@ class Codebase:
     followed: Callable[[str], bool] = lambda module: True  # whether the code of a module counts
     lookups: frozenset[Definition] = frozenset()  # that look up what is followed by other ways
     own: frozenset[str] = frozenset()  # packages in site-packages whose code counts
-    silent: frozenset[str] = frozenset({"bench_core"})  # packages whose texts of errors do not count
+    silent: frozenset[str] = frozenset()  # packages whose error messages do not count
     always: Sequence[str] = ()  # modules that every process imports
     read: Callable[[Path], str] = lambda path: path.read_text(encoding="utf-8")
-    content: Callable[[Path], str] = digest
+    content: Callable[[Path], str] = sha256_of
+    no_data: frozenset[str] = frozenset({"py.typed"})  # names of files beside modules that decide nothing
     _modules: dict[str, SourceModule | None] = field(default_factory=dict)
     _homes: dict[str, list[Path]] = field(default_factory=dict)
     _uses: dict[Definition, frozenset[tuple[str, Target]]] = field(default_factory=dict)
@@ -392,7 +399,7 @@ class Codebase:
                 if path.is_dir():
                     if path.name != "__pycache__" and not (path / "__init__.py").exists():
                         yield from below(path)
-                elif path.suffix not in (".py", ".pyc", ".pyi") and path.name not in _NO_DATA:
+                elif path.suffix not in (".py", ".pyc", ".pyi") and path.name not in self.no_data:
                     yield path
 
         path = self.path(name)

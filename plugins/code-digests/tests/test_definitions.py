@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import sys
 from pathlib import Path
@@ -11,10 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-import bench_core
-from bench_core.planning.canonical_form import Writer
-from bench_core.planning.code_digests import CodeDigests, is_followed
-from bench_core.planning.definitions import Codebase
+from code_digests import Codebase, CodeDigests
 
 MODEL = "class Model:\n    x = f\n"
 
@@ -32,7 +28,7 @@ def digest(folder, files, root="a.model:Model", **options):
     code = Codebase(**options)
     for name in {name.split("/")[0] for name in files}:
         code._homes[name.removesuffix(".py")] = [folder / name]
-    return CodeDigests(code).of_stage({"part": (root,)})["part"]
+    return CodeDigests(code).of_parts({"part": (root,)})["part"]
 
 
 def of_b(model, before="def f(): return 1\n", after="def f(): return 2\n", **more):
@@ -209,9 +205,6 @@ MATTERS = {
     "a message of an error that is made by a function": of_model(*(
         f"def e(): return ValueError('{n}')\ndef f(): raise e()\n" + MODEL for n in ("one", "two")
     )),
-    "an error of a part that a function of the core makes": of_model(*(
-        f"from bench_core.errors import gave\ndef f(): raise gave('{n}')\n" + MODEL for n in ("one", "two")
-    )),
     "its own name, where it is read": (
         package("N = __name__\nclass Model:\n    x = N\n"),
         package("from a.b import N\nclass Model:\n    x = N\n", b="N = __name__\n"),
@@ -272,7 +265,7 @@ def test_a_change_that_cannot_matter_is_not(what, tmp_path):
     assert digest(tmp_path / "before", package(before)) == digest(tmp_path / "after", package(after))
 
 
-#: Texts of errors, which do not count in the core.
+#: Texts of errors, which do not count in silent packages.
 MESSAGES = {
     "a message": "def f(): raise ValueError('{}')\n",
     "a message with a value": "def f(x): raise ValueError(f'{} {{x}}')\n",
@@ -290,29 +283,33 @@ MESSAGES = {
     "a variable of what is wrong": "def f(x):\n    e: Fault = '{}'\n    raise ValueError(e)\n",
     "a message that a handler quotes": "def f():\n    try: g()\n    except KeyError as e: raise ValueError(f'{} {{e}}') from e\ndef g(): raise KeyError('{}')\n",
 }  # fmt: skip
-CORE = "from bench_core.b import f\n" + MODEL
+OF_SILENT = "from quiet.b import f\n" + MODEL
+SILENT = {"silent": frozenset({"quiet"})}
 
 
 @pytest.mark.parametrize("what", MESSAGES)
-def test_the_text_of_an_error_counts_in_a_part_and_not_in_the_core(what, tmp_path):
-    core, part = (
-        {digest(tmp_path / f"{package}-{n}", files) for n, files in enumerate(of_package(MESSAGES[what], package))}
-        for package in ("bench_core", "a")
+def test_the_text_of_an_error_counts_but_for_silent_packages(what, tmp_path):
+    silent, other = (
+        {
+            digest(tmp_path / f"{package}-{n}", files, **SILENT)
+            for n, files in enumerate(of_package(MESSAGES[what], package))
+        }
+        for package in ("quiet", "a")
     )
-    assert len(core) == 1
-    assert len(part) == 2
+    assert len(silent) == 1
+    assert len(other) == 2
 
 
 def of_package(text, name):
     """Return two versions of a package of that name, with another text, and the part that uses it."""
     return [
-        package(CORE.replace("bench_core", name))
+        package(OF_SILENT.replace("quiet", name))
         | {f"{name}/__init__.py": "", f"{name}/b.py": text.replace("{}", word).replace("{{", "{").replace("}}", "}")}
         for word in ("one word", "two words")
     ]
 
 
-CORE_MATTERS = {
+SILENT_MATTERS = {
     "the class of an error": ("def f(): raise ValueError('no')\n", "def f(): raise TypeError('no')\n"),
     "a value in an error": ("def f(x): raise ValueError('no', x)\n", "def f(x): raise ValueError('no', x + 1)\n"),
     "a number in an error": ("def f(x): raise ValueError('no', 1)\n", "def f(x): raise ValueError('no', 2)\n"),
@@ -324,43 +321,10 @@ CORE_MATTERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", CORE_MATTERS)
-def test_all_else_of_an_error_of_the_core_counts(what, tmp_path):
-    files = [package(CORE) | {"bench_core/__init__.py": "", "bench_core/b.py": text} for text in CORE_MATTERS[what]]
-    assert digest(tmp_path / "1", files[0]) != digest(tmp_path / "2", files[1])
-
-
-#: Texts of the core of four words or more that are no messages: names of settings, and a label.
-NO_MESSAGES = {"the number of threads", " at step ", "what is fixed before the training is copied once"}
-
-
-def test_no_message_of_the_core_counts():
-    found = []
-    core = Path(bench_core.__file__).parent
-    for path in sorted([*core.glob("*.py"), *core.glob("computing/**/*.py"), *core.glob("kit/**/*.py")]):
-        if is_followed(".".join(["bench_core", *path.relative_to(core).with_suffix("").parts])):
-            found += [f"{path.name}: {text}" for text in counted_texts(ast.parse(path.read_text(encoding="utf-8")))]
-    assert found == []
-
-
-def counted_texts(tree):
-    """Yield the texts of four words or more that a digest of the core depends on, but for docstrings."""
-
-    def form():
-        writer = Writer("bench_core.x", silent=True)
-        writer.statements(tree.body, documented=True)
-        return writer.text.form
-
-    blocks = [one.body for one in ast.walk(tree) if isinstance(one, ast.Module | ast.ClassDef | ast.FunctionDef)]
-    documented = {id(body[0].value) for body in blocks if body and isinstance(body[0], ast.Expr)}
-    before = form()
-    for one in ast.walk(tree):
-        text = one.value if isinstance(one, ast.Constant) and id(one) not in documented else None
-        if isinstance(text, str) and text.count(" ") >= 3 and text not in NO_MESSAGES:
-            one.value = f"another {text}"
-            if form() != before:
-                yield text
-            one.value = text
+@pytest.mark.parametrize("what", SILENT_MATTERS)
+def test_all_else_of_an_error_of_a_silent_package_counts(what, tmp_path):
+    files = [package(OF_SILENT) | {"quiet/__init__.py": "", "quiet/b.py": text} for text in SILENT_MATTERS[what]]
+    assert digest(tmp_path / "1", files[0], **SILENT) != digest(tmp_path / "2", files[1], **SILENT)
 
 
 def test_a_moved_definition_changes_nothing(tmp_path):
@@ -401,6 +365,14 @@ def test_code_that_is_not_followed_does_not_count(tmp_path):
     before, after = of_b("from a.b import f\n" + MODEL)
     options = {"followed": lambda module: module != "a.b"}
     assert digest(tmp_path / "1", before, **options) == digest(tmp_path / "2", after, **options)
+
+
+@pytest.mark.parametrize(("name", "counts"), [("words.txt", True), ("py.typed", False), ("notes.txt", False)])
+def test_files_beside_a_module_count_but_for_those_that_are_left_out(name, counts, tmp_path):
+    model = "from pathlib import Path\nclass Model:\n    x = Path(__file__)\n"
+    options = {"no_data": Codebase.no_data | {"notes.txt"}}
+    found = {digest(tmp_path / text, package(model) | {f"a/{name}": text}, **options) for text in ("one", "two")}
+    assert len(found) == (2 if counts else 1)
 
 
 def test_libraries_are_read_off_the_code(tmp_path):

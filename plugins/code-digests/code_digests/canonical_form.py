@@ -1,7 +1,7 @@
 """The canonical text of Python code: independent of layout, comments and the version of Python.
 
 Docstrings and annotations of functions and variables are kept apart: they decide nothing unless code reads them. The
-types of a class's fields are part of the text, as dataclasses read them. The core's texts of errors are left out.
+types of a class's fields are part of the text, as dataclasses read them. A writer can leave out error messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALL_MODULES = {"sys.modules.items", "sys.modules.values"}
 _NOTED = (ast.AugAssign, ast.Call, ast.FunctionDef, ast.Subscript)
 _BLOCKS = {"body", "finalbody", "orelse"}
 _FIELDS: dict[type[ast.AST], list[str]] = {}
-_FAULT = "Fault"  #: what the core calls a text for an error: see `bench_core.errors`
+_FAULT = "Fault"  #: the name of the type by which silent packages annotate pieces of error messages
 _MAKERS = ("Error", "warn")  # what the names of those who take such texts end with
 _RESULTS = (ast.Return, ast.Yield, ast.YieldFrom)
 #: Fields of expressions that decide which text an error has, and are no part of it.
