@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import bench_core
+import bench_training
 from bench_core.planning.code_digests import is_followed
 from code_digests import Codebase, CodeDigests
 from code_digests.canonical_form import Writer
@@ -16,9 +17,11 @@ NO_MESSAGES = {"the number of threads", " at step ", "what is fixed before the t
 
 def test_no_message_of_the_core_counts():
     found = []
-    core = Path(bench_core.__file__).parent
-    for path in sorted([*core.glob("*.py"), *core.glob("computing/**/*.py"), *core.glob("kit/**/*.py")]):
-        if is_followed(".".join(["bench_core", *path.relative_to(core).with_suffix("").parts])):
+    core, training = (Path(one.__file__).parent for one in (bench_core, bench_training))
+    files = [*core.glob("*.py"), *core.glob("computing/**/*.py"), *core.glob("kit/**/*.py"), *training.glob("*.py")]
+    for path in sorted(files):
+        home = training.parent if path.is_relative_to(training) else core.parent
+        if is_followed(".".join(path.relative_to(home).with_suffix("").parts)):
             found += [f"{path.name}: {text}" for text in counted_texts(ast.parse(path.read_text(encoding="utf-8")))]
     assert found == []
 

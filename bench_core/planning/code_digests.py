@@ -35,6 +35,7 @@ CARRYING: Mapping[str, str] = {
     "bench_core.whose_code": "tells which code reads",
     "bench_core.wrapped_readers": "observes what stages read",
     "code_digests": "makes the digests of code",
+    "bench_core.optional": "says what to install",
     "bench_core.observer": "declares what observers hear of",
     "bench_core.planning": "makes keys, and puts paths in place of digests",
     "bench_core.registry": "finds parts by their names",
