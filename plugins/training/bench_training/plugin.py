@@ -30,7 +30,11 @@ TRAINING = (
         files=(HISTORY, "training.json"), record="trained",
         check=f"{_HERE}.training_check:check_training",
         peer=f"{_HERE}.peer_process",
-        carrying={f"{_HERE}.plugin": "declares kinds", f"{_HERE}.peer_process": "performs stages elsewhere"},
+        carrying={
+            f"{_HERE}.plugin": "declares kinds",
+            f"{_HERE}.peer_process": "performs stages elsewhere",
+            f"{_HERE}.training_check": "checks settings before anything is planned",
+        },
         lookups=(
             f"{_HERE}.checkpoint:_rows_class",
             f"{_HERE}.named_classes:_custom",
