@@ -14,10 +14,10 @@ from dataclasses import replace
 import torch
 from tabulate import tabulate
 
+from bench_authors.testing import Case, float64, tiny_info
+from bench_authors.testing.accelerators import moved
+from bench_authors.testing.pretended import Pretended, Synchronisation, synchronisations, undeclared
 from bench_core import ModelConfig, Source, TaskInfo
-from bench_core.testing import Case, float64, tiny_info
-from bench_core.testing.accelerators import moved
-from bench_core.testing.pretended import Pretended, Synchronisation, synchronisations, undeclared
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 from bench_huggingface.plugin import CausalLMConfig
 from bench_indigo.plugin import IndigoConfig, InsertionTransformerConfig, TransformerConfig

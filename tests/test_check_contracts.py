@@ -16,15 +16,15 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from bench_authors import checker
+from bench_authors.checker import BUILT, IMPORTED, Trial
+from bench_authors.testing import leaks, models, stepping, toys, trials
+from bench_authors.testing.toy_models import Recurrent
+from bench_authors.testing.toy_parts import Letters
 from bench_core import PluginError, hookimpl, registry
 from bench_core.commands.main import bench, main
-from bench_core.execution import checker
-from bench_core.execution.checker import BUILT, IMPORTED, Trial
 from bench_core.execution.executor import StageFailed
 from bench_core.suites import target_check
-from bench_core.testing import leaks, models, stepping, toys, trials
-from bench_core.testing.toy_models import Recurrent
-from bench_core.testing.toy_parts import Letters
 
 SUITE = {
     "suite": "tests/contracts",
@@ -168,7 +168,7 @@ def test_files_of_settings_are_looked_for_in_the_data_directory_too(check, tmp_p
 
 
 def test_a_class_that_is_not_what_its_config_declares_is_broken(check, monkeypatch):
-    monkeypatch.setattr(toys.RecurrentConfig, "target", "bench_core.testing.toy_models:Latent")
+    monkeypatch.setattr(toys.RecurrentConfig, "target", "bench_authors.testing.toy_models:Latent")
     code, lines = check()
     (line,) = (line for line in lines if line.startswith("broken  model lstm"))
     assert "RecurrentConfig: it declares the capability Stepper; " in line
@@ -249,7 +249,8 @@ def test_text_generators_are_not_tried_by_name(check, writers):
     sections = {"models": {"echo": {"name": "echo"}}, "decoders": {"echoed": {"name": "as-echoed"}}, "skip": []}
     code, lines = check(**sections, metrics={"length": {"name": "text-length"}})
     assert (
-        "not tried  model echo: it generates texts. Test it with `bench_core.testing.check_text_generator`." in lines
+        "not tried  model echo: it generates texts. Test it with `bench_authors.testing.check_text_generator`."
+        in lines
     )
     assert code == 0
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-import bench_core.testing
-from bench_core import Purpose, Size, SuiteError
-from bench_core.testing import (
+import bench_authors.testing
+from bench_authors.testing import (
     DECODER_CONTRACTS,
     METRIC_CONTRACTS,
     MODEL_CONTRACTS,
@@ -34,8 +33,9 @@ from bench_core.testing import (
     tiny_batch,
     toys,
 )
-from bench_core.testing.mutants.models import forgets_to_reorder, mixes_rows, weighs_padding
-from bench_core.testing.mutants.weights import weighing
+from bench_authors.testing.mutants.models import forgets_to_reorder, mixes_rows, weighs_padding
+from bench_authors.testing.mutants.weights import weighing
+from bench_core import Purpose, Size, SuiteError
 
 
 def named(contracts):
@@ -98,8 +98,8 @@ EXPECTED = {  # the models in which a mutant can be found, by its name, or by co
 @named(MODEL_CONTRACTS)
 def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, mutant, monkeypatch):
     judging = contract is models.a_score_without_steps_does_not_see_what_it_predicts  # others: for their message only
-    monkeypatch.setattr("bench_core.testing.leaks.STEPS", 60 if judging else 1)
-    monkeypatch.setattr("bench_core.testing.models.DRAWS", 20_000)  # as for users
+    monkeypatch.setattr("bench_authors.testing.leaks.STEPS", 60 if judging else 1)
+    monkeypatch.setattr("bench_authors.testing.models.DRAWS", 20_000)  # as for users
     applying, caught = catchers(contract, mutant, model_cases())
     assert caught == applying & EXPECTED.get(
         (str(contract), mutant.__name__), EXPECTED.get(mutant.__name__, applying)
@@ -264,7 +264,7 @@ def test_the_rows_of_a_case_differ_and_end_one_by_one():
 
 @pytest.mark.slow
 def test_contracts_do_not_need_pytest():
-    files = Path(bench_core.testing.__file__).parent.rglob("*.py")
+    files = Path(bench_authors.testing.__file__).parent.rglob("*.py")
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
     named = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
     named += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]

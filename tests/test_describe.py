@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from pydantic import Field, PositiveInt
 
+from bench_authors.settings_words import groups, settings
 from bench_core import ModelConfig, Stepper, hookimpl, registry
 from bench_core.commands.main import bench
-from bench_core.commands.settings_words import groups, settings
 from bench_core.config import Settings
 from bench_core.data import Kind
 
@@ -84,7 +84,7 @@ def test_a_name_of_parts_of_two_kinds_needs_its_kind(say, monkeypatch):
     original = registry.parts
     both = {"model", "decoder"}
     found = lambda kind: original("model") if kind in both else original(kind)  # noqa: E731
-    monkeypatch.setattr("bench_core.commands.describe.parts", found)
+    monkeypatch.setattr("bench_authors.commands.describe.parts", found)
     told = say("describe", "described-model", code=2)
     assert "`bench describe model described-model` or `bench describe decoder described-model`" in told
 

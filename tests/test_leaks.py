@@ -9,28 +9,28 @@ import pytest
 import torch
 from torch import nn
 
+from bench_authors.testing import Case, patched, toys
+from bench_authors.testing.contracts import posing
+from bench_authors.testing.leaks import leak
+from bench_authors.testing.models import a_score_without_steps_does_not_see_what_it_predicts as alone
+from bench_authors.testing.mutants import leaks
+from bench_authors.testing.stepping import the_score_is_the_sum_of_its_steps as steps
+from bench_authors.testing.toy_models import Latent, Recurrent
 from bench_core import Kind, Scores
-from bench_core.testing import Case, patched, toys
-from bench_core.testing.contracts import posing
-from bench_core.testing.leaks import leak
-from bench_core.testing.models import a_score_without_steps_does_not_see_what_it_predicts as alone
-from bench_core.testing.mutants import leaks
-from bench_core.testing.stepping import the_score_is_the_sum_of_its_steps as steps
-from bench_core.testing.toy_models import Latent, Recurrent
 
 SEEN = "the model sees what it predicts: "
 
 
 @pytest.fixture(autouse=True)
 def slow_learners(monkeypatch):
-    monkeypatch.setattr("bench_core.testing.leaks.STEPS", 500)
+    monkeypatch.setattr("bench_authors.testing.leaks.STEPS", 500)
 
 
 @pytest.fixture
 def brief(request, monkeypatch):
     """Train for fewer steps, where the loss falls in the first or never."""
     if not request.config.option.full_contracts:
-        monkeypatch.setattr("bench_core.testing.leaks.STEPS", 100)
+        monkeypatch.setattr("bench_authors.testing.leaks.STEPS", 100)
 
 
 class Bidirectional(Recurrent):

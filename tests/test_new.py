@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bench_authors.commands.new import LONGEST, PARTS
 from bench_core.commands.main import main
-from bench_core.commands.new import LONGEST, PARTS
 
 BIN = Path(sys.executable).parent
 LONG = "a-name-that-is-as-long-as-can-"[: LONGEST - 1] + "b"

@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from bench_authors.testing import toys
 from bench_core import PluginError, SuiteError, entry_points
 from bench_core.registry import extra, installed, kinds, part, parts, suggestion
-from bench_core.testing import toys
 
 HERE = version("bench-core")
 DECODER = """

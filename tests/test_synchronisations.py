@@ -11,14 +11,14 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, one_hot
 
+from bench_authors.testing import Case, tiny_batch, toys
+from bench_authors.testing.accelerators import moved
+from bench_authors.testing.pretended import GPU, Pretended, synchronisations, undeclared
 from bench_core import Noise, by_host, kept_on_host, on_host, to_device, waits_for_device
 from bench_core.computing.training.evaluation import Selection
 from bench_core.computing.training.log import READ_EVERY
 from bench_core.computing.training.trainer import Trainer
 from bench_core.suites.training import TrainingConfig
-from bench_core.testing import Case, tiny_batch, toys
-from bench_core.testing.accelerators import moved
-from bench_core.testing.pretended import GPU, Pretended, synchronisations, undeclared
 
 
 @pytest.fixture(autouse=True)

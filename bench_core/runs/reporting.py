@@ -10,12 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench_core.errors import StoreError, SuiteError
+from bench_core.optional import AUTHORS, source
 from bench_core.registry import hook
 from bench_core.runs.manifest import read_manifest
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import LEFT_OUT
 
-INSTALL = "install bench-reports (in a checkout: pip install ./plugins/reports)"
+INSTALL = f"install {source('bench-reports')}"
 LONGEST = 40  # characters that changes add to a name
 LETTERS = 8  # of a digest in a name
 
@@ -30,7 +31,15 @@ def reported(run: Run, folder: Path) -> tuple[str, str]:
         return text, str(folder / "report.md")
     from tabulate import tabulate
 
-    return tabulate(run.rows(), headers="keys"), f"not written: {INSTALL}; then: bench report {run.folder}"
+    table = tabulate(run.rows(), headers="keys")
+    text = "\n".join(filter(None, [table, unchecked_models(run)]))
+    return text, f"not written: {INSTALL}; then: bench report {run.folder}"
+
+
+def unchecked_models(run: Run) -> str:
+    """Return which models were trained without a trial of their contracts, and why; empty if none was."""
+    names = [name for name, about in (run.info.get("models") or {}).items() if about.get("unchecked")]
+    return f"Contracts of {', '.join(names)} not checked: {AUTHORS} was not installed." if names else ""
 
 
 def place(run: Run, out: Path) -> tuple[Path, str]:

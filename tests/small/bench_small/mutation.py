@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 from types import CodeType
 
+from bench_authors.testing.executed_code import MADE_UP, MODULE, Execution
 from bench_core.planning.code_digests import CodeDigests, code_digests, is_followed
 from bench_core.planning.definitions import Codebase
-from bench_core.testing.executed_code import MADE_UP, MODULE, Execution
 
 OPERATORS = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*",
@@ -57,7 +57,7 @@ class Drill:
 
     def _counts(self, code: CodeType, module: str) -> bool:
         own = is_followed(module) and code.co_filename[:1] != MADE_UP and self.digests.code.module(module) is not None
-        return own and code.co_name not in (MODULE, "__getattr__") and not module.startswith("bench_core.testing")
+        return own and code.co_name not in (MODULE, "__getattr__") and not module.startswith("bench_authors.testing")
 
     def _keys(self, digests: CodeDigests) -> dict[Roots, dict[str, str]]:
         return {roots: digests.of_stage(dict(roots)) for roots in self.executed}
