@@ -95,7 +95,9 @@ def main() -> None:
     table = [row(name, config, updates) for name, config in families()]
     headers = ("model", "waits an update, no reason given", "all waits", "reasons")
     print(tabulate(table, headers, "pipe", floatfmt=".3g"))
-    print("\nBudget: none without a reason; those of the trainer are held by `tests/test_synchronisations.py`.")
+    print(
+        "\nBudget: none without a reason; those of the trainer are held by `plugins/authors/tests/test_synchronisations.py`."
+    )
 
 
 if __name__ == "__main__":

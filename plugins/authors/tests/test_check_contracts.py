@@ -367,7 +367,7 @@ def test_nothing_is_tried_of_suites_that_cannot_run(check):
 @pytest.mark.slow
 def test_without_contracts_torch_is_not_imported(tmp_path):
     (tmp_path / "suite.yaml").write_text(json.dumps({**SUITE, **small(name="bigram")}))
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent / "small"), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(Path(bench_small.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
     program = (
         "import sys\nimport bench_small.plugin\n"
         "from bench_core import registry\nfrom bench_core.commands.main import bench\n"
