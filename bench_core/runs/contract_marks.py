@@ -1,14 +1,16 @@
-"""The marks of models that keep their contracts, in the store: one for each digest of their code."""
+"""Marks in the store, one for each digest of the code of a model: it keeps its contracts, or none was tried."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
-from bench_core.optional import AUTHORS, is_installed
 from bench_core.planning.stages import Stage
 from bench_core.storage.store import CHECKED, Store
+
+UNTRIED = ".untried"  #: ends the name of the mark of a model that was trained without a trial
 
 
 def contract_mark(stage: Stage, store: Store) -> Path | None:
@@ -23,7 +25,14 @@ def contract_mark(stage: Stage, store: Store) -> Path | None:
     return store.root / CHECKED / hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
-def is_unchecked(stage: Stage, store: Store) -> bool:
-    """Return whether the contracts of a trained model were not tried because bench-authors is not installed."""
-    mark = contract_mark(stage, store)
-    return mark is not None and not mark.exists() and not is_installed(AUTHORS)
+def note_untried(trainings: Iterable[Stage], store: Store) -> None:
+    """Record that models are trained without a trial of their contracts, since bench-authors is not installed."""
+    for mark in filter(None, (contract_mark(stage, store) for stage in trainings)):
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.with_suffix(UNTRIED).touch()
+
+
+def is_unchecked(training: Stage, store: Store) -> bool:
+    """Return whether a model was trained without a trial of its contracts, and none has succeeded since."""
+    mark = contract_mark(training, store)
+    return mark is not None and not mark.exists() and mark.with_suffix(UNTRIED).exists()

@@ -26,6 +26,7 @@ from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import hook
+from bench_core.runs.contract_marks import note_untried
 from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
 from bench_core.runs.observing import observing
@@ -275,9 +276,12 @@ class Runner:
 
         Without bench-authors none is tried, and the report says so (`contract_marks`).
         """
-        if not self.with_contracts or self.limit.has_ended() or not is_installed(AUTHORS):
+        if not self.with_contracts or self.limit.has_ended():
             return
         due = [stage for stage in stages if stage.about.trains and stage.key not in self.failures]
+        if not is_installed(AUTHORS):
+            note_untried(due, self.store)
+            return
         trying = optional_module(AUTHORS, "contracts_once", "the trial of contracts")
         found = trying.broken_contracts(due, self.plan.stages, self.store, self.data)
         for stage in due:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 from bench_small.suites import SUITE
@@ -74,6 +75,14 @@ def test_a_run_goes_on_and_its_report_says_that_models_were_not_checked(absent, 
     assert trained().folder == run.folder, "a second run has the same results"
 
 
+def test_what_was_not_checked_stays_so_once_it_is_installed(trained, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "is_installed", lambda name: False)
+        first = trained()
+    assert unchecked_models(first)
+    assert trained().folder == first.folder
+
+
 def test_a_model_that_has_kept_its_contracts_before_is_not_named(absent, trained, tmp_path):
     store = Store(tmp_path / "store")
     stages = plan(load(tmp_path / "suite.yaml"), tmp_path).stages.values()
@@ -115,3 +124,11 @@ def test_the_old_name_of_the_contracts_works_with_a_warning():
 def test_the_old_name_says_what_to_install(absent):
     with pytest.raises(PluginError, match=r"bench_core\.testing\.Case comes with bench-authors .*plugins/authors"):
         from bench_core.testing import Case  # noqa: F401
+
+
+def test_numbers_without_a_report_say_so_too(absent, trained, tmp_path, monkeypatch):
+    run = trained()
+    monkeypatch.setattr("bench_core.runs.reporting.hook", lambda: SimpleNamespace(bench_report=lambda **given: None))
+    text, report = reported(run, tmp_path / "report")
+    assert text.endswith(unchecked_models(run))
+    assert report.startswith("not written: install bench-reports (in a checkout: pip install ./plugins/reports)")
