@@ -18,6 +18,7 @@ from bench_core.runs.selecting import LEFT_OUT
 
 INSTALL = f"install {source('bench-reports')}"
 LONGEST = 40  # characters that changes add to a name
+MOST_NAMES = 8  # of models in a sentence
 LETTERS = 8  # of a digest in a name
 
 
@@ -32,14 +33,16 @@ def reported(run: Run, folder: Path) -> tuple[str, str]:
     from tabulate import tabulate
 
     table = tabulate(run.rows(), headers="keys")
-    text = "\n".join(filter(None, [table, unchecked_models(run)]))
+    unchecked = unchecked_models(run)
+    text = f"{table}\n\nContracts not checked: {unchecked}." if unchecked else table
     return text, f"not written: {INSTALL}; then: bench report {run.folder}"
 
 
 def unchecked_models(run: Run) -> str:
     """Return which models were trained without a trial of their contracts, and why; empty if none was."""
     names = [name for name, about in (run.info.get("models") or {}).items() if about.get("unchecked")]
-    return f"Contracts of {', '.join(names)} not checked: {AUTHORS} was not installed." if names else ""
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}, since {AUTHORS} was not installed" if names else ""
 
 
 def place(run: Run, out: Path) -> tuple[Path, str]:

@@ -79,7 +79,7 @@ def facts(run: Run) -> dict[str, str]:
         "Vocabulary": by_task(run, sizes),
         "Best possible perplexity": by_task(run, optima),
         "Exempt from checks": exemptions(run),
-        "Not checked": unchecked_models(run),
+        "Contracts not checked": unchecked_models(run),
         "Inputs outside cache keys": observed_inputs(run),
         "Notice": " ".join(notices),
         "Note": quoted(run.suite.note),
