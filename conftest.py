@@ -69,7 +69,7 @@ def pytest_addoption(parser):
 @pytest.fixture(autouse=True, scope="session")
 def contracts_of_small_size(request):
     """Have contracts draw fewer samples and train for fewer updates, enough for models of a few units."""
-    from bench_core.testing import leaks, models
+    from bench_authors.testing import leaks, models
 
     with pytest.MonkeyPatch.context() as patch:
         if not request.config.option.full_contracts:

@@ -11,7 +11,7 @@ Where an update of a training has to wait, it says why, since all other waiting 
     with waits_for_device("which orders of words are good depends on the weights"):
         orders = search(model, batch)
 
-Tests on a pretended accelerator find all such places (`bench_core.testing.pretended`).
+Tests on a pretended accelerator find all such places (`bench_authors.testing.pretended`).
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from dataclasses import replace
 import torch
 from tabulate import tabulate
 
+from bench_authors.testing import Case, float64, tiny_info
+from bench_authors.testing.accelerators import moved
+from bench_authors.testing.pretended import Pretended, Synchronisation, synchronisations, undeclared
 from bench_core import ModelConfig, Source, TaskInfo
-from bench_core.testing import Case, float64, tiny_info
-from bench_core.testing.accelerators import moved
-from bench_core.testing.pretended import Pretended, Synchronisation, synchronisations, undeclared
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 from bench_huggingface.plugin import CausalLMConfig
 from bench_indigo.plugin import IndigoConfig, InsertionTransformerConfig, TransformerConfig
@@ -95,7 +95,9 @@ def main() -> None:
     table = [row(name, config, updates) for name, config in families()]
     headers = ("model", "waits an update, no reason given", "all waits", "reasons")
     print(tabulate(table, headers, "pipe", floatfmt=".3g"))
-    print("\nBudget: none without a reason; those of the trainer are held by `tests/test_synchronisations.py`.")
+    print(
+        "\nBudget: none without a reason; those of the trainer are held by `plugins/authors/tests/test_synchronisations.py`."
+    )
 
 
 if __name__ == "__main__":

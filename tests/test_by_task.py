@@ -8,7 +8,7 @@ import pytest
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core.commands.schema import schema
+from bench_authors.commands.schema import schema
 from bench_core.errors import SuiteError
 from bench_core.planning.plan import plan
 from bench_core.suites.load import load

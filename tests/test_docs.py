@@ -17,8 +17,8 @@ import reference
 import yaml
 from click.testing import CliRunner
 
+from bench_authors.settings_words import meaning
 from bench_core.commands.main import bench
-from bench_core.commands.settings_words import meaning
 from bench_core.runs.results import read_run
 from bench_core.suites import yaml_source as located
 from bench_core.suites.cells import cells_of

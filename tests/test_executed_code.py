@@ -15,12 +15,12 @@ from bench_small import plugin
 from bench_small.mutation import Drill, try_mutants
 from cpu_seconds import Clock
 
+from bench_authors.testing.executed_code import Execution, recorded, uncovered_code
 from bench_core import registry
 from bench_core.planning.code_digests import carrying, code_digests
 from bench_core.planning.plan import plan
 from bench_core.runs.runner import run
 from bench_core.suites.load import load
-from bench_core.testing.executed_code import Execution, recorded, uncovered_code
 from code_digests import CodeDigests
 
 SUITES = sorted((Path(__file__).parent / "traced").glob("*.yaml"))
@@ -339,7 +339,7 @@ def test_no_handler_of_the_core_decides_by_the_text_of_an_error_of_the_core():
     reading, raised = set(), set()
     for name in code._modules_of("bench_core"):
         module = code.module(name)
-        if module is None or name.startswith("bench_core.testing"):
+        if module is None or name.startswith("bench_authors.testing"):
             continue
         tree = ast.parse(module.path.read_text())
         for node in ast.walk(tree):

@@ -13,6 +13,8 @@ from pydantic import PositiveInt
 from torch import nn
 from torch.nn.functional import pad
 
+from bench_authors.testing import Case, check_decoder, check_model, float64, tiny_batch, tiny_info, toys
+from bench_authors.testing.cases import costs, one_row
 from bench_core import (
     STOP,
     Decoder,
@@ -31,8 +33,6 @@ from bench_core import (
     to_device,
 )
 from bench_core.suites.check import misfit
-from bench_core.testing import Case, check_decoder, check_model, float64, tiny_batch, tiny_info, toys
-from bench_core.testing.cases import costs, one_row
 
 try:
     from bench_decoders import plugin as installed

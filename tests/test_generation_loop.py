@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from bench_authors.testing import Case, tiny_batch, toys
 from bench_core import STOP, Noise, State, Stepper, as_hypothesis, draw, generate, invert, limits, topk_stable
-from bench_core.testing import Case, tiny_batch, toys
 
 
 @dataclass(frozen=True)

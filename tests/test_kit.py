@@ -17,6 +17,17 @@ import torch
 from torch import nn
 
 import bench_core
+from bench_authors.testing import (
+    Case,
+    MetricCase,
+    check_decoder,
+    check_metric,
+    check_model,
+    tiny_batch,
+    tiny_info,
+    toys,
+)
+from bench_authors.testing.pretended import Pretended
 from bench_core import (
     Kind,
     ModelConfig,
@@ -41,8 +52,6 @@ from bench_core.kit import (
     LanguageModelConfig,
     SourceStates,
 )
-from bench_core.testing import Case, MetricCase, check_decoder, check_metric, check_model, tiny_batch, tiny_info, toys
-from bench_core.testing.pretended import Pretended
 from bench_decoders.plugin import BeamConfig, GreedyConfig, NucleusConfig, TemperatureConfig
 
 BIGRAM, LSTM = parts.BigramConfig(size=8), parts.StackedLSTMConfig(size=6)

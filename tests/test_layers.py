@@ -34,7 +34,10 @@ SEEN = {
 LIBRARY = "code_digests"
 
 #: What plugins may import by its own name besides the face; the last for commands of theirs.
-INTERFACES = ("files", "kit", "terminal", "testing", "commands.options")
+INTERFACES = ("files", "kit", "terminal", "commands.options")
+
+#: The contracts are tests of the interfaces, and see what they test: all of the core.
+TESTERS = ("bench_authors",)
 
 
 def modules(root=ROOT):
@@ -68,24 +71,19 @@ def imports(files):
 
 
 def layer(module):
-    """Return where a module of the core stands: 0 for the root. The face is above all, as it shows all.
-
-    The contracts are tests of the interfaces, which commands run: they stand beside the commands.
-    """
+    """Return where a module of the core stands: 0 for the root. The face is above all, as it shows all."""
     parts = module.split(".")
-    if parts[1:2] == ["testing"]:
-        return LAYERS.index("commands") + 1
     if module in ("bench_core", "bench_core.__main__"):
         return len(LAYERS) + 1
     return LAYERS.index(parts[1]) + 1 if parts[1] in LAYERS else 0
 
 
 def upward(edges):
-    """Yield every import of the core that goes up; tests of contracts, which import anything, are nobody's layer."""
+    """Yield every import of the core that goes up, or to a plugin."""
     for name, targets in edges.items():
-        if name.partition(".")[0] == "bench_core" and not name.startswith("bench_core.testing"):
-            for target in (one for one in targets if one.partition(".")[0] == "bench_core"):
-                if layer(target) > layer(name) or (name == "bench_core" and "testing" in target):
+        if name.partition(".")[0] == "bench_core":
+            for target in (one for one in targets if one.partition(".")[0] != LIBRARY):
+                if target.partition(".")[0] != "bench_core" or layer(target) > layer(name):
                     yield f"{name} -> {target}"
 
 
@@ -102,7 +100,11 @@ def beyond(edges):
             package, *inside = target.split(".")
             if LIBRARY in (owner, package):
                 fine = package == owner or (owner == "bench_core" and not inside)
-            elif owner == "bench_core" or (package in (owner, "bench_core") and not inside):
+            elif (
+                owner == "bench_core"
+                or (package in (owner, "bench_core") and not inside)
+                or (owner in TESTERS and package == "bench_core")
+            ):
                 continue
             elif package == "bench_core":
                 seen = SEEN.get(owner, ())
@@ -124,10 +126,10 @@ def circle(edges):
 
 
 def circle_of_folders(edges):
-    """Return a circle of folders of a package, or none; modules beside the folders, and contracts, do not count."""
+    """Return a circle of folders of a package, or none; modules beside the folders do not count."""
     folders = {name: ".".join(name.split(".")[:2]) for name in edges if name.count(".") > 1}
-    found = {folder: set() for folder in folders.values() if folder != "bench_core.testing"}
-    for name in (name for name, folder in folders.items() if folder in found):
+    found = {folder: set() for folder in folders.values()}
+    for name in folders:
         found[folders[name]] |= {folders[one] for one in edges[name] & {*folders}} - {folders[name]}
     return circle(found)
 
@@ -166,15 +168,15 @@ def test_what_a_layer_declares_public_is_there():
             upward,
         ),
         ("bench_core/suites/suite.py", "def late():\n    from bench_core.suites import load", circle),
-        ("bench_core/model.py", "from bench_core.testing import toys", upward),
+        ("bench_core/model.py", "from bench_authors.testing import toys", upward),
         (
             "plugins/reports/bench_reports/content/labels.py",
             "import bench_reports.figures.figures",
             circle_of_folders,
         ),
         ("bench_core/runs/runner.py", "from bench_core import run", upward),
-        ("bench_core/runs/runner.py", "def late():\n    from bench_core.testing import toys", upward),
-        ("bench_core/__init__.py", "from bench_core.testing import toys", upward),
+        ("bench_core/runs/runner.py", "def late():\n    from bench_authors.testing import toys", upward),
+        ("bench_core/__init__.py", "from bench_authors.testing import toys", upward),
         ("plugins/rnn/bench_rnn/plugin.py", "from bench_core.storage.store import Store", beyond),
         ("plugins/rnn/bench_rnn/plugin.py", "from bench_decoders.beam import Beam", beyond),
         ("plugins/reports/bench_reports/plugin.py", "from bench_core.planning.plan import plan", beyond),

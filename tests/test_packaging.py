@@ -156,4 +156,7 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
     found = json.loads(listed.stdout)
     assert found["broken"] == {}
     assert {(part["kind"], part["distribution"].split()[0]) for part in found["parts"]} == {("model", "bench-rnn")}
-    subprocess.run([programs / "bench", "describe", "model", "rnn-lm"], check=True, capture_output=True, cwd=tmp_path)
+    described = subprocess.run(
+        [programs / "bench", "describe", "rnn-lm"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert "It comes with bench-authors" in described.stderr

@@ -16,6 +16,7 @@ import torch
 from click.testing import CliRunner
 
 import bench_core
+from bench_authors.testing import Case, toys
 from bench_core.commands.main import bench
 from bench_core.computing.clocks import cpu_seconds
 from bench_core.computing.loading import load_task
@@ -34,7 +35,6 @@ from bench_core.storage.costs import Costs, Memory, Record, TrainingSpeed
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_core.task import Size
-from bench_core.testing import Case, toys
 from bench_training import memory, timed_training
 from bench_training.excerpt import Excerpt
 from bench_training.timed_training import TimedTraining

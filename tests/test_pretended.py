@@ -16,10 +16,10 @@ from torch.nn.functional import cross_entropy, dropout, embedding
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 import bench_core
+from bench_authors.testing.pretended import CPU, GPU, Pretended
 from bench_core.errors import DataError
 from bench_core.execution.progress import Progress
 from bench_core.suites import yaml_source as located
-from bench_core.testing.pretended import CPU, GPU, Pretended
 
 ROOT = Path(__file__).parent.parent
 SUITES = sorted(

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
+from bench_authors.testing import float64
 from bench_core import Noise
-from bench_core.testing import float64
 
 DRAWS = {
     "examples": lambda: Noise(5).uniform(torch.arange(200_000)),

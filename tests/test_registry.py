@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from bench_authors.testing import toys
 from bench_core import PluginError, SuiteError, entry_points
 from bench_core.registry import extra, installed, kinds, part, parts, suggestion
-from bench_core.testing import toys
 
 HERE = version("bench-core")
 DECODER = """
@@ -198,7 +198,7 @@ def test_plugins_of_no_distribution_are_there_for_a_while():
             for config in configs:
                 found = part(kind, config.name)
                 assert found.config is config
-                assert (found.distribution, found.package) == ("bench_core", "bench_core")
+                assert (found.distribution, found.package) == ("bench_authors", "bench_authors")
             assert before[kind].keys() < parts(kind).keys()
     assert {kind: parts(kind) for kind in before} == before
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import bench_core
+from bench_authors.testing import Case, toys
 from bench_core import Hypothesis, Outcome
 from bench_core.computing.stages import _course
 from bench_core.errors import SuiteError
@@ -19,7 +20,6 @@ from bench_core.runs.record import _without_data
 from bench_core.runs.runner import Runner
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
-from bench_core.testing import Case, toys
 from bench_reports.content.page import facts
 from bench_reports.render.report import write_report
 

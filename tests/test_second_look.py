@@ -13,18 +13,18 @@ from bench_mutants.sound import Greedy, Table
 from bench_small.elsewhere import in_others
 
 import bench_core
+from bench_authors import contracts_once
+from bench_authors.checker import Verdict
+from bench_authors.contracts_once import broken_contracts
+from bench_authors.testing.cases import tiny_batch
 from bench_core import Batch, Scores, SuiteError, registry
 from bench_core.computing import metric_look
 from bench_core.computing.laws import Laws
 from bench_core.computing.second_look import Chosen, SecondLook, TargetHidden, without_targets
 from bench_core.computing.task_look import hides_targets
-from bench_core.execution.checker import Verdict
 from bench_core.planning.plan import plan
-from bench_core.runs import contracts_once
-from bench_core.runs.contracts_once import broken_contracts
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
-from bench_core.testing.cases import tiny_batch
 from bench_reports.render.report import write_report
 
 SUITE = {

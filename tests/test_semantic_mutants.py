@@ -19,13 +19,14 @@ from bench_mutants.sound import Reader
 from bench_small.elsewhere import in_others
 
 import bench_core
+from bench_authors import contracts_once
+from bench_authors.testing import toys
+from bench_authors.testing.trials import verdict_here
 from bench_core import registry
 from bench_core.commands.main import bench, main
 from bench_core.computing import task_look
 from bench_core.execution.progress import Progress
-from bench_core.runs import contracts_once, runner
-from bench_core.testing import toys
-from bench_core.testing.trials import verdict_here
+from bench_core.runs import runner
 
 #: Mutants of which runs see nothing, each with the reason; at most one of twelve.
 UNSEEN: dict[str, str] = {

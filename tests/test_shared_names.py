@@ -168,7 +168,7 @@ def test_grids_profiles_settings_and_tasks_take_names_with_distributions(both, t
 
 
 def test_the_schema_has_each_name_that_a_suite_can_give(both, small):
-    from bench_core.commands.schema import schema
+    from bench_authors.commands.schema import schema
 
     text = json.dumps(schema())
     for kind in ("task", "model", "decoder", "metric", "probe", "processor"):
@@ -178,7 +178,7 @@ def test_the_schema_has_each_name_that_a_suite_can_give(both, small):
 
 
 def test_the_schema_has_both_names_of_a_part_that_shares_none(small):
-    from bench_core.commands.schema import schema
+    from bench_authors.commands.schema import schema
 
     models = schema()["properties"]["models"]["additionalProperties"]["anyOf"]
     names = [one["properties"]["name"]["enum"] for one in models]

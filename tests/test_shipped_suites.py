@@ -15,6 +15,7 @@ import torch
 from claim_values import walk
 from torch import nn
 
+from bench_authors.testing import tiny_batch
 from bench_core import Kind, Noise, Scoring, TaskInfo, Training
 from bench_core.config import ModelConfig
 from bench_core.planning.planner import likelihood
@@ -23,7 +24,6 @@ from bench_core.suites.expressions import COMPARISONS, Term, read
 from bench_core.suites.load import load
 from bench_core.suites.suite import Suite
 from bench_core.suites.training import Schedule, TrainingConfig
-from bench_core.testing import tiny_batch
 from bench_ecoc.plugin import ECOCLMConfig
 from bench_ssm.plugin import DeepSSMConfig
 from bench_training.optimizers import optimizers

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
+from bench_authors.commands.schema import schema
 from bench_core.commands.main import bench
-from bench_core.commands.schema import schema
 from bench_core.suites import yaml_source as located
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit

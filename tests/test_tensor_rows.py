@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from bench_authors.testing import tiny_batch
 from bench_core import Batch, State
-from bench_core.testing import tiny_batch
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,7 @@ from bench_small.parts import Letters
 from bench_writers.parts import LETTERS, Characters
 from bench_writers.plugin import AsEchoedConfig, AskConfig, CharactersConfig, EchoConfig, OracleConfig
 
-from bench_core import Hypothesis, StageRequest, SuiteError, plan, registry
-from bench_core.storage.outcomes import read_outcomes
-from bench_core.suites.cells import cells_of
-from bench_core.suites.load import load
-from bench_core.testing import (
+from bench_authors.testing import (
     TEXT_CONTRACTS,
     Case,
     TextCase,
@@ -25,6 +21,10 @@ from bench_core.testing import (
     check_model,
     check_text_generator,
 )
+from bench_core import Hypothesis, StageRequest, SuiteError, plan, registry
+from bench_core.storage.outcomes import read_outcomes
+from bench_core.suites.cells import cells_of
+from bench_core.suites.load import load
 
 SUITE = """
     suite: tests/writers

@@ -49,11 +49,12 @@ def _owner(name: str, known: dict[str, Project]) -> str | None:
 
 def _required(name: str, known: dict[str, Project]) -> set[str]:
     """Return the distributions of this repository that one requires, with or without extras, in turn."""
-    project, found = known[name], set()
-    for requirement in project.requires(project.extras):
-        other = split(requirement)[0]
-        if other in known and other not in found:
-            found |= {other, *_required(other, known)}
+    found, left = set[str](), [name]
+    while left:
+        project = known[left.pop()]
+        others = {split(requirement)[0] for requirement in project.requires(project.extras)}
+        left += (others & known.keys()) - found
+        found |= others & known.keys()
     return found
 
 

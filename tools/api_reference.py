@@ -21,8 +21,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from reference import table
 
-from bench_core.commands.settings_words import beside, comments
-from bench_core.testing import Contract
+from bench_authors.settings_words import beside, comments
+from bench_authors.testing import Contract
 
 ROOT = Path(__file__).parent.parent
 TEMPLATE = Path(__file__).parent / "templates" / "api.md.j2"
@@ -32,7 +32,7 @@ FACES = (
     "bench_notebook",
     "bench_decoders.plugin",
     "bench_text.api",
-    "bench_core.testing",
+    "bench_authors.testing",
 )
 FOR_AUTHORS = {"bench_decoders.plugin": ["ProcessorConfig", "Processors"]}  # of a module without `__all__`
 WIDTH = 100  # characters of a signature on one line

@@ -16,11 +16,11 @@ HEAD = """<!-- Written by `make schema` from docstrings. Edit those. -->
 
 What is in every file, by the first line of its docstring. Each layer of the core imports only what stands before
 it: interfaces (the files beside the folders), `suites`, `planning`, `storage`, `computing`, `execution`, `runs`,
-`commands`. Plugins see the interfaces; reports and exchange also what `suites`, `storage` and `runs`, training what
-`suites`, `planning`, `storage` and `computing` declare in
-`PUBLIC`. A test holds this ([`test_layers.py`](../tests/test_layers.py)).
+`commands`. Plugins see the interfaces; reports and exchange also what `suites`, `storage` and `runs` declare in
+`PUBLIC`, training what `suites`, `planning`, `storage` and `computing` do, notebook what all layers do, and authors,
+which tests the interfaces, all of the core. A test holds this ([`test_layers.py`](../tests/test_layers.py)).
 """
-LAYERS = ("", "suites", "planning", "storage", "computing", "execution", "runs", "commands", "testing")
+LAYERS = ("", "suites", "planning", "storage", "computing", "execution", "runs", "commands")
 
 
 def page() -> str:

@@ -38,7 +38,7 @@ COMMON = {*dir(list), *dir(dict), *dir(str), *dir(set)}  # names of functions th
 SERVER = Path(__file__).with_name("mutant_tests.py")
 PRODUCT = ("bench_core", "plugins/*/bench_*", "plugins/*/code_digests")
 TESTS = ("tests", "plugins/*/tests")
-NOT_MUTATED = "bench_core/testing/mutants/"  # wrong on purpose
+NOT_MUTATED = "plugins/authors/bench_authors/testing/mutants/"  # wrong on purpose
 NO_LIMIT = 1e9
 ENDED = (
     "0",

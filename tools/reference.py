@@ -16,10 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from projects import projects
 from pydantic import BaseModel
 
-from bench_core.commands.settings_words import Group, Setting
-from bench_core.commands.settings_words import about as doc
-from bench_core.commands.settings_words import groups as groups_of
-from bench_core.commands.settings_words import settings as settings_of
+from bench_authors.settings_words import Group, Setting
+from bench_authors.settings_words import about as doc
+from bench_authors.settings_words import groups as groups_of
+from bench_authors.settings_words import settings as settings_of
 from bench_core.registry import Part, installed, kinds, parts
 from bench_core.suites import figure_schema, published, schema, training
 from bench_core.suites.axes import AXES

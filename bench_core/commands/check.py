@@ -12,6 +12,7 @@ import click
 
 from bench_core.commands import options
 from bench_core.errors import BenchError
+from bench_core.optional import AUTHORS, optional_module
 from bench_core.terminal import counted, say
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def command(
     from bench_core.planning.inspector import Findings
     from bench_core.storage.store import ANSWERS
 
+    trying = optional_module(AUTHORS, "suite_contracts", "bench check --contracts") if contracts else None
     checked: dict[str, Suite] = {}
     wrong = False
     for path in suites:
@@ -72,11 +74,10 @@ def command(
         wrong = wrong or bool(problems)
     if build and not wrong:
         wrong = _build(checked, data, store)
-    if wrong or not contracts:
+    if wrong or trying is None:
         return 2 if wrong else 0
-    from bench_core.commands.contracts import check_contracts
-
-    return check_contracts(checked, data, None if same_process else contract_timeout)
+    code: int = trying.check_contracts(checked, data, None if same_process else contract_timeout)
+    return code
 
 
 @dataclass(frozen=True)

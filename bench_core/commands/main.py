@@ -21,25 +21,24 @@ from typing import Any
 import click
 
 from bench_core import entry_points
+from bench_core.optional import source
 from bench_core.terminal import say
 
 #: The core's commands, each with what `bench --help` shows of it.
 COMMANDS = {
     "list": "List the installed tasks, models, decoders and metrics.",
-    "describe": "Show what a part is and its settings.",
     "check": "Check suites: every problem, with file, line and column.",
     "plan": "Show what a run would compute, and what is stored.",
     "run": "Run a suite and write its report.",
     "why": "Explain why results are not stored: what changed.",
     "store": "List, verify and clean up the artifact store.",
     "runs": "List and remove runs.",
-    "new": "Create a plugin or a suite from a template.",
-    "schema": "Print the JSON schema of suites, for editors.",
     "doctor": "Check this machine: Python, torch, devices, disk, data.",
 }
 
 #: Who brings further commands, where they are not installed.
 BROUGHT = {
+    "bench-authors": ("describe", "new", "schema"),
     "bench-reports": ("report", "show", "diff", "cite", "view"),
     "bench-exchange": ("export", "import", "merge", "outputs", "decode", "verify"),
     "bench-recorded": ("score",),
@@ -101,7 +100,7 @@ class Commands(click.Group):
 def _advice(name: str, known: list[str]) -> str:
     for owner, names in BROUGHT.items():
         if name in names:
-            return f"It comes with {owner} (in a checkout: pip install ./plugins/{owner.removeprefix('bench-')})."
+            return f"It comes with {source(owner)}."
     near = get_close_matches(name, known, n=1)
     return f"Did you mean {near[0]!r}?" if near else "See `bench --help`."
 

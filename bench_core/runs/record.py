@@ -22,6 +22,7 @@ from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan
 from bench_core.planning.planner import likelihood
 from bench_core.registry import hook
+from bench_core.runs.contract_marks import is_unchecked
 from bench_core.runs.planned import planned_parts, planned_stages
 from bench_core.runs.provenance import PARTS, STAGES, computed_digest, files_digest, write_stages
 from bench_core.runs.quoting import may_quote, restriction
@@ -228,10 +229,11 @@ class Record:
         return {"tasks": tasks, "models": models}
 
     def _model(self, name: str, key: str) -> dict[str, Any]:
-        """Return what the stored training of a model tells, and whether it is one system whatever the seeds."""
-        one = all(entry.config.is_one_system() for entry in self.suite.models[name].all)
-        told = self._stored(self.plan.stages[key].kind, key, "training.json") or {}
-        return {**told, **({"one_system": True} if one else {})}
+        """Return the facts of the stored training of a model, and what is true of it whatever the seeds."""
+        one_system = all(entry.config.is_one_system() for entry in self.suite.models[name].all)
+        marks = {"one_system": one_system, "unchecked": is_unchecked(self.plan.stages[key], self.store)}
+        stored = self._stored(self.plan.stages[key].kind, key, "training.json") or {}
+        return stored | {mark: True for mark, holds in marks.items() if holds}
 
     @cached_property
     def _tasks(self) -> dict[str, Any]:

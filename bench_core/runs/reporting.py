@@ -10,13 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench_core.errors import StoreError, SuiteError
+from bench_core.optional import AUTHORS, source
 from bench_core.registry import hook
 from bench_core.runs.manifest import read_manifest
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import LEFT_OUT
 
-INSTALL = "install bench-reports (in a checkout: pip install ./plugins/reports)"
+INSTALL = f"install {source('bench-reports')}"
 LONGEST = 40  # characters that changes add to a name
+MOST_NAMES = 8  # of models in a sentence
 LETTERS = 8  # of a digest in a name
 
 
@@ -30,7 +32,17 @@ def reported(run: Run, folder: Path) -> tuple[str, str]:
         return text, str(folder / "report.md")
     from tabulate import tabulate
 
-    return tabulate(run.rows(), headers="keys"), f"not written: {INSTALL}; then: bench report {run.folder}"
+    table = tabulate(run.rows(), headers="keys")
+    unchecked = unchecked_models(run)
+    text = f"{table}\n\nContracts not checked: {unchecked}." if unchecked else table
+    return text, f"not written: {INSTALL}; then: bench report {run.folder}"
+
+
+def unchecked_models(run: Run) -> str:
+    """Return which models were trained without a trial of their contracts, and why; empty if none was."""
+    names = [name for name, about in (run.info.get("models") or {}).items() if about.get("unchecked")]
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}, since {AUTHORS} was not installed" if names else ""
 
 
 def place(run: Run, out: Path) -> tuple[Path, str]:

@@ -65,6 +65,7 @@ class ModelEntry(Open):
 
     parameters: int | None = None
     one_system: bool = False
+    unchecked: bool = False  # no contract was tried: see `contract_marks`
 
 
 class Info(Open):

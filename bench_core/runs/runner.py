@@ -21,11 +21,12 @@ from bench_core.execution.progress import Progress, Work
 from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
 from bench_core.observer import Hear, RunEnded, RunStarted, StageEnded, StageStarted, silent
+from bench_core.optional import AUTHORS, is_installed, optional_module
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import hook
-from bench_core.runs.contracts_once import broken_contracts
+from bench_core.runs.contract_marks import note_untried
 from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
 from bench_core.runs.observing import observing
@@ -272,11 +273,18 @@ class Runner:
         return not isinstance(self.executor, Here)
 
     def _try_contracts(self, stages: Sequence[Stage]) -> None:
-        """Fail the trainings of models that break a contract; not of parts that this process alone may know."""
+        """Fail the trainings of models that break a contract; not of parts that this process alone may know.
+
+        Without bench-authors none is tried, and the report says so (`contract_marks`).
+        """
         if not self.with_contracts or self.limit.has_ended():
             return
         due = [stage for stage in stages if stage.about.trains and stage.key not in self.failures]
-        found = broken_contracts(due, self.plan.stages, self.store, self.data)
+        if not is_installed(AUTHORS):
+            note_untried(due, self.store)
+            return
+        trying = optional_module(AUTHORS, "contracts_once", "the trial of contracts")
+        found = trying.broken_contracts(due, self.plan.stages, self.store, self.data)
         for stage in due:
             if stage.key in found:
                 self._fail(stage, StageFailed(found[stage.key], expected=True))

@@ -13,13 +13,13 @@ from pycocoevalcap.meteor.meteor import Meteor
 from pycocoevalcap.rouge.rouge import Rouge
 from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
+from bench_authors.testing import MetricCase, check_metric
 from bench_captioning.cider import Documents
 from bench_captioning.plugin import CaptionBleuConfig, CaptionMeteorConfig, CiderDConfig, RougeLConfig
 from bench_captioning.ptb import JAR
 from bench_captioning.scenes import scenes
 from bench_captioning.settings import Scenes
 from bench_core import Outcome, SuiteError, TaskInfo
-from bench_core.testing import MetricCase, check_metric
 from bench_metrics.api import java
 
 QUICK = [*(CaptionBleuConfig(n=n) for n in (1, 2, 3, 4)), RougeLConfig(), CiderDConfig()]

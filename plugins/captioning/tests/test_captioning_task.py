@@ -7,9 +7,9 @@ import sys
 import pytest
 import torch
 
+from bench_authors.testing import TaskCase, check_task
 from bench_captioning.plugin import CaptioningConfig
 from bench_core import STOP, DataError, Noise, Purpose, Size
-from bench_core.testing import TaskCase, check_task
 
 SMALL = {"name": "scenes", "images": 12, "pixels": 32}
 TINY = {"kind": "resnet", "widths": [4, 6], "size": 32}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from bench_authors.testing import TaskCase, check_task
 from bench_code_generation import corpus as corpora_of_code
 from bench_code_generation import library
 from bench_code_generation.parsing import meaning
 from bench_code_generation.plugin import CodeGenerationConfig
 from bench_core import DataError, Noise, Purpose, Size
-from bench_core.testing import TaskCase, check_task
 
 PAIRS = {
     "train": [

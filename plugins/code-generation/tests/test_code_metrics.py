@@ -6,9 +6,9 @@ from math import isnan
 
 import pytest
 
+from bench_authors.testing import MetricCase, check_metric
 from bench_code_generation.plugin import CodeExactMatchConfig, ParsesConfig
 from bench_core import Outcome, PluginError, SuiteError, TaskInfo
-from bench_core.testing import MetricCase, check_metric
 
 CELL = [
     Outcome(0, references=["x = f ( 'a' )"], texts=['x = f ( "a" )', "wrong"]),

@@ -8,9 +8,9 @@ import socket
 import pytest
 from pydantic import ValidationError
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError
 from bench_core.planning.path_settings import mark
-from bench_core.testing import TaskCase, check_task
 from bench_data.plugin import CompletionConfig, TextToTextConfig
 
 pytestmark = pytest.mark.extra("bench-data", "datasets")

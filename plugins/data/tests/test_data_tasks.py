@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import Purpose, Size
-from bench_core.testing import TaskCase, check_task
 from bench_data.plugin import CompletionConfig, TextToTextConfig
 
 SPLITS = ("train", "valid", "test")

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError
-from bench_core.testing import TaskCase, check_task
 from bench_data.plugin import CompletionConfig, TextToTextConfig
 
 DATASETS = pytest.importorskip("sacrebleu.dataset").DATASETS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bench_authors.testing import Case, toys
 from bench_core import PluginError
 from bench_core.computing.guarded_log_probs import guarded
-from bench_core.testing import Case, toys
 from bench_decoders import plugin
 
 DECODERS = [

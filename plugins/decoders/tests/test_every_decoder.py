@@ -9,8 +9,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from bench_authors.testing import Case, check_decoder, toys
 from bench_core import Noise
-from bench_core.testing import Case, check_decoder, toys
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,

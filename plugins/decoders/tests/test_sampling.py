@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bench_authors.testing import catches, patched
 from bench_core import STOP, Noise, invert, topk_stable
-from bench_core.testing import catches, patched
 from bench_decoders.greedy_sampling import highest
 from bench_decoders.plugin import (
     AncestralConfig,

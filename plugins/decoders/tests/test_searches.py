@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bench_authors.testing import catches, patched
 from bench_core import Noise, SuiteError
-from bench_core.testing import catches, patched
 from bench_decoders.plugin import BeamConfig, ExhaustiveConfig, GreedyConfig
 
 NOTES = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bench_authors.testing import catches
 from bench_core import Noise
-from bench_core.testing import catches
 from bench_ecoc.codebook import allotment, base_bits, codewords, flips, gray, own_checks, pack, unpack
 
 NOISE = Noise(11)

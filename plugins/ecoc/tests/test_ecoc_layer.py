@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn.functional import log_softmax, logsigmoid, softplus
 
+from bench_authors.testing import catches, float64
 from bench_core import Batch, DataError, Noise, State, SuiteError, TaskInfo, Training
-from bench_core.testing import catches, float64
 from bench_ecoc import ecoc
 from bench_ecoc.codebook import base_bits, codewords, pack
 from bench_ecoc.ecoc import Ecoc

@@ -2,8 +2,8 @@
 
 import pytest
 
+from bench_authors.testing import Case, check_model
 from bench_core import Source
-from bench_core.testing import Case, check_model
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 
 SMALL = {"embedding": 6, "hidden": 6, "sparse": False, "initial_scale": 0.4, "dropout": 0.1}

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, linear, log_softmax
 
+from bench_authors.testing import catches, float64
 from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training
 from bench_core.kit import Softmax
-from bench_core.testing import catches, float64
 from bench_ecoc import adaptive, hierarchical, nce, sampled
 from bench_ecoc.layer import Full
 

@@ -33,6 +33,8 @@ from bench_core.storage.store import Store
 
 OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells
 COMPUTED = ("train", "decode", "score")  # whose environments a run tells
+#: what run.json adds that no stage depends on: licences by plugins, models whose contracts were not tried
+OF_NO_STAGE = (("tasks", "restricted"), ("models", "unchecked"))
 SHORT = 16  # letters of a key in costs.csv
 _UNKNOWN = RecordedStage("", {}, 0)
 BESIDE = ("libraries", "code")  # of an environment: what is not of the artifact
@@ -212,8 +214,8 @@ class _Compared:
                 if what == "models" and (one := self._is_one_system(called)) is not None:
                     known = {**known, "one_system": one}
                 for word, value in told.items():
-                    if word == "restricted" and what == "tasks":
-                        continue  # what a plugin says of a licence, which no stage depends on
+                    if (what, word) in OF_NO_STAGE:
+                        continue
                     if word not in known or _plain(known[word]) != _plain(value):
                         yield f"run.json: {word} of {what[:-1]} {called!r} is {value!r}, not as in the store"
 

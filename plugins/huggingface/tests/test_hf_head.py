@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from bench_authors.testing import Case, check_model
 from bench_core import STOP, Noise, Scoring, State, TaskInfo, Training
 from bench_core.kit import Head, LanguageModelState, Softmax
-from bench_core.testing import Case, check_model
 from bench_huggingface.api import CausalLM
 from bench_huggingface.plugin import CausalLMConfig
 

@@ -11,10 +11,10 @@ from safetensors.torch import save_model
 from torch import nn
 from transformers.activations import NewGELUActivation
 
+from bench_authors.testing import Case, check_model
 from bench_core import Noise, Scoring, State, SuiteError, TaskInfo, Training
 from bench_core.computing.building import load_weights
 from bench_core.tensor_rows import Rows
-from bench_core.testing import Case, check_model
 from bench_huggingface import lm as module
 from bench_huggingface.kv_cache import Buffered, Copied
 from bench_huggingface.plugin import CausalLMConfig

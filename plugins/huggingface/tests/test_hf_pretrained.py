@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import bench_core
+from bench_authors.testing import Case, check_model
 from bench_core import Batch, DataError, Noise, Purpose, Scoring, Size, SuiteError, Training
 from bench_core.execution.progress import Progress
-from bench_core.testing import Case, check_model
 from bench_huggingface.numbering import Numbering
 from bench_language_modeling.plugin import SequenceCompletionConfig
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from published import CAUSAL, SEQ2SEQ, prompts, publish
 
+from bench_authors.testing import DECODER_CONTRACTS, MODEL_CONTRACTS, Case
+from bench_authors.testing.contracts import try_contracts
 from bench_core import Noise, Scoring, SuiteError
-from bench_core.testing import DECODER_CONTRACTS, MODEL_CONTRACTS, Case
-from bench_core.testing.contracts import try_contracts
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_huggingface import pretrained, pretrained_lm
 from bench_huggingface.pretrained_lm import ALONE, JOINED, PADDED

@@ -8,8 +8,8 @@ from math import isnan
 import pytest
 from pydantic import ValidationError
 
+from bench_authors.testing import MetricCase, catches, check_metric
 from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
-from bench_core.testing import MetricCase, catches, check_metric
 from bench_indigo.plugin import bench_metrics
 from bench_indigo.trajectory import positions
 

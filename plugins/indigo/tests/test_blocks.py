@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench_core.testing import float64
+from bench_authors.testing import float64
 from bench_indigo.blocks import Embedding, SelfAttention, Shape, Words, shut, sight, sinusoids
 from bench_indigo.kv_cache import Seats, Stack, Trail, inserted
 from bench_indigo.relations import relations

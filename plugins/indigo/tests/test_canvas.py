@@ -10,12 +10,12 @@ import torch
 from pydantic import ValidationError
 from torch.nn.functional import cross_entropy
 
+from bench_authors.testing import Case, catches, check_model, float64, tiny_batch, tiny_info
+from bench_authors.testing.cases import one_row
+from bench_authors.testing.contracts import check
+from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_core import STOP, Noise, Source, SuiteError, Training
 from bench_core.suites.check import misfit
-from bench_core.testing import Case, catches, check_model, float64, tiny_batch, tiny_info
-from bench_core.testing.cases import one_row
-from bench_core.testing.contracts import check
-from bench_core.testing.models import MODEL_CONTRACTS
 from bench_decoders.plugin import GreedyConfig
 from bench_indigo.canvas import InsertionTransformer
 from bench_indigo.plugin import InsertGreedyConfig, InsertionTransformerConfig, InsertParallelConfig

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bench_authors.testing import Case, float64, tiny_batch, tiny_info
 from bench_core import Batch, Noise, Scoring, Source, SuiteError, TaskInfo
-from bench_core.testing import Case, float64, tiny_batch, tiny_info
 from bench_indigo.encoder import Encoder
 from bench_indigo.plugin import IndigoConfig, TransformerConfig
 

@@ -7,8 +7,8 @@ from math import isnan
 import pytest
 from pydantic import ValidationError
 
+from bench_authors.testing import MetricCase
 from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
-from bench_core.testing import MetricCase
 from bench_indigo.parts_of_speech import generated, grouped, part
 from bench_indigo.plugin import FirstPartsConfig
 

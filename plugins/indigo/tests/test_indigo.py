@@ -12,11 +12,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from bench_authors.testing import Case, check_model, float64, tiny_batch, tiny_info
+from bench_authors.testing.cases import one_row, replay
+from bench_authors.testing.contracts import check
+from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_core import STOP, Kind, Noise, Source, SuiteError, TaskInfo, Training
-from bench_core.testing import Case, check_model, float64, tiny_batch, tiny_info
-from bench_core.testing.cases import one_row, replay
-from bench_core.testing.contracts import check
-from bench_core.testing.models import MODEL_CONTRACTS
 from bench_indigo import insertion, insertion_network
 from bench_indigo.plugin import IndigoConfig, bench_models
 from bench_indigo.prefixes import prefixes

@@ -8,9 +8,9 @@ from itertools import count, permutations, product
 import pytest
 import torch
 
+from bench_authors.testing import Case, check_decoder, float64, tiny_batch, tiny_info
+from bench_authors.testing.cases import one_row
 from bench_core import STOP, Noise, Source, TaskInfo
-from bench_core.testing import Case, check_decoder, float64, tiny_batch, tiny_info
-from bench_core.testing.cases import one_row
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,

@@ -7,12 +7,12 @@ from itertools import count
 import pytest
 import torch
 
+from bench_authors.testing import Case, tiny_batch, tiny_info
+from bench_authors.testing.contracts import check
+from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_core import Noise, Source, Task, Training
 from bench_core.storage.store import Store
 from bench_core.suites.training import TrainingConfig
-from bench_core.testing import Case, tiny_batch, tiny_info
-from bench_core.testing.contracts import check
-from bench_core.testing.models import MODEL_CONTRACTS
 from bench_indigo import insertion
 from bench_indigo.order_cache import KeptOrders
 from bench_indigo.plugin import IndigoConfig

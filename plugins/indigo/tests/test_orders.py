@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 import torch
 
+from bench_authors.testing import catches
 from bench_core import Batch, DataError, Noise, SuiteError, TaskInfo
-from bench_core.testing import catches
 from bench_indigo.orders import CONTINUES, PADDING, checked, common, make_order
 
 FACTS = TaskInfo(["<stop>", "a", "b", "c", "d"], [7, 5, 3, 1, 1])

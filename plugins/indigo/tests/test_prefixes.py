@@ -6,7 +6,7 @@ from itertools import permutations
 
 import torch
 
-from bench_core.testing import tiny_batch
+from bench_authors.testing import tiny_batch
 from bench_indigo.prefixes import prefixes
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
+from bench_authors.testing import Case, catches, check_decoder, float64, tiny_batch
+from bench_authors.testing.cases import one_row
 from bench_core import STOP, Noise, Outcome, PluginError, Source, State, Training
 from bench_core.suites.training import TrainingConfig
-from bench_core.testing import Case, catches, check_decoder, float64, tiny_batch
-from bench_core.testing.cases import one_row
 from bench_indigo.plugin import (
     InsertGreedyConfig,
     InsertionTransformerConfig,

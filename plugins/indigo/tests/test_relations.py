@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from bench_core.testing import catches
+from bench_authors.testing import catches
 from bench_indigo.pointer import known_slots, slot_logits
 from bench_indigo.relations import LEFT, RIGHT, absolute, beside, neighbours, relations
 

@@ -8,9 +8,9 @@ from itertools import permutations
 import pytest
 import torch
 
+from bench_authors.testing import Case, float64, tiny_batch, tiny_info
+from bench_authors.testing.cases import one_row
 from bench_core import Noise, Source
-from bench_core.testing import Case, float64, tiny_batch, tiny_info
-from bench_core.testing.cases import one_row
 from bench_indigo import search as module
 from bench_indigo.plugin import IndigoConfig
 from bench_indigo.search import search

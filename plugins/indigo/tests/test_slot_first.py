@@ -11,11 +11,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from bench_authors.testing import Case, check_decoder, check_model, float64, tiny_batch, tiny_info
+from bench_authors.testing.cases import one_row, replay
+from bench_authors.testing.contracts import check
+from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_core import STOP, Noise, Source, TaskInfo, Training
-from bench_core.testing import Case, check_decoder, check_model, float64, tiny_batch, tiny_info
-from bench_core.testing.cases import one_row, replay
-from bench_core.testing.contracts import check
-from bench_core.testing.models import MODEL_CONTRACTS
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_indigo import search as searching
 from bench_indigo import slot_first

@@ -8,8 +8,8 @@ from math import exp
 import pytest
 import torch
 
+from bench_authors.testing import catches, tiny_batch
 from bench_core import STOP, Noise
-from bench_core.testing import catches, tiny_batch
 from bench_indigo import spans
 from bench_indigo.spans import canvas, kept, labels
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bench_authors.testing import Case, check_model, float64, tiny_batch, tiny_info
+from bench_authors.testing.contracts import check
+from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_core import Noise, Scoring, Source, Training
-from bench_core.testing import Case, check_model, float64, tiny_batch, tiny_info
-from bench_core.testing.contracts import check
-from bench_core.testing.models import MODEL_CONTRACTS
 from bench_indigo import network
 from bench_indigo.plugin import IndigoConfig, TransformerConfig
 

@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Purpose, Size
-from bench_core.testing import TaskCase, check_task
 from bench_language_modeling.plugin import LanguageModelingConfig, SequenceCompletionConfig
 from bench_text.api import corpora
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Noise, Purpose, Size
-from bench_core.testing import TaskCase, check_task
 from bench_language_modeling.api import lines
 from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_text.encoder import UNREADABLE

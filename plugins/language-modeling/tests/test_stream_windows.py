@@ -7,8 +7,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Noise, Purpose, Size, SuiteError
-from bench_core.testing import TaskCase, check_task
 from bench_language_modeling.plugin import LanguageModelingConfig
 
 TOKENS = 103  # in the tests' streams, of words w0, w1, ...

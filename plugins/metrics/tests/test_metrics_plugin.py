@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
+from bench_authors.testing import MetricCase, check_metric
 from bench_core import Hypothesis, Metric, Outcome, Scorer, TaskInfo
-from bench_core.testing import MetricCase, check_metric
 from bench_metrics.plugin import bench_metrics
 
 CONFIGS = {config.name: config for config in bench_metrics()}

@@ -4,8 +4,8 @@ from math import isnan
 
 import pytest
 
+from bench_authors.testing import catches
 from bench_core import Hypothesis, Outcome, SuiteError
-from bench_core.testing import catches
 from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
 from bench_metrics.termination import DistinctNonTerminated, NonTermination, terminated
 

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from bench_authors.testing import TEXT_CONTRACTS, TextCase, check_text_generator
 from bench_core import DataError, Generation, Noise, Prompt, TaskInfo
-from bench_core.testing import TEXT_CONTRACTS, TextCase, check_text_generator
 from bench_recorded.plugin import AsRecordedConfig, RecordedConfig
 from bench_recorded.system import AsRecorded, RecordedOutputs
 

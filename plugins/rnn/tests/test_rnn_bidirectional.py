@@ -7,8 +7,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from bench_authors.testing import Case, check_model, tiny_batch
 from bench_core import STOP, Batch, Noise, Scorer, Scoring, SuiteError, TaskInfo, Training
-from bench_core.testing import Case, check_model, tiny_batch
 from bench_decoders.plugin import BeamConfig
 from bench_rnn.plugin import BidirectionalLMConfig, RNNLMConfig
 

@@ -4,9 +4,9 @@ from typing import get_args
 
 import pytest
 
-from bench_core.testing import Case, check_model
-from bench_core.testing.contracts import check
-from bench_core.testing.models import MODEL_CONTRACTS
+from bench_authors.testing import Case, check_model
+from bench_authors.testing.contracts import check
+from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_rnn.plugin import Cell, RNNLMConfig
 
 STRATEGIES = [

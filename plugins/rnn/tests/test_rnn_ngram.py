@@ -9,10 +9,10 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import load_model, save_model
 
+from bench_authors.testing import Case
+from bench_authors.testing.contracts import check
+from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_core import Batch, Noise, Scorer, Scoring, Stepper, TaskInfo, Training
-from bench_core.testing import Case
-from bench_core.testing.contracts import check
-from bench_core.testing.models import MODEL_CONTRACTS
 from bench_rnn.plugin import NGramConfig
 
 VOCABULARY = ["</s>", *"abcde"]

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from bench_authors.testing import Case, check_model
 from bench_core import STOP, Batch, Noise, Scoring, State, SuiteError, TaskInfo, Training
 from bench_core.kit import Head
-from bench_core.testing import Case, check_model
 from bench_rnn.api import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 

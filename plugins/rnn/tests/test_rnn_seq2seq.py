@@ -7,9 +7,9 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from bench_authors.testing import Case, check_decoder, check_model, tiny_batch
 from bench_core import STOP, Batch, Noise, Scoring, Source, State, SuiteError, TaskInfo, Training
 from bench_core.kit import Head
-from bench_core.testing import Case, check_decoder, check_model, tiny_batch
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_rnn.api import Seq2Seq
 from bench_rnn.plugin import Seq2SeqConfig

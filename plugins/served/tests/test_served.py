@@ -21,12 +21,12 @@ from pydantic import ValidationError
 
 import bench_core
 import bench_notebook
+from bench_authors.testing import TEXT_CONTRACTS, TextCase, check_text_generator
 from bench_core import BenchError, DataError, Generation, Inspection, Noise, Prompt, registry
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
-from bench_core.testing import TEXT_CONTRACTS, TextCase, check_text_generator
 from bench_served import client, replies
 from bench_served.answers import Answers, answers_in, folder_of
 from bench_served.client import Pace, asked_wait

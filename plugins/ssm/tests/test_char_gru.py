@@ -5,10 +5,10 @@ from itertools import product
 import pytest
 import torch
 
+from bench_authors.testing import Case, check_model
+from bench_authors.testing.contracts import check, posing
+from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_core import Batch, Kind, Noise, Scoring, SuiteError, TaskInfo
-from bench_core.testing import Case, check_model
-from bench_core.testing.contracts import check, posing
-from bench_core.testing.models import MODEL_CONTRACTS
 from bench_rnn.plugin import RNNLMConfig
 from bench_ssm.plugin import CharGRUConfig
 

@@ -7,8 +7,8 @@ from math import log, pi
 import pytest
 import torch
 
+from bench_authors.testing import tiny_batch
 from bench_core import AGAIN, Batch, Noise, Scoring, TaskInfo, Training
-from bench_core.testing import tiny_batch
 from bench_ssm.maps import Scale, Triangle
 from bench_ssm.model import Step
 from bench_ssm.plugin import DeepSSMConfig

@@ -4,8 +4,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from bench_authors.testing import tiny_batch
 from bench_core import Batch, Noise, Scoring, SuiteError, TaskInfo, Training
-from bench_core.testing import tiny_batch
 from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig, parts
 
 FACTS = TaskInfo(["</s>", *"abcd"])

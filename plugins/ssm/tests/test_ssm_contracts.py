@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from bench_authors.testing import Case, check_model
 from bench_core import Noise, Training
-from bench_core.testing import Case, check_model
 from bench_ssm.plugin import DeepSSMConfig
 
 SMALL = {

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.autograd.functional import jacobian
 
+from bench_authors.testing.contracts import catches, patched
 from bench_core import Batch, Noise, TaskInfo
-from bench_core.testing.contracts import catches, patched
 from bench_ssm import flows
 from bench_ssm.maps import Map, Scale
 from bench_ssm.plugin import DeepSSMConfig

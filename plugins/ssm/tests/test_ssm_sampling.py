@@ -5,10 +5,10 @@ from math import log
 import pytest
 import torch
 
+from bench_authors.testing import Case, check_decoder, tiny_batch
+from bench_authors.testing.toys import AncestralConfig, GreedyConfig, LatentConfig, RecurrentConfig
 from bench_core import Noise, SuiteError, TaskInfo
 from bench_core.suites.check import misfit
-from bench_core.testing import Case, check_decoder, tiny_batch
-from bench_core.testing.toys import AncestralConfig, GreedyConfig, LatentConfig, RecurrentConfig
 from bench_ssm.plugin import DeepSSMConfig, TrajectoryArgmaxConfig
 
 SMALL = {"state": 3, "reader": 4, "posterior": 5, "trajectories": 50, "steps": 6, "positions": 4}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bench_authors.testing import Case, tiny_batch
+from bench_authors.testing.contracts import posing
 from bench_core import STOP, Batch, Noise, Statement, TaskInfo
-from bench_core.testing import Case, tiny_batch
-from bench_core.testing.contracts import posing
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,

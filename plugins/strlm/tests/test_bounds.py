@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench_authors.testing import catches, patched
 from bench_core import Batch, Noise, TaskInfo
-from bench_core.testing import catches, patched
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm import bounds

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench_authors.testing import Case, check_model
 from bench_core import STOP, Batch, Noise, Scoring, TaskInfo, Training
 from bench_core.suites.load import load
-from bench_core.testing import Case, check_model
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_strlm.bounds import greedy_steps
 from bench_strlm.causal_lm import SelfTerminatingCausalLM

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import bench_core
+from bench_authors.testing import Case, patched, tiny_batch, toys
 from bench_core import STOP, Batch, Noise, Statement
 from bench_core.registry import extra
-from bench_core.testing import Case, patched, tiny_batch, toys
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,

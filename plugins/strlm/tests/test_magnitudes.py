@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 import torch
 
+from bench_authors.testing import Case, tiny_batch
 from bench_core import STOP, Noise, TaskInfo
-from bench_core.testing import Case, tiny_batch
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm.magnitudes import log_least_stop, logits_of, magnitudes
 

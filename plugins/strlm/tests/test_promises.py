@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from bench_authors.testing import Case, patched
 from bench_core import STOP, Batch, Noise, TaskInfo
-from bench_core.testing import Case, patched
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,

@@ -14,10 +14,19 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor
 from torch.nn.functional import linear
 
+from bench_authors.testing import (
+    MODEL_CONTRACTS,
+    Case,
+    catches,
+    check_decoder,
+    check_model,
+    float64,
+    models,
+    tiny_batch,
+)
+from bench_authors.testing.mutants.models import forgets_to_reorder
 from bench_core import STOP, Batch, Noise, Scorer, Scoring, Stepper, SuiteError, Training
 from bench_core.kit import Head
-from bench_core.testing import MODEL_CONTRACTS, Case, catches, check_decoder, check_model, float64, models, tiny_batch
-from bench_core.testing.mutants.models import forgets_to_reorder
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.nn.functional import logsigmoid
 
+from bench_authors.testing import catches
 from bench_core import STOP
-from bench_core.testing import catches
 from bench_strlm.survival import log1mexp, self_terminating, survive
 
 STEPS = 2000

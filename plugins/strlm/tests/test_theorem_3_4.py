@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from bench_authors.testing import catches
 from bench_core import STOP, Batch, Loss, Noise, State, Stepper, TaskInfo, Training
-from bench_core.testing import catches
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import bench_core
+from bench_authors.testing import TaskCase, check_task
 from bench_core import Noise, Purpose, Size, Source, SuiteError
-from bench_core.testing import TaskCase, check_task
 from bench_text.api import BytePairs, Example, SequenceTask, SequenceTaskConfig
 
 LINES = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_core.testing import TaskCase, check_task
+from bench_authors.testing import TaskCase, check_task
 from bench_text import api
 
 README = (Path(__file__).parent.parent / "README.md").read_text()

@@ -17,8 +17,8 @@ from bench_texts.plugin import CountingConfig, JsonPairsConfig
 from bench_texts.task import Counting, JsonPairs, counted
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from bench_authors.testing import TASK_CONTRACTS, TaskCase, check_task
 from bench_core import DataError, Noise, PluginError, Purpose, Size, Source
-from bench_core.testing import TASK_CONTRACTS, TaskCase, check_task
 from bench_text.api import SPLITS, UNREADABLE, Example, SequenceTaskConfig
 
 ALL = Size(1000)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bench_authors.testing import Case, check_decoder, check_model, tiny_batch, tiny_info
 from bench_core import STOP, Noise, Purpose, Size, Source, SuiteError
-from bench_core.testing import Case, check_decoder, check_model, tiny_batch, tiny_info
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_translation.plugin import CopySourceConfig, TranslationConfig
 

@@ -12,8 +12,8 @@ import pytest
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Purpose, Size
-from bench_core.testing import TaskCase, check_task
 from bench_translation.plugin import TranslationConfig
 
 ENGLISH = ["A man sits.", "Two women, both young, walk.", "A dog runs!", "Mr. Smith's cat sleeps.", "A man walks."]

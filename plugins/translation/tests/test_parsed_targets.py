@@ -11,8 +11,8 @@ import torch
 from pydantic import ValidationError
 from spacy.language import Language
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Purpose, Size
-from bench_core.testing import TaskCase, check_task
 from bench_translation.conllu import sentences
 from bench_translation.dependency_heads import CONTINUES, PADDING, spread
 from bench_translation.plugin import TranslationConfig

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 import torch
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Noise, Purpose, Size
-from bench_core.testing import TaskCase, check_task
 from bench_translation.plugin import TranslationConfig
 
 PAIRS = {

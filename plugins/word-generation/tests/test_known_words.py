@@ -7,8 +7,8 @@ from math import isnan
 import numpy as np
 import pytest
 
+from bench_authors.testing import MetricCase, check_metric
 from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
-from bench_core.testing import MetricCase, check_metric
 from bench_word_generation.plugin import KnownWordsConfig
 
 COUNTS = {"train": [3, 2, 0], "valid": [1, 0, 0], "test": [0, 1, 1]}

@@ -8,8 +8,8 @@ from math import exp, inf, log, sqrt
 import numpy as np
 import pytest
 
+from bench_authors.testing import MetricCase, check_metric
 from bench_core import AGAIN, QUARTERS, Hypothesis, Outcome, TaskInfo, sampling_error
-from bench_core.testing import MetricCase, check_metric
 from bench_word_generation.plugin import MutualInformationConfig, OmittedMassConfig, WordCrossEntropyConfig
 
 LETTERS = "abc"

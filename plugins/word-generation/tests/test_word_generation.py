@@ -9,8 +9,8 @@ from dataclasses import asdict
 import pytest
 import torch
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Noise, Purpose, Size
-from bench_core.testing import TaskCase, check_task
 from bench_word_generation.plugin import WordGenerationConfig
 
 ALL = Size(10**6)

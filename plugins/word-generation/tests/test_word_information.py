@@ -7,8 +7,8 @@ from math import isnan
 import pytest
 from pydantic import ValidationError
 
+from bench_authors.testing import MetricCase, check_metric
 from bench_core import Hypothesis, Outcome, SuiteError
-from bench_core.testing import MetricCase, check_metric
 from bench_word_generation.plugin import LetterEntropyConfig, MutualInformationConfig
 
 VALUES = [

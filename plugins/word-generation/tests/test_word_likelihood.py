@@ -6,8 +6,8 @@ from math import exp, inf, isnan, log, nan
 
 import pytest
 
+from bench_authors.testing import MetricCase, check_metric
 from bench_core import Outcome, PluginError, SuiteError, TaskInfo
-from bench_core.testing import MetricCase, check_metric
 from bench_word_generation.plugin import OmittedMassConfig, WordCrossEntropyConfig
 
 WORDS = ["a", "bb", "ccc", "dd"]

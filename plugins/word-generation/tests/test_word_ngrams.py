@@ -9,8 +9,8 @@ from math import exp, isnan, log
 import numpy as np
 import pytest
 
+from bench_authors.testing import MetricCase, check_metric
 from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
-from bench_core.testing import MetricCase, check_metric
 from bench_word_generation.ngrams import WittenBell
 from bench_word_generation.plugin import NGramPerplexityConfig
 

@@ -8,11 +8,11 @@ from math import inf, log
 import pytest
 import torch
 
+from bench_authors.testing import Case, tiny_batch, tiny_info
+from bench_authors.testing.contracts import check
+from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_core import Hypothesis, Noise, Outcome, SuiteError, TaskInfo
 from bench_core.computing.evaluate import Examples
-from bench_core.testing import Case, tiny_batch, tiny_info
-from bench_core.testing.contracts import check
-from bench_core.testing.models import MODEL_CONTRACTS
 from bench_decoders.plugin import AncestralConfig
 from bench_word_generation.plugin import (
     KnownWordsConfig,

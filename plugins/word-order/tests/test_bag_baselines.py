@@ -11,10 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_model, save_model
 
+from bench_authors.testing import Case, tiny_batch, tiny_info
+from bench_authors.testing.contracts import check
+from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_core import STOP, Noise, Purpose, Size, Source, SuiteError, TaskInfo
-from bench_core.testing import Case, tiny_batch, tiny_info
-from bench_core.testing.contracts import check
-from bench_core.testing.models import MODEL_CONTRACTS
 from bench_decoders.plugin import AncestralConfig, BeamConfig, GreedyConfig
 from bench_word_order.plugin import BagBigramsConfig, BagOrderConfig, WordOrderConfig
 

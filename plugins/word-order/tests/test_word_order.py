@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 from pydantic import ValidationError
 
+from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Noise, Purpose, Size
-from bench_core.testing import TaskCase, check_task
 from bench_word_order.plugin import WordOrderConfig
 
 LINES = {

@@ -14,7 +14,7 @@ from threading import Timer
 
 import torch
 
-from bench_core.testing import Contract
+from bench_authors.testing import Contract
 from bench_mutants.sound import Greedy, Match, Table, Words
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 from types import CodeType
 
+from bench_authors.testing.executed_code import MADE_UP, MODULE, Execution
 from bench_core.planning.code_digests import code_digests, is_followed, without_garbage_collection
-from bench_core.testing.executed_code import MADE_UP, MODULE, Execution
 from code_digests import Codebase, CodeDigests
 
 OPERATORS = {
@@ -57,7 +57,7 @@ class Drill:
 
     def _counts(self, code: CodeType, module: str) -> bool:
         own = is_followed(module) and code.co_filename[:1] != MADE_UP and self.digests.code.module(module) is not None
-        return own and code.co_name not in (MODULE, "__getattr__") and not module.startswith("bench_core.testing")
+        return own and code.co_name not in (MODULE, "__getattr__") and not module.startswith("bench_authors.testing")
 
     def _keys(self, digests: CodeDigests) -> dict[Roots, dict[str, str]]:
         with without_garbage_collection():

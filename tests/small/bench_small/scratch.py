@@ -37,13 +37,13 @@ tables:
 """
 
 PARTS = '''
-"""The parts of the drill's suite; their classes are the toys of bench_core.testing."""
+"""The parts of the drill's suite; their classes are the toys of bench_authors.testing."""
 
 from bench_core import (
     DecoderConfig, Kind, MetricConfig, ModelConfig, Sampler, Scorer, Stepper, TaskConfig, hookimpl
 )
 
-TOYS = "bench_core.testing"
+TOYS = "bench_authors.testing"
 
 
 class WordsConfig(TaskConfig):
@@ -129,7 +129,7 @@ HELPED_MODEL = '''
 """Its class."""
 
 from bench_core import Loss
-from bench_core.testing.toy_models import Recurrent
+from bench_authors.testing.toy_models import Recurrent
 from bench_drill_helped.helper import begin, scale
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import exp
 from typing import Any
 
+from bench_core.runs.reporting import unchecked_models
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.grids import gathered
@@ -78,6 +79,7 @@ def facts(run: Run) -> dict[str, str]:
         "Vocabulary": by_task(run, sizes),
         "Best possible perplexity": by_task(run, optima),
         "Exempt from checks": exemptions(run),
+        "Contracts not checked": unchecked_models(run),
         "Inputs outside cache keys": observed_inputs(run),
         "Notice": " ".join(notices),
         "Note": quoted(run.suite.note),

@@ -1,0 +1,1 @@
+"""Commands for authors of plugins and suites, a file each."""

@@ -1,0 +1,149 @@
+"""Create a plugin or a suite from a template."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+
+import click
+
+from bench_core.terminal import say
+
+TEMPLATES = Path(__file__).parent / "templates"
+PARTS = ("model", "decoder", "task", "metric", "processor")
+NEEDS = {"task": ["bench-text"], "processor": ["bench-decoders"]}
+TAKEN = ("ExampleMetric", "False", "LanguageModel", "None", "Processor", "SequenceTask", "StepDecoder", "True")
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+LONGEST = 30  # letters of a name, so that no line becomes too long
+
+
+@click.command()
+@click.argument("kind", type=click.Choice([*PARTS, "suite"]))
+@click.argument("name")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Folder to create it in [default: the current one].",
+)
+def command(kind: str, name: str, folder: Path) -> None:
+    """Create a plugin with one working part and its tests, or a suite that runs.
+
+    Its implementation is a simple example, to be replaced by yours.
+    """
+    name = name.removeprefix("bench-")
+    _check_name(name)
+    written = new_suite(name, folder) if kind == "suite" else new_plugin(kind, name, folder)
+    say(_suite_steps(written) if kind == "suite" else _plugin_steps(kind, name, written))
+
+
+def _check_name(name: str) -> None:
+    from bench_core.errors import SuiteError
+
+    if not NAME.fullmatch(name) or len(name) > LONGEST:
+        raise SuiteError(
+            f"{name[: LONGEST + 1]!r} is not a valid name. Use lower-case letters and digits, joined by -, such as "
+            f"small-lstm, {LONGEST} characters at most."
+        )
+
+
+def new_plugin(kind: str, name: str, folder: Path) -> Path:
+    """Create a distribution with one part in a new folder, and return that; raise SuiteError if the name is taken."""
+    from bench_core.errors import SuiteError
+    from bench_core.kit.configs import conventional_name
+    from bench_core.registry import parts
+
+    package = f"bench_{name.replace('-', '_')}"
+    for one in parts(kind).values():
+        if one.config.name == name:
+            raise SuiteError(
+                f"a {kind} called {name!r} is already installed, by {one.distribution}. Choose another name."
+            )
+    if find_spec(package):
+        raise SuiteError(f"a package called {package!r} is already installed. Choose another name.")
+    stem = class_name(name)
+    needed = [f"{ours}{_compatible(version(ours))}" for ours in ("bench-core", *NEEDS.get(kind, ()))]
+    words = {
+        "part": name,
+        "distribution": f"bench-{name}",
+        "package": package,
+        "class_name": stem,
+        "naming": "" if conventional_name(stem) == name else f'\n    name = "{name}"',
+        "authors": f"bench-authors{_compatible(version('bench-authors'))}",
+        "dependencies": ", ".join(f'"{one}"' for one in (*needed, "torch")),
+    }
+    return _write(folder / f"bench-{name}", _files(kind, words))
+
+
+def new_suite(name: str, folder: Path) -> Path:
+    """Create a suite file, and return its path; raise SuiteError if it exists."""
+    return _write(folder, {f"{name}.yaml": _filled("suite.yaml.tmpl", {"part": name})}, new=False) / f"{name}.yaml"
+
+
+def class_name(name: str) -> str:
+    """Return the name of a class, such as `SmallLstm`, that clashes with no name of Python or of its base class."""
+    stem = "".join(word.capitalize() for word in name.split("-"))
+    return f"My{stem}" if stem in TAKEN else stem
+
+
+def _compatible(release: str) -> str:
+    """Return the range of core versions compatible with one."""
+    major, minor = map(int, release.split(".")[:2])
+    return f">={major}.{minor},<{major}.{minor + 1}" if major == 0 else f">={major}.{minor},<{major + 1}"
+
+
+def _files(kind: str, words: Mapping[str, str]) -> dict[str, str]:
+    """Return the text of each file of a distribution."""
+    package = words["package"]
+    places = {"test.py": f"tests/test_{package.removeprefix('bench_')}.py"}
+    names = [path.name.removesuffix(".tmpl") for path in sorted((TEMPLATES / kind).iterdir())]
+    files = {places.get(name, f"{package}/{name}"): _filled(f"{kind}/{name}.tmpl", words) for name in names}
+    return {"pyproject.toml": _filled("pyproject.toml.tmpl", words), **files}
+
+
+def _filled(template: str, words: Mapping[str, str]) -> str:
+    return Template((TEMPLATES / template).read_text(encoding="utf-8")).substitute(words)
+
+
+def _write(folder: Path, files: Mapping[str, str], new: bool = True) -> Path:
+    """Write files to a folder, by default a new one; raise SuiteError rather than overwrite anything."""
+    from bench_core.errors import SuiteError
+
+    place = folder
+    try:
+        folder.mkdir(parents=True, exist_ok=not new)
+        for name, text in files.items():
+            place = folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("x", encoding="utf-8") as file:
+                file.write(text)
+    except FileExistsError:
+        raise SuiteError(f"{place} already exists. Choose another name, or a --folder.") from None
+    except OSError as error:
+        raise SuiteError(f"{place}: cannot be written ({error.strerror}). Choose another --folder.") from None
+    return folder
+
+
+def _plugin_steps(kind: str, name: str, folder: Path) -> str:
+    package = folder / f"bench_{name.replace('-', '_')}"
+    use = f"{kind}s.{name}={{name: {name}}}" if kind != "processor" else f"decoders.DECODER.processors=[{name}]"
+    return f"""{folder} is a distribution with the {kind} {name!r}. Next steps:
+
+    python -m pip install -e '{folder}[test]'    # without a network, add --no-build-isolation --no-deps
+    python -m pytest {folder}
+    bench describe {kind} {name}
+    bench run SUITE --set '{use}'
+
+Then write your own {kind} in {package}; docs/tutorial.md shows how."""
+
+
+def _suite_steps(path: Path) -> str:
+    return f"""{path} is a suite. Next steps:
+
+    bench check {path}
+    bench plan {path}
+    bench run {path}"""

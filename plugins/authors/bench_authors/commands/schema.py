@@ -1,0 +1,62 @@
+"""Print the JSON schema of suites, for editors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bench_core.terminal import say, to_json
+
+if TYPE_CHECKING:
+    from bench_core.registry import Part
+
+GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "minItems": 1}}  # of a model
+BY_TASK = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}  # likewise
+
+
+@click.command()
+def command() -> None:
+    """Print the JSON schema of suites, with the settings of every installed part."""
+    say(to_json(schema(), 1))
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of suite files, with the settings of each part by its name."""
+    from bench_core.registry import IN_SUITES, parts
+    from bench_core.suites.schema import SuiteFile
+    from bench_core.suites.training import TrainingConfig
+
+    whole = SuiteFile.model_json_schema()
+    definitions = whole.setdefault("$defs", {})
+    for kind in IN_SUITES:
+        choices = []
+        for name, part in parts(kind).items():
+            one = part.config.model_json_schema(ref_template="#/$defs/{model}")
+            definitions |= one.pop("$defs", {})
+            own = {}
+            if kind == "model":
+                training = TrainingConfig.model_json_schema(ref_template="#/$defs/{model}")
+                own = {"training": training, "grid": GRID, "by_task": BY_TASK}
+            for extra in own.values():
+                extra.pop("$defs", None)
+            one["properties"] = {"name": _names(name, part), **one.get("properties", {}), **own}
+            one["required"] = ["name", *one.get("required", [])]
+            choices.append(one)
+        whole["properties"][f"{kind}s"]["additionalProperties"] = {"anyOf": choices}
+    found: dict[str, Any] = _lenient(whole)
+    return found
+
+
+def _names(name: str, part: Part) -> dict[str, Any]:
+    """Return the schema of the names of a part: its own, and that with its distribution."""
+    return {"enum": [*dict.fromkeys((name, part.whole_name))]}
+
+
+def _lenient(schema: Any) -> Any:
+    """Replace oneOf by anyOf: which alternative applies is decided by code."""
+    if isinstance(schema, list):
+        return [_lenient(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {"anyOf" if key == "oneOf" else key: _lenient(value) for key, value in schema.items()}

@@ -1,0 +1,303 @@
+"""Cases: a small part in float64, with data that suits it, for contracts to test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from bench_authors.testing.contracts import float64, seed_torch
+from bench_core import (
+    STOP,
+    Batch,
+    DecoderConfig,
+    Generation,
+    Hypothesis,
+    Kind,
+    Loss,
+    MetricConfig,
+    Model,
+    ModelConfig,
+    Noise,
+    Outcome,
+    OwnVocabulary,
+    Prompt,
+    Purpose,
+    Scorer,
+    Scoring,
+    Size,
+    Source,
+    Stepper,
+    SuiteError,
+    TaskConfig,
+    TaskInfo,
+    TextScorer,
+    Training,
+)
+from bench_core.computing.second_look import one_row as one_row
+from bench_core.computing.second_look import replay as replay
+from bench_core.suites.cells import can_pair
+from bench_core.suites.check import misfit
+
+TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of all lengths, so that rows end one by one
+WORDS = ("<stop>", "a", "b", "c", "d")
+PROMPTS = tuple(Prompt(40 + place, text) for place, text in enumerate(("a cat", "no", "two dogs ran", "it", "we")))
+TEXTS = ("a b", "c", "", "bb a", "ca")  # what follows them
+NOISE = Noise(7)
+SIZE = Size(3)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with its Config, a batch that suits it, and perhaps a decoder."""
+
+    config: ModelConfig
+    model: Any  # built from it, float64, in evaluation mode
+    info: TaskInfo  # of the task that it was built for
+    batch: Batch  # to try it on
+    decoder: Any = None  # a Decoder to try with it
+    noise: Noise = NOISE  # for whatever is random
+    quick: bool = False  # whether contracts draw fewer samples, and train no copy of the model
+
+    @classmethod
+    def of(
+        cls,
+        config: ModelConfig,
+        decoder: DecoderConfig | None = None,
+        *,
+        info: TaskInfo | None = None,
+        batch: Batch | None = None,
+        source: Source | None = None,
+        seed: int = 0,
+        scale: float = 2.5,
+        device: str = "cpu",
+    ) -> Self:
+        """Build the model in float64 with weights `scale` times as large as usual, so that rows differ."""
+        reason = decoder and misfit(decoder, config)
+        if reason:
+            raise SuiteError(reason)
+        source = source or (Source.NONE if Source.NONE in config.sources else min(config.sources))
+        info = info or tiny_info(source)
+        with float64(), torch.random.fork_rng(devices=[]), torch.no_grad():
+            seed_torch(seed)
+            model = config.load()(config, info).to(device)
+            if batch is None:
+                own = isinstance(model, OwnVocabulary)
+                batch = model.encode(PROMPTS, TEXTS) if own else tiny_batch(source=source)
+            batch = batch.to(device)
+            model.setup(info, Noise(seed).fork("setup"))
+            model.fit_statistics(lambda: iter([batch]), Noise(seed).fork("survey"))
+            for weights in model.parameters():
+                weights.mul_(scale)
+        return cls(config, model.eval(), info, batch, decoder and decoder.load()(decoder))
+
+    def scored(self, by: str, batch: Batch | None = None, noise: Noise | None = None) -> Tensor:
+        """Return the log-probability of each row's target [N]."""
+        batch = self.batch if batch is None else batch
+        scores: Tensor = self.model.score(batch, Scoring(by, noise or self.noise)).log_probs
+        return scores
+
+    def loss(self, batch: Batch | None = None, memory: object = None, step: int = 0, smoothing: float = 0.0) -> Loss:
+        """Return the loss of a batch at a step of training, with smoothed labels if asked."""
+        batch = self.batch if batch is None else batch
+        training = Training(step, 100, 0, 1, self.noise.fork(step), memory, label_smoothing=smoothing)
+        loss: Loss = self.model.loss(batch, training)
+        return loss
+
+    def decoded(self, batch: Batch | None = None, model: Model | None = None) -> list[list[Hypothesis]]:
+        """Return what the decoder makes of the batch."""
+        batch, model = self.batch if batch is None else batch, self.model if model is None else model
+        found: list[list[Hypothesis]] = self.decoder.decode(model, batch, self.noise)
+        return found
+
+
+@dataclass(frozen=True)
+class TaskCase:
+    """A task that is built anew on the folder that another of its class has prepared."""
+
+    config: TaskConfig
+    task: Any  # built from it
+    info: TaskInfo  # as `prepare` returned it
+    data: Path  # folder of corpora
+    folder: Path  # where it is prepared
+    size: Size = SIZE  # of batches, 3 rows
+    windows: Set[Purpose] = frozenset()  # for which rows are windows of a stream, without beginning or end
+    noise: Noise = NOISE  # by which rows are shuffled
+
+    @classmethod
+    def of(
+        cls,
+        config: TaskConfig,
+        data: Path,
+        folder: Path,
+        size: Size = SIZE,
+        windows: Set[Purpose] = frozenset(),
+    ) -> Self:
+        """Prepare the task in the existing `folder`, without files of the same names, from the corpora in `data`.
+
+        Purposes for which any batch `continues` belong to `windows` without being named.
+        """
+        info = config.known(config.load()(config, folder).prepare(data))
+        return cls(config, config.load()(config, folder), info, data, folder, size, windows)
+
+    def purposes(self) -> list[tuple[str, Purpose]]:
+        """Return every split of the usual three with what it can be used for."""
+        return [(split, use) for split in ("train", "valid", "test") for use in sorted(self.config.purposes(split))]
+
+    def batches(
+        self, split: str, purpose: Purpose, size: Size | None = None, noise: Noise | None = None
+    ) -> list[Batch]:
+        """Return the batches of an epoch."""
+        return list(self.task.batches(split, purpose, size or self.size, noise))
+
+
+@dataclass(frozen=True)
+class MetricCase:
+    """A metric that knows its data, and outcomes to measure."""
+
+    config: MetricConfig
+    metric: Any  # built from it, and prepared
+    outcomes: Sequence[Outcome]  # to measure
+
+    @classmethod
+    def of(
+        cls, config: MetricConfig, outcomes: Sequence[Outcome] | None = None, *, info: TaskInfo | None = None
+    ) -> Self:
+        """Build the metric and let it see the references of the outcomes."""
+        outcomes = outcomes or tiny_outcomes()
+        references = {outcome.id: outcome.references for outcome in outcomes}
+        return cls(config, config.load()(config).prepare(info or tiny_info(), references), outcomes)
+
+
+@dataclass(frozen=True)
+class TextCase:
+    """A text generator with its Config, a decoder of it, and prompts."""
+
+    config: ModelConfig
+    model: Any  # built from it
+    decoder: Any  # a TextDecoder to try with it
+    prompts: Sequence[Prompt]  # that it can answer
+    generation: Generation
+
+    @classmethod
+    def of(
+        cls, config: ModelConfig, decoder: DecoderConfig, folder: Path, prompts: Sequence[Prompt] = PROMPTS,
+        split: str = "test",
+    ) -> Self:  # fmt: skip
+        """Build both; `folder` is that of the store for answers."""
+        assert can_pair(decoder, config), f"{decoder.name} does not decode {config.name}"
+        info = tiny_info(min(config.sources))
+        generation = Generation(decoder, split, 0, NOISE, folder)
+        return cls(config, config.load()(config, info).eval(), decoder.load()(decoder), prompts, generation)
+
+    def written(self, prompts: Sequence[Prompt] | None = None) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each prompt."""
+        found = self.decoder.decode_texts(self.model, self.prompts if prompts is None else prompts, self.generation)
+        return [[*row] for row in found]
+
+
+def tiny_info(source: Source = Source.NONE) -> TaskInfo:
+    """Return five target tokens with their counts and, depending on the source, seven tokens or the shape of it."""
+    names = [*WORDS, "e", "f"] if source in (Source.TOKENS, Source.BAG) else []
+    shapes = {Source.VECTOR: (3,), Source.GRID: (2, 3)}
+    words = {"words": ["a", "abc", "cbb"]}
+    return TaskInfo(list(WORDS), [5, 4, 3, 2, 1], names, shapes.get(source, ()), words, source)
+
+
+def tiny_batch(
+    targets: Sequence[Sequence[int]] = TARGETS,
+    source: Source = Source.NONE,
+    prefix: int | None = None,
+    first: int = 40,
+) -> Batch:
+    """Return the targets as rows `first`, `first` + 1, and so on, each with a source or a prefix of its own.
+
+    A prefix has `prefix` tokens, by default one where there is no source.
+    """
+    prefix = int(source is Source.NONE) if prefix is None else prefix
+    ids = torch.arange(first, first + len(targets))
+    length = torch.tensor([len(target) + 1 for target in targets])
+    opening = torch.tensor(
+        [[STOP, *(1 + (row + place) % 4 for place in range(prefix))] for row in range(len(targets))]
+    )
+    batch = Batch(ids, opening, _padded(targets, int(length.max())), length)
+    if source is Source.NONE:
+        return batch
+    if source in (Source.VECTOR, Source.GRID):
+        with float64():
+            values = Noise(5).normal(ids, 0, 3 if source is Source.VECTOR else 6)
+        return replace(batch, source=values if source is Source.VECTOR else values.view(-1, 2, 3))
+    sources = [[1 + (3 * row + place) % 6 for place in range(1 + row % 4)] for row in ids.tolist()]
+    lengths = torch.tensor([len(source) for source in sources])
+    return replace(batch, source=_padded(sources, int(lengths.max())), source_length=lengths)
+
+
+def _padded(rows: Sequence[Sequence[int]], width: int) -> Tensor:
+    return torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows])
+
+
+def tiny_outcomes() -> list[Outcome]:
+    """Return outcomes of all sorts: right, wrong, empty, cut short; each both decoded and scored."""
+    texts = {
+        "the cat sat on the mat": "the cat sat on the mat",
+        "a dog ran in the old park": "the dog ran in a park",
+        "we see rain": "",
+        "birds sing": "birds birds birds birds birds birds",
+        "it is cold today in town": "it is cold today in town and cold again",
+    }
+    return [_outcome(i, reference, text) for i, (reference, text) in enumerate(texts.items())]
+
+
+def _outcome(number: int, reference: str, text: str) -> Outcome:
+    tokens, finished = [1 + len(word) % 4 for word in text.split()], "again" not in text
+    length = len(reference.split()) + 1
+    return Outcome(
+        number,
+        references=[reference, reference.replace("the", "a")],
+        hypotheses=[Hypothesis(tokens, finished, -1.5 * len(tokens) - 0.25, tokens, {"order": float(number)})],
+        texts=[text],
+        target_log_prob=-1.25 * length - number,
+        target_tokens=length,
+        target_words=length,
+        target_bytes=len(reference) + 1,
+        target_characters=len(reference) + 1,
+        weight=1 + number / 2,
+        values={"order": float(number)},
+    )
+
+
+def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
+    """Return whether the model of a case has all these capabilities, for tokens."""
+    return lambda case: all(
+        isinstance(case.model, one) and not (one is Scorer and isinstance(case.model, TextScorer))
+        for one in capabilities
+    )
+
+
+def default_likelihood(case: Case) -> tuple[str, Kind]:
+    """Return the name and the kind of the likelihood that a model has by default."""
+    return next(iter(case.config.likelihoods.items()))
+
+
+def crowd(case: Case, targets: Sequence[Sequence[int]], row: int = 0) -> Batch:
+    """Return one row again and again, with a number of its own and another target each time."""
+    rows = torch.full((len(targets),), row, device=case.batch.ids.device)
+    gold = _padded(targets, 1 + max(map(len, targets))).to(rows.device)
+    length = torch.tensor([len(target) + 1 for target in targets], device=rows.device)
+    ids = torch.arange(len(targets), device=rows.device)
+    return replace(case.batch.select(rows), ids=ids, gold=gold, length=length)
+
+
+def turned(batch: Batch) -> Batch:
+    """Return the rows in the opposite order."""
+    return batch.select(torch.arange(len(batch), device=batch.ids.device).flip(0))
+
+
+def costs(model: Stepper, batch: Batch, chain: Sequence[int]) -> list[Tensor]:
+    """Return the log-probabilities [A] from which each action of a chain was chosen, for a batch of one row."""
+    actions = torch.tensor([chain], device=batch.ids.device)
+    return [log_probs[0] for _, log_probs, _ in replay(model, batch, actions)]

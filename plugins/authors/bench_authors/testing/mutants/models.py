@@ -1,0 +1,361 @@
+"""Mutants of models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor
+
+from bench_authors.testing.contracts import patched, posing
+from bench_authors.testing.mutants.accelerators import with_setup
+from bench_core import (
+    Batch,
+    Config,
+    Hypothesis,
+    Kind,
+    Loss,
+    Model,
+    ModelConfig,
+    Noise,
+    Sampler,
+    Scorer,
+    Scores,
+    Scoring,
+    Source,
+    State,
+    Stepper,
+    TaskInfo,
+    Training,
+    Vmappable,
+    generate,
+    invert,
+)
+
+if TYPE_CHECKING:
+    from bench_authors.testing.cases import Case
+
+
+def claims_too_much(case: Case) -> Case:
+    """The Config gives a capability that no class has."""
+
+    class Oracle(Model):
+        pass
+
+    return replace(case, config=posing(case.config, capabilities={*case.config.capabilities, Oracle}))
+
+
+def claims_too_little(case: Case) -> Case:
+    """The Config is silent about one capability."""
+    first = min(case.config.capabilities, key=lambda capability: capability.__name__)
+    return replace(case, config=posing(case.config, capabilities={*case.config.capabilities} - {first}))
+
+
+def claims_a_likelihood_it_lacks(case: Case) -> Case:
+    """The Config names likelihoods of a model without any, or none of one that has some."""
+    return replace(case, config=posing(case.config, likelihoods={} if case.config.likelihoods else {"x": Kind.EXACT}))
+
+
+def claims_every_source(case: Case) -> Case:
+    """The Config names sources that the class cannot read."""
+    return replace(case, config=posing(case.config, sources=frozenset(Source)))
+
+
+def allocates_on_a_device_of_its_own(case: Case) -> Case:
+    """The constructor insists on the CPU, as it does with numbers that it has computed."""
+    kind = case.config.load()
+
+    def build(config: Config, info: TaskInfo) -> Model:
+        model: Any = kind(config, info)
+        model.register_buffer("table", torch.ones(1, device="cpu"))
+        return model  # type: ignore[no-any-return]
+
+    return replace(case, config=posing(case.config, load=classmethod(lambda cls: build)))
+
+
+def with_log_probs(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
+    """Let the model say `change` of its log-probabilities."""
+
+    def start(model: Stepper, batch: Batch) -> tuple[Tensor, State]:
+        log_probs, state = model.start(batch)
+        return change(log_probs), state
+
+    def step(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, State]:
+        log_probs, state = model.step(state, actions)
+        return change(log_probs), state
+
+    return replace(case, model=patched(case.model, start=start, step=step))
+
+
+def masks_after_the_softmax(case: Case) -> Case:
+    """The last of several actions is shut, and its probability lost."""
+
+    def change(log_probs: Tensor) -> Tensor:
+        if log_probs.shape[1] < 3:
+            return log_probs
+        return torch.cat([log_probs[:, :-1], torch.full_like(log_probs[:, -1:], -torch.inf)], 1)
+
+    return with_log_probs(case, change)
+
+
+def opens_an_action_too_many(case: Case) -> Case:
+    """The mask of actions, such as slots, is off by one."""
+    return with_log_probs(case, lambda log_probs: torch.cat([log_probs, log_probs[:, -1:]], 1).log_softmax(1))
+
+
+def stops_anywhere(case: Case) -> Case:
+    """Stop is possible at every step, within a token too."""
+
+    def change(log_probs: Tensor) -> Tensor:
+        return torch.cat([log_probs[:, :1].clamp(min=-1.0), log_probs[:, 1:]], 1).log_softmax(1)
+
+    return with_log_probs(case, change)
+
+
+def scores_a_shifted_target(case: Case) -> Case:
+    """The score reads gold one step late."""
+
+    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+        return model.score(replace(batch, gold=batch.gold.roll(1, 1)), scoring)
+
+    return replace(case, model=patched(case.model, score=score))
+
+
+def counts_padding(case: Case) -> Case:
+    """The score takes what pads a target for tokens of it."""
+
+    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+        return model.score(replace(batch, length=torch.full_like(batch.length, batch.gold.shape[1])), scoring)
+
+    return replace(case, model=patched(case.model, score=score))
+
+
+def mixes_rows(case: Case) -> Case:
+    """The score of a row has something of the other rows, as with statistics of a batch."""
+
+    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+        scores = model.score(batch, scoring)
+        return replace(scores, log_probs=scores.log_probs + 1e-3 * scores.log_probs.mean())
+
+    return replace(case, model=patched(case.model, score=score))
+
+
+def scores_too_high(case: Case) -> Case:
+    """The score lacks a term of one nat."""
+
+    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+        scores = model.score(batch, scoring)
+        return replace(scores, log_probs=scores.log_probs + 1)
+
+    return replace(case, model=patched(case.model, score=score))
+
+
+def samples_too_sharply(case: Case) -> Case:
+    """The sampler squares all probabilities, or draws only one target in two."""
+
+    def sample(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+        if isinstance(model, Stepper):
+            sharp = generate(model, batch, lambda p, ids, step: invert(2 * p, noise.uniform(ids, step)), max_tokens)
+            return sharp
+        return model.sample(replace(batch, ids=batch.ids // len(batch)), max_tokens, noise)
+
+    return replace(case, model=patched(case.model, sample=sample))
+
+
+def trains_by_settings_of_evaluation(case: Case) -> Case:
+    """The loss depends on settings that are declared not to matter to it."""
+    kind = case.config.load()
+
+    class Trained(kind):  # type: ignore[misc,valid-type]
+        def __init__(self, config: ModelConfig, info: TaskInfo) -> None:
+            super().__init__(config, info)
+            self.factor = 1 + 0.1 * sum(getattr(config, name) for name in config.evaluation)
+
+        def loss(self, batch: Batch, training: Training) -> Loss:
+            loss: Loss = super().loss(batch, training)
+            return replace(loss, value=self.factor * loss.value)
+
+    class TrainedConfig(type(case.config)):  # type: ignore[misc]
+        @classmethod
+        def load(cls) -> type[Any]:
+            return Trained
+
+    return replace(case, config=TrainedConfig(**case.config.model_dump()))
+
+
+def loses_otherwise_in_a_stack(case: Case) -> Case:
+    """The loss of a stack is another one."""
+
+    def vmap_loss(model: Vmappable, batch: Batch, training: Training) -> Loss:
+        loss = model.vmap_loss(batch, training)
+        return replace(loss, value=1.1 * loss.value)
+
+    return replace(case, model=patched(case.model, vmap_loss=vmap_loss))
+
+
+def ignores_label_smoothing(case: Case) -> Case:
+    """The loss is that of the labels as they are."""
+
+    def loss(model: Model, batch: Batch, training: Training) -> Loss:
+        return model.loss(batch, replace(training, label_smoothing=0.0))
+
+    return replace(case, model=patched(case.model, loss=loss))
+
+
+def smooths_labels_twice(case: Case) -> Case:
+    """A share of each target is spread over all tokens, and a share of what is left."""
+
+    def loss(model: Model, batch: Batch, training: Training) -> Loss:
+        share = training.label_smoothing
+        return model.loss(batch, replace(training, label_smoothing=1 - (1 - share) ** 2))
+
+    return replace(case, model=patched(case.model, loss=loss))
+
+
+def draws_alike_in_all_copies(case: Case) -> Case:
+    """The loss of a stack gives all copies the noise of the first."""
+
+    def vmap_loss(model: Vmappable, batch: Batch, training: Training) -> Loss:
+        return model.vmap_loss(batch, replace(training, noise=Noise(training.noise.key)))
+
+    return replace(case, model=patched(case.model, vmap_loss=vmap_loss))
+
+
+def takes_every_action_for_the_first(case: Case) -> Case:
+    """A step does not look at the action that was chosen."""
+
+    def step(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, State]:
+        return model.step(state, torch.ones_like(actions))
+
+    return replace(case, model=patched(case.model, step=step))
+
+
+def forgets_to_reorder(case: Case) -> Case:
+    """A state keeps its first rows instead of those selected."""
+
+    def start(model: Stepper, batch: Batch) -> tuple[Tensor, _Stuck]:
+        log_probs, state = model.start(batch)
+        return log_probs, _Stuck(state, len(log_probs))
+
+    def step(model: Stepper, state: _Stuck, actions: Tensor) -> tuple[Tensor, _Stuck]:
+        log_probs, after = model.step(state.inner, actions)
+        return log_probs, _Stuck(after, len(log_probs))
+
+    return replace(case, model=patched(case.model, start=start, step=step))
+
+
+@dataclass(frozen=True)
+class _Stuck(State):
+    inner: State
+    number: int
+
+    def select(self, rows: Tensor) -> Self:
+        first = torch.arange(len(rows), device=rows.device) % self.number
+        return replace(self, inner=self.inner.select(first), number=len(rows))
+
+
+def draws_inside(case: Case) -> Case:
+    """A step draws something by turn, so that it depends on how often it was called."""
+    turns = count()
+
+    def change(log_probs: Tensor) -> Tensor:
+        return (log_probs * (1 + 0.1 * torch.tensor(next(turns)).sin())).log_softmax(1)
+
+    return with_log_probs(case, change)
+
+
+def reads_backwards(case: Case) -> Case:
+    """The tokens of a chain are in the wrong order."""
+
+    def read(model: Stepper, actions: list[int]) -> list[int]:
+        return model.read(actions)[::-1]
+
+    return replace(case, model=patched(case.model, read=read))
+
+
+@dataclass(frozen=True)
+class _InTurn(Noise):
+    """Numbers by place in the batch."""
+
+    def fork(self, purpose: str | int) -> Noise:
+        return _InTurn(super().fork(purpose).key)
+
+    def uniform(self, ids: Tensor, step: int = 0, size: int | None = None) -> Tensor:
+        return super().uniform(torch.arange(len(ids), device=ids.device), step, size)
+
+
+def draws_in_turn(case: Case) -> Case:
+    """Random numbers depend on the place in the batch instead of the example's id."""
+    return replace(case, noise=_InTurn(case.noise.key))
+
+
+def forgets_its_memory(case: Case) -> Case:
+    """The score of a window does not see what the last one left."""
+
+    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+        return model.score(batch, replace(scoring, memory=None))
+
+    return replace(case, model=patched(case.model, score=score))
+
+
+def _with_loss(case: Case, change: Callable[[Loss, Batch], Loss]) -> Case:
+    """Let the model say `change` of its loss."""
+
+    def loss(model: Model, batch: Batch, training: Training) -> Loss:
+        return change(model.loss(batch, training), batch)
+
+    return replace(case, model=patched(case.model, loss=loss))
+
+
+def forgets_to_leave_a_memory(case: Case) -> Case:
+    """Training starts every window of a stream afresh."""
+    return _with_loss(case, lambda loss, batch: replace(loss, memory=None))
+
+
+def sums_over_tokens(case: Case) -> Case:
+    """The loss is a sum, so that a large batch takes a large step."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value * loss.weight))
+
+
+def learns_padding(case: Case) -> Case:
+    """What pads a target is a part of the loss."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value + 0.01 * batch.gold.shape[1]))
+
+
+def sets_up_by_chance(case: Case) -> Case:
+    """`setup` draws from the random numbers of the system."""
+
+    def change(model: Any) -> None:
+        weights = next(iter(model.parameters()))
+        weights.data += SystemRandom().random()
+
+    return with_setup(case, change)
+
+
+def weighs_padding(case: Case) -> Case:
+    """A batch weighs as much as its padding makes it."""
+    return _with_loss(case, lambda loss, batch: replace(loss, weight=torch.tensor(batch.gold.numel())))
+
+
+def loses_its_gradient(case: Case) -> Case:
+    """The loss is cut off from the weights."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value.detach()))
+
+
+def loses_without_bounds(case: Case) -> Case:
+    """The loss holds the logarithm of nothing."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value - loss.value.new_zeros(()).log()))
+
+
+def climbs(case: Case) -> Case:
+    """The gradient has the wrong sign."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=2 * loss.value.detach() - loss.value))
+
+
+def keeps_something_to_itself(case: Case) -> Case:
+    """Something that decides the loss is not in the state_dict."""
+    return _with_loss(case, lambda loss, batch: replace(loss, value=1.01 * loss.value))

@@ -1,0 +1,206 @@
+"""Mutants of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from time import perf_counter_ns
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench_authors.testing.cases import TaskCase
+from bench_authors.testing.contracts import patched, posing
+from bench_core import Batch, Noise, Purpose, Size, Task, TaskInfo
+
+
+def _with_batches(case: TaskCase, change: Callable[[list[Batch], Purpose], list[Batch]]) -> TaskCase:
+    """Let the task yield `change` of an epoch."""
+
+    def batches(task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        return iter(change(list(task.batches(split, purpose, size, noise)), purpose))
+
+    return replace(case, task=patched(case.task, batches=batches))
+
+
+def _with_each_batch(case: TaskCase, change: Callable[[Batch], Batch]) -> TaskCase:
+    return _with_batches(case, lambda epoch, purpose: [change(batch) for batch in epoch])
+
+
+def drops_the_last_example(case: TaskCase) -> TaskCase:
+    """An epoch ends one example too early."""
+
+    def change(epoch: list[Batch], purpose: Purpose) -> list[Batch]:
+        rest = epoch[-1].select(torch.arange(len(epoch[-1]) - 1))
+        return [*epoch[:-1], *([rest] if len(rest) else [])]
+
+    return _with_batches(case, change)
+
+
+def drops_what_fills_no_batch(case: TaskCase) -> TaskCase:
+    """What is left over at the end of an epoch is left out."""
+    return _with_batches(case, lambda epoch, purpose: epoch[:-1] if len(epoch) > 1 else epoch)
+
+
+def repeats_an_example(case: TaskCase) -> TaskCase:
+    """The first example comes twice in an epoch."""
+    return _with_batches(case, lambda epoch, purpose: [epoch[0].select(torch.tensor([0])), *epoch])
+
+
+def shuffles_by_turn(case: TaskCase) -> TaskCase:
+    """Every epoch has an order of its own, whatever the noise."""
+    turns = count()
+
+    def batches(task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        return task.batches(split, purpose, size, noise and noise.fork(next(turns)))
+
+    return replace(case, task=patched(case.task, batches=batches))
+
+
+def never_shuffles(case: TaskCase) -> TaskCase:
+    """Noise changes nothing."""
+
+    def batches(task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        return task.batches(split, purpose, size)
+
+    return replace(case, task=patched(case.task, batches=batches))
+
+
+def exceeds_its_size(case: TaskCase) -> TaskCase:
+    """Batches are larger than asked for."""
+
+    def batches(task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+        return task.batches(split, purpose, replace(size, number=2 * size.number), noise)
+
+    return replace(case, task=patched(case.task, batches=batches))
+
+
+def forgets_the_stop(case: TaskCase) -> TaskCase:
+    """The length of a target does not count its stop."""
+    return _with_each_batch(case, lambda batch: replace(batch, length=batch.length - 1))
+
+
+def pads_with_a_word(case: TaskCase) -> TaskCase:
+    """What pads a target is a token like others."""
+    return _with_each_batch(case, lambda batch: replace(batch, gold=batch.gold + (~batch.mask).long()))
+
+
+def opens_with_a_word(case: TaskCase) -> TaskCase:
+    """An opening does not begin with stop."""
+    return _with_each_batch(case, lambda batch: replace(batch, opening=batch.opening + 1))
+
+
+def speaks_another_vocabulary(case: TaskCase) -> TaskCase:
+    """Tokens are numbered from somewhere else than the vocabulary says."""
+    return _with_each_batch(case, lambda batch: replace(batch, gold=batch.gold + len(case.info.vocabulary)))
+
+
+def brings_another_source(case: TaskCase) -> TaskCase:
+    """Batches have a source that the Config does not tell of, or lack theirs."""
+
+    def change(batch: Batch) -> Batch:
+        return replace(batch, source=batch.gold.double()[:, :, None, None] if batch.source is None else None)
+
+    return _with_each_batch(case, change)
+
+
+def renumbers_what_it_decodes(case: TaskCase) -> TaskCase:
+    """The same rows have other ids for another purpose."""
+
+    def change(epoch: list[Batch], purpose: Purpose) -> list[Batch]:
+        number = sum(map(len, epoch))
+        return [replace(b, ids=number - 1 - b.ids) if purpose is Purpose.DECODE else b for b in epoch]
+
+    return _with_batches(case, change)
+
+
+def loses_a_reference(case: TaskCase) -> TaskCase:
+    """One example has no reference."""
+
+    def references(task: Task, split: str) -> Mapping[int, Sequence[str]]:
+        return dict(list(task.references(split).items())[:-1])
+
+    return replace(case, task=patched(case.task, references=references))
+
+
+def refers_to_letters(case: TaskCase) -> TaskCase:
+    """References are one text instead of a list of texts."""
+
+    def references(task: Task, split: str) -> Mapping[int, Sequence[str]]:
+        return {number: "".join(texts) for number, texts in task.references(split).items()}
+
+    return replace(case, task=patched(case.task, references=references))
+
+
+def speaks_in_lists(case: TaskCase) -> TaskCase:
+    """The text of tokens is a list of words."""
+    return replace(case, task=patched(case.task, text=lambda task, tokens: task.text(tokens).split()))
+
+
+def prepares_by_the_clock(case: TaskCase) -> TaskCase:
+    """What is prepared depends on when."""
+    kind = case.config.load()
+
+    class Restless(kind):  # type: ignore[misc, valid-type]
+        def prepare(self, data: Path) -> TaskInfo:
+            info: TaskInfo = super().prepare(data)
+            (self.folder / "made").write_text(str(perf_counter_ns()), encoding="utf-8")
+            return info
+
+    return replace(case, config=posing(case.config, load=classmethod(lambda cls: Restless)))
+
+
+def keeps_a_set_in_its_facts(case: TaskCase) -> TaskCase:
+    """TaskInfo hold what JSON cannot."""
+    return replace(case, info=replace(case.info, extras={**case.info.extras, "words": {"a", "b"}}))
+
+
+def repeats_a_token(case: TaskCase) -> TaskCase:
+    """A token stands twice in the vocabulary."""
+    words = [*case.info.vocabulary, case.info.vocabulary[-1]]
+    return replace(case, info=replace(case.info, vocabulary=words, counts=()))
+
+
+def _weighing(case: TaskCase, weigh: Callable[[int], Tensor]) -> TaskCase:
+    """Give the examples of each batch the weights that `weigh` makes for so many."""
+    return _with_each_batch(case, lambda batch: replace(batch, extras={"weight": weigh(len(batch))}))
+
+
+def weighs_below_nothing(case: TaskCase) -> TaskCase:
+    """One example of a batch has a negative weight."""
+    return _weighing(case, lambda number: torch.linspace(-0.1, 1, number))
+
+
+def weighs_without_bounds(case: TaskCase) -> TaskCase:
+    """Weights are divided by nothing."""
+    return _weighing(case, lambda number: torch.ones(number) / 0)
+
+
+def weighs_tokens(case: TaskCase) -> TaskCase:
+    """There are several weights for one example."""
+    return _weighing(case, lambda number: torch.ones(number, 2))
+
+
+def weighs_nothing(case: TaskCase) -> TaskCase:
+    """All examples of a batch weigh 0, so that there is no mean."""
+    return _weighing(case, torch.zeros)
+
+
+def yields_batches_on_an_accelerator(case: TaskCase) -> TaskCase:
+    """The task moves batches itself, as soon as there is a GPU."""
+
+    def there(batch: Batch) -> Batch:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return batch.change(lambda tensor: tensor.to(device))
+
+    return _with_each_batch(case, there)
+
+
+def hides_numbers_from_a_move(case: TaskCase) -> TaskCase:
+    """A tensor of a batch is in an object that knows nothing of rows."""
+    extras: Any = {"more": SimpleNamespace(numbers=torch.ones(2))}
+    return _with_each_batch(case, lambda batch: replace(batch, extras=extras))

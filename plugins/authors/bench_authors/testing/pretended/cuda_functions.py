@@ -1,0 +1,109 @@
+"""Doubles of what `torch.cuda` offers: one device, its generator, streams and events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from bench_authors.testing.pretended.placement import GPU
+
+Waiting = Callable[[str], None]  # hears that the CPU waits, and by which function
+
+
+def doubles(
+    generator: torch.Generator, waiting: Waiting, arrive: Callable[[], None]
+) -> Iterator[tuple[Any, str, Any]]:
+    """Yield modules with the names of their functions and what stands for these while there is a GPU.
+
+    `arrive` hears when the CPU knows, without waiting, that the GPU is done.
+    """
+    memory = 2**34
+    answers = {
+        "is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0, "init": None,
+        "get_device_name": "Pretended", "max_memory_allocated": 0, "memory_allocated": 0, "memory_reserved": 0,
+        "max_memory_reserved": 0, "reset_peak_memory_stats": None, "is_bf16_supported": True,
+        "get_device_capability": (9, 0), "set_device": None, "mem_get_info": (memory, memory),
+        "get_device_properties": SimpleNamespace(name="Pretended", total_memory=memory, major=9, minor=0),
+    }  # fmt: skip
+    for name, answer in answers.items():
+        yield torch.cuda, name, lambda *given, answer=answer, **settings: answer
+    yield torch.backends.cudnn, "is_acceptable", lambda tensor: False
+    yield torch.cuda, "synchronize", lambda device=None: waiting("torch.cuda.synchronize")
+    yield torch.cuda, "empty_cache", lambda: waiting("torch.cuda.empty_cache")
+    yield from _generators(generator)
+    yield from _streams(waiting, arrive)
+
+
+def _generators(generator: torch.Generator) -> Iterator[tuple[Any, str, Any]]:
+    functions = {
+        "get_rng_state": lambda device="cuda": generator.get_state(),
+        "set_rng_state": lambda state, device="cuda": generator.set_state(state),
+        "get_rng_state_all": lambda: [generator.get_state()],
+        "set_rng_state_all": lambda states: generator.set_state(states[0]),
+        "manual_seed": generator.manual_seed,
+        "manual_seed_all": generator.manual_seed,
+        "initial_seed": generator.initial_seed,
+    }
+    for name, double in functions.items():
+        yield torch.cuda, name, double
+
+
+def _streams(waiting: Waiting, arrive: Callable[[], None]) -> Iterator[tuple[Any, str, Any]]:
+    class Event:
+        """Its time has always come, as all is computed at once."""
+
+        def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+            pass
+
+        def record(self, stream: Any = None) -> None: ...
+        def wait(self, stream: Any = None) -> None: ...
+        def query(self) -> bool:
+            arrive()
+            return True
+
+        def elapsed_time(self, end: Any) -> float:
+            return 1.0
+
+        def synchronize(self) -> None:
+            waiting("Event.synchronize")
+
+    class Stream:
+        device = GPU
+
+        def __init__(self, device: Any = None, priority: int = 0) -> None:
+            pass
+
+        def wait_stream(self, stream: Any) -> None: ...
+        def wait_event(self, event: Any) -> None: ...
+        def query(self) -> bool:
+            arrive()
+            return True
+
+        def is_capturing(self) -> bool:
+            return False
+
+        def record_event(self, event: Any = None) -> Event:
+            return event or Event()
+
+        def synchronize(self) -> None:
+            waiting("Stream.synchronize")
+
+    @contextmanager
+    def within(stream: Any) -> Iterator[None]:
+        yield
+
+    default = Stream()
+    yield torch.cuda, "Event", Event
+    yield torch.cuda, "Stream", Stream
+    yield torch.cuda, "stream", within
+    yield torch.cuda, "current_stream", lambda device=None: default
+    yield torch.cuda, "default_stream", lambda device=None: default
+    yield torch.cuda, "is_current_stream_capturing", lambda: False
+    # by which torch asks in builds for CUDA, such as the default one, where no driver is installed
+    yield torch.accelerator, "current_stream", lambda device=None: default
+    yield torch.accelerator, "current_device_index", lambda: 0
+    yield torch.accelerator, "synchronize", lambda device=None: waiting("torch.accelerator.synchronize")

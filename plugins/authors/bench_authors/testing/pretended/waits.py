@@ -1,0 +1,114 @@
+"""Which operations make the CPU wait for the GPU, until that has done all that it was given to do.
+
+An operation waits where its result is a number of Python, where the size of its result depends on numbers on the GPU,
+and where it copies between main memory and the GPU, unless it is told not to (`non_blocking`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from bench_authors.testing.pretended.moves import MOVES, Move
+from bench_authors.testing.pretended.placement import on_gpu, tensors_in
+
+#: Numbers of a tensor become those of Python.
+READING = {
+    "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__", "__repr__",
+    "__format__", "is_nonzero", "equal", "allclose",
+}  # fmt: skip
+#: How large the result is depends on numbers.
+DATA_DEPENDENT = {
+    "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "combinations", "coalesce",
+    "to_sparse",
+}  # fmt: skip
+#: Arguments are checked by reading them, or the algorithm reads what it has found.
+CHECKED = {"multinomial", "histc", "histogram", "ctc_loss", "cholesky", "inv", "solve", "svd", "eigh", "quantile"}
+#: Copies a list of Python, or what is on the CPU, to the device.
+COPYING = {"tensor", "as_tensor", "new_tensor", "asarray"}
+#: Their gradients look for zeros among the numbers.
+LOOKING_BACK = {"prod", "cumprod"}
+#: They read numbers on a CPU, to check them, and do not on a GPU.
+CHECKED_ON_CPU = {"one_hot"}
+#: Operations within others and in gradients, by their names in ATen.
+ATEN = {
+    "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount",
+    "equal", "histc", "_linalg_check_errors", "is_nonzero",
+}  # fmt: skip
+
+
+def wait_of(name: str, args: Any, kwargs: Any) -> str | None:
+    """Return what of a function of torch makes the CPU wait; None if it does not."""
+    if name in MOVES and isinstance(args[0], torch.Tensor):
+        move = Move.asked(name, *args, **kwargs)
+        return _copy(move.device.type == "cuda") if move.waits else None
+    if name == "copy_":
+        return _wait_of_copy(*args, **kwargs)
+    if name in ("__getitem__", "__setitem__", "index_put_", "index_put"):
+        return _wait_of_index(name, *args, **kwargs)
+    if name in COPYING:
+        return _wait_of_creation(name, args, kwargs)
+    inputs = [*tensors_in(args), *tensors_in(kwargs)]
+    if not any(map(on_gpu, inputs)):
+        return None
+    if name in READING | DATA_DEPENDENT | CHECKED:
+        return name
+    if name in LOOKING_BACK and torch.is_grad_enabled() and any(one.requires_grad for one in inputs):
+        return f"the gradient of {name}"
+    if name == "repeat_interleave" and kwargs.get("output_size") is None:
+        repeats = kwargs.get("repeats", args[1] if len(args) > 1 else args[0])
+        return "repeat_interleave without output_size" if isinstance(repeats, torch.Tensor) else None
+    if name == "where" and len(args) == 1 and not {"input", "self", "other"} & {*kwargs}:
+        return "where of a condition alone"
+    if name == "one_hot" and kwargs.get("num_classes", args[1] if len(args) > 1 else -1) == -1:
+        return "one_hot without num_classes"
+    return None
+
+
+def _copy(to_gpu: bool) -> str:
+    return "a copy to the GPU" if to_gpu else "a copy to the CPU"
+
+
+def _wait_of_copy(to: torch.Tensor, source: Any, non_blocking: bool = False) -> str | None:
+    if not isinstance(source, torch.Tensor) or source.is_meta or to.is_meta or non_blocking:
+        return None
+    return _copy(on_gpu(to)) if on_gpu(to) != on_gpu(source) else None
+
+
+def _wait_of_creation(name: str, args: Any, kwargs: Any) -> str | None:
+    """Return how a tensor made of numbers waits: it reads them from the GPU, or copies them to it."""
+    source = kwargs["data"] if "data" in kwargs else args[1 if name == "new_tensor" else 0]
+    device = kwargs.get("device")
+    if device is not None:
+        to_gpu = torch.device(device).type == "cuda"
+    else:
+        like = args[0] if name == "new_tensor" else source
+        to_gpu = isinstance(like, torch.Tensor) and on_gpu(like)
+    if isinstance(source, torch.Tensor):
+        return _copy(to_gpu) if on_gpu(source) != to_gpu else None
+    read = any(map(on_gpu, tensors_in(source)))
+    return _copy(not read) if read or to_gpu else None
+
+
+def _wait_of_index(name: str, tensor: torch.Tensor, index: Any, *values: Any, **settings: Any) -> str | None:
+    """Return how an index waits: a mask is counted, a number on the GPU read, places on the CPU copied."""
+    if not on_gpu(tensor):
+        return None
+    parts = (
+        index if (isinstance(index, tuple | list) and name != "__getitem__") or isinstance(index, tuple) else [index]
+    )
+    for part in parts:
+        if isinstance(part, torch.Tensor):
+            if on_gpu(part) and part.dtype in (torch.bool, torch.uint8):
+                return "a mask as an index"
+            if on_gpu(part) and not part.dim() and name in ("__getitem__", "__setitem__"):
+                return "a number as an index"
+            if not on_gpu(part) and part.dim():
+                return _copy(True)
+        elif isinstance(part, list) or hasattr(part, "__array__"):
+            return _copy(True)
+    if any(on_gpu(one) for part in parts if isinstance(part, slice) for one in tensors_in(part)):
+        return "a number as the end of a slice"
+    copied = name == "__setitem__" and isinstance(values[0], torch.Tensor) and values[0].dim()
+    return _copy(True) if copied and not on_gpu(values[0]) else None

@@ -1,0 +1,275 @@
+"""Contracts of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from itertools import islice
+from math import isfinite
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from bench_authors.testing.accelerators import accelerator
+from bench_authors.testing.cases import TaskCase
+from bench_authors.testing.contracts import Contract, catches, check
+from bench_authors.testing.mutants import tasks as mutants
+from bench_core import STOP, Batch, Purpose, Size, Source
+
+Row: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]  # opening, target, source
+
+
+def check_task(case: TaskCase) -> list[str]:
+    """Try all contracts that apply to the task of `case`; return their names."""
+    return check(TASK_CONTRACTS, case)
+
+
+@catches(
+    mutants.drops_the_last_example,
+    mutants.drops_what_fills_no_batch,
+    mutants.repeats_an_example,
+)
+def an_epoch_covers_each_example_once(case: TaskCase) -> None:
+    """Whatever the size of batches, shuffled or not; windows of a stream have no examples to count."""
+    for split, purpose in _of_examples(case):
+        every = _ids(case.batches(split, purpose, Size(1)))
+        assert len(set(every)) == len(every), f"{split}: an id comes twice"
+        orders = [_ids(case.batches(split, purpose, size, case.noise)) for size in (case.size, Size(10**6), Size(1))]
+        for ids in [_ids(case.batches(split, purpose)), *orders]:
+            assert sorted(ids) == sorted(every), f"{split}: {len(ids)} of {len(every)} examples, to {purpose}"
+
+
+@catches(mutants.shuffles_by_turn, mutants.never_shuffles)
+def noise_alone_decides_the_order(case: TaskCase) -> None:
+    """To train, of rows or windows; for other purposes, whatever the size of batches."""
+    for split, purpose in _of_examples(case):
+        first = _ids(case.batches(split, purpose, noise=case.noise))
+        assert first == _ids(case.batches(split, purpose, noise=case.noise)), f"{split}: the same noise, other orders"
+        alone = _ids(
+            case.batches(split, purpose, Size(1), case.noise)
+        )  # where no batch keeps rows of a length together
+        others = [_ids(case.batches(split, purpose, Size(1), case.noise.fork(turn))) for turn in range(3)]
+        alike = all(ids == alone for ids in others)
+        assert len(first) < 4 or not alike, f"{split}: other noise, the same order, to {purpose}"
+        assert purpose is Purpose.TRAIN or alone == first, f"{split}: the order depends on the size, to {purpose}"
+
+
+@catches(mutants.exceeds_its_size)
+def batches_keep_their_size(case: TaskCase) -> None:
+    """Of rows and of tokens; a single row may be longer."""
+    longest = max(int(batch.length.max()) for batch in _all(case))
+    for size in (case.size, Size(2), Size(2 * longest, "tokens")):
+        for split, purpose in case.purposes():
+            for batch in case.batches(split, purpose, size):
+                held = len(batch) if size.unit == "rows" else int(batch.length.sum())
+                assert held <= size.number or len(batch) == 1, f"{split}: {held} {size.unit}, not {size.number}"
+
+
+@catches(mutants.forgets_the_stop, mutants.pads_with_a_word, mutants.opens_with_a_word)
+def openings_begin_and_targets_end_with_stop(case: TaskCase) -> None:
+    """Windows of a stream are exempt."""
+    for split, purpose in _of_examples(case):
+        for batch in case.batches(split, purpose):
+            assert (batch.opening[:, 0] == STOP).all(), f"{split}: an opening does not begin with stop"
+            ends = batch.mask.cumsum(1) == batch.length[:, None]  # the last token, and what pads
+            assert (batch.gold[ends] == STOP).all(), f"{split}: a target does not end with stop, or not where it says"
+            assert (batch.gold[~ends] != STOP).all(), f"{split}: stop is inside of a target"
+            assert (batch.length > 0).all(), f"{split}: the length of a target does not count its stop"
+
+
+@catches(mutants.speaks_another_vocabulary, mutants.brings_another_source)
+def batches_are_what_config_and_facts_say(case: TaskCase) -> None:
+    """Tokens within the vocabularies, and a source of the kind and shape announced."""
+    words = len(case.info.vocabulary)
+    for batch in _all(case):
+        for name, tokens in (("opening", batch.opening), ("gold", batch.gold)):
+            assert tokens.dtype == torch.long, f"{name} is {tokens.dtype}"
+            assert tokens.numel() == 0 or 0 <= tokens.min() <= tokens.max() < words, f"{name} leaves the vocabulary"
+        assert batch.ids.shape == batch.length.shape == (len(batch),), "one id and one length a row"
+        _check_source(case, batch)
+
+
+@catches(mutants.weighs_below_nothing, mutants.weighs_without_bounds, mutants.weighs_tokens, mutants.weighs_nothing)
+def weights_of_examples_have_a_mean(case: TaskCase) -> None:
+    """If there are any: one a row, finite, not negative, and not all 0 in a batch to train on or in a split."""
+    for split, purpose in case.purposes():
+        weighted = [batch for batch in case.batches(split, purpose) if "weight" in batch.extras]
+        for batch in weighted:
+            weights = batch.extras["weight"]
+            assert weights.shape == (len(batch),), f"{split}: {len(batch)} examples have weights {[*weights.shape]}"
+            assert weights.isfinite().all(), f"{split}: a weight is not finite"
+            assert (weights >= 0).all(), f"{split}: a weight is {weights.min().item()}"
+            assert purpose is not Purpose.TRAIN or weights.any(), f"{split}: a batch to train on weighs 0"
+        heavy = any(batch.extras["weight"].any() for batch in weighted)
+        assert heavy or not weighted, f"{split}: all examples weigh 0, to {purpose}"
+
+
+@catches(mutants.renumbers_what_it_decodes)
+def the_same_rows_have_the_same_ids(case: TaskCase) -> None:
+    """For all purposes of a split."""
+    known: dict[str, list[dict[int, Row]]] = {}
+    for split, purpose in _of_examples(case):
+        known.setdefault(split, []).append(_rows(case.batches(split, purpose)))
+    for split, (first, *others) in known.items():
+        for rows in others:
+            alike = sorted(first.values()) == sorted(rows.values())
+            assert not alike or first == rows, f"{split}: the same rows have other ids for another purpose"
+
+
+@catches(mutants.loses_a_reference, mutants.refers_to_letters)
+def references_know_every_decoded_example(case: TaskCase) -> None:
+    """With a list of texts each."""
+    for split, purpose in case.purposes():
+        if purpose is Purpose.DECODE:
+            references, ids = case.task.references(split), set(_ids(case.batches(split, purpose)))
+            assert ids <= set(references), f"{split}: no references of {sorted(ids - set(references))}"
+            for texts in references.values():
+                listed = not isinstance(texts, str) and all(isinstance(text, str) for text in texts)
+                assert listed, f"{split}: {texts!r} is no list of texts"
+
+
+@catches(mutants.speaks_in_lists)
+def tokens_become_text(case: TaskCase) -> None:
+    """No tokens too."""
+    for batch in _all(case):
+        for gold, length in zip(batch.gold.tolist(), batch.length.tolist(), strict=True):
+            tokens = [token for token in gold[:length] if token != STOP]
+            for text in (case.task.text(tokens), case.task.prompt(tokens), case.task.text([])):
+                assert isinstance(text, str), f"the text of {tokens} is {text!r}"
+
+
+@catches(mutants.prepares_by_the_clock)
+def prepared_twice_it_is_the_same(case: TaskCase) -> None:
+    """And the files that it read are known by the same digests."""
+    found = []
+    for _ in range(2):
+        with TemporaryDirectory() as name:
+            info = case.config.load()(case.config, Path(name)).prepare(case.data)
+            found.append((info, _files(Path(name)), dict(case.config.reads(case.data))))
+    for one, other in zip(*found, strict=True):
+        assert one == other, "two preparations differ"
+    assert case.config.known(found[0][0]) == case.info, "another preparation gives other facts"
+
+
+@catches(mutants.keeps_a_set_in_its_facts, mutants.repeats_a_token)
+def facts_are_plain_and_consistent(case: TaskCase) -> None:
+    """So that they can be stored as JSON."""
+    info = case.info
+    for name, value in asdict(info).items():
+        assert plain(value), f"`{name}` of the facts cannot be stored as JSON"
+    for vocabulary in (info.vocabulary, info.source_vocabulary):
+        assert len(set(vocabulary)) == len(vocabulary), "a token stands twice in a vocabulary"
+    assert len(info.counts) in (0, len(info.vocabulary)), "one count a token, or none"
+
+
+@catches(mutants.yields_batches_on_an_accelerator, mutants.hides_numbers_from_a_move)
+def batches_move_to_an_accelerator(case: TaskCase) -> None:
+    """They are in main memory, also where there is a GPU, and all tensors of a batch move."""
+    with accelerator() as device:
+        for split, purpose in case.purposes():
+            for batch in islice(case.task.batches(split, purpose, case.size), 2):
+                assert batch.ids.device.type == "cpu", (
+                    f"a batch of {split!r} is on {batch.ids.device}, not on the CPU"
+                )
+                there = batch.to(device)
+                for name in (field.name for field in fields(there)):
+                    wrong = [one for one in _tensors(getattr(there, name)) if one.device.type != device]
+                    assert not wrong, f"`{name}` of a batch stays on the CPU when the batch moves"
+                assert there.real.tolist() == batch.real.tolist(), "a batch that moves has other real tokens"
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
+    """Yield the tensors in a value, also in objects that a batch cannot move."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _tensors(one)
+    elif isinstance(value, tuple | list | set | frozenset):
+        for one in value:
+            yield from _tensors(one)
+    elif hasattr(value, "__dict__"):
+        yield from _tensors(vars(value))
+
+
+#: What `check_task` tries, as far as it applies.
+TASK_CONTRACTS: tuple[Contract[TaskCase], ...] = (
+    an_epoch_covers_each_example_once,
+    noise_alone_decides_the_order,
+    batches_keep_their_size,
+    openings_begin_and_targets_end_with_stop,
+    batches_are_what_config_and_facts_say,
+    weights_of_examples_have_a_mean,
+    the_same_rows_have_the_same_ids,
+    references_know_every_decoded_example,
+    tokens_become_text,
+    prepared_twice_it_is_the_same,
+    facts_are_plain_and_consistent,
+    batches_move_to_an_accelerator,
+)
+
+
+def plain(value: object) -> bool:
+    """Return whether JSON can hold `value` and give it back, but for tuples, which become lists."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and plain(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(plain, value))
+    return value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+
+
+def _of_examples(case: TaskCase) -> list[tuple[str, Purpose]]:
+    """Return splits with their purposes, but for those for which rows are windows of a stream."""
+    uses = case.purposes()
+    streams = {use for split, use in uses if any(batch.continues for batch in case.batches(split, use))}
+    return [(split, use) for split, use in uses if use not in streams | case.windows]
+
+
+def _all(case: TaskCase) -> list[Batch]:
+    return [batch for split, purpose in case.purposes() for batch in case.batches(split, purpose)]
+
+
+def _ids(batches: Iterable[Batch]) -> list[int]:
+    return [number for batch in batches for number in batch.ids.tolist()]
+
+
+def _rows(batches: Iterable[Batch]) -> dict[int, Row]:
+    rows: dict[int, Row] = {}
+    for batch in batches:
+        for row, number in enumerate(batch.ids.tolist()):
+            source = () if batch.source is None else batch.source[row].flatten()[: _extent(batch, row)].tolist()
+            target = batch.gold[row, : int(batch.length[row])].tolist()
+            rows[number] = (tuple(batch.opening[row].tolist()), tuple(target), tuple(source))
+    return rows
+
+
+def _extent(batch: Batch, row: int) -> int | None:
+    return None if batch.source_length is None else int(batch.source_length[row])
+
+
+def _check_source(case: TaskCase, batch: Batch) -> None:
+    kind, source = case.config.source, batch.source
+    if kind is Source.NONE:
+        assert source is None, "batches have a source, which the Config does not tell of"
+        return
+    assert source is not None, f"batches lack the source that the Config tells of, {kind}"
+    if kind in (Source.VECTOR, Source.GRID):
+        wanted = case.info.source_shape
+        assert source.shape[1:] == torch.Size(wanted), (
+            f"a source is {tuple(source.shape[1:])}; the facts say {wanted}"
+        )
+        return
+    words = len(case.info.source_vocabulary)
+    assert source.dtype == torch.long, f"source is {source.dtype}"
+    assert source.dim() == 2, f"source has {source.dim()} dimensions"
+    assert 0 <= source.min() <= source.max() < words, "source leaves the source vocabulary"
+    assert batch.source_length is not None, "batches lack the length of their sources"
+    assert 0 <= batch.source_length.min() <= batch.source_length.max() <= source.shape[1], "a source is too short"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}

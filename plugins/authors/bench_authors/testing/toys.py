@@ -1,0 +1,195 @@
+"""The plugin of toy parts, which no distribution installs.
+
+Tests that need parts add them with `registry.extra(toys)`. Like every plugin's face this file imports no torch of
+its own; the classes are in `toy_models.py` and `toy_parts.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from math import inf
+from typing import ClassVar
+
+from pydantic import Field, PositiveInt
+
+from bench_core import (
+    DecoderConfig,
+    Kind,
+    MetricConfig,
+    Model,
+    ModelConfig,
+    Sampler,
+    Scorer,
+    Source,
+    Stepper,
+    TaskConfig,
+    Vmappable,
+    hookimpl,
+)
+
+
+class RecurrentConfig(ModelConfig):
+    """Left to right: a recurrent network that carries its memory over windows of a stream."""
+
+    name, target = "toy-recurrent", "bench_authors.testing.toy_models:Recurrent"
+    capabilities: ClassVar[Set[type[Model]]] = {Stepper, Scorer}
+    likelihoods: ClassVar[Mapping[str, Kind]] = {"exact": Kind.EXACT}
+
+    hidden: PositiveInt = 6
+
+    def smooths_labels(self) -> bool:
+        return True
+
+
+class SelfTerminatingConfig(RecurrentConfig):
+    """Left to right, stop ever more probable: the output layer has a state of its own."""
+
+    name, target = "toy-self-terminating", "bench_authors.testing.toy_models:SelfTerminating"
+
+    epsilon: float = Field(0.05, gt=0, lt=1)
+
+
+class CodesConfig(RecurrentConfig):
+    """Left to right, a token's probability from the bits of its code."""
+
+    name, target = "toy-codes", "bench_authors.testing.toy_models:Codes"
+    likelihoods = {"exact": Kind.EXACT, "bits": Kind.BOUND}
+
+    bits: PositiveInt = 7
+
+    def smooths_labels(self) -> bool:
+        return False
+
+
+class EncoderDecoderConfig(RecurrentConfig):
+    """Left to right, attending to the tokens of a padded source."""
+
+    name, target = "toy-encoder-decoder", "bench_authors.testing.toy_models:EncoderDecoder"
+    sources = {Source.TOKENS}
+
+
+class InsertionConfig(ModelConfig):
+    """Alternating a word and the slot where it goes, in any order."""
+
+    name, target = "toy-insertion", "bench_authors.testing.toy_models:Insertion"
+    capabilities = {Stepper, Scorer}
+    likelihoods = {"order": Kind.BOUND}
+
+    hidden: PositiveInt = 6
+
+
+class LatentConfig(ModelConfig):
+    """A latent trajectory that no word feeds back to."""
+
+    name, target = "toy-latent", "bench_authors.testing.toy_models:Latent"
+    capabilities = {Sampler, Scorer, Vmappable}
+    likelihoods = {"elbo": Kind.BOUND, "trajectories": Kind.ESTIMATE}
+    evaluation = {"trajectories"}
+
+    hidden: PositiveInt = 4
+    trajectories: PositiveInt = 500
+
+
+class RescorerConfig(RecurrentConfig):
+    """A score of targets that others have written; no family of its own, as nothing decodes it."""
+
+    name, target = "toy-rescorer", "bench_authors.testing.toy_models:Rescorer"
+    capabilities = {Scorer}
+
+
+class GreedyConfig(DecoderConfig):
+    """The most probable action at every step."""
+
+    name, target = "toy-greedy", "bench_authors.testing.toy_parts:Greedy"
+    needs = Stepper
+
+
+class AncestralConfig(DecoderConfig):
+    """Whatever the model draws."""
+
+    name, target = "toy-ancestral", "bench_authors.testing.toy_parts:Ancestral"
+    needs = Sampler
+
+
+class ExhaustiveConfig(DecoderConfig):
+    """The most probable of all chains, for the smallest of vocabularies."""
+
+    name, target = "toy-exhaustive", "bench_authors.testing.toy_parts:Exhaustive"
+    needs = Stepper
+
+    outputs: PositiveInt = 4
+
+
+class LettersConfig(TaskConfig):
+    """Spell words; they need no file."""
+
+    name, target = "toy-letters", "bench_authors.testing.toy_parts:Letters"
+
+    words: tuple[str, ...] = ("abba", "cab", "dad", "a", "bad", "cabbd", "add", "bb", "dabc", "acdc", "cc")
+
+
+class ReversalConfig(LettersConfig):
+    """Spell words that are given backwards."""
+
+    name, target = "toy-reversal", "bench_authors.testing.toy_parts:Reversal"
+    source = Source.TOKENS
+
+
+class StreamConfig(LettersConfig):
+    """Read all words as one stream, in windows."""
+
+    name, target = "toy-stream", "bench_authors.testing.toy_parts:Stream"
+
+    window: PositiveInt = 5
+
+
+class ExactMatchConfig(MetricConfig):
+    """Share of texts that equal a reference."""
+
+    name, target = "toy-exact-match", "bench_authors.testing.toy_parts:ExactMatch"
+
+    def bounds(self) -> tuple[float, float]:
+        return 0, 100
+
+
+class PerplexityConfig(MetricConfig):
+    """Perplexity of targets a token."""
+
+    name, target = "toy-perplexity", "bench_authors.testing.toy_parts:Perplexity"
+    needs = Scorer
+
+    by: str = ""
+
+    def bounds(self) -> tuple[float, float]:
+        return 1, inf
+
+
+@hookimpl
+def bench_models() -> list[type[ModelConfig]]:
+    """Return one model of each family."""
+    return [
+        RecurrentConfig,
+        SelfTerminatingConfig,
+        CodesConfig,
+        EncoderDecoderConfig,
+        InsertionConfig,
+        LatentConfig,
+    ]
+
+
+@hookimpl
+def bench_decoders() -> list[type[DecoderConfig]]:
+    """Return decoders that try all that contracts ask of one."""
+    return [GreedyConfig, AncestralConfig, ExhaustiveConfig]
+
+
+@hookimpl
+def bench_tasks() -> list[type[TaskConfig]]:
+    """Return tasks without a source, with one, and of windows of a stream."""
+    return [LettersConfig, ReversalConfig, StreamConfig]
+
+
+@hookimpl
+def bench_metrics() -> list[type[MetricConfig]]:
+    """Return a metric of outputs and one of likelihoods."""
+    return [ExactMatchConfig, PerplexityConfig]

@@ -1,0 +1,138 @@
+"""Where bench-authors is not installed, the core says so: commands, contracts, reports and the old name of `testing`."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from types import SimpleNamespace
+
+import pytest
+from bench_small.suites import SUITE
+from click.testing import CliRunner
+
+import bench_authors.testing
+import bench_core
+from bench_core import PluginError, optional
+from bench_core.commands.main import bench, further
+from bench_core.planning.plan import plan
+from bench_core.runs import runner
+from bench_core.runs.contract_marks import contract_mark
+from bench_core.runs.reporting import reported, unchecked_models
+from bench_core.storage.store import Store
+from bench_core.suites.load import load
+
+SOURCE = "bench-authors (in a checkout: pip install ./plugins/authors)"
+
+
+@pytest.fixture
+def absent(monkeypatch):
+    """Have the core find no bench-authors."""
+    found = optional.find_spec
+    monkeypatch.setattr(optional, "find_spec", lambda name: None if name == "bench_authors" else found(name))
+
+
+def test_a_missing_command_says_who_brings_it(monkeypatch):
+    monkeypatch.setattr("bench_core.commands.main.further", dict)
+    for name in ("describe", "new", "schema"):
+        done = CliRunner().invoke(bench, [name])
+        assert done.exit_code == 2
+        assert f"no command '{name}'. It comes with {SOURCE}." in done.output
+
+
+def test_the_commands_are_those_of_this_distribution():
+    owners = {name: entry.module for name, entry in further().items() if entry.module.startswith("bench_authors.")}
+    assert {*owners} == {"describe", "new", "schema"}
+
+
+def test_checking_contracts_is_an_error_that_says_what_to_install(absent, small, tmp_path):
+    (tmp_path / "suite.yaml").write_text(dedent(SUITE))
+    done = CliRunner().invoke(bench, ["check", "--contracts", str(tmp_path / "suite.yaml")])
+    assert isinstance(done.exception, PluginError)
+    assert str(done.exception) == f"bench check --contracts comes with {SOURCE}, which is not installed."
+    assert CliRunner().invoke(bench, ["check", str(tmp_path / "suite.yaml")]).exit_code == 0
+
+
+@pytest.fixture
+def trained(small, tmp_path, monkeypatch):
+    """Return a function that runs the small suite as if stages had processes of their own."""
+    (tmp_path / "suite.yaml").write_text(dedent(SUITE))
+    monkeypatch.setattr(runner.Runner, "with_contracts", True)
+
+    def run():
+        return bench_core.run(tmp_path / "suite.yaml", store=tmp_path / "store", out=tmp_path / "runs", data=tmp_path)
+
+    return run
+
+
+def test_a_run_goes_on_and_its_report_says_that_models_were_not_checked(absent, trained, tmp_path):
+    run = trained()
+    assert {cell.status for cell in run.cells} == {"done"}
+    names = [name for name, about in run.info["models"].items() if about.get("unchecked")]
+    assert names
+    sentence = f"{', '.join(names)}, since bench-authors was not installed"
+    assert unchecked_models(run) == sentence
+    pytest.importorskip("bench_reports")
+    reported(run, tmp_path / "report")
+    assert f"Contracts not checked: {sentence}" in (tmp_path / "report" / "report.md").read_text()
+
+
+def test_a_second_run_says_the_same(absent, trained):
+    assert trained().folder == trained().folder
+
+
+def test_what_was_not_checked_stays_so_once_it_is_installed(trained, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "is_installed", lambda name: False)
+        first = trained()
+    assert unchecked_models(first)
+    assert trained().folder == first.folder
+
+
+def test_a_model_that_has_kept_its_contracts_before_is_not_named(absent, trained, tmp_path):
+    store = Store(tmp_path / "store")
+    stages = plan(load(tmp_path / "suite.yaml"), tmp_path).stages.values()
+    for mark in filter(None, (contract_mark(stage, store) for stage in stages)):
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    assert unchecked_models(trained()) == ""
+
+
+def test_verification_finds_nothing_wrong_with_it(absent, trained, tmp_path):
+    stored = pytest.importorskip("bench_exchange.stored")
+    run = trained()
+    assert unchecked_models(run)
+    assert [remark.text for remark in stored.unlike_store(run, Store(tmp_path / "store")) if remark.wrong] == []
+
+
+def test_where_it_is_installed_contracts_are_tried_and_reports_say_nothing(trained, monkeypatch):
+    asked = []
+    monkeypatch.setattr("bench_authors.contracts_once.broken_contracts", lambda due, *more: asked.extend(due) or {})
+    run = trained()
+    assert asked
+    assert unchecked_models(run) == ""
+    assert not any("unchecked" in about for about in run.info["models"].values())
+
+
+def test_the_old_name_of_the_contracts_works_with_a_warning():
+    import bench_core.testing
+
+    with pytest.warns(DeprecationWarning, match=r"bench_core\.testing\.Case is now bench_authors\.testing\.Case"):
+        from bench_core.testing import Case
+    assert Case is bench_authors.testing.Case
+    for name in bench_authors.testing.__all__:
+        with pytest.warns(DeprecationWarning, match=f"testing.{name} is now"):
+            assert getattr(bench_core.testing, name) is getattr(bench_authors.testing, name)
+    with pytest.raises(AttributeError):
+        _ = bench_core.testing.__path__
+
+
+def test_the_old_name_says_what_to_install(absent):
+    with pytest.raises(PluginError, match=r"bench_core\.testing\.Case comes with bench-authors .*plugins/authors"):
+        from bench_core.testing import Case  # noqa: F401
+
+
+def test_numbers_without_a_report_say_so_too(absent, trained, tmp_path, monkeypatch):
+    run = trained()
+    monkeypatch.setattr("bench_core.runs.reporting.hook", lambda: SimpleNamespace(bench_report=lambda **given: None))
+    text, report = reported(run, tmp_path / "report")
+    assert text.endswith(f"Contracts not checked: {unchecked_models(run)}.")
+    assert report.startswith("not written: install bench-reports (in a checkout: pip install ./plugins/reports)")
