@@ -30,7 +30,7 @@ SEEN = {
     "bench_training": ("suites", "planning", "storage", "computing"),
 }
 
-#: Knows nothing of bench. The core imports its face, and no plugin imports it.
+#: Knows nothing of bench. The core and its tests import its face, and no other plugin imports it.
 LIBRARY = "code_digests"
 
 #: What plugins may import by its own name besides the face; the last for commands of theirs.
@@ -99,7 +99,7 @@ def beyond(edges):
         for target in targets:
             package, *inside = target.split(".")
             if LIBRARY in (owner, package):
-                fine = package == owner or (owner == "bench_core" and not inside)
+                fine = package == owner or (owner in ("bench_core", *TESTERS) and not inside)
             elif (
                 owner == "bench_core"
                 or (package in (owner, "bench_core") and not inside)

@@ -1,4 +1,4 @@
-"""What other distributions may build on: optimizers by the settings of a training, and models of several seeds as one."""
+"""What other distributions may build on: optimizers by the settings of a training, and seeds stacked as one model."""
 
 from __future__ import annotations
 
