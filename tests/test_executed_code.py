@@ -23,6 +23,7 @@ from bench_core.runs.runner import run
 from bench_core.suites.load import load
 from code_digests import CodeDigests
 
+FOR_ONE_RELEASE = "bench_core.testing"  # old names of another distribution, which no stage executes
 SUITES = sorted((Path(__file__).parent / "traced").glob("*.yaml"))
 MUTANTS = 15  #: of each suite
 MOST, MOST_OTHERS = 0.18, 0.11  #: shares of needless stages; measured were 0.15 and 0.09
@@ -375,7 +376,7 @@ def test_names_that_a_module_gives_when_it_is_asked_are_those_that_type_checkers
     for top in sorted({"bench_core", *(name.partition(".")[0] for name in code.always)}):
         for name in code._modules_of(top):
             module = code.module(name)
-            if "__getattr__" in module.bound:
+            if "__getattr__" in module.bound and name != FOR_ONE_RELEASE:
                 faces.append(name)
                 for given, (target,) in module.lazy.items():
                     source, _, inner = target.partition(":")
