@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 OUTCOMES, HISTORY = "outcomes.jsonl.gz", "history.jsonl"  #: files of artifacts
-WEIGHTS_OF_CELL = "train"  #: what the artifacts of a cell call that which holds its weights, whatever its kind
+WEIGHTS = ("train", "initial")  #: what cells of runs call the stage that gave their model its weights
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,11 @@ CORE = (
     ),
     StageKind("probe", f"{_STAGES}:probe", brief=True, files=("finding.json",)),
 )  # fmt: skip
+
+
+def weights_of(artifacts: Mapping[str, str]) -> str:
+    """Return the key of the weights of a cell's model, by its artifacts as runs record them; empty if unknown."""
+    return next((artifacts[name] for name in WEIGHTS if name in artifacts), "")
 
 
 def setting_up(stage: object) -> str:

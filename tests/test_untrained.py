@@ -6,12 +6,17 @@ import json
 
 import pytest
 from bench_small.parts import Letters
+from click.testing import CliRunner
 
 import bench_core
 from bench_core import Purpose
+from bench_core.commands.main import bench
+from bench_core.computing import stages
 from bench_core.computing.task_look import TaskLook
 from bench_core.errors import DataError
-from bench_training import stages
+from bench_core.runs.results import read_run
+from bench_core.storage.store import Store
+from bench_reports.content.cost_tables import Spent
 
 TRAINING = "{epochs: 3, lr: 0.1, batch_size: 8, select: {metric: nats}}"
 WAYS = {
@@ -56,7 +61,7 @@ def only_asked(suite_file, tmp_path, read, way):
 @pytest.mark.parametrize("way", WAYS)
 def test_no_split_is_read_that_nobody_asked_for(suite_file, tmp_path, read, way):
     only_asked(suite_file, tmp_path, read, way)
-    for folder in (tmp_path / "store" / "train").iterdir():
+    for folder in (tmp_path / "store" / "initial").iterdir():
         assert (folder / "history.jsonl").read_text() == ""
         assert json.loads((folder / "training.json").read_text())["updates"] == 0
 
@@ -75,6 +80,31 @@ def test_a_task_without_the_other_splits_is_evaluated(suite_file, tmp_path, monk
     run(suite_file, tmp_path, WAYS[way])
 
 
+def invoke(*words):
+    done = CliRunner().invoke(bench, [*map(str, words)])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.quick(3)
+def test_its_run_is_exported_imported_verified_and_shows_what_the_model_costs(suite_file, tmp_path):
+    found, store = run(suite_file, tmp_path, WAYS["evaluate"]), Store(tmp_path / "store")
+    kinds = {kind for kind, _ in found.artifacts()}
+    assert "initial" in kinds
+    assert "train" not in kinds
+    assert all(store.has(*one) for one in found.artifacts())
+    invoke("export", found.folder, "--store", store.root, "-o", tmp_path / "run.zip")
+    away, runs = tmp_path / "away", tmp_path / "imported"
+    invoke("import", tmp_path / "run.zip", "--store", away, "--runs", runs)
+    (folder,) = runs.iterdir()
+    assert "no contradictions" in invoke("verify", folder, "--store", away)
+    for one in (found, read_run(folder)):
+        costs = {Spent(one).of(cell, "cost.train.parameters") for cell in one.cells}
+        assert costs == {25.0}
+    again = bench_core.run(suite_file(**{TRAINING: WAYS["evaluate"]}), store=away, out=tmp_path / "again", workers=0)
+    assert again.info["tasks"] == found.info["tasks"]
+
+
 def test_a_training_does_read_them(suite_file, tmp_path, read):
     """Else the facts above would show nothing."""
     run(suite_file, tmp_path, TRAINING)
@@ -83,12 +113,12 @@ def test_a_training_does_read_them(suite_file, tmp_path, read):
 
 @pytest.mark.parametrize("split", ["train", "valid"])
 def test_a_stage_that_reads_another_split_is_caught(suite_file, tmp_path, read, monkeypatch, split):
-    built = stages.TrainingSetup.model
+    built = stages.initial_model
 
-    def curious(self, noise):
-        next(self.task.batches(split, Purpose.SCORE, self.size))
-        return built(self, noise)
+    def curious(context, task, info, settings, size, *more):
+        next(task.batches(split, Purpose.SCORE, size))
+        return built(context, task, info, settings, size, *more)
 
-    monkeypatch.setattr(stages.TrainingSetup, "model", curious)
+    monkeypatch.setattr(stages, "initial_model", curious)
     with pytest.raises(AssertionError):
         only_asked(suite_file, tmp_path, read, "evaluate")

@@ -183,7 +183,7 @@ def _rows(found: Plan, store: Store, left: Sequence[Stage], predictions: Predict
 
     number = Counter(stage.kind for stage in found.stages.values())
     stored = Counter(stage.kind for stage in found.stages.values() if store.has(stage.kind, stage.key))
-    uses = Counter(name.partition("/")[0] for artifacts in found.of_cell.values() for name in artifacts)
+    uses = Counter(found.stages[key].kind for artifacts in found.of_cell.values() for key in artifacts.values())
     for kind in stage_kinds():
         used = max(uses[kind], number[kind])  # tasks can be prepared for themselves
         own = [stage for stage in left if stage.kind == kind]

@@ -17,7 +17,6 @@ from bench_core.planning.path_settings import changed, mark, paths, unnamed
 from bench_core.planning.stage_code import StageCode, stage_code
 from bench_core.planning.stages import Stage
 from bench_core.registry import PartKind, stage_kind, training_kind
-from bench_core.stage_kinds import WEIGHTS_OF_CELL
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Entry, Suite
 from bench_core.suites.training import Select, TrainingConfig, custom_targets
@@ -49,7 +48,8 @@ class Planner:
         yield "prepare", task
         if (base := self.prepare(cell.task)) != task:
             yield "prepare/train", base
-        yield WEIGHTS_OF_CELL, self.weights(cell.task, cell.model, cell.hardware, cell.seed)
+        weights = self.weights(cell.task, cell.model, cell.hardware, cell.seed)
+        yield self.stages[weights].kind, weights
         if cell.decoder is not None:
             decode = self.decode(cell)
             yield "decode", decode

@@ -40,7 +40,7 @@ from bench_core.runs.results import (
 from bench_core.runs.selecting import LEFT_OUT
 from bench_core.runs.task_facts import told
 from bench_core.runs.unverified import trusted, write_unverified
-from bench_core.stage_kinds import HISTORY, OUTCOMES, WEIGHTS_OF_CELL
+from bench_core.stage_kinds import HISTORY, OUTCOMES, weights_of
 from bench_core.storage.dependencies import Dependencies, renamed, united
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
@@ -290,7 +290,7 @@ class Record:
         """The key of one training per model, that of the first cell."""
         found: dict[str, str] = {}
         for cell, artifacts in self.plan.of_cell.items():
-            found.setdefault(cell.model, artifacts[WEIGHTS_OF_CELL])
+            found.setdefault(cell.model, weights_of(artifacts))
         return found
 
     def _result(self, cell: Cell) -> CellResult:

@@ -30,6 +30,7 @@ from bench_core.runs.results import (
     write_run,
 )
 from bench_core.runs.unverified import read_unverified, write_unverified
+from bench_core.stage_kinds import weights_of
 from bench_core.storage import dependencies
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.suites.axes import AXES
@@ -223,7 +224,7 @@ class _Union:
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
-        trained = {cell.artifacts["train"] for cell in self.cells if "train" in cell.artifacts}
+        trained = {*filter(None, (weights_of(cell.artifacts) for cell in self.cells))}
         for key, path in _together(history_files(run.folder) for run in self.runs).items():
             if any(one.startswith(key) for one in trained):
                 shutil.copyfile(path, folder / path.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -29,7 +29,7 @@ from bench_core.runs.results import (
     plain_file,
 )
 from bench_core.runs.selecting import cell_name
-from bench_core.stage_kinds import WEIGHTS_OF_CELL
+from bench_core.stage_kinds import WEIGHTS
 from bench_core.storage.csv_files import from_csv
 from bench_core.storage.dependencies import described
 from bench_core.suites.axes import AXES
@@ -83,14 +83,14 @@ class _Recorded:
         """Yield where the stages of a cell are not those of its names."""
         for name, key in cell.artifacts.items():
             stage = self.stages.get(key)
-            if stage is None or stage.kind not in _kinds(name):
+            if stage is None or stage.kind != name.partition("/")[0]:
                 yield (
                     f"{name} {key} is not among the recorded stages" if stage is None else f"{name} is a {stage.kind}"
                 )
                 continue
             yield from (f"{name}: {text}" for text in self._settings(cell, name, stage))
             yield from self._inputs(cell, name, stage)
-            if name == WEIGHTS_OF_CELL:
+            if name in WEIGHTS:
                 yield from self._hardware(cell, stage)
         if cell.artifacts:
             yield from self._lacking(cell)
@@ -129,8 +129,7 @@ class _Recorded:
                     yield f"{name}: the split that it is judged on, {kind} {key}, is not recorded, or another one"
                 continue
             ours = f"score/{name.partition('/')[2]}" if kind == "score" else kind
-            ours = WEIGHTS_OF_CELL if role == "model" else ours
-            if role == "task" and name in ("prepare", "train", "together") and "prepare/train" in cell.artifacts:
+            if role == "task" and name in ("prepare", "together", *WEIGHTS) and "prepare/train" in cell.artifacts:
                 ours = "prepare/train"
             if cell.artifacts.get(ours) != key:
                 yield f"{name}: its {role} is {kind} {key}, which is not the cell's"
@@ -155,7 +154,8 @@ class _Recorded:
         metrics = {
             name for name in suite.metrics if not any(one.covers(**{**cell.cell, "metric": name}) for one in skipped)
         }
-        expected = {"prepare", "train", *(f"measure/{name}" for name in metrics)}
+        weights = next((name for name in WEIGHTS if name in cell.artifacts), WEIGHTS[0])
+        expected = {"prepare", weights, *(f"measure/{name}" for name in metrics)}
         expected |= {"decode"} if cell.cell.get("decoder") else set()
         known = {name for name in cell.artifacts if name.partition("/")[0] not in ("score", "probe")}
         known.discard("prepare/train")  # of tasks of which splits are prepared apart
@@ -261,14 +261,9 @@ class _Recorded:
             if kinds.get(row["key"]) != row["stage"]:
                 yield f"costs.csv: {row['stage']} {row['what']} ({row['key']}) is no recorded stage"
         for key, path in history_files(self.run.folder).items():
-            trained = (one for one, stage in self.stages.items() if stage.kind in _kinds(WEIGHTS_OF_CELL))
+            trained = (one for one, stage in self.stages.items() if stage.kind in WEIGHTS)
             if not any(one.startswith(key) for one in trained):
                 yield f"history/{path.name} is of no recorded training"
-
-
-def _kinds(name: str) -> Sequence[str]:
-    """Return the kinds of stages that what a cell calls so may be of."""
-    return (name, "initial") if name == WEIGHTS_OF_CELL else (name.partition("/")[0],)
 
 
 def _difference(told: str, result: str) -> str:

@@ -23,7 +23,7 @@ from bench_core.runs.provenance import (
 from bench_core.runs.results import CellResult, Run, history_files, plain_file
 from bench_core.runs.selecting import cell_name
 from bench_core.runs.task_facts import told as facts_told
-from bench_core.stage_kinds import OUTCOMES
+from bench_core.stage_kinds import OUTCOMES, WEIGHTS, weights_of
 from bench_core.storage.artifact import Artifact
 from bench_core.storage.contents import records
 from bench_core.storage.csv_files import from_csv
@@ -32,7 +32,7 @@ from bench_core.storage.outcomes import read_lines
 from bench_core.storage.store import Store
 
 OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells
-COMPUTED = ("train", "decode", "score")  # whose environments a run tells
+COMPUTED = (*WEIGHTS, "decode", "score")  # whose environments a run tells
 #: what run.json adds that no stage depends on: licences by plugins, models whose contracts were not tried
 OF_NO_STAGE = (("tasks", "restricted"), ("models", "unchecked"))
 SHORT = 16  # letters of a key in costs.csv
@@ -198,7 +198,7 @@ class _Compared:
         """Yield what run.json tells of tasks and models otherwise than the store."""
         first: dict[str, list[str]] = {}
         for cell in self.run.cells:
-            first.setdefault(f"models {cell.cell['model']}", [cell.artifacts.get("train", "")])
+            first.setdefault(f"models {cell.cell['model']}", [weights_of(cell.artifacts)])
             prepared = first.setdefault(f"tasks {cell.cell['task']}", [])
             prepared += (cell.artifacts[name] for name in ("prepare/train", "prepare") if name in cell.artifacts)
         for name, keys in first.items():
@@ -221,7 +221,7 @@ class _Compared:
 
     def _is_one_system(self, model: str) -> bool | None:
         """Return whether a model is one system whatever the seeds, by its settings in the store, if these tell."""
-        keys = {cell.artifacts.get("train", "") for cell in self.run.cells if cell.cell["model"] == model}
+        keys = {weights_of(cell.artifacts) for cell in self.run.cells if cell.cell["model"] == model}
         found = [self._artifacts[key] for key in keys if key in self._artifacts]
         models = [recorded_model(one.manifest["ingredients"]["settings"].get("model")) for one in found]
         known = [one.is_one_system() for one in models if one is not None]

@@ -15,7 +15,7 @@ from bench_core.runs.results import SHORT, CellResult, Run, read_histories, read
 from bench_core.runs.run_folders import run_folder
 from bench_core.runs.selecting import cell_name, chosen, name_on, only_one
 from bench_core.runs.stored_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
-from bench_core.stage_kinds import WEIGHTS_OF_CELL
+from bench_core.stage_kinds import weights_of
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES, TRAINING_AXES
 
@@ -83,7 +83,7 @@ class LoadedRun:
         trained: dict[str, Mapping[str, Any]] = {}
         for one in self.run.cells:
             axes: dict[str, Any] = {axis: one.cell.get(axis) for axis in (*TRAINING_AXES, "seed")}
-            trained.setdefault(one.artifacts.get(WEIGHTS_OF_CELL, "")[:SHORT], axes)
+            trained.setdefault(weights_of(one.artifacts)[:SHORT], axes)
         return [{**trained[key], **row} for key, rows in found.items() if key in trained for row in rows]
 
     def outputs(

@@ -19,7 +19,7 @@ from bench_core.registry import configured
 from bench_core.runs.provenance import RecordedStage, at, read_parts, read_stages
 from bench_core.runs.results import CellResult, Run, suite_of
 from bench_core.runs.selecting import cell_name, complete, name_on, names_on
-from bench_core.stage_kinds import WEIGHTS_OF_CELL
+from bench_core.stage_kinds import weights_of
 from bench_core.storage.store import Store
 from bench_core.suites.axes import TRAINING_AXES
 
@@ -60,7 +60,7 @@ class Trained:
         model that takes no new prompts.
         """
         recorded, cell = read_stages(self.run.folder), self.cells[0]
-        keys = {"task": cell.artifacts.get("prepare", ""), "model": cell.artifacts.get(WEIGHTS_OF_CELL, "")}
+        keys = {"task": cell.artifacts.get("prepare", ""), "model": weights_of(cell.artifacts)}
         if any(key not in recorded for key in keys.values()):
             raise StoreError(f"{self.run.folder} does not record how {self.label} was trained. Run the suite again.")
         inputs = {role: (recorded[key].kind, key) for role, key in keys.items()}

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.runs.results import CellResult, Number, Run
+from bench_core.stage_kinds import WEIGHTS, weights_of
 from bench_core.storage.csv_files import from_csv
 from bench_core.suites.axes import AXES
 from bench_reports.content.numbers import number
@@ -51,7 +52,7 @@ def with_cost(run: Run, cells: Sequence[CellResult], name: str) -> list[CellResu
     for one in cells:
         value = spent.of(one, name)
         cost = Number(value, "" if value else "its cost is not known", better=-1, scale="log", bounds=(0.0, inf))
-        training = one.artifacts.get("train", "")
+        training = weights_of(one.artifacts)
         measured = {**one.artifacts, f"measure/{name}": training}
         found.append(replace(one, numbers={**one.numbers, name: cost}, artifacts=measured))
     return found
@@ -62,10 +63,14 @@ def _by_key(text: str) -> ByKey:
 
 
 def _cost(stages: ByKey, artifacts: Mapping[str, str], name: str) -> float | None:
-    """Return the cost of the only stage of its kind: a cell that is scored in two ways has no one cost of that."""
+    """Return the cost of the only stage of its kind: a cell that is scored in two ways has no one cost of that.
+
+    That of a training is that of setting up, where the model is evaluated as it is.
+    """
     _, kind, what = name.split(".", 2)
-    keys = {key for stage, key in artifacts.items() if stage.partition("/")[0] == kind}
-    return number(stages.get((kind, keys.pop()[:KEY]), {}).get(what)) if len(keys) == 1 else None
+    kinds = WEIGHTS if kind in WEIGHTS else (kind,)
+    found = {(one, key[:KEY]) for stage, key in artifacts.items() if (one := stage.partition("/")[0]) in kinds}
+    return number(stages.get(found.pop(), {}).get(what)) if len(found) == 1 else None
 
 
 def costs_over_seeds(text: str, cells: Iterable[Mapping[str, Any]], name: str) -> list[list[float]]:

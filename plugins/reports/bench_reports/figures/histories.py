@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.runs.results import SHORT, CellResult, Number
+from bench_core.stage_kinds import weights_of
 from bench_core.suites.axes import TRAINING_AXES
 from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Names, Picture, Point, Series, has_place, with_unit
@@ -47,7 +48,7 @@ def _check_entry(entry: str, histories: Sequence[History]) -> None:
 def _histories(data: FigureData, cells: Iterable[CellResult]) -> Iterator[tuple[CellResult, History]]:
     """Yield one cell of every training, and how that went."""
     for one in {tuple(one.cell.get(axis) for axis in (*TRAINING_AXES, "seed")): one for one in cells}.values():
-        history = data.run.histories.get(one.artifacts.get("train", "")[:SHORT])
+        history = data.run.histories.get(weights_of(one.artifacts)[:SHORT])
         if history:
             yield one, history
         else:

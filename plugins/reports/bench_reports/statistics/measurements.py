@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench_core.stage_kinds import weights_of
 from bench_core.storage.bootstrap_replicates import BLOCKS
 from bench_reports.statistics.estimate import Array, Estimate, Measured, contrast
 from bench_reports.statistics.shares import Share, share_of
@@ -45,7 +46,7 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
         return NOT_FINITE
     if max(np.abs(values).max(), np.abs(draws).max(initial=0.0)) > LARGEST:
         return TOO_LARGE
-    trainings = tuple(one.artifacts.get("train", "") for one in cells)
+    trainings = tuple(weights_of(one.artifacts) for one in cells)
     return Measured(
         values,
         None if whole else draws,

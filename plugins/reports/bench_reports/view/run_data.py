@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Any, Generic, TypeVar
 
 from bench_core.runs.results import SHORT, CellResult, Number
+from bench_core.stage_kinds import weights_of
 from bench_core.terminal import legible, visible
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import seed_of
@@ -75,7 +76,7 @@ def run_data(entry: Entry) -> dict[str, Any]:
     groups, variants, reasons, curves = Places[Group](), Places[tuple[Any, ...]](), Places[str](), Places[str]()
 
     def packed_cell(one: CellResult) -> list[Any]:
-        training = one.artifacts.get("train", "")[:SHORT]
+        training = weights_of(one.artifacts)[:SHORT]
         curve = curves[training] if training in entry.curves else -1
         values: list[Any] = []
         missing: list[Any] = []
