@@ -149,7 +149,7 @@ def test_numbers_draws_and_histories_are_those_of_the_run(made, loaded):
     assert [row["epoch"] for row in loaded.histories if (row["model"], row["seed"]) == ("two", 1)] == [1, 2, 3]
 
 
-@pytest.mark.extra("bench-core", "frames")
+@pytest.mark.extra("bench-notebook", "frames")
 def test_frames_have_what_the_rows_have(loaded):
     assert loaded.cells_frame().to_dict("records") == loaded.cells
     assert len(loaded.numbers_frame()) == len(loaded.numbers) == 16
@@ -159,7 +159,7 @@ def test_frames_have_what_the_rows_have(loaded):
     assert frame["texts"].tolist() == [one.texts for one in loaded.outputs(model="one", decoder="draw", seed=0)]
 
 
-@pytest.mark.extra("bench-core", "frames")
+@pytest.mark.extra("bench-notebook", "frames")
 def test_the_frame_of_outputs_has_those_of_every_cell_that_matches_with_its_axes(loaded):
     whole, some = loaded.outputs_frame(), loaded.outputs_frame("model=one,seed=1")
     for frame, cells in ((whole, loaded.cells), (some, [{"model": "one", "seed": 1}])):
