@@ -27,7 +27,7 @@ SEEN = {
     "bench_reports": ("suites", "storage", "runs"),
     "bench_exchange": ("suites", "storage", "runs"),
     "bench_notebook": ("suites", "planning", "storage", "computing", "execution", "runs"),
-    "bench_training": ("suites", "planning", "storage", "computing"),
+    "bench_training": ("suites", "planning", "storage", "computing", "execution", "runs"),
 }
 
 #: Knows nothing of bench. The core and its tests import its face, and no other plugin imports it.

@@ -10,7 +10,8 @@ import pytest
 
 from bench_core.planning.stages import Stage
 from bench_core.runs.predictions import Prediction
-from bench_core.runs.stage_order import ranks, rough_size
+from bench_core.runs.stage_order import ranks
+from bench_training.forecast import rough_size
 
 
 def stage(key, kind="train", **settings):

@@ -103,14 +103,15 @@ def _show(
     failures: Mapping[str, str], calibrated: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Print the stages, the trainings, and what is missing."""
-    from bench_core.commands.predicted import clocks, remarks, shown, trainings
+    from bench_core.commands.predicted import clocks
     from bench_core.registry import stage_kinds
     from bench_core.runs.plan_filter import is_left_out
 
     joint = {name for name, kind in stage_kinds().items() if kind.joint}
     cells = sum(not is_left_out(found, cell) for cell in found.cells)
     rows = [row for row in _rows(found, store, left, predictions) if row["used"] or row["stage"] not in joint]
-    costs = trainings(left, predictions, failures)
+    forecast = next(filter(None, (kind.forecaster for kind in stage_kinds().values())), None)
+    costs = forecast.rows(left, predictions, failures) if forecast else []
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
         about = {"suite": suite.label, "cells": cells, "stages": rows, "trainings": costs, "missing": missing}
@@ -121,9 +122,9 @@ def _show(
     say(f"{suite.label}: {counted(cells, 'cell')}")
     say("saved: shared with other cells; CPU and wall time: of one after another, on this device\n")
     say(tabulate([{name: row[name] for name in COLUMNS} for row in rows], headers="keys"))
-    if any(row["seconds"] is not None for row in costs):
-        say(f"\n{tabulate(shown(costs), headers='keys')}")
-    for text in [*clocks(left, predictions), *remarks(costs, calibrated)]:
+    if forecast and any(row["seconds"] is not None for row in costs):
+        say(f"\n{tabulate(forecast.shown(costs), headers='keys')}")
+    for text in [*clocks(left, predictions), *(forecast.remarks(costs, calibrated) if forecast else ())]:
         say(f"\n{text}")
     for (part, name), reason in found.missing.items():
         say(f"{part} {name!r} cannot be read, so its cells will not run: {reason}")

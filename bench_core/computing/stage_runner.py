@@ -17,7 +17,7 @@ from bench_core.data import TaskInfo
 from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Stage
 from bench_core.stage_kinds import StageKind, call
-from bench_core.storage.costs import TrainingSpeed
+from bench_core.storage.costs import Cost
 
 Work: TypeAlias = Callable[[StageContext, Stage, Path], dict[str, Any]]
 
@@ -51,12 +51,12 @@ class StageRunner(StageContext):
             if stage.about.fit:
                 call(stage.about.fit, model, stage.settings)
 
-    def calibrate(self, stage: Stage, seconds: float) -> TrainingSpeed:
-        """Measure how fast a training is, within a few times `seconds`; its errors propagate."""
+    def calibrate(self, stage: Stage, seconds: float) -> Cost:
+        """Measure how fast a stage is, within a few times `seconds`; its errors propagate."""
         stage = replace(stage, settings=placed(stage.settings, stage.places))
         with self._alone(stage), apart(self, stage):
-            speed: TrainingSpeed = call(stage.about.calibrate, self, stage, seconds)
-            return speed
+            found: Cost = stage.about.forecaster.calibrate(self, stage, seconds)  # type: ignore[union-attr]
+            return found
 
     @contextmanager
     def _alone(self, stage: Stage) -> Iterator[None]:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from bench_core.planning.cache_keys import key_of
 from bench_core.planning.stages import Stage
 
 SEEDED = ("seed", "together")  #: settings of stages that name seeds
-#: Settings of trainings that decide how many updates there are, or their numbers, but not how long one takes.
-LENGTH = frozenset({
-    "lr", "warmup", "schedule", "epochs", "updates", "evaluate_every", "patience",
-})  # fmt: skip
 
 
 class CostKeys:
@@ -35,8 +30,8 @@ class CostKeys:
         if known not in self._known:
             own = {name: value for name, value in stage.settings.items() if name not in SEEDED}
             own["seeds"] = len(stage.settings.get("together", ())) or 1
-            if speed and "training" in own:
-                own["training"] = without_length(own["training"])
+            if speed and (forecast := stage.about.forecaster):
+                own = {**forecast.without_length(own)}
             inputs = {role: self._upstream(*name, speed) for role, name in stage.inputs.items()}
             self._known[known] = key_of({**stage.ingredients, "settings": own, "inputs": inputs})
         return self._known[known]
@@ -44,12 +39,3 @@ class CostKeys:
     def _upstream(self, kind: str, key: str, speed: bool) -> list[str]:
         found = self.stages.get(key)
         return [kind, key if found is None else self._key(found, speed)]
-
-
-def without_length(training: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a training that decide how long an update takes."""
-    phases = [
-        {name: value for name, value in one.items() if name not in LENGTH} for one in training.get("phases", ())
-    ]
-    own = {name: value for name, value in training.items() if name not in LENGTH}
-    return {**own, "phases": phases}

@@ -12,6 +12,6 @@ use from Python (plugins), and commands.
 
 #: What readers of finished runs may build on, besides the interfaces.
 PUBLIC = (
-    "manifest", "provenance", "quoting", "reporting", "results", "run_folders", "runner", "selecting",
+    "manifest", "predictions", "provenance", "quoting", "reporting", "results", "run_folders", "runner", "selecting",
     "stored_outcomes", "task_facts", "unverified",
 )  # fmt: skip

@@ -33,7 +33,7 @@ class Calibrating:
 
     def run(self, stages: Iterable[Stage]) -> None:
         """Calibrate the trainings among `stages`, those that are equally fast once; what fails is in `failures`."""
-        trainings = [one for one in stages if one.about.calibrate and not one.is_taken]
+        trainings = [one for one in stages if one.about.forecast and not one.is_taken]
         check_devices(self.suite, trainings)
         failed: dict[str, str] = {}  # by key of the speed
         with self.store.in_use():

@@ -18,8 +18,7 @@ from typing import Literal
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import device_name
 from bench_core.planning.stages import Stage
-from bench_core.planning.training_length import training_length
-from bench_core.storage.costs import Costs, Record, TrainingSpeed
+from bench_core.storage.costs import Costs, Record
 
 Source = Literal["record", "calibration", "none"]
 
@@ -32,6 +31,7 @@ class Prediction:
     source: Source = "none"
     memory: int | None = None  # bytes; None if unknown
     cpu_seconds: float | None = None  # None if unknown, or on a GPU
+    load: float | None = None  # of the machine, when it was calibrated
 
 
 UNKNOWN = Prediction(None)
@@ -73,14 +73,10 @@ class Predictions:
             self._known[key] = self._recorded(stage, key) or self._calibrated(stage) or UNKNOWN
         return self._known[key]
 
-    def speed(self, stage: Stage) -> TrainingSpeed | None:
-        """Return the calibration of a training, if there is one."""
-        return self.costs.read(TrainingSpeed, self.keys.of_speed(stage), _device(stage))
-
     def is_calibrated(self, stage: Stage) -> bool:
-        """Return whether there is a calibration of a training, in CPU seconds unless it is on a GPU."""
-        speed = self.speed(stage)
-        return speed is not None and (on_gpu(stage) or speed.cpu_rate is not None)
+        """Return whether there is a calibration of a stage, in CPU seconds unless it is on a GPU."""
+        forecast = stage.about.forecaster
+        return forecast is not None and forecast.is_calibrated(stage, self.costs, self.keys.of_speed(stage))
 
     def _recorded(self, stage: Stage, key: str) -> Prediction | None:
         found = self.costs.read(Record, key, _device(stage))
@@ -89,25 +85,17 @@ class Predictions:
         return Prediction(found.seconds, "record", found.peak, None if on_gpu(stage) else found.cpu_seconds)
 
     def _calibrated(self, stage: Stage) -> Prediction | None:
-        speed = self.speed(stage) if stage.about.calibrate else None
-        if speed is None:
+        forecast = stage.about.forecaster
+        known = None if forecast is None else forecast.predicted(stage, self.costs, self.keys.of_speed(stage))
+        if known is None:
             return None
-        seconds, memory = training_seconds(stage, speed), speed.memory.total
-        if speed.cpu_rate is None:
-            return Prediction(seconds, "calibration", memory)
-        return Prediction(seconds / speed.cpu_rate, "calibration", memory, seconds)
+        seconds, memory, cpu_seconds, load = known
+        return Prediction(seconds, "calibration", memory, cpu_seconds, load)
 
 
 def _is_training(stage: Stage) -> bool:
     """Return whether a stage makes updates, so that it computes, and waits for nothing else."""
     return stage.about.trains and not stage.is_taken
-
-
-def training_seconds(stage: Stage, speed: TrainingSpeed) -> float:
-    """Return the seconds of a whole training, of the clock of its speed, unless patience ends it before."""
-    lengths = training_length(stage.settings["training"], speed.updates_per_epoch)
-    phases = zip(lengths, speed.updates, strict=True)
-    return speed.setup + sum(one.updates * each + one.evaluations * speed.evaluation for one, each in phases)
 
 
 def total(seconds: Iterable[float | None]) -> tuple[float, int]:

@@ -11,12 +11,12 @@ from bench_core.computing.loading import load_task, with_files
 from bench_core.errors import TrainingError
 from bench_core.planning.hardware import device_name
 from bench_core.planning.stages import Stage
-from bench_core.planning.training_length import phases_of
-from bench_core.storage.costs import Memory, TrainingSpeed
 from bench_training import memory
 from bench_training.excerpt import elements, share_of
+from bench_training.speed import Memory, TrainingSpeed
 from bench_training.stages import training_config
 from bench_training.timed_training import FEWEST, Epoch, Timed, TimedTraining, phase_settings
+from bench_training.training_length import phases_of
 
 if TYPE_CHECKING:
     import torch

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 _HERE = "bench_training"
 _STORED = f"{_HERE}.plugin:remove_checkpoints"
-_CALIBRATE, _FIT = f"{_HERE}.calibration:calibrate", f"{_HERE}.plugin:check_fit"
+_FORECAST, _FIT = f"{_HERE}.forecast", f"{_HERE}.plugin:check_fit"
 
 TRAINING = (
     StageKind(
         "together", f"{_HERE}.stages:together", gives_weights=True, trains=True, joint=True,
-        stored=_STORED, calibrate=_CALIBRATE, fit=_FIT,
+        stored=_STORED, forecast=_FORECAST, fit=_FIT,
     ),
     StageKind(
         "train", f"{_HERE}.stages:train", gives_weights=True, trains=True,
-        stored=_STORED, calibrate=_CALIBRATE, fit=_FIT,
+        stored=_STORED, forecast=_FORECAST, fit=_FIT,
         files=(HISTORY, "training.json"), record="trained",
         check=f"{_HERE}.training_check:check_training",
         peer=f"{_HERE}.peer_process",

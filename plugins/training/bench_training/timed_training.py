@@ -20,7 +20,6 @@ from bench_core.computing.context import StageContext
 from bench_core.data import Batch
 from bench_core.errors import TrainingError
 from bench_core.planning.stages import Stage
-from bench_core.planning.training_length import phases_of
 from bench_core.random_numbers import Noise
 from bench_core.suites.training import Phase, Schedule
 from bench_training.excerpt import Excerpt, elements, share_of
@@ -30,6 +29,7 @@ from bench_training.schedules import LearningRates
 from bench_training.stages import TrainingSetup
 from bench_training.together import JointTrainer, Stack, stacked
 from bench_training.trainer import Trainer
+from bench_training.training_length import phases_of
 
 RATE = 1e-3  #: of the learning rate: the weights stay near their first values, and nothing diverges
 FEWEST, MOST = 3, 200  #: updates that are timed

@@ -28,17 +28,19 @@ from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import device_name
 from bench_core.planning.plan import plan
 from bench_core.planning.stages import StageRequest
-from bench_core.planning.training_length import training_length
 from bench_core.runs.calibrating import Calibrating
 from bench_core.runs.predictions import Predictions
-from bench_core.storage.costs import Costs, Memory, Record, TrainingSpeed
+from bench_core.storage.costs import Costs, Record
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_core.task import Size
 from bench_training import memory, timed_training
 from bench_training.excerpt import Excerpt
+from bench_training.forecast import known_speed
+from bench_training.speed import Memory, TrainingSpeed
 from bench_training.timed_training import TimedTraining
 from bench_training.trainer import Trainer
+from bench_training.training_length import training_length
 
 NOTHING = Memory(weights=1, optimizer=1, update=1, available=10, by_dry_run=True)
 
@@ -291,7 +293,7 @@ def test_a_calibration_measures_cpu_time_and_how_much_of_it_the_machine_gave(pla
     found = planned()
     work, _ = calibrated(found, tmp_path)
     for one in trainings(found):
-        measured, predicted = work.predictions.speed(one), work.predictions.of(one)
+        measured, predicted = known_speed(one, work.predictions), work.predictions.of(one)
         assert measured.cpu_rate == pytest.approx(1 / 4)
         assert measured.load >= 0
         (phase,) = training_length(one.settings["training"], measured.updates_per_epoch)
@@ -397,7 +399,7 @@ def test_a_model_that_fails_is_told_and_others_are_measured(planned, tmp_path):
     work, _ = calibrated(found, tmp_path)
     assert {found.stages[key].label for key in work.failures} == {"words x two, seed 0", "words x two, seed 1"}
     assert "out of luck" in next(iter(work.failures.values()))
-    assert [work.predictions.speed(one) is not None for one in trainings(found)] == [True, True, False, False]
+    assert [known_speed(one, work.predictions) is not None for one in trainings(found)] == [True, True, False, False]
 
 
 def test_an_empty_training_split_is_told(planned, tmp_path, monkeypatch):
@@ -477,7 +479,7 @@ def test_batches_that_do_not_fit_are_cut_and_the_plan_says_so(planned, tmp_path,
     found = planned()
     monkeypatch.setattr(memory, "dry_run", lambda *_: 10**12)
     work, _ = calibrated(found, tmp_path)
-    speeds = [work.predictions.speed(one) for one in trainings(found)]
+    speeds = [known_speed(one, work.predictions) for one in trainings(found)]
     assert all(one.share < 0.2 and not one.memory.fits for one in speeds)
     stdout = (
         CliRunner().invoke(bench, ["plan", str(tmp_path / "suite.yaml"), "--store", str(tmp_path / "store")]).stdout

@@ -1,0 +1,170 @@
+"""Predicts what trainings cost: by calibrations, for any number of updates; imports torch only to calibrate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import fsum
+from typing import TYPE_CHECKING, Any
+
+from bench_core.execution.progress import duration
+from bench_core.planning.hardware import device_name
+from bench_core.planning.stages import Stage
+from bench_core.storage.costs import Costs
+from bench_core.terminal import counted
+from bench_training.speed import TrainingSpeed
+from bench_training.training_length import training_length
+
+if TYPE_CHECKING:
+    from bench_core.computing.context import StageContext
+    from bench_core.runs.predictions import Predictions
+
+NOT_KNOWN = "not known"
+EPOCH = 1000  #: updates, where the data are not known
+AUTO = 256  #: the size of batches that are to fill the memory
+#: Settings of trainings that decide how many updates there are, or their numbers, but not how long one takes.
+LENGTH = frozenset({
+    "lr", "warmup", "schedule", "epochs", "updates", "evaluate_every", "patience",
+})  # fmt: skip
+
+
+def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSpeed:
+    """Return the speed of a training on its device; each phase is measured for about `seconds`."""
+    from bench_training import calibration
+
+    return calibration.calibrate(context, stage, seconds)
+
+
+def _speed(stage: Stage, costs: Costs, key: str) -> TrainingSpeed | None:
+    """Return the calibration of a training, if there is one."""
+    return costs.read(TrainingSpeed, key, device_name(stage.settings["device"]))
+
+
+def known_speed(stage: Stage, predictions: Predictions) -> TrainingSpeed | None:
+    """Return the calibration of a training of a plan, if there is one."""
+    return _speed(stage, predictions.costs, predictions.keys.of_speed(stage))
+
+
+def is_calibrated(stage: Stage, costs: Costs, key: str) -> bool:
+    """Return whether there is a calibration of a training, in CPU seconds unless it is on a GPU."""
+    speed = _speed(stage, costs, key)
+    return speed is not None and (stage.settings["device"] == "cuda" or speed.cpu_rate is not None)
+
+
+def predicted(stage: Stage, costs: Costs, key: str) -> tuple[float, int, float | None, float | None] | None:
+    """Return wall-clock seconds, bytes, CPU seconds, and the load when that was measured; None if unknown."""
+    speed = _speed(stage, costs, key)
+    if speed is None:
+        return None
+    seconds, memory = training_seconds(stage, speed), speed.memory.total
+    if speed.cpu_rate is None:
+        return seconds, memory, None, speed.load
+    return seconds / speed.cpu_rate, memory, seconds, speed.load
+
+
+def training_seconds(stage: Stage, speed: TrainingSpeed) -> float:
+    """Return the seconds of a whole training, of the clock of its speed, unless patience ends it before."""
+    lengths = training_length(stage.settings["training"], speed.updates_per_epoch)
+    phases = zip(lengths, speed.updates, strict=True)
+    return speed.setup + sum(one.updates * each + one.evaluations * speed.evaluation for one, each in phases)
+
+
+def rough_size(settings: Mapping[str, Any]) -> float:
+    """Return a number that grows with the cost of a training, by its settings alone: for an order, not for a time.
+
+    It is the number of updates, times the size of a batch, times the squares of the sizes in the model's settings.
+    """
+    training = settings.get("training", {})
+    updates = sum(one.updates for one in training_length(training, EPOCH))
+    sizes = [value for value in settings.get("model", {}).values() if type(value) is int]
+    batch = training.get("batch_size", 1)
+    return updates * float(AUTO if batch == "auto" else batch) * (1.0 + sum(value * value for value in sizes))
+
+
+def without_length(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a stage that decide how long an update takes."""
+    training = settings["training"]
+    phases = [
+        {name: value for name, value in one.items() if name not in LENGTH} for one in training.get("phases", ())
+    ]
+    own = {name: value for name, value in training.items() if name not in LENGTH}
+    return {**settings, "training": {**own, "phases": phases}}
+
+
+def rows(stages: Sequence[Stage], predictions: Predictions, failures: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return a row for the trainings of each model that take equally long: what is known of their cost."""
+    own = [one for one in stages if one.about.trains and not one.is_taken]
+    numbers = Counter(predictions.keys.of_record(one) for one in own)
+    firsts = {predictions.keys.of_record(one): one for one in reversed(own)}
+    return [_training(firsts[key], number, predictions, failures) for key, number in numbers.items()]
+
+
+def _training(stage: Stage, number: int, predictions: Predictions, failures: Mapping[str, str]) -> dict[str, Any]:
+    found, speed = predictions.of(stage), known_speed(stage, predictions)
+    row: dict[str, Any] = {
+        "training": stage.label.rpartition(", ")[0], "number": number, "updates": None, "update_seconds": None,
+        "evaluations": None, "evaluation_seconds": None, "memory": found.memory, "fits": None,
+        "cpu_seconds": found.cpu_seconds, "seconds": found.seconds, "source": found.source,
+        "failure": failures.get(stage.key, ""),
+    }  # fmt: skip
+    if speed:
+        lengths = training_length(stage.settings["training"], speed.updates_per_epoch)
+        updates = sum(one.updates for one in lengths)
+        spent = fsum(one.updates * each for one, each in zip(lengths, speed.updates, strict=True))
+        row |= {
+            "updates": updates, "update_seconds": spent / updates if updates else None,
+            "evaluations": sum(one.evaluations for one in lengths), "evaluation_seconds": speed.evaluation,
+            "fits": speed.memory.fits, "available": speed.memory.available, "share": speed.share,
+        }  # fmt: skip
+    return row
+
+
+def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of trainings for a terminal, without columns that are empty in all of them.
+
+    The CPU column is empty for trainings of which only the wall time is known.
+    """
+    found = [
+        {
+            "training": row["training"],
+            "number": f"{row['number']}",
+            "updates": "" if row["updates"] is None else f"{row['updates']:,}",
+            "an update": brief(row["update_seconds"]),
+            "an evaluation": brief(row["evaluation_seconds"]),
+            "memory": "" if row["memory"] is None else f"{row['memory'] / 1e9:.1f} GB",
+            "CPU each": _times(row["cpu_seconds"]),
+            "CPU all": _times(row["cpu_seconds"], row["number"]),
+            "wall each": _times(row["seconds"]) if row["cpu_seconds"] is None else "",
+            "wall all": _times(row["seconds"], row["number"]) or NOT_KNOWN,
+        }
+        for row in rows
+    ]
+    return [{name: text for name, text in row.items() if any(one[name] for one in found)} for row in found]
+
+
+def _times(seconds: float | None, number: int = 1) -> str:
+    return "" if seconds is None else duration(number * seconds)
+
+
+def brief(seconds: float | None) -> str:
+    """Return seconds with three digits."""
+    return "" if seconds is None else f"{seconds:.3g} s"
+
+
+def remarks(rows: Sequence[Mapping[str, Any]], only_calibrated: bool) -> Iterator[str]:
+    """Yield what is to be known of the rows: trainings that do not fit, failed, or are unknown, and what to do."""
+    for row in rows:
+        if row["failure"]:
+            yield f"{row['training']} could not be measured: {row['failure']}"
+        elif row["fits"] is False:
+            need, there = row["memory"] / 1e9, row["available"] / 1e9
+            yield (
+                f"{row['training']} does not fit in memory: it needs about {need:.1f} GB, and {there:.1f} GB were "
+                "available. Its time is that of a device like this one with more memory. Lower `batch_size`."
+            )
+    unknown = sum(row["number"] for row in rows if row["seconds"] is None and not row["failure"])
+    if unknown and not only_calibrated:
+        yield (
+            f"The cost of {counted(unknown, 'training')} is not known: none like it has run on this device. "
+            "--calibrate measures some updates of each model, in seconds."
+        )
