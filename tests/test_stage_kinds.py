@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import re
 import shutil
 import sys
 import types
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import bench_core
 import bench_training
 from bench_core import hookimpl
 from bench_core.computing.stage_runner import StageRunner
@@ -119,3 +122,27 @@ def test_no_key_changes_when_modules_of_training_move_to_a_package_of_their_own(
         new = tuple(map(moved, old))
         assert old != new
         assert before.of_parts({kind: old}) == after.of_parts({kind: new})
+
+
+def compared(tree):
+    """Yield the comparisons of something that is called a kind with the name of a kind of stages."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            texts = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant)}
+            if texts & {*stage_kinds()} and re.search(r"\bkinds?\b", ast.unparse(node)):
+                yield ast.unparse(node)
+
+
+#: What the files of runs call stages, which are read also where nothing installed performs these.
+FORMATS = {"provenance.py", "stored_outcomes.py"}
+
+
+@pytest.mark.parametrize("path", sorted(Path(bench_core.__file__).parent.rglob("*.py")), ids=lambda path: path.stem)
+def test_no_module_of_the_core_compares_kinds_of_stages_with_their_names(path):
+    found = [*compared(ast.parse(path.read_text()))]
+    assert found == [] or path.name in FORMATS
+
+
+def test_a_comparison_with_the_name_of_a_kind_is_seen():
+    text = "if stage.kind == 'train': pass\nif kind in ('score', 'x'): pass\nif split == 'train': pass"
+    assert [*compared(ast.parse(text))] == ["stage.kind == 'train'", "kind in ('score', 'x')"]

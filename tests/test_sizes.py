@@ -1,0 +1,137 @@
+"""The core stays one that can be read in an afternoon: lines by folder, by module, by function.
+
+Whoever raises a limit says why in the commit; what is listed as larger may only shrink.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CORE = ROOT / "bench_core"
+#: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
+FOLDERS = {
+    "bench_core": 3_714,
+    "commands": 1_419,
+    "computing": 3_382,
+    "execution": 2_587,
+    "kit": 866,
+    "planning": 1_522,
+    "runs": 3_416,
+    "storage": 1_774,
+    "suites": 4_322,
+}
+MODULE, FUNCTION, PARAMETERS = 350, 40, 10
+#: Modules that are longer, with their lines.
+MODULES = {
+    "bench_core/computing/evaluate.py": 359,
+    "bench_core/computing/second_look.py": 427,
+    "bench_core/execution/executor.py": 378,
+    "bench_core/execution/watched_code.py": 404,
+    "bench_core/planning/planner.py": 381,
+    "bench_core/runs/record.py": 400,
+    "bench_core/runs/results.py": 357,
+    "bench_core/runs/runner.py": 475,
+    "plugins/authors/bench_authors/testing/mutants/models.py": 361,
+    "plugins/code-digests/code_digests/definitions.py": 457,
+    "plugins/code-generation/bench_code_generation/pseudo_code.py": 357,
+    "plugins/metrics/bench_metrics/plugin.py": 379,
+    "plugins/reports/bench_reports/statistics/claim_proofs.py": 477,
+    "plugins/reports/bench_reports/statistics/estimate.py": 438,
+    "plugins/reports/bench_reports/verification/report.py": 360,
+    "plugins/ssm/bench_ssm/model.py": 353,
+    "plugins/text/bench_text/sequence_task.py": 380,
+    "plugins/training/bench_training/trainer.py": 422,
+}
+#: Functions that are longer, with their lines.
+FUNCTIONS = {
+    "bench_core/commands/run.py:command": 53,
+    "bench_core/computing/second_look.py:_follow": 43,
+    "bench_core/computing/stages.py:measure": 41,
+    "bench_core/execution/executor.py:_watched": 42,
+    "bench_core/execution/watched_settings.py:settings": 41,
+    "plugins/authors/bench_authors/testing/pretended/cuda_functions.py:_streams": 55,
+    "plugins/exchange/bench_exchange/commands/verify.py:command": 44,
+    "plugins/indigo/bench_indigo/search.py:search": 48,
+    "plugins/notebook/bench_notebook/evaluating.py:evaluate": 45,
+    "plugins/recorded/bench_recorded/commands/score.py:command": 41,
+    "plugins/reports/bench_reports/figures/scales.py:_write_numbers": 46,
+    "plugins/training/bench_training/batch_stream.py:read_ahead": 46,
+}
+#: Functions with more parameters, with their number.
+SIGNATURES = {
+    "bench_core/commands/run.py:command": 20,
+    "bench_core/runs/runner.py:run": 18,
+    "plugins/notebook/bench_notebook/evaluating.py:evaluate": 14,
+    "plugins/recorded/bench_recorded/commands/score.py:command": 15,
+}
+
+
+def sources():
+    packages = [CORE, *ROOT.glob("plugins/*/bench_*"), *ROOT.glob("plugins/*/code_digests")]
+    return sorted(path for package in packages for path in package.rglob("*.py"))
+
+
+def lines(path):
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+@cache
+def functions():
+    """Return all functions of the core and of plugins, by `file:name`; of several, the longest."""
+    found = {}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = node.args
+                number = len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs)
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                known = found.get(name := f"{path.relative_to(ROOT)}:{node.name}", (0, 0))
+                found[name] = max(known[0], length), max(known[1], number)
+    return found
+
+
+def unlike(found, limit, larger):
+    """Yield what is above the limit and not listed, what has grown, and what is listed and need not be."""
+    for name in sorted(found.keys() | larger.keys()):
+        size, allowed = found.get(name, 0), larger.get(name, limit)
+        if size > allowed:
+            yield f"{name} has {size}, and {allowed} are allowed"
+        elif name in larger and size <= limit:
+            yield f"{name} has {size}: take it out of the list"
+
+
+def test_no_folder_of_the_core_grows():
+    found = Counter()
+    for path in CORE.rglob("*.py"):
+        inside = path.relative_to(CORE).parts
+        found[inside[0] if len(inside) > 1 else CORE.name] += lines(path)
+    assert [*unlike(found, 0, FOLDERS)] == []
+
+
+def test_modules_are_short():
+    found = {path.relative_to(ROOT).as_posix(): lines(path) for path in sources()}
+    assert [*unlike(found, MODULE, MODULES)] == []
+
+
+def test_functions_are_short_and_take_few_arguments():
+    assert [*unlike({name: length for name, (length, _) in functions().items()}, FUNCTION, FUNCTIONS)] == []
+    assert [*unlike({name: number for name, (_, number) in functions().items()}, PARAMETERS, SIGNATURES)] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"a": 351}, ["a has 351, and 350 are allowed"]),
+        ({"b": 401}, ["b has 401, and 400 are allowed"]),
+        ({"b": 399, "a": 350}, []),
+        ({"b": 350}, ["b has 350: take it out of the list"]),
+    ],
+)
+def test_growth_is_seen(found, told):
+    assert [*unlike({"b": 400, **found}, 350, {"b": 400})] == told
