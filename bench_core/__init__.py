@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from bench_core.tensor_rows import Rows
     from bench_core.runs.runner import run
     from bench_core.runs.stored_outcomes import StoredOutcomes
+    from bench_core.sections import Section
+    from bench_core.stage_kinds import StageKind
     from bench_core.shared_draws import AGAIN, QUARTERS, estimates_of, sampling_error
     from bench_core.task import Size, Split, Task, TextSize
     from bench_core.thinking import Thinking, thinking_in, without_thinking
@@ -87,6 +89,8 @@ _HOMES = {
     "tensor_rows": ["Rows"],
     "runs.runner": ["run"],
     "runs.stored_outcomes": ["StoredOutcomes"],
+    "sections": ["Section"],
+    "stage_kinds": ["StageKind"],
     "shared_draws": ["AGAIN", "QUARTERS", "estimates_of", "sampling_error"],
     "task": ["Size", "Split", "Task", "TextSize"],
     "generation_loop": ["as_hypothesis", "draw", "generate", "invert", "limits", "topk_stable"],

@@ -8,6 +8,7 @@ from types import ModuleType
 
 AUTHORS = "bench-authors"  #: contracts, and commands for authors of plugins
 NOTEBOOK = "bench-notebook"  #: use from Python
+REPORTS = "bench-reports"  #: reports, and what they say of claims
 TRAINING = "bench-training"  #: what gives models their weights
 
 
@@ -28,6 +29,11 @@ def optional_module(distribution: str, module: str, needed_by: str) -> ModuleTyp
     if not is_installed(distribution):
         raise PluginError(f"{needed_by} comes with {source(distribution)}, which is not installed.")
     return import_module(f"{package(distribution)}.{module}".rstrip("."))
+
+
+def installed_module(distribution: str, module: str) -> ModuleType | None:
+    """Return a module of a distribution of ours, or None if that is not installed."""
+    return import_module(f"{package(distribution)}.{module}") if is_installed(distribution) else None
 
 
 def package(distribution: str) -> str:

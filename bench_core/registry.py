@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from bench_core import entry_points, hooks
 from bench_core.entry_points import requirements
 from bench_core.errors import PluginError, SuiteError
 from bench_core.optional import TRAINING, source
+from bench_core.sections import Section
 from bench_core.stage_kinds import CORE, StageKind
 
 if TYPE_CHECKING:
@@ -182,6 +183,7 @@ def extra(*modules: ModuleType) -> Iterator[None]:
 
 def _forget_caches() -> None:
     parts.cache_clear()
+    sections.cache_clear()
     stage_kinds.cache_clear()
 
 
@@ -206,6 +208,12 @@ def stage_kind(name: str) -> StageKind:
             "Install the plugin that adds this kind."
         )
     return known[name]
+
+
+@cache
+def sections() -> Sequence[Section]:
+    """Return the sections of suites that plugins add."""
+    return [one for several in hook().bench_sections(api=hooks.API) for one in several]
 
 
 def training_kind(joint: bool) -> str:

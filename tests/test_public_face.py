@@ -36,7 +36,7 @@ PLUGINS = sorted(entry_points(group=PARTS), key=lambda entry: entry.name)
 HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # packages may be called so too
 #: what a message tells to install, by where it stands
 TO_INSTALL = {
-    "optional.py": {"bench-authors", "bench-notebook", "bench-training"},
+    "optional.py": {"bench-authors", "bench-notebook", "bench-reports", "bench-training"},
     "__init__.py": {"bench-notebook", "bench_notebook"},
     "commands/main.py": {"bench-authors", "bench-reports", "bench-exchange", "bench-recorded", "bench-text"},
     "runs/reporting.py": {"bench-reports"},

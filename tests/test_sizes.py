@@ -16,15 +16,15 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 3_714,
-    "commands": 1_419,
+    "bench_core": 3_705,
+    "commands": 1_418,
     "computing": 3_382,
     "execution": 2_587,
     "kit": 866,
     "planning": 1_522,
-    "runs": 3_416,
+    "runs": 3_413,
     "storage": 1_774,
-    "suites": 4_322,
+    "suites": 4_324,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
 #: Modules that are longer, with their lines.
@@ -34,9 +34,9 @@ MODULES = {
     "bench_core/execution/executor.py": 378,
     "bench_core/execution/watched_code.py": 404,
     "bench_core/planning/planner.py": 381,
-    "bench_core/runs/record.py": 400,
-    "bench_core/runs/results.py": 357,
-    "bench_core/runs/runner.py": 475,
+    "bench_core/runs/record.py": 397,
+    "bench_core/runs/results.py": 358,
+    "bench_core/runs/runner.py": 476,
     "plugins/authors/bench_authors/testing/mutants/models.py": 361,
     "plugins/code-digests/code_digests/definitions.py": 457,
     "plugins/code-generation/bench_code_generation/pseudo_code.py": 357,

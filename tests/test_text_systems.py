@@ -102,7 +102,7 @@ def test_settings_of_access_reach_the_model_and_are_in_no_key(write, tmp_path):
     assert {*usual.stages} == {*other.stages}
     assert not any("door" in json.dumps(stage.ingredients) for stage in other.stages.values())
     asked = [stage for stage in other.stages.values() if "oracle" in stage.label]
-    assert {stage.kind for stage in asked} == {"train", "decode", "measure"}
+    assert {stage.kind for stage in asked} == {"initial", "decode", "measure"}
     assert {one.access.get("door") for one in asked if one.kind != "measure"} == {"side"}
     assert not any(stage.access for stage in other.stages.values() if "bigram" in stage.label)
     sent = [json.loads(json.dumps(StageRequest(stage).to_json())) for stage in asked]

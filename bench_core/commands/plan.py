@@ -133,16 +133,15 @@ def _show(
 def power(suite: Suite, pilot: Path, differences: Mapping[str, float]) -> Sequence[Mapping[str, Any]]:
     """Return how many seeds comparisons would need, by a finished run of such a suite."""
     from bench_core.errors import SuiteError
-    from bench_core.registry import hook
+    from bench_core.optional import REPORTS, installed_module
     from bench_core.runs.reporting import INSTALL
     from bench_core.runs.results import read_run
 
-    found: Sequence[Mapping[str, Any]] | None = hook().bench_power(
-        run=read_run(pilot), seeds=len(suite.seeds), differences=differences
-    )
-    if found is None:
+    reports = installed_module(REPORTS, "for_core")
+    if reports is None:
         raise SuiteError(f"--power needs statistics: {INSTALL}.")
-    return found
+    rows: Sequence[Mapping[str, Any]] = reports.power_rows(read_run(pilot), len(suite.seeds), differences)
+    return rows
 
 
 def power_text(suite: Suite, rows: Sequence[Mapping[str, Any]]) -> str:

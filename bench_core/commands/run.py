@@ -112,7 +112,7 @@ def command(
     """
     from bench_core.commands.chosen_parts import chosen_observers
     from bench_core.execution.progress import Errors, Lines
-    from bench_core.registry import hook
+    from bench_core.optional import REPORTS, optional_module
     from bench_core.runs.observing import observing
     from bench_core.runs.reporting import home
     from bench_core.runs.runner import Runner, executor
@@ -132,7 +132,7 @@ def command(
         for one in looks:
             runner = Runner(one, data, store, performing, progress, end, checkpoint_every, only, hear, strict)
             found = runner.run(runs)
-            if until and (runner.stopped or hook().bench_decided(run=found)):
+            if until and (runner.stopped or optional_module(REPORTS, "for_core", "--until decided").decided(found)):
                 break
     code = _exit_code(found, runner)
     _tell(found, runner, out, code, quiet, as_json)
@@ -142,10 +142,10 @@ def command(
 def _looks(suite: Suite) -> list[Suite]:
     """Return a suite with three seeds, with one more, and so on; raise SuiteError if it has fewer or no claim."""
     from bench_core.errors import SuiteError
-    from bench_core.registry import hook
+    from bench_core.optional import REPORTS, is_installed
     from bench_core.runs.reporting import INSTALL
 
-    if not hook().bench_decided.get_hookimpls():
+    if not is_installed(REPORTS):
         raise SuiteError(f"--until decided needs statistics: {INSTALL}.")
     numbers = range(FIRST_LOOK, len(suite.seeds) + 1)
     if not numbers or not suite.claims:

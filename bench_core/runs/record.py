@@ -21,7 +21,7 @@ from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan
 from bench_core.planning.planner import likelihood
-from bench_core.registry import hook
+from bench_core.registry import sections
 from bench_core.runs.contract_marks import is_unchecked
 from bench_core.runs.planned import planned_parts, planned_stages
 from bench_core.runs.provenance import PARTS, STAGES, computed_digest, files_digest, write_stages
@@ -86,7 +86,8 @@ class Record:
         write_draws(folder / "draws.safetensors", self._draws())
         write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._computed, self._observed))
         write_unverified(folder, trusted(self.store, folder))
-        hook().bench_run_written(run=read_run(folder), store=self.store)
+        for section in sections():
+            section.keep(read_run(folder), self.store)
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
@@ -270,12 +271,8 @@ class Record:
         try:
             if 0 < len(samples) < self.suite.samples:
                 samples = [*samples, *map(sample_of, islice(self._outcomes(key), len(samples), self.suite.samples))]
-            answers = hook().bench_samples(
-                figures=[one for one in self.suite.figures if one.covers(cell.axes)],
-                outcomes=lambda: self._outcomes(key),
-                vocabulary=info.get("vocabulary", ()),
-                hidden=hidden,
-            )
+            about = (self.suite, cell.axes, lambda: self._outcomes(key), info.get("vocabulary", ()), hidden)
+            answers = [one for section in sections() for one in section.details(*about)]
         except StoreError:  # only what reports are made of was carried here
             return samples
         if not answers:

@@ -1,4 +1,4 @@
-"""Writes the report of a run through the `bench_report` hook, to a folder named after its suite."""
+"""Has the report of a run written, to a folder named after its suite, where bench-reports is installed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench_core.errors import StoreError, SuiteError
-from bench_core.optional import AUTHORS, source
-from bench_core.registry import hook
+from bench_core.optional import AUTHORS, REPORTS, installed_module, source
 from bench_core.runs.manifest import read_manifest
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import LEFT_OUT
 
-INSTALL = f"install {source('bench-reports')}"
+INSTALL = f"install {source(REPORTS)}"
 LONGEST = 40  # characters that changes add to a name
 MOST_NAMES = 8  # of models in a sentence
 LETTERS = 8  # of a digest in a name
@@ -27,9 +26,8 @@ def reported(run: Run, folder: Path) -> tuple[str, str]:
 
     Returns the text for the terminal, and the path of the report, or how to get one.
     """
-    text: str | None = hook().bench_report(run=run, folder=folder)
-    if text is not None:
-        return text, str(folder / "report.md")
+    if reports := installed_module(REPORTS, "for_core"):
+        return reports.write_report(run, folder), str(folder / "report.md")
     from tabulate import tabulate
 
     table = tabulate(run.rows(), headers="keys")

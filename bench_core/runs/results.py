@@ -18,7 +18,7 @@ from pydantic import NonNegativeInt, PositiveInt, ValidationError
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.metric import Scale
-from bench_core.registry import hook
+from bench_core.optional import REPORTS, installed_module
 from bench_core.runs.manifest import FILE as MANIFEST
 from bench_core.runs.manifest import write_manifest
 from bench_core.runs.provenance import result_digest
@@ -165,8 +165,9 @@ class Run:
         return as_markdown(self._title, self.rows())
 
     def _repr_html_(self) -> str:
-        """Return the tables of its report as HTML that needs nothing else; where no plugin has some, its rows."""
-        return hook().bench_run_html(run=self) or as_html(self._title, self.rows())
+        """Return the tables of its report as HTML that needs nothing else; its rows where nothing writes reports."""
+        reports = installed_module(REPORTS, "for_core")
+        return reports.run_html(self) if reports else as_html(self._title, self.rows())
 
 
 def cells_text(cells: Iterable[CellResult]) -> str:

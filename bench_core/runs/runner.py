@@ -25,7 +25,7 @@ from bench_core.optional import AUTHORS, is_installed, optional_module
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
-from bench_core.registry import hook
+from bench_core.registry import sections
 from bench_core.runs.contract_marks import note_untried
 from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
@@ -225,7 +225,8 @@ class Runner:
                 with suppress(StoreError, SuiteError):  # a file cannot be read
                     found = read_run(folder)
                     with suppress(OSError, StoreError), extending(folder):  # a read-only folder
-                        hook().bench_run_written(run=found, store=self.store)  # plugins installed since add files
+                        for section in sections():  # plugins installed since add files
+                            section.keep(found, self.store)
                     return found
         return None
 

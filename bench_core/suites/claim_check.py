@@ -9,7 +9,8 @@ from functools import cached_property
 from itertools import product
 from math import inf, isfinite
 
-from bench_core.registry import hook, suggestion
+from bench_core.optional import REPORTS, installed_module
+from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, TRAINING_AXES
 from bench_core.suites.check import needs_scores
 from bench_core.suites.expressions import QUANTIFIER, Query, Term, read
@@ -125,7 +126,8 @@ class _Claims:
         """Yield that a claim is true, or false, for all scores within the bounds of its metrics."""
         bounds = dict.fromkeys(TRAINING_COSTS, (0.0, inf))
         bounds |= {name: found for name, one in self.names.suite.metrics.items() if (found := one.bounds())}
-        truth = hook().bench_claim_proved(term=term, bounds=bounds)
+        reports = installed_module(REPORTS, "for_core")
+        truth = reports.truth(term, bounds) if reports else None
         if truth is not None:
             ranges = ", ".join(
                 f"{name} {_range(*bounds[name])}"

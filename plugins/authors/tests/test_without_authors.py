@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from textwrap import dedent
-from types import SimpleNamespace
 
 import pytest
 from bench_small.suites import SUITE
@@ -132,7 +131,7 @@ def test_the_old_name_says_what_to_install(absent):
 
 def test_numbers_without_a_report_say_so_too(absent, trained, tmp_path, monkeypatch):
     run = trained()
-    monkeypatch.setattr("bench_core.runs.reporting.hook", lambda: SimpleNamespace(bench_report=lambda **given: None))
+    monkeypatch.setattr("bench_core.runs.reporting.installed_module", lambda *given: None)
     text, report = reported(run, tmp_path / "report")
     assert text.endswith(f"Contracts not checked: {unchecked_models(run)}.")
     assert report.startswith("not written: install bench-reports (in a checkout: pip install ./plugins/reports)")

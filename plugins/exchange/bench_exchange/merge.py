@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_core.errors import StoreError, SuiteError
-from bench_core.registry import hook
+from bench_core.registry import sections
 from bench_core.runs.provenance import PARTS as PARTS_FILE
 from bench_core.runs.provenance import STAGES, RecordedStage, read_parts, read_stages, write_stages
 from bench_core.runs.results import (
@@ -88,7 +88,8 @@ class _Union:
         self._copy_histories(folder / "history")
         keys = {key for cell in self.cells for key in cell.artifacts.values()}
         write_draws(folder / "draws.safetensors", self._draws(keys))
-        hook().bench_runs_merged(runs=self.runs, merged=read_run(folder))
+        for section in sections():
+            section.merge(self.runs, read_run(folder))
         self._write_stages(folder)
         (folder / "log").write_text("".join(f"{line}\n" for line in self.notes), encoding="utf-8")
 

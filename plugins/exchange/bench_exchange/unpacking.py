@@ -15,7 +15,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 from pydantic import Field
 
 from bench_core.errors import BenchError, StoreError
-from bench_core.registry import hook
+from bench_core.registry import sections
 from bench_core.runs.results import read_histories, read_run
 from bench_core.storage.artifact import MANIFEST, Artifact, reason
 from bench_core.storage.contents import carried, records
@@ -169,7 +169,8 @@ def _check_run(folder: Path) -> None:
     from bench_core.storage.bootstrap_replicates import StoredDraws
 
     (folder / "history").mkdir(parents=True, exist_ok=True)
-    hook().bench_run_imported(run=read_run(folder))
+    for section in sections():
+        section.read(read_run(folder))
     dict(read_histories(folder))
     for path in (path for path in folder.iterdir() if path.is_file() and path.suffix != ".gz"):
         try:

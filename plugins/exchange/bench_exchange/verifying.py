@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench_core import BenchError, Workers, plan
 from bench_core.errors import StoreError, SuiteError
-from bench_core.registry import hook
+from bench_core.registry import sections
 from bench_core.runs.manifest import FILE, Named, Remark, files_of, listed, problems, read_manifest
 from bench_core.runs.results import Run, read_run, suite_of
 from bench_core.runs.unverified import read_unverified
@@ -92,8 +92,8 @@ class Verifier:
             run = self._run_of(named.digest) if named and named.digest else None
             if run is None:
                 remarks += self._disowned(folder, named)
-            for more in hook().bench_report_verified(folder=folder, run=run):
-                remarks += more
+            for section in sections():
+                remarks += section.verify_report(folder, run)
             if run is None:
                 alone = "" if any(one.wrong for one in remarks) else "consistent in itself, "
                 text = f"{folder}: {alone}its run is not here: bold numbers, p-values, figures and costs"
@@ -143,8 +143,8 @@ def verify_run(run: Run, store: Store | None) -> Iterator[Remark]:
         yield from contradictions(run)
         if store is not None:
             yield from unlike_store(run, store)
-        for remarks in hook().bench_run_verified(run=run, store=store):
-            yield from remarks
+        for section in sections():
+            yield from section.verify(run, store)
     except ODD as error:  # of files that no bench writes
         yield Remark(f"{run.folder}: the run cannot be followed: {type(error).__name__}: {error}")
 

@@ -12,6 +12,7 @@ from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from random import Random
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -525,13 +526,13 @@ def test_what_a_plugin_adds_later_is_listed_and_the_report_of_before_still_holds
     run = bench_core.run("suite.yaml", store="store", out="again", data=".")
     write_report(run, Path("reports/before"))
 
-    class Later:
-        @staticmethod
-        @bench_core.hookimpl
-        def bench_run_written(run, store):
+    class Later(bench_core.Section):
+        def keep(self, run, store):
             (run.folder / "later.json").write_text("{}")
 
-    with registry.extra(Later):
+    module = ModuleType("bench_later")
+    module.bench_sections = bench_core.hookimpl(specname="bench_sections")(lambda api: [Later()])
+    with registry.extra(module):
         same = bench_core.run("suite.yaml", store="store", out="again", data=".")
     assert same.folder == run.folder
     assert (run.folder / "later.json").exists()

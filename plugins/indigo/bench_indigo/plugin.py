@@ -201,7 +201,7 @@ def bench_metrics() -> list[type[MetricConfig]]:
     return [OrderAgreementConfig, OrderJumpConfig, OrderChunksConfig, FirstWordsConfig, FirstPartsConfig]
 
 
-@hookimpl
+@hookimpl(optionalhook=True)  # of bench-reports
 def bench_samples(
     figures: Sequence[Any],
     outcomes: Callable[[], Sequence[Outcome]],
@@ -218,7 +218,7 @@ def bench_samples(
     return courses(found, drawn, vocabulary, hidden(found))
 
 
-@hookimpl
+@hookimpl(optionalhook=True)  # of bench-reports
 def bench_figure(kind: str) -> Any:
     """Return how figures of orders are drawn."""
     if kind != "order":

@@ -715,7 +715,7 @@ def test_temporary_files_go_with_the_run_and_at_once_if_there_is_none(tmp_path):
 
 
 def test_a_store_keeps_what_another_call_can_use_and_nothing_else(tmp_path):
-    evaluate(model=BigramConfig(), decoders=["argmax"], metrics=["nats"])
+    evaluate(models=[BigramConfig(), trained(size=size_of(tmp_path))], decoders=["argmax"], metrics=["nats"])
     files = stored()
     for metric in (lambda output, references: 1, interrupted):
         with suppress(KeyboardInterrupt):
@@ -769,7 +769,7 @@ def hostile():
 def test_a_run_shows_itself_as_html_that_loads_and_runs_nothing(reports, monkeypatch):
     found = hostile()
     if not reports:
-        monkeypatch.setattr("bench_core.runs.results.hook", lambda: _NoHooks())
+        monkeypatch.setattr("bench_core.runs.results.installed_module", lambda *given: None)
     page = Tags(found._repr_html_())
     assert {tag for tag, _ in page.found} <= {
         "section",
@@ -798,11 +798,6 @@ def test_a_run_shows_itself_as_html_that_loads_and_runs_nothing(reports, monkeyp
     if reports:
         assert "ValueError" in page.text  # why there is no number
     assert "table" in {tag for tag, _ in page.found}
-
-
-class _NoHooks:
-    def bench_run_html(self, run):
-        return None
 
 
 def test_the_page_is_that_of_the_report_with_bench_reports():

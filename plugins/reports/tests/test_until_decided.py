@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from bench_small.suites import SUITE
 from click.testing import CliRunner
 
-from bench_core import registry
+from bench_core import optional
 from bench_core.commands.main import bench
 from bench_core.errors import SuiteError
 from bench_core.runs.results import read_run
@@ -71,16 +70,8 @@ def test_what_cannot_be_decided_is_refused_before_anything_runs(go, claims, seed
 
 
 def test_without_statistics_nothing_runs(go, monkeypatch):
-    manager = registry.installed().manager
-    plugin = next(one.plugin for one in manager.hook.bench_decided.get_hookimpls())
-    monkeypatch.setattr(
-        registry,
-        "hook",
-        lambda: SimpleNamespace(
-            bench_decided=manager.subset_hook_caller("bench_decided", [plugin]),
-            bench_stage_kinds=manager.hook.bench_stage_kinds,
-        ),
-    )
+    known = optional.find_spec
+    monkeypatch.setattr(optional, "find_spec", lambda name: None if name == "bench_reports" else known(name))
     with pytest.raises(SuiteError, match="needs statistics: install bench-reports"):
         go(DECIDED, "--seeds", "4")
     assert not Path("runs").exists()

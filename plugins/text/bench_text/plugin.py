@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bench_core import TaskConfig, hookimpl
 
 
-@hookimpl
+@hookimpl(optionalhook=True)  # of bench-reports
 def bench_corpus_citations(corpus: str) -> Sequence[str]:
     """Return the keys of what a corpus is to be cited by."""
     from bench_text.corpora import catalogue

@@ -1,0 +1,50 @@
+"""Sections of suites that a plugin brings: what a run keeps for them, how that is merged, checked and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench_core.data import Outcome
+
+
+class Section:
+    """Sections of a suite, such as `tables`, and the files that a run keeps for them; by default there are none.
+
+    One object knows the format of these files: it writes, merges, reads and verifies them. The hook `bench_sections`
+    returns such objects.
+    """
+
+    keys: Sequence[str] = ()  #: the top-level keys of suites that it reads
+
+    def details(
+        self,
+        suite: Any,
+        cell: Mapping[str, Any],
+        outcomes: Callable[[], Sequence[Outcome]],
+        vocabulary: Sequence[str],
+        hidden: Callable[[Sequence[Outcome]], Collection[int]],
+    ) -> Sequence[Mapping[int, Mapping[str, Any]]]:
+        """Return what it needs of single outputs of a cell of a `Suite`, as JSON by example id; runs keep that.
+
+        `outcomes` reads all outputs of the cell; `hidden` returns the ids of examples that no report may show.
+        """
+        return ()
+
+    def keep(self, run: Any, store: Any) -> None:
+        """Add files to the folder of a `Run` that was just written, from its `Store`."""
+
+    def merge(self, runs: Sequence[Any], merged: Any) -> None:
+        """Merge the files that `keep` added to the folders of `runs` into that of the `merged` run."""
+
+    def read(self, run: Any) -> None:
+        """Raise StoreError if a file that `keep` added to an imported `Run` is damaged."""
+
+    def verify(self, run: Any, store: Any) -> Sequence[Any]:
+        """Return `Remark`s where files that `keep` added contradict a `Store`; None if that is not here."""
+        return ()
+
+    def verify_report(self, folder: Path, run: Any) -> Sequence[Any]:
+        """Return `Remark`s where files of a report contradict each other, or its `Run`; None if that is not here."""
+        return ()
