@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench_core.data import Outcome
+
+
+@dataclass(frozen=True)
+class CellStage:
+    """A stage that a section wants of a cell: by name, with the settings that its key holds."""
+
+    kind: str  #: of stages
+    name: str
+    settings: Mapping[str, Any]
+    reads: str = "decode"  #: what of the cell its input `outcomes` is: `decode`, or `score/METRIC`
 
 
 class Section:
@@ -17,6 +28,15 @@ class Section:
     """
 
     keys: Sequence[str] = ()  #: the top-level keys of suites that it reads
+    schema: Mapping[str, str] = {}  #: those that the core does not read, each with the `module:Class` of its value
+
+    def check(self, suite: Any) -> Iterable[tuple[Sequence[str | int], str]]:
+        """Yield what is wrong with its part of a `Suite`, each with the keys of the place."""
+        return ()
+
+    def stages(self, suite: Any, cell: Any) -> Iterable[CellStage]:
+        """Return the stages that it wants of a `Cell`, after those of the core; what they give, runs name by cell."""
+        return ()
 
     def details(
         self,

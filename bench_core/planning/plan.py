@@ -56,7 +56,7 @@ def plan(suite: Suite, data: Path) -> Plan:
                 found.settings[name] = planner.described(config)
     for cell in found.cells:
         if found.lack(cell) is None:
-            found.of_cell[cell] = dict(planner.cell(cell))
+            found.of_cell[cell] = planner.cell(cell)
     return found
 
 

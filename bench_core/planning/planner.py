@@ -16,7 +16,8 @@ from bench_core.planning.hardware import device_kind
 from bench_core.planning.path_settings import changed, mark, paths, unnamed
 from bench_core.planning.stage_code import StageCode, stage_code
 from bench_core.planning.stages import Stage
-from bench_core.registry import PartKind, stage_kind, training_kind
+from bench_core.registry import PartKind, sections, stage_kind, training_kind
+from bench_core.sections import CellStage
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Entry, Suite
 from bench_core.suites.training import Select, TrainingConfig, custom_targets
@@ -42,8 +43,22 @@ class Planner:
     wholes: dict[int, TaskConfig] = field(default_factory=dict)  # by id of a Config of a split: that of its task
     json: keys.TextCache = field(default_factory=keys.TextCache)
 
-    def cell(self, cell: Cell) -> Iterator[tuple[str, str]]:
-        """Yield the name and key of every stage of a cell."""
+    def cell(self, cell: Cell) -> dict[str, str]:
+        """Return the keys of all stages of a cell, by name: those of the core, then those of plugins."""
+        found = dict(self._of_core(cell))
+        for section in sections():
+            for one in section.stages(self.suite, cell):
+                found[f"{one.kind}/{one.name}"] = self._of_section(cell, one, found)
+        return found
+
+    def _of_section(self, cell: Cell, one: CellStage, found: Mapping[str, str]) -> str:
+        """Return the key of a stage that a section wants of a cell."""
+        outcomes = self.stages[found[one.reads]]
+        inputs = {"task": ("prepare", found["prepare"]), "outcomes": (outcomes.kind, outcomes.key)}
+        return self._add(one.kind, dict(one.settings), inputs, [], f"{one.name} of {outcomes.label}")
+
+    def _of_core(self, cell: Cell) -> Iterator[tuple[str, str]]:
+        """Yield the name and key of every stage of a cell that is of a kind of the core, or trains."""
         task = self.prepare(cell.task, cell.split)
         yield "prepare", task
         if (base := self.prepare(cell.task)) != task:

@@ -332,7 +332,8 @@ def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, Model
     grids = expand(source, mistakes)
     if mistakes.found:
         raise mistakes.error()
-    return plainly(SuiteFile.model_validate(source.data), grids), grids
+    known = {key: value for key, value in source.data.items() if key in SuiteFile.model_fields}  # not of plugins
+    return plainly(SuiteFile.model_validate(known), grids), grids
 
 
 def suite_of(run: Path) -> Suite:

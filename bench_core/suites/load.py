@@ -12,7 +12,7 @@ from typing import Any
 from bench_core.config import DecoderConfig, MetricConfig, TaskConfig
 from bench_core.errors import SuiteError
 from bench_core.optional import TRAINING, source
-from bench_core.registry import stage_kinds, suggestion
+from bench_core.registry import sections, stage_kinds, suggestion
 from bench_core.stage_kinds import call
 from bench_core.suites import yaml_source as located
 from bench_core.suites.choice_check import check_choices
@@ -24,7 +24,7 @@ from bench_core.suites.parts import Parts, section
 from bench_core.suites.problems import Problems
 from bench_core.suites.published import load_published
 from bench_core.suites.schema import Exemption, Hardware, Skip
-from bench_core.suites.sections import suite_file
+from bench_core.suites.sections import of_plugins, suite_file
 from bench_core.suites.suite import Entry, Suite, partial_suite
 from bench_core.suites.table_check import check_tables
 from bench_core.suites.training import Select
@@ -86,6 +86,7 @@ def examine(
             "decoders": parts.configs("decoder", DecoderConfig), "metrics": parts.configs("metric", MetricConfig),
             "probes": parts.probes(models), "changes": [setting.partition("=")[0] for setting in settings],
             "seeds": _seeds(getattr(file, "seeds", 1)), "folder": folder,
+            "sections": of_plugins(source.data, problems),
         },
         {*AS_WRITTEN, "published"} - {*sections},
     )  # fmt: skip
@@ -116,6 +117,10 @@ def _check_names(names: Names, parts: Parts) -> None:
         for task, anywhere in {"": entry, **entry.by_task}.items():
             with suppress(Unreadable):
                 _check_trainings(names, anywhere, lambda key: parts.training_keys(name, task, key))  # noqa: B023
+    for one in sections():
+        with suppress(Unreadable):
+            for keys, text in one.check(names.suite):
+                names.problems.add(tuple(keys), text)
     with suppress(Unreadable):
         if names.suite.claims:
             from bench_core.suites.claim_check import check_claims  # only suites with claims pay for it

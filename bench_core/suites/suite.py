@@ -63,6 +63,7 @@ class Suite:
     choose: Sequence[Choice] = field(default_factory=tuple)
     grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # by the names of models that stand for several
     published: Mapping[str, Published] = field(default_factory=dict)
+    sections: Mapping[str, Any] = field(default_factory=dict)  # of plugins, by key
     effective: Mapping[str, Any] = field(default_factory=dict)  # as written, with profile and settings applied
     changes: Sequence[str] = ()  # keys that `--set` gave another value
     asked: Sequence[str] = ()  # all that is not as the suite says: KEY=VALUE each
