@@ -25,7 +25,7 @@ LAYERS = ("suites", "planning", "storage", "computing", "execution", "runs", "co
 #: public; all other plugins see the interfaces alone.
 SEEN = {
     "bench_reports": ("suites", "storage", "runs"),
-    "bench_exchange": ("suites", "storage", "runs"),
+    "bench_exchange": ("suites", "planning", "storage", "runs"),
     "bench_notebook": ("suites", "planning", "storage", "computing", "execution", "runs"),
     "bench_training": ("suites", "planning", "storage", "computing", "execution", "runs"),
 }
@@ -180,6 +180,8 @@ def test_what_a_layer_declares_public_is_there():
         ("plugins/rnn/bench_rnn/plugin.py", "from bench_core.storage.store import Store", beyond),
         ("plugins/rnn/bench_rnn/plugin.py", "from bench_decoders.beam import Beam", beyond),
         ("plugins/reports/bench_reports/plugin.py", "from bench_core.planning.plan import plan", beyond),
+        ("plugins/exchange/bench_exchange/merge.py", "from bench_core.planning.planner import Planner", beyond),
+        ("plugins/exchange/bench_exchange/merge.py", "from bench_core.computing.context import StageContext", beyond),
         ("plugins/training/bench_training/plugin.py", "from bench_core.planning.planner import Planner", beyond),
         ("plugins/training/bench_training/plugin.py", "from bench_core.execution.workers import Workers", beyond),
         ("plugins/reports/bench_reports/plugin.py", "from bench_core.runs.record import Record", beyond),

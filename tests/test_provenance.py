@@ -49,7 +49,7 @@ def test_stages_are_read_as_they_were_written_whatever_settings_hold(tmp_path, v
     write_stages(tmp_path / STAGES, stages)
     found = read_stages(tmp_path)
     assert [one.key for one in found.values()] == [one.key for one in stages]
-    assert [one.fits for one in found.values()] == [True] * 3
+    assert [key_of({**one.ingredients, "scheme": one.scheme}) for one in found.values()] == [*found]
     assert [one.settings["value"] for one in found.values()] == [value] * 3
 
 
@@ -71,12 +71,6 @@ def test_a_file_in_which_few_lines_stand_for_very_much_is_refused(tmp_path):
 def test_references_to_lines_that_do_not_come_before_are_refused(tmp_path, place):
     with pytest.raises(StoreError, match="recorded stages cannot be read"):
         read_stages(written(tmp_path, {"value": {"$": place}}))
-
-
-def test_a_key_of_other_ingredients_does_not_fit_and_one_of_an_unknown_scheme_cannot_be_judged(tmp_path):
-    one = stage(seed=1)
-    assert RecordedStage(one.key, {**one.ingredients, "code": {"x": "y"}}, SCHEME).fits is False
-    assert RecordedStage(one.key, one.ingredients, SCHEME + 1).fits is None
 
 
 def test_every_setting_of_a_stage_belongs_to_a_part_or_to_the_cell():

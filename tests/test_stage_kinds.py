@@ -23,9 +23,10 @@ from bench_core.planning.plan import plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import extra, stage_kind, stage_kinds
 from bench_core.stage_kinds import StageKind
-from bench_core.storage.contents import carried, records, told
+from bench_core.storage.contents import records, told
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
+from bench_exchange.artifact_files import carried
 from code_digests import Codebase, CodeDigests, Definition
 
 HERE = bench_training.__name__

@@ -17,8 +17,9 @@ HEAD = """<!-- Written by `make schema` from docstrings. Edit those. -->
 What is in every file, by the first line of its docstring. Each layer of the core imports only what stands before
 it: interfaces (the files beside the folders), `suites`, `planning`, `storage`, `computing`, `execution`, `runs`,
 `commands`. Plugins see the interfaces; reports and exchange also what `suites`, `storage` and `runs` declare in
-`PUBLIC`, training what `suites`, `planning`, `storage` and `computing` do, notebook what all layers do, and authors,
-which tests the interfaces, all of the core. A test holds this ([`test_layers.py`](../tests/test_layers.py)).
+`PUBLIC`, exchange, which checks keys, what `planning` does, training what `suites`, `planning`, `storage` and
+`computing` do, notebook what all layers do, and authors, which tests the interfaces, all of the core. A test holds
+this ([`test_layers.py`](../tests/test_layers.py)).
 """
 LAYERS = ("", "suites", "planning", "storage", "computing", "execution", "runs", "commands")
 

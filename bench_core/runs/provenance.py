@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from bench_core.config import ModelConfig
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import configured, meaning
 from bench_core.storage.dependencies import Dependencies, check
@@ -32,15 +31,6 @@ BY_NAME = {"measure": ("metrics", "metric"), "probe": ("probes", "probe")}  # se
 
 #: Of a setting: the section of a suite, names in it, and the setting.
 Place: TypeAlias = tuple[str, ...]
-
-
-def recorded_model(settings: Any) -> ModelConfig | None:
-    """Return a model by its recorded settings, or None: its plugin is not installed, or is another by now."""
-    try:
-        found = configured("model", settings)
-    except (SuiteError, ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, ModelConfig) else None
 
 
 def recorded_part(kind: str, ingredients: Mapping[str, Any]) -> Any:
@@ -88,15 +78,6 @@ class RecordedStage:
     def inputs(self) -> dict[str, tuple[str, str]]:
         """Return kind and key of each input by its role."""
         return {role: (str(kind), str(key)) for role, (kind, key) in _mapping(self.ingredients.get("inputs")).items()}
-
-    @property
-    def fits(self) -> bool | None:
-        """Return whether the key is that of the ingredients; None if its scheme is not known here."""
-        from bench_core.planning.cache_keys import SCHEME, key_of  # not for reports, which plan nothing
-
-        if key_of({**self.ingredients, "scheme": self.scheme}) == self.key:
-            return True
-        return False if self.scheme == SCHEME else None
 
 
 def write_stages(path: Path, stages: Iterable[RecordedStage]) -> None:

@@ -17,11 +17,3 @@ def told(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     extras |= {"texts": joined(asked)} if asked else {}
     found = {name: extras[name] for name in TOLD if name in extras}
     return {**found, "vocabulary": len(facts[0].get("vocabulary", ()))}
-
-
-def corpus_text(corpus: str | Mapping[str, str]) -> str:
-    """Return the name of a corpus, or those of its splits if they differ, as text."""
-    if isinstance(corpus, str):
-        return corpus
-    names = [f"{split}: {name}" for split, name in corpus.items()]
-    return ", ".join(names) if len({*corpus.values()}) > 1 else next(iter(corpus.values()), "")

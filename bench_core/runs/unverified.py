@@ -1,4 +1,4 @@
-"""Stages whose code is not installed, in an export or imported on trust, and what was computed from them."""
+"""Stages whose code is not installed, imported on trust, and what was computed from them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench_core.errors import StoreError
-from bench_core.runs.provenance import RecordedStage, read_stages
+from bench_core.runs.provenance import read_stages
 from bench_core.storage.file_formats import parsed
 
 if TYPE_CHECKING:
@@ -18,29 +18,6 @@ if TYPE_CHECKING:
 
 FILE = "unverified.json"  #: of a run: the key of each such stage, and the code that was not installed
 TRUSTED = "trusted"  #: a field of the manifests of such artifacts, and a file of stores that have some
-
-
-def lacking_code(stages: Mapping[str, RecordedStage]) -> dict[str, list[str]]:
-    """Return the stages whose code has another digest here, or is not installed, each with what of it."""
-    from bench_core.planning.stage_code import changed_code  # not for reports, which plan nothing
-
-    @cache
-    def settings(key: str) -> dict[str, Any]:
-        """Return the settings of all parts of a stage, which are those of the stages that it reads, too."""
-        stage, found = stages[key], dict[str, Any]()
-        for _, inner in stage.inputs.values():
-            found |= settings(inner) if inner in stages else {}
-        training = stage.settings.get("training")
-        select = training.get("select") if isinstance(training, Mapping) else None
-        chosen = {kind: select.get(kind) for kind in ("metric", "decoder")} if isinstance(select, Mapping) else {}
-        return found | chosen | {**stage.settings}
-
-    found = {}
-    for key, stage in stages.items():
-        code = stage.ingredients.get("code")
-        if names := changed_code(code if isinstance(code, Mapping) else {"code": ""}, {}, settings(key)):
-            found[key] = names
-    return found
 
 
 def trusted(store: Store, folder: Path) -> dict[str, Sequence[str]]:

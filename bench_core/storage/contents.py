@@ -1,4 +1,4 @@
-"""The files of each kind of artifact, and which of them exports include.
+"""The files of each kind of artifact, and the kinds of which exports carry a record alone.
 
 Weights and data are not exported: an imported training is a record of how it went, stored under a kind of its own, as
 is the information of an imported task. Stages that read weights or data need the artifact itself, which is then
@@ -10,22 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bench_core.planning import cache_keys as keys
 from bench_core.registry import stage_kinds
 from bench_core.stage_kinds import OUTCOMES
-
-#: Of the keys that artifacts are stored under.
-SCHEME = keys.SCHEME
 
 
 def records() -> dict[str, str]:
     """Return the kinds of artifacts of which exports carry a record alone, and the kinds of these records."""
     return {one.name: one.record for one in stage_kinds().values() if one.record}
-
-
-def carried() -> dict[str, tuple[str, ...]]:
-    """Return the files that are carried of each kind of artifact or record, and no others; inputs first."""
-    return {one.record or one.name: tuple(one.files) for one in stage_kinds().values() if one.files}
 
 
 def told(kind: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Checks the files of artifacts that come from elsewhere, lines and numbers included."""
+"""The files of artifacts in exports: which are carried, and checks of their content, lines and numbers included."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from io import BytesIO
 from typing import Any
 
 from bench_core.data import Outcome
+from bench_core.registry import stage_kinds
 from bench_core.storage.file_formats import SHAPES, Evaluation, parsed
 
 MOST_LINE = 2**26  #: bytes of a JSON line
 AS_TOKENS = b'"actions": "tokens"', b'"actions": null'  # see `write_outcomes`; within a string, quotes are escaped
 LINES: dict[str, Any] = {"history.jsonl": Evaluation, "outcomes.jsonl.gz": Outcome, "parts.jsonl.gz": Any}
+
+
+def carried() -> dict[str, tuple[str, ...]]:
+    """Return the files that are carried of each kind of artifact or record, and no others; inputs first."""
+    return {one.record or one.name: tuple(one.files) for one in stage_kinds().values() if one.files}
 
 
 class TooLarge(ValueError):

@@ -25,9 +25,9 @@ from bench_core.runs.manifest import files_of, problems, read_manifest, write_ma
 from bench_core.runs.results import Run, history_files
 from bench_core.storage.artifact import Artifact, reason
 from bench_core.storage.artifact import write_manifest as write_artifact_manifest
-from bench_core.storage.contents import carried, records
+from bench_core.storage.contents import records
 from bench_core.storage.store import Store
-from bench_exchange.artifact_files import lines
+from bench_exchange.artifact_files import carried, lines
 
 FORMAT = "bench export 3"
 CONTENTS = "bundle.json"

@@ -7,17 +7,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from filecmp import cmpfiles
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from shutil import copyfile, copytree
 from typing import Any
 
+from bench_core.planning.cache_keys import SCHEME
+from bench_core.planning.stage_code import changed_code
 from bench_core.runs.manifest import extending
-from bench_core.runs.provenance import read_stages
+from bench_core.runs.provenance import RecordedStage, read_stages
 from bench_core.runs.results import write_run
-from bench_core.runs.unverified import TRUSTED, lacking_code, write_unverified
+from bench_core.runs.unverified import TRUSTED, write_unverified
 from bench_core.storage.artifact import Artifact
-from bench_core.storage.contents import SCHEME, differing
+from bench_core.storage.contents import differing
 from bench_core.storage.store import Store
 from bench_exchange.exporting import about
 from bench_exchange.unpacking import LIMIT, recorded_kind, refused, unpacked
@@ -48,7 +50,7 @@ def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT, trust: 
         if wrong := [remark.text.replace(f"{name}/", "") for remark in remarks if remark.wrong]:
             raise refused(path, f"{wrong[0]}" + (f"; and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""))
         stages = read_stages(folder / "run")
-        lacking = lacking_code(stages)
+        lacking = _lacking_code(stages)
         if lacking and not trust:
             raise refused(path, _lacks(lacking, len(stages)))
         if strange := next((key for key in (one.manifest["key"] for one in artifacts) if key not in stages), None):
@@ -59,6 +61,28 @@ def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT, trust: 
         with extending(imported.run):
             write_unverified(imported.run, lacking)
     return imported
+
+
+def _lacking_code(stages: Mapping[str, RecordedStage]) -> dict[str, list[str]]:
+    """Return the stages whose code has another digest here, or is not installed, each with what of it."""
+
+    @cache
+    def settings(key: str) -> dict[str, Any]:
+        """Return the settings of all parts of a stage, which are those of the stages that it reads, too."""
+        stage, found = stages[key], dict[str, Any]()
+        for _, inner in stage.inputs.values():
+            found |= settings(inner) if inner in stages else {}
+        training = stage.settings.get("training")
+        select = training.get("select") if isinstance(training, Mapping) else None
+        chosen = {kind: select.get(kind) for kind in ("metric", "decoder")} if isinstance(select, Mapping) else {}
+        return found | chosen | {**stage.settings}
+
+    found = {}
+    for key, stage in stages.items():
+        code = stage.ingredients.get("code")
+        if names := changed_code(code if isinstance(code, Mapping) else {"code": ""}, {}, settings(key)):
+            found[key] = names
+    return found
 
 
 def _add(artifacts: Sequence[Artifact], store: Store, lacking: Mapping[str, Sequence[str]]) -> Imported:

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 from bench_core.errors import StoreError
+from bench_core.planning.cache_keys import SCHEME, key_of
 from bench_core.runs.manifest import Remark
 from bench_core.runs.provenance import (
     HARDWARE,
@@ -52,6 +53,13 @@ def contradictions(run: Run) -> Iterator[Remark]:
     yield from _Recorded(run, stages, parts).remarks()
 
 
+def key_fits(stage: RecordedStage) -> bool | None:
+    """Return whether the key of a stage is that of its ingredients; None if its scheme is not known here."""
+    if key_of({**stage.ingredients, "scheme": stage.scheme}) == stage.key:
+        return True
+    return False if stage.scheme == SCHEME else None
+
+
 @dataclass
 class _Recorded:
     """A run, and what it records of its stages and parts."""
@@ -63,10 +71,11 @@ class _Recorded:
     def remarks(self) -> Iterator[Remark]:
         """Yield all contradictions."""
         folder = self.run.folder
+        fits = {key: key_fits(stage) for key, stage in self.stages.items()}
         for stage in self.stages.values():
-            if stage.fits is False:
+            if fits[stage.key] is False:
                 yield Remark(f"{folder / STAGES}: {stage.kind} {stage.key}: the key is not that of its ingredients")
-        other = sum(stage.fits is None for stage in self.stages.values())
+        other = sum(fit is None for fit in fits.values())
         if other:
             why = "were computed by another scheme than this version knows"
             yield Remark(f"{folder / STAGES}: the keys of {other:,} stages {why}", wrong=False)

@@ -18,7 +18,6 @@ from bench_core.runs.provenance import (
     computed_digest,
     files_digest,
     read_stages,
-    recorded_model,
 )
 from bench_core.runs.results import CellResult, Run, history_files, plain_file
 from bench_core.runs.selecting import cell_name
@@ -30,6 +29,7 @@ from bench_core.storage.csv_files import from_csv
 from bench_core.storage.dependencies import Dependencies, described
 from bench_core.storage.outcomes import read_lines
 from bench_core.storage.store import Store
+from bench_exchange.suite_settings import recorded_model
 
 OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells
 COMPUTED = (*WEIGHTS, "decode", "score")  # whose environments a run tells

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from bench_core.runs.provenance import HARDWARE, PARTS, recorded_model
+from bench_core.config import ModelConfig
+from bench_core.errors import SuiteError
+from bench_core.registry import configured
+from bench_core.runs.provenance import HARDWARE, PARTS
 from bench_core.runs.results import Run, effective_suite, plain_file
 from bench_core.suites import yaml_source
 from bench_core.suites.parts import LENGTHS, merged
@@ -21,6 +24,15 @@ NAMED = {
 }  # section -> setting of stages
 Settings: TypeAlias = Mapping[str, Any]
 ASIDE = ("training", "by_task", "grid")  # of a model: what its part does not read
+
+
+def recorded_model(settings: Any) -> ModelConfig | None:
+    """Return a model by its recorded settings, or None: its plugin is not installed, or is another by now."""
+    try:
+        found = configured("model", settings)
+    except (SuiteError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, ModelConfig) else None
 
 
 def unlike_settings(run: Run, parts: Mapping[str, Any]) -> Iterator[str]:

@@ -18,11 +18,11 @@ from bench_core.errors import BenchError, StoreError
 from bench_core.registry import sections
 from bench_core.runs.results import read_histories, read_run
 from bench_core.storage.artifact import MANIFEST, Artifact, reason
-from bench_core.storage.contents import carried, records
+from bench_core.storage.contents import records
 from bench_core.storage.file_formats import Open, parsed
 from bench_core.storage.store import Store
 from bench_core.terminal import visible
-from bench_exchange.artifact_files import TooLarge, check
+from bench_exchange.artifact_files import TooLarge, carried, check
 from bench_exchange.exporting import CONTENTS, RUN_FILES
 
 LIMIT = 8 * 2**30  #: bytes of all that a file holds, unpacked

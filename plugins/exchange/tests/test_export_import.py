@@ -32,11 +32,12 @@ from bench_core.runs.manifest import NOTES
 from bench_core.runs.manifest import write_manifest as write_run_manifest
 from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
-from bench_core.storage import contents as carried
 from bench_core.storage.artifact import write_manifest
 from bench_core.storage.bootstrap_replicates import DRAWS, write_draws
+from bench_core.storage.contents import records
 from bench_core.storage.outcomes import write_lines
 from bench_core.storage.store import Store
+from bench_exchange.artifact_files import carried
 from bench_exchange.commands.export import command as export_command
 from bench_exchange.commands.import_ import command as import_command
 from bench_exchange.exporting import export_run
@@ -151,7 +152,7 @@ def test_every_kind_of_artifact_of_a_run_has_only_files_that_are_carried_or_left
     left = {"train": {"weights.safetensors"}, "prepare": {"data"}}
     for kind, key in store.entries():
         files = {name.partition("/")[0] for name in store.get(kind, key).manifest["files"]}
-        assert files == {*carried.carried()[carried.records().get(kind, kind)]} | left.get(kind, set()), kind
+        assert files == {*carried()[records().get(kind, kind)]} | left.get(kind, set()), kind
 
 
 @pytest.mark.slow

@@ -22,13 +22,14 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core import registry
 from bench_core.commands.main import main
-from bench_core.planning.cache_keys import key_of
+from bench_core.planning.cache_keys import SCHEME, key_of
 from bench_core.runs.manifest import _digest
-from bench_core.runs.provenance import PARTS, STAGES, read_stages, write_stages
+from bench_core.runs.provenance import PARTS, STAGES, RecordedStage, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
 from bench_core.storage.artifact import write_manifest
 from bench_core.storage.bootstrap_replicates import StoredDraws, write_draws
 from bench_core.storage.store import Store
+from bench_exchange.recorded import key_fits
 from bench_exchange.verifying import Verifier
 from bench_reports.render.report import write_report
 
@@ -250,6 +251,14 @@ def test_each_edit_is_contradicted_by_what_else_is_recorded_when_all_digests_are
     edited_json(REPORT / "manifest.json", lambda about: about["run"].update(name="run"))
     reseal(REPORT)
     assert "by another digest than that has now" in verify(REPORT)
+
+
+def test_a_key_of_other_ingredients_does_not_fit_and_one_of_an_unknown_scheme_cannot_be_judged():
+    ingredients = {"kind": "decode", "settings": {"seed": 1}, "inputs": {"task": ("prepare", "a" * 64)}, "code": {}}
+    key = key_of(ingredients)
+    assert key_fits(RecordedStage(key, ingredients, SCHEME)) is True
+    assert key_fits(RecordedStage(key, {**ingredients, "code": {"x": "y"}}, SCHEME)) is False
+    assert key_fits(RecordedStage(key, ingredients, SCHEME + 1)) is None
 
 
 # Attacks besides: who forges one file forges others with it

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from bench_small.runs import cell, run_of, samples, written
 
+from bench_reports.content.outputs import REMEDY, why_withheld
+
 REASON = "Prompts and references of words are not shown:"
 
 
@@ -59,3 +61,13 @@ def test_a_suite_that_shows_no_texts_is_the_reason(tmp_path):
     text = written(reported(tmp_path, {"restricted": ""}, quote=False), tmp_path / "report")["report.md"].decode()
     assert "Prompts and references of words are not shown: the suite sets ‘quote: false’." in text
     assert "If you may show them" not in text
+
+
+def test_tasks_are_named_by_their_reasons_each_once_and_not_if_their_texts_are_shown(tmp_path):
+    about = {name: {"restricted": f"licence of {name}: none"} for name in ("news", "mail")}
+    run = run_of(tmp_path, [], {}, tasks={**about, "letters": about["mail"], "words": {"restricted": ""}})
+    assert why_withheld(run, ["mail", "words", "news", "letters", "mail"]) == (
+        "Prompts and references of mail, letters are not shown: licence of mail: none. "
+        f"Prompts and references of news are not shown: licence of news: none. {REMEDY}"
+    )
+    assert why_withheld(run, ["words"]) == ""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bench_core.runs.results import CellResult, Number, Run
-from bench_core.runs.task_facts import corpus_text
 from bench_core.storage.dependencies import described
 from bench_reports.content.environments import abridged
 from bench_reports.content.sorting import names_on
@@ -51,6 +50,14 @@ def corpora(run: Run, tasks: Iterable[str]) -> str:
     known = run.info.get("tasks") or {}
     found = {task: known.get(task, {}).get("corpus") for task in tasks}
     return by_task(run, {task: corpus_text(corpus) for task, corpus in found.items() if corpus})
+
+
+def corpus_text(corpus: str | Mapping[str, str]) -> str:
+    """Return the name of a corpus, or those of its splits if they differ, as text."""
+    if isinstance(corpus, str):
+        return corpus
+    names = [f"{split}: {name}" for split, name in corpus.items()]
+    return ", ".join(names) if len({*corpus.values()}) > 1 else next(iter(corpus.values()), "")
 
 
 def by_task(run: Run, texts: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from bench_core.runs.quoting import why_withheld
+from bench_core.runs.quoting import why_not_quoted
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.cells import join
@@ -24,6 +24,11 @@ FEW = 3  # examples of a task and split outside report.html, which has all of th
 EXAMPLE = ", example "  # between the names of a task and split, and an id
 MOST, FEWEST, ALL = 3_000, 300, 3_000_000  # characters of one output, of one among many, and of all together
 KNOWN = {"cell", "id", "prompt", "text", "reference", "finished", "tokens", "log_prob", "values", "words", "order"}
+
+REMEDY = (
+    "If you may show them, add `quote: true` to the suite, or list the tasks there, and run it again: nothing is "
+    "computed again."
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,24 @@ def withheld_note(run: Run, shown: Sequence[Sample]) -> list[str]:
     """Return why prompts and references are missing beside the outputs of some tasks; nothing where all are shown."""
     tasks = (str(record["cell"].get("task") or "") for sample in shown for record in sample.records)
     return [text] if (text := quoted(why_withheld(run, tasks))) else []
+
+
+def why_withheld(run: Run, tasks: Iterable[str]) -> str:
+    """Return why prompts and references of some tasks are not shown, and what changes that; empty if all are."""
+    groups: dict[str, list[str]] = {}
+    for task, reason in _withheld(run, tasks).items():
+        groups.setdefault(reason, []).append(task)
+    sentences = [
+        f"Prompts and references of {', '.join(names)} are not shown: {why}." for why, names in groups.items()
+    ]
+    return " ".join([*sentences, *([REMEDY] if groups and run.suite.quote is not False else [])])
+
+
+def _withheld(run: Run, tasks: Iterable[str]) -> dict[str, str]:
+    """Return those tasks of a run whose texts may not be shown, each with the reason."""
+    known, quote = run.info.get("tasks") or {}, run.suite.quote
+    reasons = {task: why_not_quoted(task, known.get(task) or {}, quote) for task in dict.fromkeys(tasks)}
+    return {task: reason for task, reason in reasons.items() if reason}
 
 
 def _text_of(sample: Mapping[str, Any]) -> tuple[str, str]:

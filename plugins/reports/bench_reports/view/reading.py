@@ -13,8 +13,8 @@ from typing import Any, Literal
 from bench_core.errors import BenchError
 from bench_core.runs.manifest import Manifest
 from bench_core.runs.results import Axes, CellResult, Number, plain_file, read_histories, read_run
-from bench_core.runs.task_facts import corpus_text
 from bench_core.storage.file_formats import Open, parsed
+from bench_reports.content.conditions import corpus_text
 from bench_reports.content.environments import ALWAYS
 from bench_reports.content.page import comparability, facts, title
 from bench_reports.content.sorting import ordered
