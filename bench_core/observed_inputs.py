@@ -1,4 +1,4 @@
-"""The public name by which parts declare what cannot be observed; keys of stages have this module's name."""
+"""Declares what parts read unobserved. Keys of stages contain the name of this module."""
 
 from __future__ import annotations
 

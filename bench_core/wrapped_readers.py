@@ -1,4 +1,4 @@
-"""What the state of a stage needs to know of imports; keys of stages have this module's name."""
+"""Imports of the process, by which its state is defined. Keys of stages contain the name of this module."""
 
 from process_watch import imports
 
