@@ -8,7 +8,7 @@ that performs blocks says of itself. Not here: which inputs matter, and what bec
 """
 
 from process_watch.host import Host, Refused
-from process_watch.imports import imports
+from process_watch.importing import imports
 from process_watch.observed_inputs import Input, Reading, earlier, observe, reads, remember
 from process_watch.watched_code import Watch
 from process_watch.wrapped_readers import install, unobserved

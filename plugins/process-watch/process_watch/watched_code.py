@@ -35,7 +35,7 @@ from process_watch.held_contents import (
     may_change,
     restore,
 )
-from process_watch.imports import imports
+from process_watch.importing import imports
 from process_watch.observed_inputs import assigned, bodies
 from process_watch.own_variables import variables
 from process_watch.replacements import (

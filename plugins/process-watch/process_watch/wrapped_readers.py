@@ -17,7 +17,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from process_watch.host import Host
-from process_watch.imports import imports
+from process_watch.importing import imports
 from process_watch.input_events import WRITING, begin, of_descriptor, watch_database
 from process_watch.observed_inputs import (
     Input,
