@@ -13,8 +13,8 @@ from textwrap import dedent
 import pytest
 from bench_small.suites import SUITE
 
-from bench_core import observed_inputs
 from bench_core.suites import extras
+from process_watch import observed_inputs
 
 pytest_plugins = ["cpu_seconds"]
 

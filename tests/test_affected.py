@@ -17,17 +17,23 @@ def test_every_folder_of_tests_is_known():
     assert {path.relative_to(affected.ROOT).as_posix() for path in paths} == {*ALL}
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["conftest.py", "constraints.txt", "tests/small/bench_small/runs.py", "plugins/code-digests/code_digests/new.py"],
-)
+LIBRARIES = ("plugins/code-digests/tests", "plugins/process-watch/tests")  # of what the core requires
+
+
+@pytest.mark.parametrize("name", ["conftest.py", "constraints.txt", "tests/small/bench_small/runs.py"])
 def test_what_all_distributions_use_affects_all(name):
     assert affected.folders(["README.md", name]) == ALL
 
 
 @pytest.mark.parametrize("name", ["bench_core/config.py", "pyproject.toml"])
-def test_the_core_affects_all_but_the_library_that_it_requires(name):
-    assert affected.folders([name]) == [one for one in ALL if one != "plugins/code-digests/tests"]
+def test_the_core_affects_all_but_the_libraries_that_it_requires(name):
+    assert affected.folders([name]) == [one for one in ALL if one not in LIBRARIES]
+
+
+@pytest.mark.parametrize("name", ["code-digests/code_digests/new.py", "process-watch/process_watch/new.py"])
+def test_a_library_of_the_core_affects_all_but_the_other(name):
+    (other,) = (one for one in LIBRARIES if name.partition("/")[0] not in one)
+    assert affected.folders([f"plugins/{name}"]) == [one for one in ALL if one != other]
 
 
 @pytest.mark.parametrize("name", ["README.md", "suites/quickstart.yaml", "tests/test_cli.py", "plugins/README.md"])

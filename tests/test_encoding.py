@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PATTERNS = ("bench_core/**/*.py", "plugins/*/bench_*/**/*.py", "plugins/*/code_digests/*.py", "benchmarks/*.py")
+PATTERNS = (
+    "bench_core/**/*.py",
+    "plugins/*/bench_*/**/*.py",
+    "plugins/*/code_digests/*.py",
+    "plugins/*/process_watch/*.py",
+    "benchmarks/*.py",
+)
 SOURCES = [path for pattern in PATTERNS for path in ROOT.glob(pattern)]
 
 

@@ -30,8 +30,8 @@ SEEN = {
     "bench_training": ("suites", "planning", "storage", "computing", "execution", "runs"),
 }
 
-#: Knows nothing of bench. The core and its tests import its face, and no other plugin imports it.
-LIBRARY = "code_digests"
+#: Know nothing of bench, nor of each other. The core and its tests import their faces, and no other plugin does.
+LIBRARIES = ("code_digests", "process_watch")
 
 #: What plugins may import by its own name besides the face; the last for commands of theirs.
 INTERFACES = ("files", "kit", "terminal", "commands.options")
@@ -42,7 +42,8 @@ TESTERS = ("bench_authors",)
 
 def modules(root=ROOT):
     """Return the file of every module of the core and of all plugins, by name."""
-    packages = [root / "bench_core", *root.glob("plugins/*/bench_*"), *root.glob(f"plugins/*/{LIBRARY}")]
+    packages = [root / "bench_core", *root.glob("plugins/*/bench_*")]
+    packages += [path for name in LIBRARIES for path in root.glob(f"plugins/*/{name}")]
     found = {}
     for package in packages:
         for path in package.rglob("*.py"):
@@ -82,7 +83,7 @@ def upward(edges):
     """Yield every import of the core that goes up, or to a plugin."""
     for name, targets in edges.items():
         if name.partition(".")[0] == "bench_core":
-            for target in (one for one in targets if one.partition(".")[0] != LIBRARY):
+            for target in (one for one in targets if one.partition(".")[0] not in LIBRARIES):
                 if target.partition(".")[0] != "bench_core" or layer(target) > layer(name):
                     yield f"{name} -> {target}"
 
@@ -93,12 +94,12 @@ def public(layer_name):
 
 
 def beyond(edges):
-    """Yield every import of what should not be seen: by a plugin or the library, or of modules of the library."""
+    """Yield every import of what should not be seen: by a plugin or a library, or of modules of a library."""
     for name, targets in edges.items():
         owner = name.partition(".")[0]
         for target in targets:
             package, *inside = target.split(".")
-            if LIBRARY in (owner, package):
+            if owner in LIBRARIES or package in LIBRARIES:
                 fine = package == owner or (owner in ("bench_core", *TESTERS) and not inside)
             elif (
                 owner == "bench_core"
@@ -187,6 +188,10 @@ def test_what_a_layer_declares_public_is_there():
         ("plugins/reports/bench_reports/plugin.py", "from bench_core.runs.record import Record", beyond),
         ("plugins/code-digests/code_digests/definitions.py", "from bench_core.files import digest", beyond),
         ("plugins/code-digests/code_digests/definitions.py", "def late():\n    import bench_core", beyond),
+        ("plugins/process-watch/process_watch/host.py", "from bench_core.errors import PluginError", beyond),
+        ("plugins/process-watch/process_watch/host.py", "from code_digests import Codebase", beyond),
+        ("plugins/rnn/bench_rnn/plugin.py", "from process_watch import observe", beyond),
+        ("bench_core/execution/watching.py", "from process_watch.host import Host", beyond),
         ("plugins/rnn/bench_rnn/plugin.py", "from code_digests import Codebase", beyond),
         ("bench_core/planning/stage_code.py", "from code_digests.definitions import Codebase", beyond),
     ],

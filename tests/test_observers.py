@@ -18,7 +18,7 @@ from bench_core import Observer, ObserverConfig, registry
 from bench_core.commands.main import bench
 from bench_core.errors import SuiteError
 from bench_core.execution.progress import Progress
-from bench_core.observed_inputs import observe
+from bench_core.execution.watching import install
 from bench_core.observer import (
     EVENTS,
     Evaluation,
@@ -36,8 +36,8 @@ from bench_core.observer import (
 )
 from bench_core.runs import observing as hosts
 from bench_core.runs.observing import observing
-from bench_core.wrapped_readers import install
 from bench_training.checkpoint import Checkpoints
+from process_watch import observe
 
 TOGETHER = {"training: {epochs: 3,": "training: {together: true, epochs: 3,"}
 

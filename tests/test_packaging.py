@@ -137,7 +137,11 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
         files = (file for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
         assert {file.relative_to(folder.parent).as_posix() for file in files} <= {*ZipFile(wheel).namelist()}
     programs = environment_without(tmp_path / "environment", (), ours=False)
-    wanted = [path for name in ("bench_code_digests", "bench_core", "bench_rnn") for path in wheels.glob(f"{name}-*")]
+    wanted = [
+        path
+        for name in ("bench_code_digests", "bench_process_watch", "bench_core", "bench_rnn")
+        for path in wheels.glob(f"{name}-*")
+    ]
     install = [
         sys.executable,
         "-m",

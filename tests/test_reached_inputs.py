@@ -46,12 +46,12 @@ from reaching import (
 from reaching_further import FURTHER, NOTHING
 
 from bench_core import registry
-from bench_core.observed_inputs import Refused, observe
+from bench_core.execution.watching import install
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
-from bench_core.whose_code import SITES
-from bench_core.wrapped_readers import install
 from bench_exchange.stored import unlike_store
+from process_watch import Refused, observe
+from process_watch.whose_code import SITES
 
 #: Cases in which an old number stays, with the reason.
 UNSEEN = {

@@ -10,10 +10,11 @@ from itertools import count
 import pytest
 
 import bench_core
-from bench_core import observed_inputs, registry
+from bench_core import registry
 from bench_core.execution.progress import Progress
 from bench_training.checkpoint import WEIGHTS, Checkpoints
 from bench_training.trainer import Trainer
+from process_watch import observed_inputs
 
 SUITE = """
 suite: scaled

@@ -28,7 +28,11 @@ def page() -> str:
     """Return docs/code.md."""
     core = ROOT / "bench_core"
     packages = [core / name for name in LAYERS] + sorted(
-        [*ROOT.glob("plugins/*/bench_*"), *ROOT.glob("plugins/*/code_digests")]
+        [
+            *ROOT.glob("plugins/*/bench_*"),
+            *ROOT.glob("plugins/*/code_digests"),
+            *ROOT.glob("plugins/*/process_watch"),
+        ]
     )
     return "\n".join([HEAD, *(line for folder in packages for line in _section(folder, folder != core))])
 

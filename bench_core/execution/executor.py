@@ -30,8 +30,7 @@ from bench_core.execution.undeclared import (
     warning,
     with_earlier,
 )
-from bench_core.execution.watched_code import SHOWN, Watch
-from bench_core.observed_inputs import Input, Reading, observe, reads, remember
+from bench_core.execution.watching import SHOWN, install
 from bench_core.observer import Event, Hear, silent
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
@@ -45,7 +44,7 @@ from bench_core.storage.code_listings import write_listing
 from bench_core.storage.costs import Costs
 from bench_core.storage.dependencies import changed, united
 from bench_core.storage.store import Store
-from bench_core.wrapped_readers import install
+from process_watch import Input, Reading, Watch, observe, reads, remember
 
 Tell: TypeAlias = Callable[[str, float], None]  #: receives what is going on, and the share that is done, 0 to 1
 

@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bench_core.errors import PluginError
-from bench_core.observed_inputs import Input, Mark, Reading, earlier, unchanged_since
 from bench_core.planning.code_digests import CARRYING_LIBRARIES, code_digests, content_digests
 from bench_core.planning.stages import Stage
 from bench_core.storage.dependencies import IN_PROVENANCE, current_digest, described, named
-from bench_core.whose_code import module_of
 from code_digests import Covered, distributions
+from process_watch import Input, Reading, earlier
 
 SHOWN = 5  # inputs in a message
 #: Sorts of inputs of which the content counts -> the sort under which their digest is kept.
 CONTENTS = {"file": "file", "module": "file", "declared": "declared"}
-_digests: dict[tuple[Input, Mark], str] = {}  # of files as they were read by this process
+_digests: dict[tuple[Input, object], str] = {}  # of files as they were read by this process
 REMEDY = (
     "Give files as settings of type `Path` or in a task's `reads`, import modules by `import` statements, give "
     "values as settings, and declare what a child process or compiled code reads by `with bench_core.reads(...)`."
@@ -32,7 +31,7 @@ def undeclared(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict
     _check_unchanged(one.name for one in found if one.sort == "file" and one.name in code.data)
     kept = {one: reading for one, reading in found.items() if not _is_declared(one, stage, code, files, found)}
     for one, reading in kept.items():
-        if one.sort in CONTENTS and unchanged_since(one, reading):
+        if one.sort in CONTENTS and one.is_unchanged(reading):
             _digests.setdefault((one, reading.mark), current_digest(CONTENTS[one.sort], one.name))
     return kept
 
@@ -48,7 +47,7 @@ def _check_unchanged(paths: Iterable[str]) -> None:
 
 def with_earlier(stage: Stage, found: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
     """Return undeclared inputs of a stage, and those that its modules have read earlier in this process."""
-    dynamic = {module_of(one.name) for one in found if one.sort == "module"}
+    dynamic = {one.module for one in found if one.sort == "module"}
     return {**undeclared(stage, earlier(code_modules(stage) | dynamic), data), **found}
 
 
@@ -71,7 +70,7 @@ def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:
 def _is_same(one: Input, reading: Reading) -> bool:
     """Return whether a file is the one that was read, or has the same content."""
     known = _digests.get((one, reading.mark))
-    return unchanged_since(one, reading) or known == current_digest(CONTENTS[one.sort], one.name)
+    return one.is_unchanged(reading) or known == current_digest(CONTENTS[one.sort], one.name)
 
 
 def refusal(inputs: Mapping[Input, Reading], strict: bool) -> str:
@@ -139,7 +138,7 @@ def _is_declared(one: Input, stage: Stage, code: Covered, files: set[str], found
     if not files.isdisjoint((one.name, *map(str, Path(one.name).parents))):
         return True
     others = (Input(sort, one.name) in found for sort in (*CONTENTS, "listing", "entries", "status"))  # type: ignore[arg-type]
-    return one.sort == "existence" and (any(others) or bool(module_of(one.name)))
+    return one.sort == "existence" and (any(others) or bool(one.module))
 
 
 def _kept_as(one: Input, reading: Reading) -> Iterator[tuple[str, str]]:

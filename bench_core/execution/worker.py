@@ -26,9 +26,9 @@ from typing import Any
 
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.execution.executor import WATCH, answer
+from bench_core.execution.watching import install
 from bench_core.observer import event_to_json
 from bench_core.storage.store import Store
-from bench_core.wrapped_readers import install
 
 PATIENCE = 30.0  # seconds to clean up
 HEARTBEAT = 5.0  # seconds between two signs of life

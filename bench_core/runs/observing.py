@@ -10,9 +10,8 @@ from threading import Event as Flag
 from threading import Lock, Thread
 
 from bench_core.config import ObserverConfig
-from bench_core.observed_inputs import reads
 from bench_core.observer import Event, Hear, Observer, silent
-from bench_core.wrapped_readers import unobserved
+from process_watch import reads, unobserved
 
 PATIENCE = 30.0  #: seconds that observers have in all, after the run, for what they have not written yet
 MOST = 100_000  #: events that may wait for an observer

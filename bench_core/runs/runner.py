@@ -18,6 +18,7 @@ from bench_core.config import ExecutorConfig, ObserverConfig
 from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Executor, Here, StageFailed, time_up
 from bench_core.execution.progress import Progress, Work
+from bench_core.execution.watching import install
 from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
 from bench_core.observer import Hear, RunEnded, RunStarted, StageEnded, StageStarted, silent
@@ -45,7 +46,6 @@ from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 from bench_core.suites.suite import Suite
 from bench_core.terminal import counted
-from bench_core.wrapped_readers import install
 
 
 def run(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.machinery import PathFinder
@@ -18,13 +19,12 @@ from typing import TypeAlias
 
 from bench_core.entry_points import NOT_INSTALLED, installed_version
 from bench_core.files import digest, folder_digest
-from bench_core.observed_inputs import ALL_VARIABLES
-from bench_core.whose_code import package_of
 
 #: Sort of input -> name -> digest; of what is `unobserved`, the modules that read it.
 Dependencies: TypeAlias = Mapping[str, Mapping[str, str]]
 
 ABSENT = "absent"
+ALL_VARIABLES = "*"  #: the name of all variables together
 SORTS = ("file", "declared", "existence", "status", "listing", "entries", "variable", "library", "unobserved")
 LETTERS = 32  # of a digest
 #: Variables that change by themselves, or that provenance has, so that reading all variables does not depend on them.
@@ -39,9 +39,26 @@ SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  # in names of var
 
 def named(path: str, relative: str = "") -> str:
     """Return the name that records a path: relative to its package if one is loaded, else as it was given."""
-    package, home = package_of(path)
+    package, home = _package_of(path)
     inside = f"<{package}>{os.sep}{path[len(home) :]}" if package else ""
     return inside or relative or path
+
+
+def _package_of(path: str) -> tuple[str, str]:
+    """Return the top-level package in whose folder a path is, and that folder; empty if there is none."""
+    packages, home = _packages(len(sys.modules)), path
+    while home := home.rpartition(os.sep)[0]:
+        if name := packages.get(home):
+            return name, f"{home}{os.sep}"
+    return "", ""
+
+
+@lru_cache(maxsize=1)
+def _packages(number: int) -> dict[str, str]:
+    """Return the names of the top-level packages that are loaded, by their folders."""
+    homes = [(getattr(module, "__path__", None), name) for name, module in [*sys.modules.items()] if "." not in name]
+    first = ((next(iter(places), None), name) for places, name in sorted(homes, key=lambda one: one[1]) if places)
+    return {home: name for home, name in first if isinstance(home, str)}
 
 
 def _placed(name: str) -> str:

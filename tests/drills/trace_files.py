@@ -20,7 +20,7 @@ from bench_core.planning.code_digests import code_digests
 from bench_core.planning.plan import plan
 from bench_core.runs.results import read_run
 from bench_core.suites.load import load
-from bench_core.whose_code import PYTHON
+from process_watch.whose_code import PYTHON
 
 ROOT = Path(__file__).parents[2]
 SUITES = ("ecoc/parameters", "indigo/table-2", "rnn/characters", "ssm/table-1", "strlm/samples")

@@ -1,4 +1,4 @@
-"""Settings of a process that a part may change for later stages: how to read them, and how to restore them."""
+"""Settings of a process that a block may change for later ones: how to read them, and how to restore them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from bench_core.observed_inputs import assigned
-from bench_core.registry import IN_SUITES, parts
-from bench_core.whose_code import sort_of
+from process_watch.observed_inputs import assigned
+from process_watch.whose_code import host, sort_of
 
 ENVIRONMENT, FILTERS = "the environment", "the warning filters"
 QUIET = {FILTERS, "sys.path"}  #: settings that libraries change when they are imported
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-OPEN_FILES = 32  # that a stage can open at the least
+OPEN_FILES = 32  # that a block can open at the least
 LIMITS = [value for name, value in vars(resource).items() if name.startswith("RLIMIT_")]
 
 
@@ -38,7 +37,7 @@ class Setting(NamedTuple):
 
 
 def settings() -> dict[str, Setting]:
-    """Return the settings of this process that a part may change for later stages."""
+    """Return the settings of this process that a block may change for later ones."""
     found = {
         "the signal handlers": Setting(_handlers, _put_handlers),
         "the timers": Setting(_timers, lambda _: [signal.setitimer(one, 0) for one in TIMERS]),
@@ -68,10 +67,7 @@ def settings() -> dict[str, Setting]:
         ),
         "the cache of re": Setting(_wrong_expressions, lambda _: re.purge()),
         "the room for open files": Setting(_has_room, lambda _: None),
-        "the registry": Setting(
-            lambda: {kind: {**parts(kind)} for kind in IN_SUITES},
-            lambda before: _fill_all({kind: parts(kind) for kind in IN_SUITES}, before),
-        ),
+        **{name: Setting(*one) for name, one in host().settings().items()},
     }
     if hasattr(os, "sched_getaffinity"):
         found["the CPU affinity"] = Setting(
@@ -184,7 +180,7 @@ def _sort_of_class(kind: type) -> str:
 
 
 def _reducers() -> dict[Any, Any]:
-    """Return the functions of parts that copy objects of others."""
+    """Return the functions of users' code that copy objects of others."""
     table = copyreg.dispatch_table.copy()
     codes = {kind: getattr(function, "__code__", None) for kind, function in table.items()}
     own = {kind for kind, code in codes.items() if code is not None and sort_of(code.co_filename) == "own"}
@@ -209,7 +205,7 @@ def _umask() -> int:
 
 
 def _has_room() -> bool:
-    """Return whether a stage can open a number of files."""
+    """Return whether a block can open a number of files."""
     opened: list[int] = []
     with suppress(OSError):
         while len(opened) < OPEN_FILES:

@@ -12,7 +12,6 @@ import pkgutil
 import random
 import re
 import string
-import subprocess
 import sys
 import threading
 import time
@@ -22,20 +21,25 @@ from contextlib import suppress
 
 import pytest
 
-import code_digests
-from bench_core import observed_inputs
-from bench_core.execution import watched_code
-from bench_core.execution.replacements import is_helper
-from bench_core.execution.watched_code import Watch
-from bench_core.execution.watched_settings import settings
-from bench_core.observed_inputs import Input, Reading, assigned, earlier, observe, remember
-from bench_core.whose_code import sort_of
-from bench_core.wrapped_readers import install
+from process_watch import (
+    Host,
+    Input,
+    Reading,
+    Watch,
+    earlier,
+    install,
+    observe,
+    observed_inputs,
+    remember,
+    watched_code,
+)
+from process_watch.observed_inputs import assigned
+from process_watch.watched_settings import settings
 
 
 @pytest.fixture
 def watch():
-    install()
+    install(Host())
     found = Watch()
     found.begin()
     return found
@@ -98,16 +102,15 @@ DEEDS = {
 @pytest.mark.parametrize("seed", range(30))
 def test_any_deeds_in_any_order_are_named_by_their_stage_and_undone(seed, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    part = types.SimpleNamespace(package=f"victims{seed}")
-    monkeypatch.setattr("bench_core.execution.watched_code.parts", lambda kind: {"one": part})
-    (tmp_path / part.package).mkdir()
-    (tmp_path / part.package / "__init__.py").touch()
+    package = f"victims{seed}"
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").touch()
     rng, watch, known, were = random.Random(seed), Watch(exclusive=True), [], []
-    install()
+    install(Host(watched=lambda: {package}))
     for stage in range(8):
         watch.begin()
-        name = f"{part.package}.number{stage}"
-        (tmp_path / part.package / f"number{stage}.py").write_text(VICTIM)
+        name = f"{package}.number{stage}"
+        (tmp_path / package / f"number{stage}.py").write_text(VICTIM)
         if rng.random() < 0.7:
             known.append(importlib.import_module(name))
             were.append(types.SimpleNamespace(**vars(known[-1])))
@@ -119,14 +122,14 @@ def test_any_deeds_in_any_order_are_named_by_their_stage_and_undone(seed, tmp_pa
         assert sorted(watch.replaced()) == sorted(expected)
         assert [one.answers() for one in known] == before
         assert [sys.modules[one.__name__] for one in known] == known
-    for one in [part.package, *(one.__name__ for one in known)]:
+    for one in [package, *(one.__name__ for one in known)]:
         sys.modules.pop(one)
 
 
 def test_what_a_stage_imports_and_then_changes_is_named_and_restored(monkeypatch):
     for name in ("colorsys", "decimal"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    install()
+    install(Host())
     watch = Watch()
     watch.begin()
     import colorsys
@@ -253,7 +256,7 @@ def test_other_threads_may_work_while_the_process_is_looked_at(watch, tmp_path, 
 def test_kernels_that_torch_adds_while_another_thread_imports_it_are_nobodys(monkeypatch):
     kernels, loading = {"aten/first/CPU"}, {"torch"}
     monkeypatch.setattr(watched_code, "_kernels", lambda: {*kernels})
-    monkeypatch.setattr(watched_code, "being_imported", lambda: {*loading})
+    monkeypatch.setattr(watched_code.imports, "current", lambda: {*loading})
     monkeypatch.setitem(sys.modules, "torch.library", types.ModuleType("torch.library"))
     found = Watch()
     found.begin()
@@ -356,13 +359,13 @@ def test_a_name_of_python_that_a_module_hides_is_named_and_removed(watch):
 
 
 def test_a_variable_that_own_code_sets_is_put_back_at_any_time(watch):
-    os.environ["BENCH_TRIED"] = "1"
+    os.environ["VARIABLE_OF_A_TEST"] = "1"
     try:
-        assert "BENCH_TRIED" in assigned
+        assert "VARIABLE_OF_A_TEST" in assigned
         assert watch.restored() == ["the environment"]
-        assert "BENCH_TRIED" not in os.environ
+        assert "VARIABLE_OF_A_TEST" not in os.environ
     finally:
-        os.environ.pop("BENCH_TRIED", None)
+        os.environ.pop("VARIABLE_OF_A_TEST", None)
 
 
 def test_what_a_library_adds_and_what_a_test_adds_to_itself_is_no_finding(watch):
@@ -450,25 +453,3 @@ def test_a_library_may_replace_its_own_code_at_first_use(watch):
         assert watch.replaced() == []
     finally:
         ParserElement.disable_memoization()
-
-
-def test_generators_of_what_a_stage_imports_are_seeded_as_if_it_had_been_there(tmp_path):
-    code = """
-import random, sys
-from bench_core.computing.process_state import defined_state
-from bench_core.wrapped_readers import install
-install()
-for _ in range(2):
-    with defined_state(1, 3, sys.argv[1], print):
-        first = random.random()
-        import numpy
-        print(first, random.random(), numpy.random.rand())
-"""
-    found = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    one, other = found.stdout.splitlines()
-    assert one == other
-
-
-def test_the_library_of_digests_is_the_cores_and_no_helper_of_parts():
-    assert sort_of(code_digests.__file__) == "core"
-    assert not is_helper("code_digests", code_digests)

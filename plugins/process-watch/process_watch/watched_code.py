@@ -1,9 +1,9 @@
-"""Detects what a stage replaced: attributes of modules and classes, code and defaults of functions, by identity.
+"""Detects what a block replaced: attributes of modules and classes, code and defaults of functions, by identity.
 
-A decoder that replaces a method of torch changes the results of all later stages. So all code that was loaded before
-a stage is compared after it. In the core and in parts, public values and their contents are compared, too. Modules
-that take part in the stage may change variables that their own code assigns, and add to containers, as caches do. If
-a thread outlives its stage, the process ends.
+A block that replaces a method of a library changes the results of all later blocks. So all code that was loaded
+before a block is compared after it. In the host and in watched packages, public values and their contents are
+compared, too. Modules that take part in the block may change variables that their own code assigns, and add to
+containers, as caches do. Threads that outlive their block are named.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakSet
 
-from bench_core.execution.held_contents import (
+from process_watch.held_contents import (
     MISSING,
     OF_LAYERS,
     Content,
@@ -35,8 +35,10 @@ from bench_core.execution.held_contents import (
     may_change,
     restore,
 )
-from bench_core.execution.own_variables import variables
-from bench_core.execution.replacements import (
+from process_watch.importing import imports
+from process_watch.observed_inputs import assigned, bodies
+from process_watch.own_variables import variables
+from process_watch.replacements import (
     CODE,
     function_of,
     is_borrowed,
@@ -48,17 +50,14 @@ from bench_core.execution.replacements import (
     runs_own,
     sort_of_module,
 )
-from bench_core.execution.watched_settings import ENVIRONMENT, QUIET, imported_settings, settings
-from bench_core.observed_inputs import assigned, bodies
-from bench_core.planning.code_digests import without_garbage_collection
-from bench_core.registry import IN_SUITES, parts
-from bench_core.whose_code import PACKAGES
-from bench_core.wrapped_readers import after_imports, being_imported, of_parts, started_by
+from process_watch.watched_settings import ENVIRONMENT, QUIET, imported_settings, settings
+from process_watch.whose_code import host
+from process_watch.wrapped_readers import of_parts, started_by
 
+PACKAGE = __name__.partition(".")[0]  # whose code is the host's, too
 MEMBERS = ("_member_map_", "_value2member_map_")  #: of an Enum
 UNLOADED = importlib.util._LazyModule  # type: ignore[attr-defined]  # a look at it would load it
 NESTED = 1000  #: values in a container that are looked at
-SHOWN = 5  # names in a message
 DEVICES = ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "Autograd", "CompositeImplicitAutograd")
 
 Place: TypeAlias = tuple[str, ...]  #: the name of a module, and of a class in it
@@ -75,7 +74,7 @@ class Namespace(NamedTuple):
 
 @dataclass
 class Watch:
-    """The code of a process as it was before a stage."""
+    """The code of a process as it was before a block."""
 
     namespaces: dict[Place, Namespace] = field(default_factory=dict)
     contents: dict[int, Content] = field(default_factory=dict)  # by identity
@@ -83,32 +82,32 @@ class Watch:
     kinds: dict[str, type] = field(default_factory=dict)  # the classes of the modules
     settings: dict[str, Any] = field(default_factory=dict)
     threads: set[int] = field(default_factory=set)  # their identifiers
-    others: WeakSet[threading.Thread] = field(default_factory=WeakSet)  # but for the one that performs stages
-    exclusive: bool = False  # whether the process does nothing but stages
-    uninterrupted: bool = False  # whether it has done nothing else since the last stage
+    others: WeakSet[threading.Thread] = field(default_factory=WeakSet)  # but for the one that performs blocks
+    exclusive: bool = False  # whether the process does nothing but blocks
+    uninterrupted: bool = False  # whether it has done nothing else since the last block
     hosted: bool = False  # whether the process is one of an engine, such as Ray
     lenient: bool = False  # whether libraries may replace code, as those of observers do in this process
     idle: bool = False  # whether code is not looked at
-    packages: frozenset[str] = frozenset()  # of the parts that suites name
+    packages: frozenset[str] = frozenset()  # of users, which the host watches
+    of_host: frozenset[str] = frozenset()  # its own packages
     helpers: set[str] = field(default_factory=set)  # modules of users in other packages
-    spoilt: bool = False  # whether the process should perform no other stage
-    left: dict[int, str] = field(default_factory=dict)  # threads of earlier stages, by their identifiers
+    spoilt: bool = False  # whether the process should perform no other block
+    left: dict[int, str] = field(default_factory=dict)  # threads of earlier blocks, by their identifiers
     kernels: set[str] | None = None  # of operators of torch, as Python put them there; None before torch is imported
     lost: list[str] = field(default_factory=list)  # what could not be put back
 
     def begin(self) -> None:
-        """Record all loaded code; if only stages were performed since the last one, only modules new since then."""
+        """Record all loaded code; if only blocks were performed since the last one, only modules new since then."""
         if not self.idle:
-            packages = {part.package for kind in IN_SUITES for part in parts(kind).values()}
-            self.packages = frozenset(packages - {"bench_core"})  # of which only the toys are parts
-            with without_garbage_collection():
+            self.packages, self.of_host = frozenset(host().watched()), frozenset((*host().packages, PACKAGE))
+            with host().comparing():
                 if self.left:
-                    self._replaced(set())  # by a thread, since the last stage
+                    self._replaced(set())  # by a thread, since the last block
                 is_new = self._enter_modules()  # and may have changed other modules
                 if not (self.left or self.exclusive) and (is_new or not self.uninterrupted):
                     self._forget_changes()
                     self._enter_modules()
-            after_imports.append(self.note_imports)
+            imports.after.append(self.note_imports)
         bodies.clear()
         assigned.clear()
         self.settings = {name: setting.read() for name, setting in settings().items()}
@@ -117,8 +116,8 @@ class Watch:
         self.left = {ident: name for ident, name in self.left.items() if ident in self.threads}
 
     def note_imports(self) -> None:
-        """Record what has been imported, before a stage can change it, and settings that it brings."""
-        if any(sort_of_module(name) in ("lib", "std") for name in being_imported()):
+        """Record what has been imported, before a block can change it, and settings that it brings."""
+        if any(sort_of_module(name) in ("lib", "std") for name in imports.current()):
             return  # what a library changes while it is imported is its own
         for key, (owner, _) in [*bodies.items()]:
             if not self._knows(owner):
@@ -142,11 +141,11 @@ class Watch:
         return code, settings, [*dict.fromkeys([*threads, *self.lingering()])]
 
     def replaced(self, own: Iterable[str] = ()) -> list[str]:
-        """Return the names of what the stage replaced, and restore it; `own` modules may set their variables."""
-        after_imports.clear()
+        """Return the names of what the block replaced, and restore it; `own` modules may set their variables."""
+        imports.after.clear()
         if self.idle:
             return []
-        with without_garbage_collection():  # what is compared are many small objects that all stay
+        with host().comparing():  # what is compared are many small objects that all stay
             return self._replaced({*own})
 
     def _replaced(self, mine: set[str]) -> list[str]:
@@ -171,7 +170,7 @@ class Watch:
         return [name for name in changed if name not in QUIET]
 
     def lingering(self) -> list[str]:
-        """Return the names of threads of parts that outlive the stage."""
+        """Return the names of threads of users' code that outlive the block."""
         known = {one.ident: one for one in threading.enumerate()}
         due = {
             ident for ident, one in known.items() if one in of_parts or is_own_code(getattr(one, "function", None))
@@ -185,7 +184,7 @@ class Watch:
         return [*found.values()]
 
     def _was_there(self, ident: int, thread: threading.Thread | None) -> bool:
-        """Return whether a thread was there before the stage, or was started by such a thread, as in a server."""
+        """Return whether a thread was there before the block, or was started by such a thread, as in a server."""
         if thread in (None, threading.current_thread()):
             return ident in self.threads  # identifiers of threads that have ended are used again
         while thread is not None and thread not in self.others:
@@ -194,7 +193,7 @@ class Watch:
 
     def _enter_modules(self) -> bool:
         """Note modules that are new, but for those that are being imported; return whether there are any."""
-        loading, known = being_imported(), len(self.modules)
+        loading, known = imports.current(), len(self.modules)
         if self.kernels is None and "torch.library" in sys.modules and "torch" not in loading:
             self.kernels = _kernels()
         for name in sys.modules.keys() - self.modules.keys():
@@ -239,7 +238,7 @@ class Watch:
             elif issubclass(kind, type) and len(place) == 1 and value.__module__ == place[0]:
                 self._enter((*place, value.__qualname__), value)
             elif ours and (name in MEMBERS or (not name.startswith("_") and self._may_hold(kind))):
-                if _is_core(place[0]) and not name.isupper():  # it has variables, too
+                if self._is_of_host(place[0]) and not name.isupper():  # it has variables, too
                     continue
                 self._enter_content(value, *place, name)
 
@@ -265,9 +264,9 @@ class Watch:
                     due.append((each, (*path, key) if is_object and key not in OF_LAYERS else path, homes))
 
     def _may_hold(self, kind: type) -> bool:
-        """Return whether objects of a class hold what others may read: containers, members of an Enum, of parts."""
+        """Return whether objects of a class hold what others may read: containers, members of an Enum, of users."""
         home = str(kind.__module__)
-        own = self._is_ours(home) and not _is_core(home) and has_attributes(kind)
+        own = self._is_ours(home) and not self._is_of_host(home) and has_attributes(kind)
         return holds(kind) or (own and not issubclass(kind, type))
 
     def _changed_namespaces(self) -> list[tuple[Place, Namespace]]:
@@ -302,7 +301,7 @@ class Watch:
                 _put(owner, name, before)
 
     def _replaced_kernels(self) -> Iterator[str]:
-        """Yield the operators of torch that got other kernels, which stay, from the code of parts."""
+        """Yield the operators of torch that got other kernels, which stay, from users' code."""
         if self.kernels is None:  # other threads may import torch meanwhile
             return
         now = _kernels()
@@ -338,7 +337,7 @@ class Watch:
                     self.lost.append(".".join((*place, name)))
 
     def _hidden(self, place: Place, owner: Any, name: str, new: Any) -> Any:
-        """Return what a new attribute hides, such as an inherited method; in a part's class, code hides anything."""
+        """Return what a new attribute hides, such as an inherited method; in a user's class, code hides anything."""
         is_code, ours = issubclass(type(new), CODE), self._is_ours(place[0])
         if not is_code and not ours:
             return MISSING
@@ -375,21 +374,20 @@ class Watch:
                     self.contents[key] = one._replace(before=held(one.value))
 
     def _is_ours(self, module: str) -> bool:
-        return module.partition(".")[0] in self.packages or module in self.helpers or _is_core(module)
+        return module.partition(".")[0] in self.packages or module in self.helpers or self._is_of_host(module)
+
+    def _is_of_host(self, module: str) -> bool:
+        top, dot, _ = module.partition(".")
+        return bool(dot) and top in self.of_host
 
     def _takes_part(self, module: str, mine: set[str]) -> bool:
-        """Return whether code of a module may run in a stage, so that its variables may change."""
-        return module in mine or module in self.helpers or _is_core(module)
+        """Return whether code of a module may run in a block, so that its variables may change."""
+        return module in mine or module in self.helpers or self._is_of_host(module)
 
 
 def _kernels() -> set[str]:
     """Return the kernels of operators of torch that Python has put there."""
     return {*getattr(sys.modules.get("torch.library"), "_impls", ())}
-
-
-def _is_core(module: str) -> bool:
-    top, dot, _ = module.partition(".")
-    return bool(dot) and top in PACKAGES
 
 
 def _put(owner: Any, name: str, value: Any) -> None:

@@ -9,8 +9,7 @@ import types
 
 import pytest
 
-from bench_core.execution.watched_code import Watch
-from bench_core.wrapped_readers import install
+from process_watch import Host, Watch, install
 
 #: What a module of a part holds -> what is done to it, with the name that is expected.
 ODD = {
@@ -171,7 +170,7 @@ ODD = {
 
 @pytest.fixture(scope="module")
 def watch():
-    install()
+    install(Host())
     return Watch()
 
 
@@ -180,8 +179,7 @@ def victim(request, tmp_path, monkeypatch):
     """Return the name of a module of a part that has just been written, with a text."""
     name = f"odd_part_{len(tmp_path.name)}_{abs(hash(request.node.name))}"
     monkeypatch.syspath_prepend(str(tmp_path))
-    part = types.SimpleNamespace(package=name)
-    monkeypatch.setattr("bench_core.execution.watched_code.parts", lambda kind: {"one": part})
+    install(Host(watched=lambda: {name}))
     before = {*sys.modules}
 
     def write(text):

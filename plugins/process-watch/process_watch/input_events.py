@@ -13,7 +13,7 @@ from importlib.util import source_from_cache
 from types import FrameType, FunctionType
 from typing import Any
 
-from bench_core.observed_inputs import (
+from process_watch.observed_inputs import (
     ALL_VARIABLES,
     STANDARD_INPUT,
     Input,
@@ -31,11 +31,9 @@ from bench_core.observed_inputs import (
     was_before,
     wrote,
 )
-from bench_core.whose_code import (
-    CORE,
-    PYTHON,
-    imports,
-    is_own,
+from process_watch.whose_code import (
+    is_import_system,
+    is_known,
     python_modules,
     quotes,
     reader_of,
@@ -91,7 +89,7 @@ def _linked(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
 
 
 def _renamed(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
-    """Note a file that a part moves, unless a child or a library has written it since the stage began."""
+    """Note a file that users' code moves, unless a child or a library has written it since the block began."""
     mark = mark_of(absolute(source))
     if was_before(mark) and reader_of(frame)[1] == "own":
         note_path("file", source, frame)
@@ -106,12 +104,12 @@ def connected_database(frame: FrameType, name: Any) -> None:
 
 
 def _listed(frame: FrameType, path: Any = None, *more: Any) -> None:
-    if not imports(frame):
+    if not is_import_system(frame):
         note_path("listing", "." if path is None else of_descriptor(path), frame)
 
 
 def _scanned(frame: FrameType, path: Any = None, *more: Any) -> None:
-    """Note a listing; where a part has its entries itself, they tell it the status of files without an event."""
+    """Note a listing; entries that users' code has itself tell it the status of files without an event."""
     _listed(frame, path)
     if sort_of(frame.f_code.co_filename) == "own":
         note_path("entries", "." if path is None else of_descriptor(path), frame)
@@ -143,12 +141,12 @@ def _resolved(frame: FrameType, host: Any = None, *more: Any) -> None:
 
 
 def _ask(frame: FrameType, what: str) -> None:
-    """Refuse what a part itself asks of others; what a library asks is unobserved."""
+    """Refuse what users' code itself asks of others; what a library asks is unobserved."""
     escape(frame, what, "refused" if reader_of(frame)[1] == "own" else "unobserved")
 
 
 def watch_database(frame: FrameType, connection: Any) -> None:
-    """Note the databases that a part attaches to one."""
+    """Note the databases that users' code attaches to one."""
     if reader_of(frame)[1] == "own":
         connection.set_authorizer(_attached)
 
@@ -163,7 +161,7 @@ def _attached(action: int, name: str | None, *more: Any) -> int:
 
 def _child(frame: FrameType, *arguments: Any) -> None:
     if "platform" in python_modules(frame) and reader_of(frame)[1] != "own":
-        return  # a library asks which machine this is, as provenance tells
+        return  # a library asks which machine this is
     what = arguments[0] if arguments else ""
     name = os.path.basename(str(what if what and not isinstance(what, list) else "")).partition(" ")[0]
     escape(frame, f"a child process{f' ({name})' if name else ''}")
@@ -233,12 +231,12 @@ def _note_variable(frame: FrameType, name: str | bytes) -> None:
 
 
 def _note_file(path: Any, frame: FrameType) -> None:
-    if not imports(frame):
+    if not is_import_system(frame):
         if not quotes(frame):
             note_path("file", path, frame)
         return
     place = absolute(path)
-    if place.startswith((*CORE, *PYTHON)) and not is_own(place):
+    if is_known(place):
         return
     source = _source_of(place)
     note(Input("module", source), mark_of(source), reader_of(frame, importing=True)[0])

@@ -20,8 +20,8 @@ from types import (
 )
 from typing import Any
 
-from bench_core.execution.own_variables import assigned_names
-from bench_core.whose_code import sort_of
+from process_watch.own_variables import assigned_names
+from process_watch.whose_code import sort_of
 
 #: Values whose replacement changes what others execute, whatever their names.
 CODE = (
@@ -51,13 +51,13 @@ def is_fixed(module: str, name: str, value: Any) -> bool:
 
 
 def is_helper(name: str, module: Any) -> bool:
-    """Return whether a module is a user's own, although no plugin is in its package."""
+    """Return whether a module is a user's own, although its package is not watched."""
     file = file_of(module)
     return name not in MAIN and bool(file) and sort_of(file) == "own" and INSTALLED.isdisjoint(Path(file).parts)
 
 
 def is_borrowed(value: Any) -> bool:
-    """Return whether a value is an attribute of a module of Python, of a library or of the core."""
+    """Return whether a value is an attribute of a module of Python, of a library or of the host."""
     homes = (module for name, module in [*sys.modules.items()] if sort_of_module(name, module) != "own")
     return any(value is one for home in homes for one in [*getattr(home, "__dict__", {}).values()])
 
@@ -113,13 +113,13 @@ def definition(value: Any) -> tuple[str, str, CodeType | None]:
 
 
 def runs_own(frame: FrameType | None) -> bool:
-    """Return whether a part's code is among the callers of a frame."""
+    """Return whether users' code is among the callers of a frame."""
     while frame is not None and sort_of(frame.f_code.co_filename) != "own":
         frame = frame.f_back
     return frame is not None
 
 
 def is_own_code(function: Any) -> bool:
-    """Return whether a function is a part's."""
+    """Return whether a function is a user's."""
     code = getattr(function, "__code__", None)
     return code is not None and sort_of(code.co_filename) == "own"

@@ -15,7 +15,7 @@ from functools import cached_property
 from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType, SimpleNamespace
 from typing import Any, NamedTuple
 
-from bench_core.execution.own_variables import variables
+from process_watch.own_variables import variables
 
 BYTES = (bytearray, array)
 CONTAINERS = (dict, list, set, deque, *BYTES)
@@ -110,7 +110,7 @@ def is_same(now: Any, before: Any) -> bool:
 
 
 def may_change(one: Content, now: Any, name: tuple[str, ...]) -> bool:
-    """Return whether a module that takes part in a stage may change this: a variable, or a cache that grew."""
+    """Return whether a module that takes part in a block may change this: a variable, or a cache that grew."""
     if now is MISSING or one.before is MISSING:
         return True
     names = frozenset[str]().union(*map(variables, {name[0], *one.homes}))

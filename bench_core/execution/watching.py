@@ -1,0 +1,57 @@
+"""What the library that watches processes is told of bench."""
+
+from __future__ import annotations
+
+import process_watch
+from bench_core import entry_points
+from bench_core.errors import PluginError
+from bench_core.planning.code_digests import without_garbage_collection
+from bench_core.registry import IN_SUITES, Part, parts
+from bench_core.whose_code import PACKAGES
+
+SHOWN = 5  # names in a message
+
+
+class Refused(PluginError, process_watch.Refused):
+    """A stage read an input that cannot be read again."""
+
+
+def install() -> None:
+    """Begin to observe this process, for good."""
+    process_watch.install(HOST)
+
+
+def _plugins() -> set[str]:
+    return {entry.module.partition(".")[0] for entry in entry_points.declared(entry_points.PARTS)}
+
+
+def _of_parts() -> set[str]:
+    """Return the packages of the parts that suites name; of the core, only the toys are parts."""
+    return {part.package for kind in IN_SUITES for part in parts(kind).values()} - {"bench_core"}
+
+
+def _registered() -> dict[str, dict[str, Part]]:
+    return {kind: {**parts(kind)} for kind in IN_SUITES}
+
+
+def _register(before: dict[str, dict[str, Part]]) -> None:
+    for kind in IN_SUITES:
+        parts(kind).clear()
+        parts(kind).update(before[kind])
+
+
+def _refused(what: str, modules: str) -> Refused:
+    return Refused(
+        f"it read {what} (in {modules}), which cannot be read again. Read a file instead, or, "
+        "if settings determine the answer, wrap the call in `with bench_core.reads():`."
+    )
+
+
+HOST = process_watch.Host(
+    PACKAGES,
+    plugins=_plugins,
+    watched=_of_parts,
+    settings=lambda: {"the registry": (_registered, _register)},
+    refused=_refused,
+    comparing=without_garbage_collection,
+)
