@@ -28,6 +28,7 @@ class Section:
     """
 
     keys: Sequence[str] = ()  #: the top-level keys of suites that it reads
+    files: Sequence[str] = ()  #: the names of the files that `keep` adds to folders of runs
     schema: Mapping[str, str] = {}  #: those that the core does not read, each with the `module:Class` of its value
 
     def check(self, suite: Any) -> Iterable[tuple[Sequence[str | int], str]]:

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from bench_core.errors import StoreError, SuiteError
+from bench_core.registry import sections
 from bench_core.runs.manifest import FILE as MANIFEST
 from bench_core.runs.manifest import files_of, problems, read_manifest, write_manifest
 from bench_core.runs.results import Run, history_files
@@ -39,6 +40,11 @@ RUN_FILES = (
 WITH_TEXTS = ("prepare", "decode", "score")  # kinds of artifacts that hold texts of the data
 NEVER = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can tell
 OF_FOLDER = ("kind", "key", "files", "format", "seal")  # what `write_manifest` adds to a manifest
+
+
+def run_files() -> Sequence[str]:
+    """Return the names of the files of runs that are exported, with those of sections that plugins add."""
+    return [*RUN_FILES, *(name for section in sections() for name in section.files if name not in RUN_FILES)]
 
 
 @dataclass
@@ -70,7 +76,7 @@ def export_run(run: Run, store: Store, path: Path, numbers_only: bool = False) -
 
 def _copy_run(source: Path, target: Path) -> None:
     (target / "history").mkdir(parents=True)
-    for path in [*(source / name for name in RUN_FILES), *history_files(source).values()]:
+    for path in [*(source / name for name in run_files()), *history_files(source).values()]:
         if path.is_file():
             copyfile(path, target / path.relative_to(source))
     if {*files_of(target)} != {*read_manifest(target).files}:  # not what other plugins have added

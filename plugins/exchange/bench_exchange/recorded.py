@@ -166,7 +166,8 @@ class _Recorded:
         weights = next((name for name in WEIGHTS if name in cell.artifacts), WEIGHTS[0])
         expected = {"prepare", weights, *(f"measure/{name}" for name in metrics)}
         expected |= {"decode"} if cell.cell.get("decoder") else set()
-        known = {name for name in cell.artifacts if name.partition("/")[0] not in ("score", "probe")}
+        kinds = {name.partition("/")[0] for name in (*expected, "decode", *WEIGHTS)}  # not of sections of plugins
+        known = {name for name in cell.artifacts if name.partition("/")[0] in kinds}
         known.discard("prepare/train")  # of tasks of which splits are prepared apart
         for name in sorted(expected ^ known):
             yield f"{name} is {'missing' if name in expected else 'not in the suite'}"

@@ -23,7 +23,7 @@ from bench_core.storage.file_formats import Open, parsed
 from bench_core.storage.store import Store
 from bench_core.terminal import visible
 from bench_exchange.artifact_files import TooLarge, carried, check
-from bench_exchange.exporting import CONTENTS, RUN_FILES
+from bench_exchange.exporting import CONTENTS, run_files
 
 LIMIT = 8 * 2**30  #: bytes of all that a file holds, unpacked
 LARGEST = 2**30  #: bytes of an entry, which is read as a whole
@@ -53,7 +53,7 @@ def recorded_kind(kind: str) -> str:
 
 def _entries() -> re.Pattern[str]:
     """Return a pattern of the names that entries of a file may have."""
-    own = (re.escape(name) for name in (CONTENTS, *(f"run/{name}" for name in RUN_FILES)))
+    own = (re.escape(name) for name in (CONTENTS, *(f"run/{name}" for name in run_files())))
     history = r"run/history/[\w.-]{1,230}-[0-9a-f]{12}\.jsonl"
     files = ((kind, re.escape(name)) for kind, names in carried().items() for name in (MANIFEST, *names))
     return re.compile("|".join([*own, history, *(f"store/{kind}/[0-9a-f]{{64}}/{name}" for kind, name in files)]))

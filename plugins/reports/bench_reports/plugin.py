@@ -29,6 +29,7 @@ class Contents(Section):
     """Tables, figures, claims and choices: what figures show of single examples, and permutation tests."""
 
     keys = ("tables", "figures", "claims", "choose")
+    files = ("distributions.jsonl", "lengths.jsonl", "by_length.jsonl", "permutations.json")
 
     def details(
         self,

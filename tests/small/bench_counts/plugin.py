@@ -18,6 +18,7 @@ class Counts(BaseModel):
 
 class CountsSection(Section):
     keys = ("counts",)
+    files = (FILE,)
     schema = {"counts": "bench_counts.plugin:Counts"}
 
     def stages(self, suite, cell):
