@@ -22,7 +22,7 @@ FOLDERS = {
     "execution": 1_507,
     "kit": 866,
     "planning": 1_537,
-    "runs": 3_340,
+    "runs": 3_344,
     "storage": 1_782,
     "suites": 4_343,
 }
@@ -34,7 +34,7 @@ MODULES = {
     "bench_core/execution/executor.py": 377,
     "bench_core/planning/planner.py": 396,
     "bench_core/runs/record.py": 397,
-    "bench_core/runs/results.py": 359,
+    "bench_core/runs/results.py": 363,
     "bench_core/runs/runner.py": 476,
     "plugins/authors/bench_authors/testing/mutants/models.py": 361,
     "plugins/code-digests/code_digests/definitions.py": 457,

@@ -332,8 +332,12 @@ def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, Model
     grids = expand(source, mistakes)
     if mistakes.found:
         raise mistakes.error()
-    known = {key: value for key, value in source.data.items() if key in SuiteFile.model_fields}  # not of plugins
-    return plainly(SuiteFile.model_validate(known), grids), grids
+    return plainly(read_suite_file(source.data), grids), grids
+
+
+def read_suite_file(data: Mapping[str, Any]) -> SuiteFile:
+    """Return the suite of a run without the keys of plugins, which need not be installed where it is read."""
+    return SuiteFile.model_validate({key: value for key, value in data.items() if key in SuiteFile.model_fields})
 
 
 def suite_of(run: Path) -> Suite:

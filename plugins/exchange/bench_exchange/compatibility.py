@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
-from bench_core.runs.results import CellResult, Run
+from bench_core.runs.results import CellResult, Run, read_suite_file
 from bench_core.runs.selecting import cell_name
 from bench_core.suites import yaml_source as located
 from bench_core.suites.axes import AXES
 from bench_core.suites.published import plain
-from bench_core.suites.schema import SuiteFile
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
 WHOLE = ("suite", "title", "source", "note", "quote", "samples", "training", "choose", "tables", "figures", "claims")
@@ -57,7 +56,8 @@ def check(runs: Sequence[Run]) -> None:
 
 def _settings(run: Run) -> dict[str, Any]:
     """Return what must be the same in all runs that have it; parts, files and published tables by their names."""
-    file = SuiteFile.model_validate(suite_of(run)).model_dump(mode="json", by_alias=True)
+    written = suite_of(run)
+    file = read_suite_file(written).model_dump(mode="json", by_alias=True)
     named = {section: file[section] for section in PARTS}
     named |= {f"files of {what}": files for what, files in run.info.get("read", {}).items()}
     named["what tasks are made of"] = {
@@ -67,6 +67,7 @@ def _settings(run: Run) -> dict[str, Any]:
     named["published"] = plain(run.published)
     found = {section: file[section] for section in WHOLE} | {"profile": run.info.get("profile")}
     found["limits"] = {name: limit for name, limit in file["limits"].items() if name != "batch_size"}
+    found |= {key: value for key, value in written.items() if key not in file}  # of sections of plugins
     return found | {f"{section}.{name}": part for section, parts in named.items() for name, part in parts.items()}
 
 
