@@ -33,6 +33,7 @@ TRAINING = (
         carrying={
             f"{_HERE}.plugin": "declares kinds",
             f"{_HERE}.peer_process": "performs stages elsewhere",
+            f"{_HERE}.forecast": "predicts what trainings cost",
             f"{_HERE}.training_check": "checks settings before anything is planned",
         },
         lookups=(
