@@ -12,7 +12,7 @@ from warnings import warn
 
 if TYPE_CHECKING:
     from bench_core.computing.guarded_log_probs import checked
-    from bench_core.computing.guards import diverged
+    from bench_core.computing.result_checks import diverged
     from bench_core.config import UNSPACED, Config, DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig
     from bench_core.config import ObserverConfig, PathOrName, ProbeConfig, Settings, TaskConfig, kinded
     from bench_core.data import STOP, Batch, TaskInfo, Hypothesis, Kind, Outcome, Prompt, Purpose, Source
@@ -57,7 +57,7 @@ _HOMES = {
     "thinking": ["Thinking", "thinking_in", "without_thinking"],
     "probe": ["Finding", "Premise", "Probe", "Statement"],
     "computing.guarded_log_probs": ["checked"],
-    "computing.guards": ["diverged"],
+    "computing.result_checks": ["diverged"],
     "config": [
         "Config", "DecoderConfig", "ExecutorConfig", "MetricConfig", "ModelConfig", "ObserverConfig", "PathOrName",
         "ProbeConfig", "Settings", "TaskConfig", "UNSPACED", "kinded",

@@ -21,7 +21,7 @@ from bench_core import STOP, Batch, Noise, TaskInfo, Training, generate
 from bench_core.computing.evaluate import SOME
 from bench_core.computing.guarded_log_probs import guarded, replaced
 from bench_core.computing.guarded_tasks import misfit
-from bench_core.computing.guards import check_loss
+from bench_core.computing.result_checks import check_loss
 from bench_core.kit import LanguageModelState
 from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig

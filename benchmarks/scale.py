@@ -166,7 +166,7 @@ def hash_files(folder: Path, size: int) -> None:
 def write_folder(folder: Path, seeds: int) -> None:
     """Write the folder of a run of which everything is stored."""
     from bench_core.planning.plan import plan
-    from bench_core.runs.record import Record
+    from bench_core.runs.run_writer import Record
     from bench_core.storage.store import Store
     from bench_core.suites.load import load
 
@@ -264,7 +264,7 @@ def measure_many(folder: Path, number: int) -> None:
     """Measure a sum of all outcomes with 1,000 bootstrap samples, as the stage does."""
     from bench_core import TaskInfo
     from bench_core.computing.bootstrap import draws
-    from bench_core.computing.guards import measured
+    from bench_core.computing.result_checks import measured
     from bench_core.storage.outcomes import read_outcomes, write_lines
     from bench_metrics.length import Length
     from bench_metrics.plugin import LengthConfig

@@ -17,7 +17,7 @@ import bench_core
 from bench_authors.testing import Case, tiny_batch, toys
 from bench_core import Decoder, Hypothesis, Noise, PluginError, checked, registry
 from bench_core.computing.guarded_log_probs import Steps, guarded, replaced
-from bench_core.computing.guards import diverged, room
+from bench_core.computing.result_checks import diverged, room
 from bench_core.computing.second_look import SecondLook
 
 SETTINGS = """

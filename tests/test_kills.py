@@ -158,7 +158,7 @@ def test_a_run_folder_is_there_as_a_whole_or_not_at_all(suite_file, tmp_path, mo
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("bench_core.runs.record.write_costs", killed)
+        patch.setattr("bench_core.runs.run_writer.write_costs", killed)
         with pytest.raises(Killed):
             bench_core.run(suite_file(), store=tmp_path / "store", out=tmp_path / "runs")
     assert not list((tmp_path / "runs").glob("[!.]*"))

@@ -185,7 +185,7 @@ def test_what_a_layer_declares_public_is_there():
         ("plugins/exchange/bench_exchange/merge.py", "from bench_core.computing.context import StageContext", beyond),
         ("plugins/training/bench_training/plugin.py", "from bench_core.planning.planner import Planner", beyond),
         ("plugins/training/bench_training/plugin.py", "from bench_core.execution.workers import Workers", beyond),
-        ("plugins/reports/bench_reports/plugin.py", "from bench_core.runs.record import Record", beyond),
+        ("plugins/reports/bench_reports/plugin.py", "from bench_core.runs.run_writer import Record", beyond),
         ("plugins/code-digests/code_digests/definitions.py", "from bench_core.files import digest", beyond),
         ("plugins/code-digests/code_digests/definitions.py", "def late():\n    import bench_core", beyond),
         ("plugins/process-watch/process_watch/host.py", "from bench_core.errors import PluginError", beyond),

@@ -12,7 +12,7 @@ import pytest
 
 from bench_core import Additive, Hypothesis, MetricConfig, Outcome, TaskInfo
 from bench_core.computing.bootstrap import draws
-from bench_core.computing.guards import measured
+from bench_core.computing.result_checks import measured
 from bench_core.storage.json_lines import BLOCK
 from bench_core.storage.outcomes import References, by_id, read_outcomes, write_lines, write_outcomes
 

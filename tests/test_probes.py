@@ -14,7 +14,7 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core import Finding, Premise, Probe, ProbeConfig, Statement, hookimpl
-from bench_core.computing.guards import check_finding
+from bench_core.computing.result_checks import check_finding
 from bench_core.errors import PluginError
 from bench_core.registry import extra
 from bench_core.storage.outcomes import read_outcomes

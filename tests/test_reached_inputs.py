@@ -49,7 +49,7 @@ from bench_core import registry
 from bench_core.execution.watching import install
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
-from bench_exchange.stored import unlike_store
+from bench_exchange.compared_with_store import unlike_store
 from process_watch import Refused, observe
 from process_watch.whose_code import SITES
 

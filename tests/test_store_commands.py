@@ -531,7 +531,7 @@ def test_looking_after_a_store_imports_no_torch(bench, words):
 
 
 def test_what_a_run_tells_is_compared_whatever_the_order_of_its_keys():
-    from bench_exchange.stored import _differences
+    from bench_exchange.compared_with_store import _differences
 
     told = {"premises": [{"holds": True, "text": "it stops", "by": [1, 2.0]}]}
     stored = {"premises": [{"by": [1.0, 2], "text": "it stops", "holds": True}]}

@@ -8,6 +8,6 @@ with `guard` or `look` in their name check what parts return. Not here: training
 
 #: What those may build on who perform stages or use their parts, besides the interfaces.
 PUBLIC = (
-    "building", "clocks", "context", "evaluate", "evaluating", "fingerprint", "guarded_tasks", "guards",
-    "initial_model", "loading", "memory_errors", "process_state", "stage_runner", "texts",
+    "building", "clocks", "context", "evaluate", "evaluating", "fingerprint", "guarded_tasks",
+    "initial_model", "loading", "memory_errors", "process_state", "result_checks", "stage_runner", "texts",
 )  # fmt: skip

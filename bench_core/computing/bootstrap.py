@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench_core.computing.block_length import block_length, contributions
-from bench_core.computing.guards import gave, is_number, shown
+from bench_core.computing.result_checks import gave, is_number, shown
 from bench_core.metric import Additive, Metric, resample_table, table
 from bench_core.storage.bootstrap_replicates import BLOCKS, DRAWS, Draws
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.fingerprint import fingerprint
-from bench_core.computing.guards import diverged
 from bench_core.computing.part_class import part_class
 from bench_core.computing.process_state import unchanged_state
+from bench_core.computing.result_checks import diverged
 from bench_core.data import Kind
 from bench_core.errors import PluginError, StoreError
 from bench_core.model import OwnVocabulary

@@ -13,9 +13,9 @@ import torch
 
 from bench_core.computing.guarded_log_probs import RowError, guarded
 from bench_core.computing.guarded_tasks import check_known
-from bench_core.computing.guards import check_hypotheses, check_not_certain, check_scores, is_certain, named
 from bench_core.computing.laws import Laws
 from bench_core.computing.memory_errors import is_out_of_memory
+from bench_core.computing.result_checks import check_hypotheses, check_not_certain, check_scores, is_certain, named
 from bench_core.computing.second_look import Chosen, SecondLook, without_targets
 from bench_core.computing.texts import Texts, written
 from bench_core.config import ModelConfig

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from bench_core.computing.guards import all_whole, are_between, check_hypotheses, gave, named, room, shown
+from bench_core.computing.result_checks import all_whole, are_between, check_hypotheses, gave, named, room, shown
 from bench_core.data import Batch, Hypothesis
 from bench_core.errors import Fault, PluginError
 from bench_core.model import Sampler, State, Stepper

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench_core.computing.guards import are_between, gave, is_whole, named, shown
+from bench_core.computing.result_checks import are_between, gave, is_whole, named, shown
 from bench_core.data import Batch, Prompt, Purpose, Source, TaskInfo
 from bench_core.errors import Fault, PluginError
 from bench_core.random_numbers import Noise

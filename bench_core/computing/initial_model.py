@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.building import built, load_weights, store_weights
 from bench_core.computing.context import StageContext
-from bench_core.computing.guards import diverged
 from bench_core.computing.loading import with_files
+from bench_core.computing.result_checks import diverged
 from bench_core.data import Batch, Purpose, TaskInfo
 from bench_core.errors import TrainingError
 from bench_core.random_numbers import Noise

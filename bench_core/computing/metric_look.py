@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
-from bench_core.computing.guards import named
 from bench_core.computing.laws import BrokenLaw, Laws
 from bench_core.computing.process_state import States, generators, restore
+from bench_core.computing.result_checks import named
 from bench_core.data import Outcome, TaskInfo
 from bench_core.metric import Metric
 from bench_core.storage.outcomes import References

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from bench_core.computing.guarded_log_probs import RowError, check_sums
-from bench_core.computing.guards import named
 from bench_core.computing.laws import Laws
+from bench_core.computing.result_checks import named
 from bench_core.config import ModelConfig
 from bench_core.data import STOP, Batch, Hypothesis, Kind
 from bench_core.errors import Fault, PluginError

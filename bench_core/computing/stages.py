@@ -15,13 +15,13 @@ from typing import Any
 from bench_core.computing.building import built, device_of, likelihood_kind
 from bench_core.computing.context import StageContext
 from bench_core.computing.guarded_tasks import CheckedTask
-from bench_core.computing.guards import check_finding, check_info, checked_error, gave, measured, named
 from bench_core.computing.initial_model import initial_model, own_generators, store_model
 from bench_core.computing.laws import laws
 from bench_core.computing.loading import load_task, loaded_examples
 from bench_core.computing.metric_look import MetricLook
 from bench_core.computing.overlap import SPLITS, overlap
 from bench_core.computing.process_state import generators, restore
+from bench_core.computing.result_checks import check_finding, check_info, checked_error, gave, measured, named
 from bench_core.computing.task_look import TaskLook
 from bench_core.data import Outcome, TaskInfo, joined
 from bench_core.errors import Fault, PluginError

@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 
 from bench_core.computing.guarded_tasks import CheckedTask
-from bench_core.computing.guards import named
 from bench_core.computing.laws import BrokenLaw, Laws
 from bench_core.computing.overlap import SPLITS, Row, is_stream, rows_by_id
+from bench_core.computing.result_checks import named
 from bench_core.data import STOP, Batch, Purpose, TaskInfo
 from bench_core.errors import Fault
 from bench_core.task import Size, Split

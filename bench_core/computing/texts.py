@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from bench_core.computing.guards import check_hypotheses, check_text_scores, gave, named, shown
+from bench_core.computing.result_checks import check_hypotheses, check_text_scores, gave, named, shown
 from bench_core.data import Batch, Hypothesis, Kind, Outcome, Prompt
 from bench_core.decoder import TextDecoder
 from bench_core.errors import PluginError

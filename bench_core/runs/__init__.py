@@ -1,7 +1,7 @@
 """Runs of suites, and the folder that each leaves.
 
-`runner` performs the stages of a plan, `record` writes the run folder, `results` reads it, `reporting` has its report
-written. `provenance` is what a run records of its stages and parts (`planned`: of its plan) so that it can be
+`runner` performs the stages of a plan, `run_writer` writes the run folder, `results` reads it, `reporting` has its
+report written. `provenance` is what a run records of its stages and parts (`planned`: of its plan) so that it can be
 verified; `manifest` lists the files of a folder, `unverified` the stages imported on trust. `why` compares the keys
 of a run with today's plan, `selecting` selects its cells, `plan_filter` those that are run. `predictions` says what
 stages will cost, `calibrating` has trainings measured for it, `stage_order` begins the longest first. `observing`

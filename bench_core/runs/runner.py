@@ -33,8 +33,8 @@ from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
 from bench_core.runs.observing import observing
 from bench_core.runs.plan_filter import restrict
 from bench_core.runs.predictions import Predictions
-from bench_core.runs.record import Record
 from bench_core.runs.results import Run, read_run, write_run
+from bench_core.runs.run_writer import Record
 from bench_core.runs.stage_order import ranks
 from bench_core.runs.stored_inputs import refusals, warnings
 from bench_core.runs.time_limit import TimeLimit

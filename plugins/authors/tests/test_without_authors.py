@@ -96,7 +96,7 @@ def test_a_model_that_has_kept_its_contracts_before_is_not_named(absent, trained
 
 
 def test_verification_finds_nothing_wrong_with_it(absent, trained, tmp_path):
-    stored = pytest.importorskip("bench_exchange.stored")
+    stored = pytest.importorskip("bench_exchange.compared_with_store")
     run = trained()
     assert unchecked_models(run)
     assert [remark.text for remark in stored.unlike_store(run, Store(tmp_path / "store")) if remark.wrong] == []

@@ -20,9 +20,9 @@ from bench_core.runs.results import Run, read_run, suite_of
 from bench_core.runs.unverified import read_unverified
 from bench_core.storage.store import Store
 from bench_core.terminal import counted
+from bench_exchange.compared_with_store import unlike_store
 from bench_exchange.recorded import contradictions
 from bench_exchange.repeating import repeat
-from bench_exchange.stored import unlike_store
 from bench_exchange.unpacking import LIMIT, unpacked
 
 RUN = ("cells.jsonl", "run.json", "stages.jsonl.gz")  # any of these makes a folder a run

@@ -22,10 +22,10 @@ from bench_core.runs.provenance import read_stages
 from bench_core.runs.results import cells_text, read_run
 from bench_core.storage.store import Store
 from bench_exchange.commands.merge import command
+from bench_exchange.compared_with_store import unlike_store
 from bench_exchange.exporting import export_run
 from bench_exchange.importing import import_run
 from bench_exchange.merge import merge
-from bench_exchange.stored import unlike_store
 from bench_exchange.verifying import verify_run
 
 FIGURES = """

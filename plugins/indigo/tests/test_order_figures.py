@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 import bench_core
 from bench_core import Hypothesis, Outcome
-from bench_core.runs.record import detailed
+from bench_core.runs.run_writer import detailed
 from bench_core.storage.store import Store
 from bench_core.suites.figure_schema import Figure
 from bench_exchange.exporting import export_run

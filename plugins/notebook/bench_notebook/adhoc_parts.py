@@ -113,7 +113,7 @@ class AdHocParts:
         Raises SuiteError if it cannot be copied or has weights that are not finite.
         """
         from bench_core.computing.fingerprint import fingerprint
-        from bench_core.computing.guards import diverged
+        from bench_core.computing.result_checks import diverged
 
         if wrong := diverged(given):
             raise SuiteError(f"{wrong}; weights must be finite. Evaluate another model, or train it again.")

@@ -2,7 +2,7 @@
 
 `observe` notes the files, folders, variables and modules that a block reads: `input_events` by audit events,
 `wrapped_readers` where there are none; `whose_code` tells users' code from libraries, `observed_inputs` keeps what
-was read. `Watch` compares the code (`watched_code`, `replacements`, `held_contents`, `own_variables`) and the
+was read. `Watch` compares the code (`replaced_code`, `replacements`, `held_contents`, `own_variables`) and the
 settings (`watched_settings`) of the process before and after a block, and restores them. `host` is what the program
 that performs blocks says of itself. Not here: which inputs matter, and what becomes of a block that left changes.
 """
@@ -10,7 +10,7 @@ that performs blocks says of itself. Not here: which inputs matter, and what bec
 from process_watch.host import Host, Refused
 from process_watch.importing import imports
 from process_watch.observed_inputs import Input, Reading, earlier, observe, reads, remember
-from process_watch.watched_code import Watch
+from process_watch.replaced_code import Watch
 from process_watch.wrapped_readers import install, unobserved
 
 __all__ = [

@@ -21,18 +21,8 @@ from contextlib import suppress
 
 import pytest
 
-from process_watch import (
-    Host,
-    Input,
-    Reading,
-    Watch,
-    earlier,
-    install,
-    observe,
-    observed_inputs,
-    remember,
-    watched_code,
-)
+from process_watch import Host, Input, Reading, Watch, earlier, install, observe, observed_inputs, remember
+from process_watch import replaced_code as watched_code
 from process_watch.observed_inputs import assigned
 from process_watch.watched_settings import settings
 

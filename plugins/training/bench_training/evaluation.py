@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from bench_core.computing.guards import check_loss
+from bench_core.computing.result_checks import check_loss
 from bench_core.data import Purpose
 from bench_core.errors import TrainingError
 from bench_core.model import Training

@@ -14,9 +14,9 @@ import torch
 from bench_core.computing.building import WEIGHTS, built, device_of, likelihood_kind
 from bench_core.computing.context import StageContext
 from bench_core.computing.evaluate import Examples
-from bench_core.computing.guards import measured
 from bench_core.computing.initial_model import initial_model, own_generators, store_model
 from bench_core.computing.loading import load_task
+from bench_core.computing.result_checks import measured
 from bench_core.errors import TrainingError
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.random_numbers import Noise

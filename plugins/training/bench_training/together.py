@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from bench_core.computing.evaluating import evaluating
-from bench_core.computing.guards import check_loss
+from bench_core.computing.result_checks import check_loss
 from bench_core.data import Batch, Purpose
 from bench_core.errors import PluginError, SuiteError, TrainingError
 from bench_core.host_copies import on_host

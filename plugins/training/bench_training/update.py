@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench_core.computing.guards import check_loss, named
+from bench_core.computing.result_checks import check_loss, named
 from bench_core.data import Batch
 from bench_core.errors import PluginError
 from bench_core.model import Loss, Training
