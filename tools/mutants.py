@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -94,8 +95,10 @@ class Scratch:
         git(ROOT, "clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(self.place))
         git(self.place, "checkout", "--quiet", "--detach", tests_of)
         if tests_of != commit:
-            git(self.place, "rm", "-rq", *PRODUCT)
-            git(self.place, "checkout", commit, "--", *PRODUCT)
+            git(self.place, "rm", "-rq", "--ignore-unmatch", *PRODUCT)
+            names = git(self.place, "ls-tree", "-r", "--name-only", commit).splitlines()
+            files = [name for name in names if any(fnmatch(name, f"{folder}/*") for folder in PRODUCT)]
+            git(self.place, "checkout", commit, "--pathspec-from-file=-", given="\n".join(files))
             who = ("-c", "user.name=mutants", "-c", "user.email=mutants@localhost")
             git(
                 self.place,

@@ -13,6 +13,7 @@ import bench_core
 from bench_authors.testing import Case, check_model
 from bench_core import Batch, DataError, Noise, Purpose, Scoring, Size, SuiteError, Training
 from bench_core.execution.progress import Progress
+from bench_core.stage_kinds import weights_of
 from bench_huggingface.numbering import Numbering
 from bench_language_modeling.plugin import SequenceCompletionConfig
 
@@ -296,8 +297,8 @@ tables: [{id: all, rows: [model], columns: [decoder], values: [perplexity]}]
 
 def updates(run, store):
     """Return by how many updates each model was trained."""
-    keys = {cell.cell["model"]: cell.artifacts["train"] for cell in run.cells if cell.status == "done"}
-    read = {model: (store / "train" / key / "training.json").read_text() for model, key in keys.items()}
+    keys = {cell.cell["model"]: weights_of(cell.artifacts) for cell in run.cells if cell.status == "done"}
+    read = {model: next(store.glob(f"*/{key}/training.json")).read_text() for model, key in keys.items()}
     return {model: json.loads(text)["updates"] for model, text in read.items()}
 
 

@@ -147,7 +147,7 @@ def test_other_templates_leave_the_loaded_model_as_it_is_and_decode_anew(run, tm
     first, second = run(), run(**{"face {prompt} cab": "cafe {prompt}"})
     before, after = ({cell.cell["model"]: cell.artifacts for cell in one.cells} for one in (first, second))
     assert before["translator"] == after["translator"]
-    assert before["writer"]["train"] == after["writer"]["train"]
+    assert before["writer"]["initial"] == after["writer"]["initial"]
     assert before["writer"]["decode"] != after["writer"]["decode"]
 
 
@@ -155,7 +155,7 @@ def test_other_templates_leave_the_loaded_model_as_it_is_and_decode_anew(run, tm
 def test_the_store_keeps_digests_of_their_weights_and_no_copy(run, tmp_path):
     found = run()
     for cell in found.cells:
-        folder = tmp_path / "store" / "train" / cell.artifacts["train"]
+        folder = tmp_path / "store" / "initial" / cell.artifacts["initial"]
         with safe_open(folder / "weights.safetensors", "pt") as stored:
             assert {*stored.keys()} <= {"together"}
         digests = json.loads((folder / "digests.json").read_text())
