@@ -97,8 +97,8 @@ class Scratch:
         if tests_of != commit:
             git(self.place, "rm", "-rq", "--ignore-unmatch", *PRODUCT)
             names = git(self.place, "ls-tree", "-r", "--name-only", commit).splitlines()
-            files = [name for name in names if any(fnmatch(name, f"{folder}/*") for folder in PRODUCT)]
-            git(self.place, "checkout", commit, "--pathspec-from-file=-", given="\n".join(files))
+            product = [name for name in names if any(fnmatch(name, f"{place}/*") for place in PRODUCT)]
+            git(self.place, "checkout", commit, "--pathspec-from-file=-", given="\n".join(product))
             who = ("-c", "user.name=mutants", "-c", "user.email=mutants@localhost")
             git(
                 self.place,
