@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -28,12 +29,27 @@ def optional_module(distribution: str, module: str, needed_by: str) -> ModuleTyp
 
     if not is_installed(distribution):
         raise PluginError(f"{needed_by} comes with {source(distribution)}, which is not installed.")
+    _check_release(distribution)
     return import_module(f"{package(distribution)}.{module}".rstrip("."))
 
 
 def installed_module(distribution: str, module: str) -> ModuleType | None:
     """Return a module of a distribution of ours, or None if that is not installed."""
-    return import_module(f"{package(distribution)}.{module}") if is_installed(distribution) else None
+    if not is_installed(distribution):
+        return None
+    _check_release(distribution)
+    return import_module(f"{package(distribution)}.{module}")
+
+
+def _check_release(distribution: str) -> None:
+    """Raise PluginError if a distribution of ours is of another release than the core, whose modules it may lack."""
+    from bench_core.errors import PluginError
+
+    core, other = version("bench-core"), version(distribution)
+    if core != other:
+        raise PluginError(
+            f"{distribution} {other} does not go with bench-core {core}. Install the same release of both."
+        )
 
 
 def package(distribution: str) -> str:

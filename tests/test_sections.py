@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import ModuleType
 
 import bench_counts
 import pytest
@@ -13,9 +14,10 @@ from click.testing import CliRunner
 
 import bench_core
 from bench_core.commands.main import bench
-from bench_core.errors import SuiteError
+from bench_core.errors import PluginError, SuiteError
 from bench_core.registry import extra
 from bench_core.runs.results import read_run
+from bench_core.sections import CellStage
 from bench_core.storage.store import Store
 
 LINES = 60
@@ -84,6 +86,52 @@ def test_its_files_are_verified_exported_imported_and_merged(go):
     (merged,) = Path("merged").iterdir()
     assert counts(read_run(merged)) == counts(run) | counts(other)
     assert "no contradictions" in invoke("verify", merged, "--store", "store")
+
+
+def section_of(name, members):
+    """Return a plugin with one section."""
+    module = ModuleType(f"bench_{name}")
+    found = type(name, (bench_core.Section,), members)()
+    module.bench_sections = bench_core.hookimpl(specname="bench_sections")(lambda api: [found])
+    return module
+
+
+@pytest.mark.parametrize("key", ["tables", "training", "counts"])
+def test_a_key_that_the_core_or_another_plugin_has_is_refused(go, key):
+    other = section_of("Other", {"schema": {key: "bench_counts.plugin:Counts"}})
+    with extra(other), pytest.raises(PluginError, match=f"the section '{key}', which (the core|another plugin) has"):
+        go()
+
+
+@pytest.mark.parametrize(
+    ("stage", "told"),
+    [
+        (
+            CellStage("count", "a", {"letter": "a"}),
+            "Section asks for the stage count/a twice|Other asks for the stage count/a twice",
+        ),
+        (
+            CellStage("count", "b", {"letter": "b"}, "score/nothing"),
+            "count/b reads score/nothing, and the cell has prep",
+        ),
+        (CellStage("recount", "b", {}), "nothing installed performs stages of the kind 'recount'"),
+    ],
+)
+def test_stages_that_cannot_be_are_refused_by_name(go, stage, told):
+    other = section_of("Other", {"stages": lambda self, suite, cell: [stage]})
+    with extra(other), pytest.raises(PluginError, match=told):
+        go()
+
+
+def test_a_run_is_written_also_where_a_section_fails_which_is_named(go):
+    def keep(self, run, store):
+        raise ValueError("no such thing")
+
+    with extra(section_of("Other", {"keep": keep})):
+        run = go()
+    assert "Other could not add its files to" in (run.folder / "log").read_text()
+    assert {cell.status for cell in run.cells} == {"done"}
+    assert "no contradictions" in invoke("verify", run.folder, "--store", "store")
 
 
 def test_an_edited_file_of_it_is_seen(go):

@@ -16,15 +16,15 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_768,
-    "commands": 1_418,
-    "computing": 3_382,
+    "bench_core": 2_784,
+    "commands": 1_425,
+    "computing": 3_383,
     "execution": 1_507,
     "kit": 866,
     "planning": 1_537,
-    "runs": 3_344,
+    "runs": 3_354,
     "storage": 1_782,
-    "suites": 4_343,
+    "suites": 4_375,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
 #: Modules that are longer, with their lines.
@@ -34,8 +34,8 @@ MODULES = {
     "bench_core/execution/executor.py": 377,
     "bench_core/planning/planner.py": 396,
     "bench_core/runs/results.py": 363,
-    "bench_core/runs/run_writer.py": 397,
-    "bench_core/runs/runner.py": 476,
+    "bench_core/runs/run_writer.py": 409,
+    "bench_core/runs/runner.py": 474,
     "plugins/authors/bench_authors/testing/mutants/models.py": 361,
     "plugins/code-digests/code_digests/definitions.py": 457,
     "plugins/code-generation/bench_code_generation/pseudo_code.py": 357,

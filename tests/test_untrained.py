@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 from bench_small.parts import Letters
 from click.testing import CliRunner
 
@@ -12,10 +13,13 @@ import bench_core
 from bench_core import Purpose
 from bench_core.commands.main import bench
 from bench_core.computing import stages
+from bench_core.computing.initial_model import store_model
 from bench_core.computing.task_look import TaskLook
-from bench_core.errors import DataError
+from bench_core.errors import DataError, TrainingError
+from bench_core.planning.plan import plan
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
+from bench_core.suites.load import load
 from bench_reports.content.cost_tables import Spent
 
 TRAINING = "{epochs: 3, lr: 0.1, batch_size: 8, select: {metric: nats}}"
@@ -122,3 +126,30 @@ def test_a_stage_that_reads_another_split_is_caught(suite_file, tmp_path, read, 
     monkeypatch.setattr(stages, "initial_model", curious)
     with pytest.raises(AssertionError):
         only_asked(suite_file, tmp_path, read, "evaluate")
+
+
+def test_weights_that_are_not_finite_are_not_laid_to_a_training_where_there_was_none(tmp_path):
+    model = torch.nn.Linear(2, 2)
+    torch.nn.init.constant_(model.weight, float("nan"))
+    with pytest.raises(TrainingError, match=r"^without any training .*Use other weights\.$"):
+        store_model(model, [], {"updates": 0}, tmp_path)
+    with pytest.raises(TrainingError, match=r"^after training .*Lower `lr`"):
+        store_model(model, [], {"updates": 3}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ("{mode: evaluate, batch_size: 4, lr: 0.5, warmup: 3}", True),
+        ("{updates: 0, batch_size: 4, select: {metric: nats}}", True),
+        ("{mode: evaluate, batch_size: 4, together: true, optimizer: sgd}", True),
+        ("{mode: evaluate, batch_size: 5}", False),
+        ("{mode: evaluate, batch_size: 4, batch_unit: tokens}", False),
+    ],
+)
+def test_a_given_model_depends_on_no_setting_of_a_training_but_the_size_of_batches(suite_file, tmp_path, other, same):
+    texts = ("{mode: evaluate, batch_size: 4}", other)
+    plans = [plan(load(suite_file(**{TRAINING: text})), tmp_path) for text in texts]
+    keys = [{key for key, stage in found.stages.items() if stage.kind == "initial"} for found in plans]
+    assert keys[0]
+    assert (keys[0] == keys[1]) == same

@@ -110,8 +110,13 @@ def _show(
     joint = {name for name, kind in stage_kinds().items() if kind.joint}
     cells = sum(not is_left_out(found, cell) for cell in found.cells)
     rows = [row for row in _rows(found, store, left, predictions) if row["used"] or row["stage"] not in joint]
-    forecast = next(filter(None, (kind.forecaster for kind in stage_kinds().values())), None)
-    costs = forecast.rows(left, predictions, failures) if forecast else []
+    of_module = {kind.forecast: kind.forecaster for kind in stage_kinds().values()}
+    forecasts = [
+        (forecast, forecast.rows([one for one in left if one.about.forecast == module], predictions, failures))
+        for module, forecast in of_module.items()
+        if forecast is not None
+    ]
+    costs = [row for _, known in forecasts for row in known]
     if as_json:
         missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
         about = {"suite": suite.label, "cells": cells, "stages": rows, "trainings": costs, "missing": missing}
@@ -122,9 +127,11 @@ def _show(
     say(f"{suite.label}: {counted(cells, 'cell')}")
     say("saved: shared with other cells; CPU and wall time: of one after another, on this device\n")
     say(tabulate([{name: row[name] for name in COLUMNS} for row in rows], headers="keys"))
-    if forecast and any(row["seconds"] is not None for row in costs):
-        say(f"\n{tabulate(forecast.shown(costs), headers='keys')}")
-    for text in [*clocks(left, predictions), *(forecast.remarks(costs, calibrated) if forecast else ())]:
+    for forecast, known in forecasts:
+        if any(row["seconds"] is not None for row in known):
+            say(f"\n{tabulate(forecast.shown(known), headers='keys')}")
+    remarks = [text for forecast, known in forecasts for text in forecast.remarks(known, calibrated)]
+    for text in [*clocks(left, predictions), *remarks]:
         say(f"\n{text}")
     for (part, name), reason in found.missing.items():
         say(f"{part} {name!r} cannot be read, so its cells will not run: {reason}")

@@ -1,4 +1,4 @@
-"""Models before their first update: built, set up, and with initial weights; and how a model is stored."""
+"""Builds models, sets them up and loads their initial weights; stores models, trained or not."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def initial_model(
 ) -> Any:  # fmt: skip
     """Return a model before its first update; torch's generator continues from its weights.
 
-    `settings` are those of the stage: of its `model`, and the file of `initial` weights, if there is one. The model
-    reads the training split in batches of this size to fit statistics.
+    `settings` hold the settings of the `model` and the path of its `initial` weights, or None. The model may fit
+    statistics to the training split, which it reads in batches of `size`.
     """
     import torch
 
@@ -63,9 +63,10 @@ def store_model(
 
     Raises TrainingError if weights are not finite.
     """
-    wrong = diverged(model)
-    if wrong:
-        raise TrainingError(f"after training {wrong}. Lower `lr`, set `clip`, or train in fp32.")
+    if wrong := diverged(model):
+        if numbers.get("updates"):
+            raise TrainingError(f"after training {wrong}. Lower `lr`, set `clip`, or train in fp32.")
+        raise TrainingError(f"without any training {wrong}. Use other weights.")
     store_weights(model, folder)
     (folder / HISTORY).write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
     counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), **numbers}

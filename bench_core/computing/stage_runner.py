@@ -38,7 +38,7 @@ class StageRunner(StageContext):
     def build(self, stage: Stage) -> None:
         """Build the model of a training on the meta device, where nothing is allocated; its errors propagate.
 
-        Also those of settings of the training that name something else than the model has.
+        So do errors of training settings that name weights or modules that the model lacks.
         """
         import torch
 

@@ -93,7 +93,7 @@ def _with_base(info: TaskInfo, base: CheckedTask | None, task: Task) -> TaskInfo
 
 
 def initial(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Store a model with its initial weights, which is evaluated as it is."""
+    """Store a model with its initial weights, to be evaluated without training."""
     (task, info), device = load_task(context, stage), device_of(stage.settings)
     size, noise = Size(*stage.settings["size"]), Noise(stage.settings["seed"]).fork("train")
     with own_generators(device):

@@ -16,9 +16,10 @@ from bench_core.planning.hardware import device_kind
 from bench_core.planning.path_settings import changed, mark, paths, unnamed
 from bench_core.planning.stage_code import StageCode, stage_code
 from bench_core.planning.stages import Stage
-from bench_core.registry import PartKind, sections, stage_kind, training_kind
+from bench_core.registry import PartKind, stage_kind, training_kind
 from bench_core.sections import CellStage
 from bench_core.suites.cells import Cell
+from bench_core.suites.sections import cell_stages
 from bench_core.suites.suite import Entry, Suite
 from bench_core.suites.training import Select, TrainingConfig, custom_targets
 
@@ -46,12 +47,11 @@ class Planner:
     def cell(self, cell: Cell) -> dict[str, str]:
         """Return the keys of all stages of a cell, by name: those of the core, then those of plugins."""
         found = dict(self._of_core(cell))
-        for section in sections():
-            for one in section.stages(self.suite, cell):
-                found[f"{one.kind}/{one.name}"] = self._of_section(cell, one, found)
+        for name, one in cell_stages(self.suite, cell, found):
+            found[name] = self._of_section(one, found)
         return found
 
-    def _of_section(self, cell: Cell, one: CellStage, found: Mapping[str, str]) -> str:
+    def _of_section(self, one: CellStage, found: Mapping[str, str]) -> str:
         """Return the key of a stage that a section wants of a cell."""
         outcomes = self.stages[found[one.reads]]
         inputs = {"task": ("prepare", found["prepare"]), "outcomes": (outcomes.kind, outcomes.key)}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from bench_core.computing.stages import sample_of
 from bench_core.config import MetricConfig, ProbeConfig
 from bench_core.data import Outcome
-from bench_core.errors import StoreError
+from bench_core.errors import BenchError, StoreError
 from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import marks
 from bench_core.planning.plan import Plan
@@ -31,6 +31,7 @@ from bench_core.runs.results import (
     SHORT,
     CellResult,
     Number,
+    Run,
     cells_text,
     finding_digest,
     number_digest,
@@ -86,8 +87,7 @@ class Record:
         write_draws(folder / "draws.safetensors", self._draws())
         write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._computed, self._observed))
         write_unverified(folder, trusted(self.store, folder))
-        for section in sections():
-            section.keep(read_run(folder), self.store)
+        keep_of_sections(read_run(folder), self.store)
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
@@ -395,3 +395,15 @@ def detailed(
     for number, more in details:
         found[number] = {**found[number], **more}
     return [found[number] for number in sorted(found)]
+
+
+def keep_of_sections(run: Run, store: Store) -> None:
+    """Have sections add their files to the folder of a run; one that fails is named, and the run goes on without."""
+    for section in sections():
+        try:
+            section.keep(run, store)
+        except BenchError:
+            raise
+        except Exception as error:  # a mistake of a plugin, after all that the run computed
+            name, what = type(section).__qualname__, f"{type(error).__name__}: {error}"
+            store.warn(f"{name} could not add its files to {run.folder}: {what}")

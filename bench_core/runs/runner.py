@@ -26,7 +26,6 @@ from bench_core.optional import AUTHORS, is_installed, optional_module
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
-from bench_core.registry import sections
 from bench_core.runs.contract_marks import note_untried
 from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
@@ -34,7 +33,7 @@ from bench_core.runs.observing import observing
 from bench_core.runs.plan_filter import restrict
 from bench_core.runs.predictions import Predictions
 from bench_core.runs.results import Run, read_run, write_run
-from bench_core.runs.run_writer import Record
+from bench_core.runs.run_writer import Record, keep_of_sections
 from bench_core.runs.stage_order import ranks
 from bench_core.runs.stored_inputs import refusals, warnings
 from bench_core.runs.time_limit import TimeLimit
@@ -225,8 +224,7 @@ class Runner:
                 with suppress(StoreError, SuiteError):  # a file cannot be read
                     found = read_run(folder)
                     with suppress(OSError, StoreError), extending(folder):  # a read-only folder
-                        for section in sections():  # plugins installed since add files
-                            section.keep(found, self.store)
+                        keep_of_sections(found, self.store)  # plugins installed since add files
                     return found
         return None
 

@@ -135,3 +135,14 @@ def test_numbers_without_a_report_say_so_too(absent, trained, tmp_path, monkeypa
     text, report = reported(run, tmp_path / "report")
     assert text.endswith(f"Contracts not checked: {unchecked_models(run)}.")
     assert report.startswith("not written: install bench-reports (in a checkout: pip install ./plugins/reports)")
+
+
+def test_a_module_of_another_release_is_refused_by_name_and_not_called(monkeypatch):
+    known = optional.version
+    monkeypatch.setattr(optional, "version", lambda name: "0.1.0" if name == "bench-reports" else known(name))
+    with pytest.raises(
+        PluginError, match=r"bench-reports 0\.1\.0 does not go with bench-core .*same release of both"
+    ):
+        optional.installed_module("bench-reports", "for_core")
+    with pytest.raises(PluginError, match="does not go with"):
+        optional.optional_module("bench-reports", "for_core", "bench report")
