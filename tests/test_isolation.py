@@ -238,6 +238,13 @@ def test_a_stage_in_this_process_finds_the_same_state_and_leaves_it_as_it_was(pl
         torch.set_default_dtype(torch.float32)
 
 
+def test_a_stage_computes_in_float32_in_layers_of_cudnn_too(tmp_path):
+    torch.backends.cudnn.allow_tf32 = True
+    with process_state.defined_state(1, 0, str(tmp_path), lambda names: None):
+        assert not torch.backends.cudnn.allow_tf32
+    assert torch.backends.cudnn.allow_tf32
+
+
 @pytest.mark.slow
 def test_every_setting_that_is_put_back_is_one_of_a_fresh_process(tmp_path):
     code = (

@@ -6,6 +6,7 @@ import copy
 import gc
 from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 import bench_core
 from bench_authors.testing.pretended import CPU, GPU, Pretended
 from bench_core.errors import DataError
+from bench_core.execution.executor import WATCH
 from bench_core.execution.progress import Progress
 from bench_core.suites import yaml_source as located
 
@@ -277,6 +279,41 @@ def test_lengths_and_sizes_of_packed_sequences_stay_on_the_cpu(kind):
 
 
 @pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
+def test_weights_of_a_recurrent_layer_are_one_piece_of_memory_with_the_same_numbers(kind):
+    layer = kind(3, 4, 2)
+    before, x = copy.deepcopy(layer), torch.randn(5, 2, 3)
+    layer.to("cuda")
+    assert len({one.untyped_storage().data_ptr() for one in layer.parameters()}) == 1
+    assert torch.allclose(layer(x.to("cuda"))[0].cpu(), before(x)[0], atol=1e-6)
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_recurrent_layer_has_gradients_in_training_mode_alone(packed):
+    layer, x = nn.GRU(3, 4).to("cuda"), torch.randn(5, 2, 3, device="cuda")
+    x = pack_padded_sequence(x, torch.tensor([5, 4])) if packed else x
+
+    def loss():
+        found = layer(x)[0]
+        return (found.data if packed else found).sum()
+
+    torch.autograd.backward(loss())
+    layer.eval()
+    with pytest.raises(RuntimeError, match="only be called in training mode"):
+        torch.autograd.backward(loss())
+    with torch.backends.cudnn.flags(enabled=False):
+        torch.autograd.backward(loss())
+
+
+@pytest.mark.usefixtures("gpu")
+def test_torch_has_generators_of_the_gpu_from_its_first_use_on():
+    assert torch.cuda.default_generators == ()
+    torch.ones(2, device="cuda")
+    assert len(torch.cuda.default_generators) == 1
+
+
+@pytest.mark.usefixtures("gpu")
 def test_the_gpu_has_a_generator_of_its_own_and_one_seed_sets_both():
     def drawn(device):
         return [torch.rand(1, device=device).item(), dropout(torch.ones(64, device=device)).tolist()]
@@ -355,7 +392,7 @@ SHORT = ["training.updates=3", "limits.examples=4", "limits.scored=8", "limits.m
 def run_on(device, suite, folder, *settings):
     """Return the cells of a suite's profile `smoke`, cut short and computed in this process, and why stages failed."""
     failures, path = Failures(), ROOT / "suites" / suite
-    with Pretended() if device == "cuda" else nullcontext():
+    with Pretended() if device == "cuda" else nullcontext(), patch.object(WATCH, "idle", False):
         run = bench_core.run(
             path, profile="smoke", settings=[*on_device(path, device), *SHORT, *settings], seeds=1,
             store=folder / "store", out=folder / "runs", progress=failures,

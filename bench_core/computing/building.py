@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from bench_core.computing.fingerprint import fingerprint
@@ -42,11 +43,27 @@ def store_weights(model: Any, folder: Path) -> None:
 
     begins = _in_files(model)
     if not begins:
-        save_model(model, str(folder / WEIGHTS))
+        save_model(unshared(model), str(folder / WEIGHTS))
         return
     rest = {name: tensor.contiguous() for name, tensor in model.state_dict().items() if not name.startswith(begins)}
     save_file(rest, str(folder / WEIGHTS))
     (folder / DIGESTS).write_text(json.dumps(_digests(model, begins)), encoding="utf-8")
+
+
+def unshared(model: Any) -> Any:
+    """Return a double for safetensors of a model whose weights may share a storage, as cuDNN's recurrent layers do.
+
+    Weights that are one and the same, as in tied layers, stay so.
+    """
+
+    def state_dict() -> dict[str, Any]:
+        alone, found = dict[tuple[Any, ...], Any](), model.state_dict()
+        for name, tensor in found.items():
+            if tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes():
+                found[name] = alone.setdefault((tensor.data_ptr(), tensor.shape, tensor.stride()), tensor.clone())
+        return dict(found)
+
+    return SimpleNamespace(state_dict=state_dict, load_state_dict=model.load_state_dict)
 
 
 def load_stored_weights(model: Any, artifact: Artifact) -> None:
@@ -93,12 +110,11 @@ def _load(model: Any, path: Path, left_out: tuple[str, ...] = ()) -> None:
     from safetensors.torch import load_model
 
     try:
-        missing, more = load_model(model, str(path), strict=not left_out)
+        missing, more = load_model(unshared(model), str(path), strict=not left_out)
         if lost := [*more, *(name for name in missing if not name.startswith(left_out))]:
             raise LookupError(f"it lacks or has no place for {', '.join(lost[:SHOWN])}")
     except (SafetensorError, RuntimeError, LookupError, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise StoreError(f"{path} does not hold the weights of this model: {reason}") from None
+        raise StoreError(f"{path} does not hold the weights of this model: {' '.join(str(error).split())}") from None
 
 
 def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:

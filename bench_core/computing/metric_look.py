@@ -78,9 +78,7 @@ class MetricLook:
                 break
         restore(self.seeded)
         if not _same(scores[:1], scores[-1:], ROOM_OF_ALL):
-            text = (
-                f"scores the same {len(parts)} statistics {scores[0]:.6g}, and {scores[1]:.6g} in the opposite order."
-            )
+            text = f"scores {len(parts)} statistics {scores[0]:.6g}, and {scores[1]:.6g} in the opposite order."
             self.laws.broken(ORDER, f"{named(metric, 'combine')} {text}")
 
     def _at(self, kept: Sequence[Outcome]) -> None:
@@ -162,11 +160,9 @@ class MetricLook:
         for row, score in zip(counts.tolist(), scores, strict=False):
             wanted = metric.combine([part for part, times in zip(parts, row, strict=True) for _ in range(times)])
             if not _same([score], [wanted]):
-                self.laws.broken(
-                    RESAMPLES,
-                    f"{named(metric, 'resample')} gave {score:.6g} for a bootstrap sample for which `combine` gives "
-                    f"{wanted:.6g}; both must count each example as often as it was drawn.",
-                )
+                text = f"gave {score:.6g} for a bootstrap sample for which `combine` gives {wanted:.6g}; "
+                text += "both must count each example as often as it was drawn."
+                self.laws.broken(RESAMPLES, f"{named(metric, 'resample')} {text}")
 
     def _check_unknown(self, outcomes: Sequence[Outcome], score: float) -> None:
         """Raise PluginError if a metric treats unknown log-probabilities as numbers."""
@@ -179,9 +175,7 @@ class MetricLook:
         ]
         metric, _, (other, *_) = self._scored(told)
         if not _same([score], [other]):
-            text = (
-                f"scores outcomes {score:.6g} from their `log_prob`, which is unknown (None); the score must be NaN."
-            )
+            text = f"scores outcomes {score:.6g} by `log_prob`, which is unknown (None); the score must be NaN."
             self.laws.broken(UNKNOWN, f"{named(metric, 'measure')} {text}")
 
 

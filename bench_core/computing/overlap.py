@@ -59,7 +59,7 @@ def is_stream(task: CheckedTask, split: str) -> bool:
     """Return whether the rows of a split are windows of a stream; False if it cannot be read."""
     with suppress(Exception):
         first = (islice(task.batches(split, one, Size(8)), FIRST) for one in task.config.purposes(split))
-        return any(batch.continues for batches in first for batch in batches)
+        return task.info.consecutive or any(batch.continues for batches in first for batch in batches)
     return False
 
 

@@ -41,7 +41,7 @@ def _loaded(config: Config) -> Any:
     except AttributeError:
         if module not in sys.modules or hasattr(sys.modules[module], attribute):
             raise
-        found = _without(module, attribute)
+        found = f"{module} has no {attribute}"
     raise PluginError(
         f"{_of(type(config))}: its target is {config.target!r}, and {found}. "
         'Add the class, or declare another `target = "module:Class"`.'
@@ -63,13 +63,8 @@ def _undeserved(config: ModelConfig, kind: type) -> Iterable[Fault]:
         yield f"it declares no likelihoods, and {_of(kind)} is a Scorer. Declare `likelihoods`."
 
 
-def _without(module: str, attribute: str) -> Fault:
-    return f"{module} has no {attribute}"
-
-
 def _lack(kind: type, methods: list[str]) -> Fault:
-    listed = ", ".join(f"`{one}`" for one in methods)
-    return f"{_of(kind)} lacks the method{'' if len(methods) == 1 else 's'} {listed}."
+    return f"{_of(kind)} lacks the method{'' if len(methods) == 1 else 's'} {', '.join(map('`{}`'.format, methods))}."
 
 
 def _of(kind: type) -> str:

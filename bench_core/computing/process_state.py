@@ -17,7 +17,7 @@ Setting: TypeAlias = tuple[Callable[[], Any], Callable[[Any], Any]]
 
 States: TypeAlias = list[tuple[Callable[[Any], Any], Any]]  #: of global generators, each with what restores it
 
-#: What the settings of a library are in a fresh process; the folder and the threads are a stage's own.
+#: What the settings of a library are in a fresh process; folder, threads and tf32 are a stage's own.
 FRESH: Mapping[str, Any] = {
     "numpy's error state": {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"},
     "torch's default dtype": "torch.float32",
@@ -26,6 +26,7 @@ FRESH: Mapping[str, Any] = {
     "torch's deterministic mode": 0,
     "torch's float32 precision": "highest",
     "torch's autocast": (False, False),
+    "cuDNN's tf32": True,
     "cuDNN's benchmark mode": False,
     "cuDNN's deterministic mode": False,
 }
@@ -38,7 +39,7 @@ def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str
     Generators are seeded, also of libraries that the stage imports; gradients and floating point are as in a fresh
     process. What cannot be restored (replaced code, module variables) is not checked.
     """
-    due = {**FRESH, "the number of threads": threads, "the working directory": folder}
+    due = {**FRESH, "cuDNN's tf32": False, "the number of threads": threads, "the working directory": folder}
     before, drawn, seeded = _present(), generators(), set[str]()
     _put(due)
     seed_new = partial(_seed, seed, threads, seeded)
@@ -96,6 +97,7 @@ def _of_torch(torch: Any) -> dict[str, Setting]:
             lambda: tuple(map(torch.is_autocast_enabled, kinds)),
             lambda values: [*map(torch.set_autocast_enabled, kinds, values)],
         ),
+        "cuDNN's tf32": (lambda: cudnn.allow_tf32, partial(setattr, cudnn, "allow_tf32")),
         "cuDNN's benchmark mode": (lambda: cudnn.benchmark, partial(setattr, cudnn, "benchmark")),
         "cuDNN's deterministic mode": (lambda: cudnn.deterministic, partial(setattr, cudnn, "deterministic")),
         "the number of threads": (torch.get_num_threads, torch.set_num_threads),

@@ -152,7 +152,7 @@ class SecondLook:
         ]
         if not rows:  # all windows of a stream go on after a stop, or none is short enough for the steps
             return
-        some, model = self._there(some.select(torch.tensor(rows))), self.model
+        some, model = some.select(torch.tensor(rows)).to(self.device, copy=True), self.model
         chain = model.chain(some, self.noise)
         for actions, gold, length in zip(chain.tolist(), some.gold.tolist(), some.length.tolist(), strict=True):
             taken = actions[: (length - 1) * model.actions_per_token]
@@ -187,7 +187,7 @@ class SecondLook:
         blind = without_targets(batch)
         fits = self._fits(blind, ((lengths - 1) // self.model.actions_per_token + 1).tolist())
         steps = lengths.where(torch.tensor(fits), lengths - 1)  # an output that fills its row has no room for EOS
-        without, whole = self._summed(self._there(blind), chain, steps)
+        without, whole = self._summed(blind.to(self.device, copy=True), chain, steps)
         without = [cut if fit else ended for cut, ended, fit in zip(without, whole, fits, strict=True)]
         for (row, one, _), cut, ended in zip(told, without, whole, strict=True):
             cost, what = (ended, "EOS included") if one.finished else (cut, "without EOS, as it is unfinished")
@@ -218,7 +218,7 @@ class SecondLook:
         if not told or not {*batch.extras} <= {"weight"} or any(one.actions != one.tokens for one in told):
             return  # what else a batch holds may depend on its targets
         gold, length = padded([one.tokens for one in told])
-        there = self._there(replace(batch, gold=gold, length=length))
+        there = replace(batch, gold=gold, length=length).to(self.device, copy=True)
         scores = self.model.score(there, Scoring(str(self._exact), self.noise)).log_probs.double().tolist()
         for one, score, total in zip(told, scores, totals, strict=True):
             if not self._close(score, total):
@@ -271,9 +271,6 @@ class SecondLook:
 
     def _both(self) -> Fault:
         return f"{named(self.decoder, 'decode')} with {type(self.model).__name__}"
-
-    def _there(self, batch: Batch) -> Batch:
-        return batch.to(self.device, copy=True)
 
     @cached_property
     def _room(self) -> float:

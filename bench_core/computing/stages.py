@@ -57,10 +57,8 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     for split, texts in info.extras.get("texts", {}).items():
         if number := texts.get("unwritable"):
             lost: Fault = f"{number:,} of {texts['references']:,} references of {split!r}"
-            text: Fault = (
-                f"{lost} cannot be written by the tokens of models trained on it, which bounds their scores."
-            )
-            context.warn(f"{named(task, 'prepare')}: {text}")
+            text: Fault = "cannot be written by the tokens of models trained on it, which bounds their scores."
+            context.warn(f"{named(task, 'prepare')}: {lost} {text}")
     if found := overlap(look.task, look.splits, base):
         look.at_overlap(found, context.warn)
         info = replace(info, extras=joined([info.extras, {"overlap": found}]))

@@ -17,9 +17,8 @@ from bench_core.task import Task
 
 def separator_after(text: str, task: Task, known: str | None = None) -> str:
     """Return what stands between a prompt and its target: `known`, or else the default of tasks."""
-    if known is not None:
-        return known
-    return "" if not text or text[-1].isspace() else str(getattr(task.config, "separator", " "))
+    own = "" if not text or text[-1].isspace() else str(getattr(task.config, "separator", " "))
+    return own if known is None else known
 
 
 @dataclass(frozen=True)
@@ -130,11 +129,8 @@ class Texts:
 def _sizes(text: str, stop: bool) -> dict[str, Any]:
     """Return the sizes of a target as an outcome has them; stop counts as a line break."""
     size = len(text.encode("utf-8", "surrogatepass"))
-    return {
-        "target_words": len(text.split()) + stop,
-        "target_bytes": size + stop,
-        "target_characters": len(text) + stop,
-    }
+    words = len(text.split())
+    return {"target_words": words + stop, "target_bytes": size + stop, "target_characters": len(text) + stop}
 
 
 def _prompts_of(batch: Batch) -> list[list[int]]:

@@ -9,6 +9,10 @@ from pydantic import ValidationError
 
 from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Noise, Purpose, Size, SuiteError
+from bench_core.computing.guarded_tasks import CheckedTask
+from bench_core.computing.laws import Laws
+from bench_core.computing.overlap import overlap
+from bench_core.computing.task_look import TaskLook
 from bench_language_modeling.plugin import LanguageModelingConfig
 
 TOKENS = 103  # in the tests' streams, of words w0, w1, ...
@@ -198,6 +202,14 @@ def test_the_task_keeps_all_contracts(tmp_path):
     (tmp_path / "task").mkdir()
     config = LanguageModelingConfig.model_validate({"corpus": {"name": "english", "sentences": 40}, "window": 8})
     assert check_task(TaskCase.of(config, tmp_path, tmp_path / "task"))
+
+
+@pytest.mark.parametrize("partition", ["sequential", "random"])
+def test_windows_are_no_examples_that_must_end_or_could_be_repeated(files, tmp_path, partition):
+    task, info = prepared(tmp_path, corpus=files, window=8, partition=partition)
+    checked = CheckedTask(task, info)
+    TaskLook(checked, Laws()).at_examples()
+    assert overlap(checked) == {}
 
 
 def test_batches_are_integers_that_a_model_can_embed(files, tmp_path):

@@ -21,7 +21,7 @@ from types import (
 from typing import Any
 
 from process_watch.own_variables import assigned_names
-from process_watch.whose_code import sort_of
+from process_watch.whose_code import INSTALLED, sort_of
 
 #: Values whose replacement changes what others execute, whatever their names.
 CODE = (
@@ -31,7 +31,6 @@ CODE = (
 #: Types of public values of libraries that only their own code may replace.
 VALUES = (str, bytes, bool, int, float, complex, tuple, frozenset, type(None))
 MAIN = {"__main__", "__mp_main__"}
-INSTALLED = {"site-packages", "dist-packages"}  # folders of libraries, also of another Python
 WRAPPERS = (staticmethod, classmethod, MethodType)
 #: Modules whose code another library replaces at first use, and that library; all others replace their own alone.
 FIRST_USE: Mapping[str, str] = {"inspect": "torch"}
@@ -86,13 +85,16 @@ def is_first_use(module: str, name: str, old: Any, new: Any) -> bool:
 
     That is a wrapper of what was there, a function made in a function, or another private one of the same class. Also
     if a module of that name was imported, which takes the place of what its package had under this name, or of what
-    stood for it.
+    stood for it; or if an empty tuple was filled with objects of its own classes, as `torch.cuda.default_generators`
+    is where the first tensor is on a GPU.
     """
+    top = module.partition(".")[0]
+    if type(new) is tuple and old == ():
+        return sort_of_module(module) == "lib" and {type(one).__module__.partition(".")[0] for one in new} == {top}
     if issubclass(type(new), ModuleType):
         names = f"{module}.{name}", getattr(old, "__name__", "") if issubclass(type(old), ModuleType) else ""
         return any(sys.modules.get(one) is new for one in names)
     (home, now, code), (old_home, was, _) = definition(new), definition(old)
-    top = module.partition(".")[0]
     library = FIRST_USE.get(top, top if sort_of_module(module) == "lib" else "")
     if home.partition(".")[0] != library or (code is not None and sort_of(code.co_filename) not in ("lib", "std")):
         return False

@@ -6,7 +6,9 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
+from importlib.metadata import distributions
 from importlib.util import find_spec
 from types import CodeType, FrameType
 
@@ -19,11 +21,32 @@ def _folders(packages: Iterable[str]) -> Iterator[str]:
         yield from (f"{os.path.abspath(place)}{os.sep}" for place in spec.submodule_search_locations or ())
 
 
+def _libraries() -> Iterator[tuple[str, str]]:
+    """Yield where installed libraries are, and in which folder of `sys.path`.
+
+    Those are whole folders such as `site-packages`, also of users and of other environments; in a folder of another
+    name, such as that of `pip install --target`, only what distributions recorded there.
+    """
+    own = _PATHS["purelib"], _PATHS["platlib"]
+    for folder in dict.fromkeys((*own, *sys.path)):
+        if folder in own or os.path.basename(folder) in INSTALLED:
+            yield f"{folder}{os.sep}", f"{folder}{os.sep}"
+            continue
+        with suppress(OSError):  # of a zip file, or of what is not there
+            if any(name.endswith(".dist-info") for name in os.listdir(folder or ".")):
+                files = (file for one in distributions(path=[folder]) for file in one.files or ())
+                for file in {file.parts[:1]: file for file in files}.values():
+                    place = os.path.join(os.path.abspath(folder), file.parts[0])
+                    yield place + os.sep * (len(file.parts) > 1), os.path.abspath(folder) + os.sep
+
+
 _host = Host()
 _OWN = f"{os.path.dirname(os.path.abspath(__file__))}{os.sep}"
 _places: tuple[str, ...] = (_OWN,)  # of the host's code, and of this library's
 _PATHS = sysconfig.get_paths()
-SITES = tuple(f"{_PATHS[name]}{os.sep}" for name in ("purelib", "platlib"))
+INSTALLED = {"site-packages", "dist-packages"}  #: names of folders of libraries, also of another Python
+_LIBRARIES = dict(_libraries())
+SITES = (*_LIBRARIES,)
 #: Where Python and its libraries are, whose versions are in keys or provenance.
 PYTHON = (
     *(f"{_PATHS[name]}{os.sep}" for name in ("stdlib", "platstdlib")), *SITES,
@@ -100,7 +123,7 @@ def sort_of(file: str) -> str:
 @cache
 def is_own(file: str) -> bool:
     """Return whether a file among the installed libraries belongs to a plugin of the host."""
-    site = next((one for one in SITES if file.startswith(one)), None)
+    site = next((folder for place, folder in _LIBRARIES.items() if file.startswith(place)), None)
     return site is not None and file[len(site) :].partition(os.sep)[0].removesuffix(".py") in _plugins()
 
 

@@ -430,6 +430,29 @@ def test_a_function_of_a_library_in_place_of_another_is_named_and_put_back(path,
         setattr(owner, name, before)
 
 
+@pytest.mark.parametrize(
+    ("filled", "replaced"),
+    [
+        (lambda one: (one(), one()), False),
+        (lambda one: (one(), "more"), True),
+        (lambda one: ("more",), True),
+        (lambda one: [one()], True),
+        (lambda one: None, True),
+    ],
+)
+def test_a_library_may_fill_an_empty_tuple_with_its_own_objects_at_first_use(watch, monkeypatch, filled, replaced):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "default_generators", ())
+    watch.begin()
+    torch.cuda.default_generators = new = filled(torch.Generator)
+    assert watch.replaced() == ["torch.cuda.default_generators"] * replaced
+    if not replaced:
+        watch.begin()
+        torch.cuda.default_generators = (torch.Generator(),)
+        assert watch.replaced() == ["torch.cuda.default_generators"]
+        assert torch.cuda.default_generators is new
+
+
 @pytest.mark.slow
 def test_a_library_may_replace_its_own_code_at_first_use(watch):
     import networkx

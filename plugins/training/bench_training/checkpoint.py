@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file, load_model, save, save_file, save_model
 from torch import Tensor, nn
 
+from bench_core.computing.building import unshared
 from bench_core.computing.context import Inputs
 from bench_core.errors import Fault, PluginError, StoreError
 from bench_core.storage.checkpoints import CHECKPOINT, PLACES, checkpoint_key
@@ -58,7 +59,7 @@ class Checkpoints:
         for _, place, artifact in sorted(found, reverse=True, key=lambda one: one[0]):
             try:
                 kept = _built(artifact.json(REST), load_file(str(artifact.file(TENSORS))), device)
-                load_model(model, str(artifact.file(WEIGHTS)))
+                load_model(unshared(model), str(artifact.file(WEIGHTS)))
             except (StoreError, SafetensorError, RuntimeError, LookupError, TypeError, ValueError) as error:
                 self._set_aside(place, error)
                 continue
@@ -88,7 +89,7 @@ class Checkpoints:
             rest = _flat(kept, tensors)
             self.store.remove(CHECKPOINT, key)
             with self.store.writing(CHECKPOINT, key, about, sync=False) as folder:  # there is another place
-                save_model(model, str(folder / WEIGHTS))
+                save_model(unshared(model), str(folder / WEIGHTS))
                 save_file(tensors, str(folder / TENSORS))
                 (folder / REST).write_text(json.dumps(rest), encoding="utf-8")
             self.place = 1 - self.place

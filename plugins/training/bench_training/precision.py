@@ -16,7 +16,7 @@ AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Precision:
-    """What a forward pass computes in: fp32, tf32 (products of matrices, on a GPU), bf16 or fp16.
+    """What a forward pass computes in: fp32, tf32 (products of matrices and layers of cuDNN, on a GPU), bf16 or fp16.
 
     In fp16 the loss is scaled, so that gradients do not vanish; an update whose gradient is not finite is left out,
     and the scale is reduced.
@@ -38,16 +38,18 @@ class Precision:
 
     @contextmanager
     def products(self) -> Iterator[None]:
-        """Allow products of matrices in tf32 inside the block, if that is the precision."""
+        """Allow tf32 inside the block, if that is the precision."""
         if self.name != "tf32":
             yield
             return
-        before = torch.get_float32_matmul_precision()
+        before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
         torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.allow_tf32 = True
         try:
             yield
         finally:
-            torch.set_float32_matmul_precision(before)
+            torch.set_float32_matmul_precision(before[0])
+            torch.backends.cudnn.allow_tf32 = before[1]
 
     def scaled(self, loss: Tensor) -> Tensor:
         """Return the loss to take gradients of."""

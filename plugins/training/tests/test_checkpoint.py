@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import Batch, Loss, Noise, Task
+from bench_core.computing.building import WEIGHTS, load_weights, store_weights
 from bench_core.errors import Stopped, TrainingError
 from bench_core.model import Model, State
 from bench_core.storage.checkpoints import CHECKPOINT
@@ -309,3 +310,42 @@ def test_no_updates_leave_the_weights_and_judge_them():
 def test_the_last_evaluation_of_an_epoch_belongs_to_the_epochs_done():
     history, _ = ended(trainer(TrainingConfig(epochs=3)))
     assert [entry["epoch"] for entry in history] == [1, 2, 3]
+
+
+def test_weights_that_are_parts_of_one_storage_are_stored_as_any_others(tmp_path):
+    """So cuDNN lays those of recurrent layers; tied ones are stored once all the same."""
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.rnn, self.output = nn.Embedding(5, 3), nn.GRU(3, 3, 2), nn.Linear(3, 5)
+            self.output.weight = self.embedding.weight
+
+    def flattened():
+        model = Tied()
+        weights = [*model.rnn.parameters()]
+        parts = torch.cat([one.detach().reshape(-1) for one in weights]).split([one.numel() for one in weights])
+        for one, part in zip(weights, parts, strict=True):
+            one.data = part.view(one.shape)
+        return model
+
+    plain, other = Tied(), flattened()
+    other.load_state_dict(plain.state_dict())
+    store = Store(tmp_path)
+    places = {}
+    for name, model in (("plain", plain), ("flat", other)):
+        places[name] = Checkpoints(store, name, name, every=0.0)
+        places[name].save(1, model, {})
+    plain_file, flat_file = (one.weights.read_bytes() for one in places.values())
+    assert plain_file == flat_file
+
+    again = flattened()
+    assert places["flat"].last(again, torch.device("cpu")) == {}
+    assert all(torch.equal(one, plain.state_dict()[name]) for name, one in again.state_dict().items())
+    assert again.output.weight is again.embedding.weight
+    assert len({one.untyped_storage().data_ptr() for one in again.rnn.parameters()}) == 1
+
+    store_weights(other, tmp_path)
+    last = flattened()
+    load_weights(last, tmp_path / WEIGHTS)
+    assert all(torch.equal(one, plain.state_dict()[name]) for name, one in last.state_dict().items())

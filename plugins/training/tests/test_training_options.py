@@ -481,17 +481,21 @@ def test_forward_passes_are_in_the_precision(name, dtype):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
 
 
-def test_tf32_is_for_the_training_alone():
-    seen, before = [], torch.get_float32_matmul_precision()
+def test_tf32_is_for_the_training_alone(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    seen = []
+
+    def allowed():
+        return torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
 
     class Looking(Net):
         def loss(self, batch, training):
-            seen.append(torch.get_float32_matmul_precision())
+            seen.append(allowed())
             return super().loss(batch, training)
 
     trainer(Looking(), precision="tf32").run()
-    assert {*seen} == {"high"}
-    assert torch.get_float32_matmul_precision() == before == "highest"
+    assert {*seen} == {("high", True)}
+    assert allowed() == ("highest", False)
 
 
 # Stopping and selection

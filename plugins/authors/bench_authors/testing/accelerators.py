@@ -160,13 +160,24 @@ def moved(case: Case, device: str) -> Case:
 
 
 def _learnt(case: Case, training: bool) -> dict[str, Tensor]:
-    """Return the loss and its gradients, by name, of a copy of the model."""
+    """Return the loss and its gradients, by name, of a copy of the model; cuDNN has some in training mode alone."""
     model = deepcopy(case.model).train(training)
-    with torch.enable_grad():
+    with torch.enable_grad(), _cudnn(training):
         loss = replace(case, model=model).loss()
         _backward(loss)
     gradients = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
     return {"loss": loss.value.detach(), "weight": loss.weight.double(), **_dense(gradients)}
+
+
+@contextmanager
+def _cudnn(enabled: bool) -> Iterator[None]:
+    """Have cuDNN, or not, inside the block."""
+    before = torch.backends.cudnn.enabled
+    torch.backends.cudnn.enabled = enabled
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.enabled = before
 
 
 def _dense(gradients: dict[str, Tensor]) -> dict[str, Tensor]:

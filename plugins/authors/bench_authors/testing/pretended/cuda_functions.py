@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+import torch.backends.cudnn.rnn
 
-from bench_authors.testing.pretended.placement import GPU
+from bench_authors.testing.pretended.placement import GPU, mark
 
 Waiting = Callable[[str], None]  # hears that the CPU waits, and by which function
 
@@ -31,11 +32,30 @@ def doubles(
     }  # fmt: skip
     for name, answer in answers.items():
         yield torch.cuda, name, lambda *given, answer=answer, **settings: answer
-    yield torch.backends.cudnn, "is_acceptable", lambda tensor: False
+    yield torch.cuda, "default_generators", ()  # until something is on the GPU
+    yield from _recurrent_layers()
     yield torch.cuda, "synchronize", lambda device=None: waiting("torch.cuda.synchronize")
     yield torch.cuda, "empty_cache", lambda: waiting("torch.cuda.empty_cache")
     yield from _generators(generator)
     yield from _streams(waiting, arrive)
+
+
+def _recurrent_layers() -> Iterator[tuple[Any, str, Any]]:
+    """cuDNN's recurrent layers have their weights in one piece of memory."""
+    yield torch.backends.cudnn, "is_acceptable", lambda tensor: tensor.is_cuda
+    yield torch.cuda, "device_of", lambda tensor: nullcontext()
+    yield torch, "_use_cudnn_rnn_flatten_weight", lambda: True
+    yield torch, "_cudnn_rnn_flatten_weight", _flatten
+    yield torch.backends.cudnn.rnn, "get_cudnn_mode", lambda mode: 0
+
+
+def _flatten(weights: Sequence[torch.Tensor], *layer: Any) -> None:
+    """Move the weights of a recurrent layer into one storage, in their order."""
+    with torch._C.DisableTorchFunction():
+        flat = torch.cat([one.detach().reshape(-1) for one in weights])
+        mark(flat)
+        for one, part in zip(weights, torch.split(flat, [one.numel() for one in weights]), strict=True):
+            one.data = part.view(one.shape)
 
 
 def _generators(generator: torch.Generator) -> Iterator[tuple[Any, str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, ClassVar
 from unittest.mock import patch
@@ -26,6 +26,7 @@ CREATING = {
 }  # fmt: skip
 #: Methods of a tensor on whose device they make another; their sizes are numbers.
 NEW = {"new_zeros", "new_ones", "new_empty", "new_full"}
+RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 TO_NUMPY = {"numpy", "__array__", "__dlpack__"}
 
 
@@ -111,6 +112,10 @@ class Pretended(TorchFunctionMode):
                 found = func(*args, **kwargs)
         else:
             found = func(*args, **kwargs)
+        if name in RECURRENT and there and torch.backends.cudnn.enabled:
+            _refuse_gradients(found, args)
+        if here:
+            torch.cuda.default_generators = (self.generator,)  # as CUDA does at first use
         if name == "copy_" and kwargs.get("non_blocking") and there and not on_gpu(args[0]):
             self.transfers.begin(args[0])
         return _marked(name, found, inputs) if here else found
@@ -129,6 +134,18 @@ class Pretended(TorchFunctionMode):
         yield torch.autograd, "backward", resting
         yield torch, "Generator", Generator
         yield from doubles(self.generator, self.waiting, self.transfers.arrive)
+
+
+def _refuse_gradients(found: tuple[torch.Tensor, ...], args: Sequence[Any]) -> None:
+    """Fail where gradients of a recurrent layer are asked for that was in evaluation mode."""
+    is_packed = isinstance(args[3], tuple | list)  # (input, sizes, states, weights, ...)
+    is_training = args[7 if is_packed else 6]
+
+    def refuse(gradient: torch.Tensor) -> None:
+        raise RuntimeError("cudnn RNN backward can only be called in training mode")
+
+    if not is_training and found[0].requires_grad:
+        found[0].register_hook(refuse)  # type: ignore[no-untyped-call]
 
 
 def _marked(name: str, found: Any, inputs: list[torch.Tensor]) -> Any:
