@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import json
 from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import patch
@@ -29,6 +30,13 @@ SUITES = sorted(
     for path in (ROOT / "suites").glob("**/*.yaml")
     if path.parent.name != "references"
 )
+
+
+def profiles_of(suite):
+    """Return the profiles of a suite by name."""
+    return located.read(ROOT / "suites" / suite).data.get("profiles", {})
+
+
 TWO = "at least two devices"
 
 
@@ -389,12 +397,12 @@ class Failures(Progress):
 SHORT = ["training.updates=3", "limits.examples=4", "limits.scored=8", "limits.max_tokens=12"]
 
 
-def run_on(device, suite, folder, *settings):
-    """Return the cells of a suite's profile `smoke`, cut short and computed in this process, and why stages failed."""
+def run_on(device, suite, folder, *settings, profile="smoke"):
+    """Return the cells of a suite's profile, cut short and computed in this process, and why stages failed."""
     failures, path = Failures(), ROOT / "suites" / suite
     with Pretended() if device == "cuda" else nullcontext(), patch.object(WATCH, "idle", False):
         run = bench_core.run(
-            path, profile="smoke", settings=[*on_device(path, device), *SHORT, *settings], seeds=1,
+            path, profile=profile, settings=[*on_device(path, device), *SHORT, *settings], seeds=1,
             store=folder / "store", out=folder / "runs", progress=failures,
         )  # fmt: skip
     return run.cells, failures.found
@@ -423,7 +431,7 @@ def test_the_quickstart_computes_on_a_gpu_what_it_computes_on_a_cpu(tmp_path):
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_suite_computes_on_a_gpu(suite, tmp_path):
     """What fails there, such as a training that diverges on purpose, fails on the CPU for the same reason."""
-    if "smoke" not in located.read(ROOT / "suites" / suite).data.get("profiles", {}):
+    if "smoke" not in profiles_of(suite):
         pytest.skip("it has no profile `smoke`")
     try:
         cells, failures = run_on("cuda", suite, tmp_path / "cuda")
@@ -437,3 +445,18 @@ def test_every_suite_computes_on_a_gpu(suite, tmp_path):
         assert [cell.status for cell in cells] == [cell.status for cell in here]
     else:
         assert {cell.status for cell in cells} == {"done"}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("suite", [one for one in SUITES if "gpu" in profiles_of(one)])
+def test_every_profile_for_gpus_computes_on_one(suite, tmp_path):
+    """With the data and the models of `smoke`, and all else as that profile has it."""
+    small = [
+        f"{kind}.{name}.{key}={json.dumps(value)}"
+        for kind in ("tasks", "models")
+        for name, settings in profiles_of(suite)["smoke"].get(kind, {}).items()
+        for key, value in (settings or {}).items()
+    ]
+    cells, failures = run_on("cuda", suite, tmp_path, *small, profile="gpu")
+    assert not failures
+    assert {cell.status for cell in cells} == {"done"}

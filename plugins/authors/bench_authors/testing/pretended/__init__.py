@@ -14,6 +14,8 @@ What makes the CPU wait for the GPU is recorded, with the line of the code::
         loss = model.loss(batch, training)
     assert not undeclared(found), "\\n".join(map(str, found))
 
+As with cuDNN, recurrent layers have their weights in one storage, and gradients in training mode alone.
+
 Code that waits on purpose says so by `bench_core.waits_for_device`. A copy to the CPU with `non_blocking=True` that
 is read before anything waited fails.
 

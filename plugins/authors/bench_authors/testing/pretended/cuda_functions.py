@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 import torch.backends.cudnn.rnn
+from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as group_tensors
 
-from bench_authors.testing.pretended.placement import GPU, mark
+from bench_authors.testing.pretended.placement import GPU, mark, on_gpu, tensors_in
 
 Waiting = Callable[[str], None]  # hears that the CPU waits, and by which function
 
@@ -33,11 +34,19 @@ def doubles(
     for name, answer in answers.items():
         yield torch.cuda, name, lambda *given, answer=answer, **settings: answer
     yield torch.cuda, "default_generators", ()  # until something is on the GPU
+    yield torch.optim.Optimizer, "_group_tensors_by_device_and_dtype", staticmethod(_grouped)
     yield from _recurrent_layers()
     yield torch.cuda, "synchronize", lambda device=None: waiting("torch.cuda.synchronize")
     yield torch.cuda, "empty_cache", lambda: waiting("torch.cuda.empty_cache")
     yield from _generators(generator)
     yield from _streams(waiting, arrive)
+
+
+def _grouped(tensors: Any, with_indices: bool = False) -> dict[Any, Any]:
+    """Group the tensors of an optimizer by device and type: C++ takes the device for the CPU."""
+    found = group_tensors(tensors, with_indices)
+    return {(GPU if any(map(on_gpu, tensors_in(one))) else device, kind): (one, places)
+            for (device, kind), (one, places) in found.items()}  # fmt: skip
 
 
 def _recurrent_layers() -> Iterator[tuple[Any, str, Any]]:
