@@ -18,7 +18,7 @@ CORE = ROOT / "bench_core"
 FOLDERS = {
     "bench_core": 2_784,
     "commands": 1_425,
-    "computing": 3_381,
+    "computing": 3_382,
     "execution": 1_507,
     "kit": 866,
     "planning": 1_537,

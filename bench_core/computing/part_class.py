@@ -41,7 +41,8 @@ def _loaded(config: Config) -> Any:
     except AttributeError:
         if module not in sys.modules or hasattr(sys.modules[module], attribute):
             raise
-        found = f"{module} has no {attribute}"
+        lacks: Fault = f"{module} has no {attribute}"
+        found = lacks
     raise PluginError(
         f"{_of(type(config))}: its target is {config.target!r}, and {found}. "
         'Add the class, or declare another `target = "module:Class"`.'
