@@ -12,6 +12,9 @@ NOTEBOOK = "bench-notebook"  #: use from Python
 REPORTS = "bench-reports"  #: reports, and what they say of claims
 TRAINING = "bench-training"  #: what gives models their weights
 
+#: Keys of suites that a distribution of ours reads.
+SECTIONS = dict.fromkeys(("tables", "figures", "claims", "choose"), REPORTS)
+
 
 def source(distribution: str) -> str:
     """Return the name of a distribution of this repository, with the command that installs it."""

@@ -249,7 +249,7 @@ def _give(folder: Path, form: Any) -> None:
             shutil.copyfile(folder / "outcomes.gz", place / "outcomes.jsonl.gz")
     suite = SuiteFile.model_validate({"suite": "given", "tasks": {"words": {"name": "words"}}, "quote": True})
     axes = {"task": "words", "model": "m", "decoder": "d", "split": "test", "hardware": "default", "seed": 0}
-    run = Run(folder, suite, {}, [CellResult(axes, "done", artifacts={"decode": key})], {})
+    run = Run(folder, suite, {}, [CellResult(axes, "done", artifacts={"decode": key})])
     out = folder / f"given.{form}"
     out.unlink(missing_ok=True)
     write_lines(Outputs(run, store).lines(form), out)

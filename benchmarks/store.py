@@ -79,7 +79,7 @@ def main(folder: Path) -> None:
     seconds = timed(go, repeats)
     rows.append([f"stored cell (run of {cells})", seconds / cells, "0.003 s"])
     many = bench_core.runs.results.Run(
-        found.folder, found.suite, found.info, [*found.cells] * (reported // cells), found.published
+        found.folder, found.suite, found.info, [*found.cells] * (reported // cells), found.sections
     )
     report = f"report of {reported:,} cells"
     rows.append([report, timed(lambda: write_report(many, folder / "report"), repeats), "1 s"])

@@ -25,7 +25,9 @@ from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 from bench_core.suites.schema import SuiteFile
+from bench_core.suites.sections import added
 from bench_core.suites.training import Phase, Strict
+from bench_reports.language.of_suite import language
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -111,7 +113,7 @@ def test_the_meaning_of_a_setting_is_the_comment_beside_it():
 
     assert meaning(RNNLMConfig, "hidden") == "units of each layer"
     assert meaning(SelfTerminatingRNNLMConfig, "hidden") == "units of each layer"  # inherited
-    assert "`hidden` | whole number > 0 | `256` | units of each layer" in reference.settings(RNNLMConfig, "setting")
+    assert "`hidden` | whole number > 0 | `256` | units of each layer" in reference.settings([RNNLMConfig], "setting")
 
 
 def merged(page):
@@ -119,7 +121,7 @@ def merged(page):
     suite, apart = {}, page.name != "tutorial.md"  # in the tutorial one example builds on the other
     for text in blocks(page, "yaml"):
         data = yaml.safe_load(text)
-        if not isinstance(data, dict) or not set(data) <= {*SuiteFile.model_fields}:
+        if not isinstance(data, dict) or not set(data) <= {*SuiteFile.model_fields, *added()}:
             continue
         if "suite" in data:
             suite = data
@@ -265,7 +267,7 @@ def test_the_page_of_a_paper_says_which_suite_draws_each_figure_or_why_none_does
             assert len(about.split()) > 3, "a reason"
             continue
         assert drawn, about
-        shown = {one.id for one in load(page.parent / found[1]).figures}
+        shown = {one.id for one in language(load(page.parent / found[1])).figures}
         assert drawn <= shown, (found[1], drawn - shown)
 
 

@@ -13,6 +13,7 @@ from bench_core.runs.results import read_run
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
+from bench_reports.language.of_suite import language
 
 TWO = "two: {name: bigram, scale: 2.0}"
 
@@ -129,7 +130,7 @@ def test_the_name_of_a_grid_stands_for_all_of_its_combinations(suite_file):
     skip = "seeds: 2\nskip: [{model: two, decoder: draw}, {model: two/scale=1, metric: nats}]"
     text = with_grid("{scale: [1, 2]}").replace("seeds: 2", skip).replace("nats]}", "nats], where: {model: two}}")
     suite = load(suite_file(text))
-    assert suite.tables[0].where == {"model": ("two/scale=1", "two/scale=2")}
+    assert language(suite).tables[0].where == {"model": ("two/scale=1", "two/scale=2")}
     assert {(cell.model, cell.decoder, cell.metrics) for cell in cells_of(suite)} == {
         ("one", "argmax", ("ended", "nats")),
         ("one", "draw", ("ended", "nats")),
@@ -164,7 +165,7 @@ def test_a_run_keeps_the_suite_as_written_and_is_read_with_its_grids_expanded(su
     names = [f"two/scale={scale}/training.lr={rate}" for scale in (1, 2) for rate in ("1e-05", "0.1")]
     assert list(read_run(run.folder).suite.models) == ["one", *names]
     assert list(run.grids["two"].combinations) == names
-    assert run.suite.tables[0].where == {"model": tuple(names)}
+    assert language(run).tables[0].where == {"model": tuple(names)}
     assert [cell.status for cell in run.cells] == ["done"] * 10
     nats = {row["model"]: row["nats"] for row in run.rows()}
     assert len(set(nats.values())) == 5

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from bench_core.commands.main import bench
 from bench_core.suites import yaml_source as located
 from bench_reports.content.tables import grids
+from bench_reports.language.of_suite import language
 from bench_reports.render.latex import table_files
 from bench_reports.render.latex_tables import Tabular
 from bench_reports.render.report_document import report_document
@@ -50,7 +51,7 @@ def test_tables_of_every_suite_and_profile_fit_an_article(tmp_path):
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_no_table_is_shrunk_until_it_cannot_be_read(path, tmp_path):
     for profile, run, document in documents(path, tmp_path):
-        ours = {table.id for table in run.suite.tables}
+        ours = {table.id for table in language(run).tables}
         tables = [one for section in document.sections for one in section.blocks if getattr(one, "file", None)]
         assert ours <= {one.file.name for one in tables}
         for one in tables:

@@ -64,7 +64,7 @@ def test_the_interfaces_import_no_torch():
 def test_reading_claims_imports_no_numpy():
     assert (
         imported(
-            "import bench_core.suites.claim_check, bench_reports.content.claims, bench_core.suites.suite", *HEAVY
+            "import bench_reports.language.claim_check, bench_reports.content.claims, bench_core.suites.suite", *HEAVY
         )
         == []
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import bench_counts
 import pytest
 from bench_counts import plugin
 from bench_small.suites import SUITE
 from click.testing import CliRunner
+from pydantic import create_model
 
 import bench_core
 from bench_core.commands.main import bench
@@ -97,8 +99,10 @@ def section_of(name, members):
 
 
 @pytest.mark.parametrize("key", ["tables", "training", "counts"])
-def test_a_key_that_the_core_or_another_plugin_has_is_refused(go, key):
-    other = section_of("Other", {"schema": {key: "bench_counts.plugin:Counts"}})
+def test_a_key_that_the_core_or_another_plugin_has_is_refused(go, key, monkeypatch):
+    fields: dict[str, Any] = {key: (plugin.Counts | None, None)}
+    monkeypatch.setattr(plugin, f"Other{key}", create_model("Other", **fields), raising=False)
+    other = section_of("Other", {"schema": f"bench_counts.plugin:Other{key}"})
     with extra(other), pytest.raises(PluginError, match=f"the section '{key}', which (the core|another plugin) has"):
         go()
 

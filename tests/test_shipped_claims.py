@@ -16,11 +16,12 @@ from claim_values import can, comparisons, is_true, walk
 from printed_values import printed
 
 from bench_core.suites import yaml_source as located
-from bench_core.suites.expressions import COMPARISONS, Query, Term, read
 from bench_core.suites.load import load
-from bench_core.suites.published import Published
-from bench_core.suites.schema import Claim, Table
 from bench_core.suites.suite import Suite
+from bench_reports.language.expressions import COMPARISONS, Query, Term, read
+from bench_reports.language.of_suite import language
+from bench_reports.language.published import Published
+from bench_reports.language.schema import Claim, Table
 
 ROOT = Path(__file__).parent.parent
 FILES = [path for path in sorted((ROOT / "suites").rglob("*.yaml")) if path.parent.name != "references"]
@@ -38,14 +39,14 @@ WHY_NOT = "No tolerance"  # how a reference file says that a number has none, an
 def test_nothing_can_be_said_against_the_claims_of_a_shipped_suite(path):
     for profile in (None, *located.read(path).data.get("profiles", ())):
         suite = load(path, profile)
-        own = {claim.id for claim in suite.claims if path.stem in OURS}
+        own = {claim.id for claim in language(suite).claims if path.stem in OURS}
         assert objections(suite, own or sources(OF_PAPERS.get(path.stem, path.parent.name))) == [], profile
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "suites")))
 def test_a_published_number_beside_ours_has_a_tolerance_or_a_reason_for_none(path):
     suite = load(path)
-    assert [text for table in suite.tables for text in without_tolerance(suite, table)] == []
+    assert [text for table in language(suite).tables for text in without_tolerance(suite, table)] == []
 
 
 @pytest.mark.parametrize("paper", ["ecoc", "indigo", "ssm", "strlm"])
@@ -58,7 +59,7 @@ def test_claims_are_true_of_the_numbers_that_their_papers_print(paper):
 
 def of_paper(suite: Suite) -> Iterator[tuple[str, bool]]:
     """Yield every comparison of claims and premises for which the paper prints all numbers, and whether it is true."""
-    ours = [claim for claim in suite.claims if AGAINST not in claim.note]
+    ours = [claim for claim in language(suite).claims if AGAINST not in claim.note]
     for claim, text in [(one, text) for one in ours for text in (one.expression, *one.requires.values())]:
         for one in comparisons(_term(text)):
             values = {part.query: printed(suite, part.query) for part in walk(one) if part.query is not None}
@@ -70,7 +71,11 @@ def of_paper(suite: Suite) -> Iterator[tuple[str, bool]]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "suites")))
 def test_claims_at_the_size_of_the_paper_can_hold(path):
     suite = load(path)
-    alone = [one.id for one in suite.claims if not re.search("one training of each|[Nn]othing is trained", one.note)]
+    alone = [
+        one.id
+        for one in language(suite).claims
+        if not re.search("one training of each|[Nn]othing is trained", one.note)
+    ]
     assert not alone or len(suite.seeds) >= SEEDS, "a claim holds from three seeds on, or says why there are fewer"
 
 
@@ -86,7 +91,7 @@ def sources(paper: str) -> set[str]:
 
 def objections(suite: Suite, known: set[str]) -> list[str]:
     """Return what is wrong with the claims of a suite, in words."""
-    return [f"{claim.id}: {text}" for claim in suite.claims for text in _of_claim(suite, claim, known)]
+    return [f"{claim.id}: {text}" for claim in language(suite).claims for text in _of_claim(suite, claim, known)]
 
 
 def _of_claim(suite: Suite, claim: Claim, known: set[str]) -> Iterator[str]:
@@ -186,7 +191,7 @@ def without_tolerance(suite: Suite, table: Table) -> list[str]:
     """Return the columns of the published table beside ours that have neither a tolerance nor a reason for none."""
     if table.reference is None:
         return []
-    printed: Published = suite.published[table.reference.table]
+    printed: Published = language(suite).published[table.reference.table]
     shown = [name for name in printed.columns if table.reference.columns.get(name, name) is not None]
     if WHY_NOT in printed.note:
         return []
@@ -199,7 +204,9 @@ def indigo() -> Suite:
 
 def with_claim(suite: Suite, **changes: Any) -> Suite:
     """Return the suite with its second claim changed, and no other."""
-    return replace(suite, claims=[suite.claims[1].model_copy(update=changes)])
+    return replace(
+        suite, sections={**suite.sections, "claims": [language(suite).claims[1].model_copy(update=changes)]}
+    )
 
 
 def without_dropout(suite: Suite) -> Suite:
@@ -262,11 +269,13 @@ def test_a_bad_claim_is_found(name):
 
 def test_a_published_table_without_a_tolerance_is_found():
     suite = load(ROOT / "suites" / "indigo" / "table-4.yaml")
-    (table,) = (one for one in suite.tables if one.reference)
-    printed = suite.published[table.reference.table]
+    (table,) = (one for one in language(suite).tables if one.reference)
+    printed = language(suite).published[table.reference.table]
     bare = printed.model_copy(update={"tolerance": {"BLEU": printed.tolerance_of("BLEU")}})
     assert without_tolerance(suite, table) == []
-    assert without_tolerance(replace(suite, published={printed.id: bare}), table) == [f"{printed.id}: accuracy"]
+    assert without_tolerance(replace(suite, sections={**suite.sections, "published": {printed.id: bare}}), table) == [
+        f"{printed.id}: accuracy"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,12 @@ from bench_core import Kind, Noise, Scoring, TaskInfo, Training
 from bench_core.config import ModelConfig
 from bench_core.planning.planner import likelihood
 from bench_core.suites import yaml_source as located
-from bench_core.suites.expressions import COMPARISONS, Term, read
 from bench_core.suites.load import load
 from bench_core.suites.suite import Suite
 from bench_core.suites.training import Schedule, TrainingConfig
 from bench_ecoc.plugin import ECOCLMConfig
+from bench_reports.language.expressions import COMPARISONS, Term, read
+from bench_reports.language.of_suite import language
 from bench_ssm.plugin import DeepSSMConfig
 from bench_training.optimizers import optimizers
 from bench_training.schedules import LearningRates
@@ -55,7 +56,7 @@ def _by_readings(suite: Suite) -> Iterator[str]:
         judges = {"select": training.select, **({"stop": training.stop} if training.stop else {})}
         judged = {key: one.metric for key, one in judges.items()}
         plateau = any(one.name == "plateau" for _, several, _ in training.schedules for one in several)
-        judged |= {f"choose {one.id}": one.by for one in suite.choose if not one.model or name in one.model}
+        judged |= {f"choose {one.id}": one.by for one in language(suite).choose if not one.model or name in one.model}
         for key, metric in judged.items():
             by = likelihood(suite.metrics[metric], config)[0] if metric in suite.metrics else ""
             if by and by not in trained_by(config):
@@ -107,7 +108,7 @@ def _few_seeds(suite: Suite) -> Iterator[str]:
 
 
 def _of_claims(suite: Suite) -> Iterator[str]:
-    for claim in suite.claims:
+    for claim in language(suite).claims:
         for text in (claim.expression, *claim.requires.values()):
             term = read(text).term
             if term is not None:
@@ -172,7 +173,9 @@ def changed(path: str, profile: str, *settings: str) -> Suite:
 
 def with_claim(suite: Suite, expression: str, **requires: str) -> Suite:
     changes: dict[str, Any] = {"expression": expression, "requires": requires}
-    return replace(suite, claims=[suite.claims[0].model_copy(update=changes)])
+    return replace(
+        suite, sections={**suite.sections, "claims": [language(suite).claims[0].model_copy(update=changes)]}
+    )
 
 
 LATE = "training.schedule=[{name: constant, share: 0.8}, linear]"

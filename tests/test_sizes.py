@@ -16,15 +16,15 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_784,
-    "commands": 1_425,
+    "bench_core": 2_825,
+    "commands": 1_424,
     "computing": 3_382,
     "execution": 1_507,
     "kit": 866,
-    "planning": 1_537,
-    "runs": 3_354,
+    "planning": 1_530,
+    "runs": 3_361,
     "storage": 1_782,
-    "suites": 4_375,
+    "suites": 2_789,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
 #: Modules that are longer, with their lines.
@@ -33,8 +33,8 @@ MODULES = {
     "bench_core/computing/second_look.py": 424,
     "bench_core/execution/executor.py": 377,
     "bench_core/planning/planner.py": 396,
-    "bench_core/runs/results.py": 363,
-    "bench_core/runs/run_writer.py": 409,
+    "bench_core/runs/results.py": 375,
+    "bench_core/runs/run_writer.py": 404,
     "bench_core/runs/runner.py": 474,
     "plugins/authors/bench_authors/testing/mutants/models.py": 361,
     "plugins/code-digests/code_digests/definitions.py": 457,

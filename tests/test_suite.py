@@ -10,6 +10,7 @@ from bench_small.suites import SUITE
 from bench_core.errors import SuiteError
 from bench_core.suites import yaml_source as located
 from bench_core.suites.load import load
+from bench_reports.language.of_suite import language
 
 
 def mistakes(path, **options):
@@ -245,7 +246,7 @@ def test_published_rows_must_be_mapped(suite_file, tmp_path):
         SUITE.replace("values: [ended, nats]", table % (rows, column))
     )
     suite = load(path("{best: argmax, random: draw}"))
-    assert suite.published["printed"].rows["best"]["first"].mean == 1.5
+    assert language(suite).published["printed"].rows["best"]["first"].mean == 1.5
     assert "published 'random' must be mapped" in mistakes(path("{best: argmax}"))
     load(path("{best: argmax, random: null}"))
     assert "no row or column 'worst'" in mistakes(path("{best: argmax, random: draw, worst: draw}"))

@@ -15,6 +15,7 @@ from bench_core.suites import yaml_source as located
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
+from bench_reports.language.of_suite import language
 
 SUITES = Path(__file__).parent.parent / "suites"
 FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]
@@ -26,7 +27,7 @@ def test_a_shipped_suite_fits_in_every_profile(path):
     for profile in (None, *located.read(path).data.get("profiles", ())):
         suite = load(path, profile)
         check_fit(suite, cells_of(suite))
-        assert suite.tables
+        assert language(suite).tables
         assert str(path.relative_to(SUITES).with_suffix("")) == suite.name
 
 
@@ -92,13 +93,15 @@ def test_table_1_of_strlm_asks_for_what_the_paper_did():
     assert all(entry.config.hidden == 256 and not entry.config.tied for entry in suite.models.values())
     assert {config.max_tokens for config in suite.decoders.values()} == {1500}
     assert suite.metrics["non-termination"].limit == 1500
-    assert set(suite.published["strlm-t1"].rows) == {name.replace("top-k", "topk") for name in suite.decoders}
+    assert set(language(suite).published["strlm-t1"].rows) == {
+        name.replace("top-k", "topk") for name in suite.decoders
+    }
     for entry in suite.models.values():
         assert (entry.training.patience, entry.training.epochs, entry.training.clip.norm) == (10, 100, 1.0)
 
 
 def test_table_1_of_ssm_tells_of_how_many_trainings_each_published_number_is():
-    printed = load(SUITES / "ssm" / "table-1.yaml").published["ssm-t1"]
+    printed = language(load(SUITES / "ssm" / "table-1.yaml")).published["ssm-t1"]
     for name, values in printed.rows.items():
         for value in values.values():
             several = 10 if "K=" in name else 5
@@ -111,7 +114,9 @@ def of_rnn(profile):
 
 def test_the_suites_of_the_rnn_notes_judge_every_statement_that_no_unit_test_proves():
     for profile in ("smoke", "small", "paper"):
-        judged = {claim.id.partition("-")[0] for suite in of_rnn(profile).values() for claim in suite.claims}
+        judged = {
+            claim.id.partition("-")[0] for suite in of_rnn(profile).values() for claim in language(suite).claims
+        }
         assert {"R2", "R4", "R5", "R6", "R7", "R8"} <= judged
 
 

@@ -8,9 +8,10 @@ import pytest
 from claim_values import can, comparisons
 
 import bench_core
-from bench_core.suites.expressions import read
 from bench_core.suites.load import load
 from bench_reports.content.claims import judge
+from bench_reports.language.expressions import read
+from bench_reports.language.of_suite import language
 
 SUITES = Path(__file__).parent.parent / "suites"
 UNTRAINED = {  # perplexities of the loser before it has learnt anything, which claims of its weakness must exclude
@@ -50,7 +51,7 @@ def conditions(*texts):
 @pytest.mark.parametrize("name", UNTRAINED)
 def test_a_claim_holds_of_no_model_that_has_learnt_nothing(name):
     suite, _, claim = name.partition(" ")
-    (about,) = (one for one in load(SUITES / f"{suite}.yaml").claims if one.id == claim)
+    (about,) = (one for one in language(load(SUITES / f"{suite}.yaml")).claims if one.id == claim)
     wanted = conditions(about.expression, *about.requires.values())
     assert can(wanted)
     assert not can([*wanted, *conditions(UNTRAINED[name])])

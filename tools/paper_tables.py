@@ -29,11 +29,11 @@ from projects import ROOT
 
 from bench_core.errors import BenchError, StoreError
 from bench_core.runs.manifest import Manifest, problems, read_manifest
-from bench_core.suites.published import Value
 from bench_core.suites.yaml_source import read
 from bench_core.terminal import counted
 from bench_reports.content.digits import NORMAL, worth
 from bench_reports.content.numbers import printed, rounded, signed
+from bench_reports.language.published import Value
 from bench_reports.render.markdown import markdown
 
 OPENING = re.compile(r"<!-- (table|claims|reports): (\S+) -->")

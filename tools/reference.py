@@ -21,8 +21,12 @@ from bench_authors.settings_words import about as doc
 from bench_authors.settings_words import groups as groups_of
 from bench_authors.settings_words import settings as settings_of
 from bench_core.registry import Part, installed, kinds, parts
-from bench_core.suites import figure_schema, published, schema, training
+from bench_core.suites import schema, training
 from bench_core.suites.axes import AXES
+from bench_core.suites.schema import SuiteFile
+from bench_reports.language import figure_schema, published
+from bench_reports.language import schema as reports_schema
+from bench_reports.language.schema import ReportSections
 
 HOME = Path(__file__).parent
 LONGEST = 80  # characters of a default that is shown
@@ -77,7 +81,8 @@ def about(name: str) -> str:
 
 def keys(name: str) -> str:
     """Return the keys of a mapping of suites as a Markdown table."""
-    return settings(_mapping(name), "key")
+    several = (SuiteFile, ReportSections) if name == "SuiteFile" else (_mapping(name),)
+    return settings(several, "key")
 
 
 def overview(known: Sequence[Part]) -> str:
@@ -92,21 +97,24 @@ def overview(known: Sequence[Part]) -> str:
 def described(part: Part) -> str:
     """Return all that is known of a part's face, as Markdown."""
     known = [f"{name}: {fact}" for name in FACTS if (fact := _fact(part.config, name))]
-    own = settings(part.config, "setting") if part.config.model_fields else "No settings."
+    own = settings([part.config], "setting") if part.config.model_fields else "No settings."
     inside = "\n".join(map(_group, groups_of(part.config)))
     sections = [doc(part.config), "; ".join([f"From {_home(part)}", *known]) + ".", own, inside]
     return "\n\n".join(filter(None, sections))
 
 
-def settings(config: type[BaseModel], what: str) -> str:
-    """Return the fields of a class as a Markdown table: type, default and meaning of each."""
-    rows = [(f"`{one.name}`", one.type, _default(one), one.meaning) for one in settings_of(config)]
+def settings(configs: Sequence[type[BaseModel]], what: str) -> str:
+    """Return the fields of classes as a Markdown table: type, default and meaning of each."""
+    every = (one for config in configs for one in settings_of(config))
+    rows = [(f"`{one.name}`", one.type, _default(one), one.meaning) for one in every]
     return table([what, "type", "default", "meaning"], rows)
 
 
 def _mapping(name: str) -> type[BaseModel]:
     found: type[BaseModel] = next(
-        getattr(one, name) for one in (schema, figure_schema, published, training) if hasattr(one, name)
+        getattr(one, name)
+        for one in (schema, reports_schema, figure_schema, published, training)
+        if hasattr(one, name)
     )
     return found
 

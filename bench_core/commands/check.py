@@ -138,6 +138,7 @@ def _check(
     report_misfits(suite, problems)
     report_targets(suite, problems)
     if opened:
+        opened.findings.notes |= dict.fromkeys(problems.notes)
         inspector = Inspector(suite, problems, opened.findings, opened.data, opened.answers)
         report_unavailable(suite, opened.data, problems, inspector)
     return suite, 0 if problems.found else len(cells_of(suite)), problems.found

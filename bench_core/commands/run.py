@@ -148,11 +148,9 @@ def _looks(suite: Suite) -> list[Suite]:
     if not is_installed(REPORTS):
         raise SuiteError(f"--until decided needs statistics: {INSTALL}.")
     numbers = range(FIRST_LOOK, len(suite.seeds) + 1)
-    if not numbers or not suite.claims:
+    if not numbers or not suite.sections.get("claims"):
         what = "no claims" if numbers else f"only {counted(len(suite.seeds), 'seed')}: set the maximum with --seeds"
-        raise SuiteError(
-            f"--until decided needs claims and at least {FIRST_LOOK} seeds, but {suite.label} has {what}."
-        )
+        raise SuiteError(f"--until decided needs claims and at least {FIRST_LOOK} seeds; {suite.label} has {what}.")
     asked = [one for one in suite.asked if not one.startswith("seeds=")]
     said = [f"until=decided, look {look} of {len(numbers)}" for look in range(1, len(numbers) + 1)]
     return [

@@ -14,6 +14,7 @@ from bench_core.files import digest, opened_only
 from bench_core.planning.hardware import missing_device
 from bench_core.planning.inspector import Inspector
 from bench_core.planning.path_settings import located, paths, places
+from bench_core.registry import sections
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.problems import Problems
 from bench_core.suites.suite import Suite
@@ -38,9 +39,10 @@ def report_unavailable(suite: Suite, data: Path, problems: Problems, inspector: 
                     problems.add(keys, text)
         if inspector and len(problems.found) == before:
             inspector.inspect(keys, name, task, settings)
-    with suppress(Unreadable):
-        if any(table.reference and table.reference.same_examples for table in suite.tables):
-            _report_other_examples(suite, data, problems)
+    for one in sections():
+        with suppress(Unreadable):
+            for where, text in one.unavailable(suite, lambda task: _digests(task, data, suite.folder)):
+                problems.add(where, text)
     with suppress(Unreadable):
         if suite.models:
             _report_devices(suite, problems)
@@ -100,16 +102,6 @@ def _unread(settings: Any, data: Path, suite: Path) -> Iterator[str]:
     except (OSError, ValueError) as error:  # a name that no file can have, such as one of 300 letters
         reason = error.strerror if isinstance(error, OSError) else error
         yield f"its files cannot be read ({reason}). Correct their names."
-
-
-def _report_other_examples(suite: Suite, data: Path, problems: Problems) -> None:
-    """Report digests of published test sets that no task reads."""
-    read = [one for task in suite.tasks.values() for one in _digests(task, data, suite.folder)]
-    for place, table in enumerate(suite.tables):
-        said = table.reference.same_examples if table.reference else ""
-        if said and read and said.removeprefix("sha256:") not in read:
-            text = f"no task reads a file with the digest {said}. Leave it out where the test set is another one."
-            problems.add(("tables", place, "reference", "same_examples"), text)
 
 
 def _digests(task: TaskConfig, data: Path, suite: Path) -> list[str]:

@@ -12,6 +12,7 @@ from bench_core.errors import DataError
 from bench_core.planning.path_settings import located
 from bench_core.planning.planner import Planner
 from bench_core.planning.stages import Stage
+from bench_core.registry import sections
 from bench_core.suites.cells import Cell, cells_of
 from bench_core.suites.suite import Entry, Suite
 
@@ -79,7 +80,7 @@ def located_suite(suite: Suite, data: Path) -> Suite:
 
 def lists_tasks(found: Plan, suite: Suite) -> bool:
     """Return whether tasks are needed for a table of tasks, not for cells."""
-    return not found.cells or any(table.of == "tasks" for table in suite.tables)
+    return not found.cells or any(one.lists_tasks(suite) for one in sections())
 
 
 def needed(

@@ -19,6 +19,7 @@ from pydantic import NonNegativeInt, PositiveInt, ValidationError
 from bench_core.errors import StoreError, SuiteError
 from bench_core.metric import Scale
 from bench_core.optional import REPORTS, installed_module
+from bench_core.registry import sections
 from bench_core.runs.manifest import FILE as MANIFEST
 from bench_core.runs.manifest import write_manifest
 from bench_core.runs.provenance import result_digest
@@ -32,8 +33,8 @@ from bench_core.suites.axes import AXES
 from bench_core.suites.grids import ModelGrid, expand, plainly
 from bench_core.suites.load import resolve
 from bench_core.suites.problems import Problems
-from bench_core.suites.published import Published
 from bench_core.suites.schema import SuiteFile
+from bench_core.suites.sections import added, of_plugins
 from bench_core.suites.suite import Suite
 from bench_core.terminal import counted
 
@@ -48,15 +49,7 @@ COST_COLUMNS = [
     "stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second",
     "ms_per_example", "parameters", "updates", "ms_per_update",
 ]  # fmt: skip
-REPORTING = (
-    "tables",
-    "figures",
-    "claims",
-    "choose",
-    "labels",
-    "quote",
-    "samples",
-)  #: sections of a suite on which no key depends
+SHOWN = ("labels", "quote", "samples")  #: sections of a suite, with those of plugins, on which no key depends
 
 
 @dataclass(frozen=True)
@@ -102,9 +95,16 @@ class Run:
     suite: SuiteFile  # effective: profile and settings applied, grids expanded
     info: Mapping[str, Any]  # label, profile, environments, tasks and what they are made of
     cells: Sequence[CellResult]
-    published: Mapping[str, Published]
-    histories: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # training -> its evaluations
+    sections: Mapping[str, Any] = field(default_factory=dict)  # of plugins, and what these read of its files
     grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # of the suite, by name
+
+    @cached_property
+    def histories(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """The evaluations of each training, by its abbreviated key; read when they are asked for."""
+        try:
+            return dict(read_histories(self.folder))
+        except (OSError, ValueError) as error:
+            raise _unreadable(self.folder, error) from None
 
     @cached_property
     def draws(self) -> Mapping[str, Draws]:
@@ -275,20 +275,23 @@ def read_run(folder: Path) -> Run:
     if not (folder / "cells.jsonl").is_file():
         raise SuiteError(f"{folder} is not a run: it has no cells.jsonl. Give a folder that `bench run` wrote.")
     try:
-        with _reading(folder, "cells.jsonl") as content:
+        with reading(folder, "cells.jsonl") as content:
             cells = [_cell_from_json(line) for line in content.splitlines()]
         info = _info(folder, cells)
-        with _reading(folder, "suite.yaml"):
-            suite, grids = effective_suite(located.read(folder / "suite.yaml"))
+        with reading(folder, "suite.yaml"):
+            source = located.read(folder / "suite.yaml")
+            suite, grids = effective_suite(source)
         info["label"] = info.get("label") or suite.suite
-        with _reading(folder, "published.json") as content:
-            tables = parsed(dict[str, Published], content)
-        drawn = any(figure.kind == "line" for figure in suite.figures)
-        histories = dict(read_histories(folder)) if drawn else {}
+        others = sections_of(source, grids)
+        others |= {name: one for section in sections() for name, one in section.kept(folder).items()}
     except (OSError, ValueError) as error:
-        why = " ".join(str(error).split())
-        raise StoreError(f"{folder}: the run cannot be read ({why[:LONGEST]}). Run the suite again.") from None
-    return Run(folder, suite, info, cells, tables, histories, grids)
+        raise _unreadable(folder, error) from None
+    return Run(folder, suite, info, cells, others, grids)
+
+
+def _unreadable(folder: Path, error: Exception) -> StoreError:
+    why = " ".join(str(error).split())
+    return StoreError(f"{folder}: the run cannot be read ({why[:LONGEST]}). Run the suite again.")
 
 
 def plain_file(path: Path) -> bytes:
@@ -301,7 +304,7 @@ def plain_file(path: Path) -> bytes:
 
 
 @contextmanager
-def _reading(folder: Path, name: str) -> Iterator[bytes]:
+def reading(folder: Path, name: str) -> Iterator[bytes]:
     """Give the content of a file; problems in the block become a ValueError with the name of the file."""
     content = plain_file(folder / name)
     try:
@@ -315,7 +318,7 @@ def _reading(folder: Path, name: str) -> Iterator[bytes]:
 
 def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
     """Return the content of run.json."""
-    with _reading(folder, "run.json") as content:
+    with reading(folder, "run.json") as content:
         parsed(Info, content)
         info = json.loads(content)
         if len(str(info.get("label", "")).encode()) > LONGEST:
@@ -335,16 +338,25 @@ def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, Model
     return plainly(read_suite_file(source.data), grids), grids
 
 
+def sections_of(source: located.Located, grids: Mapping[str, ModelGrid]) -> dict[str, Any]:
+    """Return what the suite of a run has for the keys of plugins that are installed here, by key."""
+    mistakes = Problems(source)
+    found = of_plugins(source.data, grids, mistakes)
+    if mistakes.found:
+        raise mistakes.error()
+    return found
+
+
 def read_suite_file(data: Mapping[str, Any]) -> SuiteFile:
     """Return the suite of a run without the keys of plugins, which need not be installed where it is read."""
     return SuiteFile.model_validate({key: value for key, value in data.items() if key in SuiteFile.model_fields})
 
 
 def suite_of(run: Path) -> Suite:
-    """Return the suite of a run as loaded by the current code, without tables, figures, claims and choices."""
+    """Return the suite of a run as loaded by the current code, without what no key depends on."""
     source = located.read(run / "suite.yaml")
-    for section in REPORTING:
-        source.data.pop(section, None)
+    for key in (*SHOWN, *added()):
+        source.data.pop(key, None)
     return resolve(source, run)
 
 
@@ -359,5 +371,5 @@ def history_files(folder: Path) -> dict[str, Path]:
 def read_histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
     """Yield the abbreviated key of each training, and its evaluations; raise ValueError if damaged."""
     for key, path in history_files(folder).items():
-        with _reading(folder, f"history/{path.name}") as content:
+        with reading(folder, f"history/{path.name}") as content:
             yield key, [parsed(Evaluation, line).model_dump() for line in content.splitlines()]

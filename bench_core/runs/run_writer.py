@@ -46,7 +46,6 @@ from bench_core.storage.dependencies import Dependencies, renamed, united
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
-from bench_core.suites.published import plain
 from bench_core.suites.suite import Suite
 from bench_core.suites.yaml_source import as_yaml
 
@@ -94,10 +93,10 @@ class Record:
         """The files with all results of a run, by name; the other files hold more of the same artifacts."""
         return {
             "suite.yaml": as_yaml(self.suite.effective),
-            "published.json": json.dumps(plain(self._published()), indent=1, ensure_ascii=False),
             "run.json": json.dumps(self._info(), indent=1, ensure_ascii=False),
             "cells.jsonl": cells_text(self._cells),
             PARTS: json.dumps(planned_parts(self.suite, self.plan), indent=1, ensure_ascii=False),
+            **{name: text for one in sections() for name, text in one.texts(self.suite).items()},
         }
 
     @cached_property
@@ -129,10 +128,6 @@ class Record:
         for place, name in self.places.items():
             reason = reason.replace(place, name)
         return reason.encode("utf-8", "backslashreplace").decode("utf-8")
-
-    def _published(self) -> dict[str, Any]:
-        used = {table.reference.table for table in self.suite.tables if table.reference}
-        return {name: self.suite.published[name] for name in sorted(used)}
 
     def _info(self) -> dict[str, Any]:
         computing = next((one.settings for one in self.plan.stages.values() if one.about.gives_weights), {})

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any, TypeVar
 
-from bench_core.suites.axes import Axis
-from bench_core.suites.figure_schema import Figure
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.problems import Problems
-from bench_core.suites.schema import Choice, Skip, SuiteFile, Table
+from bench_core.suites.schema import Skip, SuiteFile
 from bench_core.suites.yaml_source import Located
 
 T = TypeVar("T")
@@ -28,19 +26,6 @@ class ModelGrid:
     name: str
     settings: Mapping[str, Sequence[Any]]  # values by setting, such as `hidden` or `training.lr`
     combinations: Mapping[str, Mapping[str, Any]]  # names of models, or of decoders, to the value of each setting
-
-
-def grids_of(choice: Choice, grids: Mapping[str, ModelGrid]) -> dict[str, ModelGrid]:
-    """Return the alternatives of a choice, by the name of what is chosen; `grids` are those of the suite.
-
-    Decoders form a grid of one setting with the name of the chosen decoder.
-    """
-    if choice.axis == "model":
-        return {name: grids.get(name) or ModelGrid(name, {}, {name: {}}) for name in choice.model}
-    return {
-        name: ModelGrid(name, {name: decoders}, {one: {name: one} for one in decoders})
-        for name, decoders in choice.decoders.items()
-    }
 
 
 def expand(source: Located, problems: Problems) -> dict[str, ModelGrid]:
@@ -80,50 +65,29 @@ def gathered(models: Iterable[str], grids: Mapping[str, ModelGrid]) -> list[str]
 
 
 def plainly(file: SuiteFile, grids: Mapping[str, ModelGrid]) -> SuiteFile:
-    """Return the suite with names of grids replaced by their combinations, and a default for `chosen`.
-
-    Tables of chosen models still use the name of the grid.
-    """
-
-    def plain(names: Iterable[str], kept: Sequence[str] = ()) -> tuple[str, ...]:
-        several = ([*grids[name].combinations] if name in grids and name not in kept else [name] for name in names)
-        return tuple(one for names in several for one in names)
-
-    def chosen(where: Mapping[Axis, tuple[str, ...]], kept: Sequence[str] = ()) -> dict[Axis, tuple[str, ...]]:
-        return {axis: plain(names, kept) if axis == "model" else names for axis, names in where.items()}
-
-    choices = {choice.id: choice for choice in getattr(file, "choose", ()) if hasattr(choice, "id")}
-    only = (*choices,) if len(choices) == 1 else ()
-
-    def table(one: Table) -> Table:
-        ids = one.chosen or (only if one.of == "choices" else ())
-        ours: dict[Axis, tuple[str, ...]] = {
-            choices[name].axis: choices[name].names for name in ids if name in choices
-        }
-        where = chosen(one.where, ours.get("model", ()))
-        where |= {axis: names for axis, names in ours.items() if where.get(axis) == ()}
-        return one.model_copy(update={"where": where, "chosen": ids})
+    """Return the suite with names of grids replaced by their combinations."""
 
     def skip(one: Skip) -> Skip:
-        return one.model_copy(update={"model": plain(one.model)})
+        return one.model_copy(update={"model": plain(one.model, grids)})
 
-    def figure(one: Figure) -> Figure:
-        return one.model_copy(update={"where": chosen(one.where)})
-
-    changed = {
-        "tables": [_unless_unreadable(table, one) for one in getattr(file, "tables", ())],
-        "skip": [_unless_unreadable(skip, one) for one in getattr(file, "skip", ())],
-        "figures": [_unless_unreadable(figure, one) for one in getattr(file, "figures", ())],
-    }
-    return file.model_copy(update={name: entries for name, entries in changed.items() if hasattr(file, name)})
+    return file.model_copy(update={"skip": each(skip, file.skip)}) if hasattr(file, "skip") else file
 
 
-def _unless_unreadable(change: Callable[[T], T], one: T) -> T:
-    """Return an entry with a change, or as it is if the change reads an invalid setting."""
-    try:
-        return change(one)
-    except Unreadable:
-        return one
+def plain(names: Iterable[str], grids: Mapping[str, ModelGrid], kept: Collection[str] = ()) -> tuple[str, ...]:
+    """Return names of models, with those of grids but `kept` replaced by their combinations."""
+    several = ([*grids[name].combinations] if name in grids and name not in kept else [name] for name in names)
+    return tuple(one for names in several for one in names)
+
+
+def each(change: Callable[[T], T], entries: Iterable[T]) -> list[T]:
+    """Return entries with a change, or as they are if the change reads an invalid setting."""
+    found = list[T]()
+    for one in entries:
+        try:
+            found.append(change(one))
+        except Unreadable:
+            found.append(one)
+    return found
 
 
 def word(value: Any) -> str:

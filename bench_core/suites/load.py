@@ -15,18 +15,14 @@ from bench_core.optional import TRAINING, source
 from bench_core.registry import sections, stage_kinds, suggestion
 from bench_core.stage_kinds import call
 from bench_core.suites import yaml_source as located
-from bench_core.suites.choice_check import check_choices
-from bench_core.suites.figure_check import check_figures
 from bench_core.suites.grids import expand, origins, plainly
 from bench_core.suites.names import Names
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.parts import Parts, section
 from bench_core.suites.problems import Problems
-from bench_core.suites.published import load_published
 from bench_core.suites.schema import Exemption, Hardware, Skip
 from bench_core.suites.sections import of_plugins, suite_file
 from bench_core.suites.suite import Entry, Suite, partial_suite
-from bench_core.suites.table_check import check_tables
 from bench_core.suites.training import Select
 from bench_core.suites.yaml_source import Keys, Located
 
@@ -34,8 +30,7 @@ MOST_CELLS = 250_000  #: of a suite
 LONGEST = 100  # characters of what was typed, in a message
 LONGEST_LABEL = 200  # bytes: it is the name of folders
 AS_WRITTEN = (
-    "title", "source", "labels", "quote", "samples", "exempt", "splits", "limits", "skip", "tables", "figures",
-    "claims", "choose", "hardware",
+    "title", "source", "labels", "quote", "samples", "exempt", "splits", "limits", "skip", "hardware",
 )  # fmt: skip
 REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "profiles")  # entries, by `--set`
 
@@ -74,21 +69,21 @@ def examine(
     file = plainly(suite_file(source.data, problems), grids)
     parts = Parts(source.data, problems, origins(grids), whole["tasks"], file)
     models = parts.models()
-    sections = {name: getattr(file, name) for name in AS_WRITTEN if hasattr(file, name)}
-    if isinstance(sections.get("hardware"), Hardware):
-        sections["hardware"] = {"default": sections["hardware"]}
-    if (published := load_published(folder / "references", problems)) is not None:
-        sections["published"] = published
+    own = {name: getattr(file, name) for name in AS_WRITTEN if hasattr(file, name)}
+    if isinstance(own.get("hardware"), Hardware):
+        own["hardware"] = {"default": own["hardware"]}
+    others = of_plugins(source.data, grids, problems)
+    others |= {name: one for section in sections() for name, one in section.beside(folder, problems).items()}
     suite = partial_suite(
         {
-            **sections, "name": getattr(file, "suite", ""), "profile": profile, "effective": effective,
+            **own, "name": getattr(file, "suite", ""), "profile": profile, "effective": effective,
             "grids": grids, "asked": asked, "tasks": parts.configs("task", TaskConfig), "models": models,
             "decoders": parts.configs("decoder", DecoderConfig), "metrics": parts.configs("metric", MetricConfig),
             "probes": parts.probes(models), "changes": [setting.partition("=")[0] for setting in settings],
             "seeds": _seeds(getattr(file, "seeds", 1)), "folder": folder,
-            "sections": of_plugins(source.data, problems),
+            "sections": others,
         },
-        {*AS_WRITTEN, "published"} - {*sections},
+        {*AS_WRITTEN} - {*own},
     )  # fmt: skip
     if len(suite.label.encode()) > LONGEST_LABEL:
         text = f"the name of a suite with its profile may have at most {LONGEST_LABEL} bytes. Shorten it."
@@ -110,22 +105,14 @@ def _check_names(names: Names, parts: Parts) -> None:
         names.known(["quote"], "task", () if isinstance(names.suite.quote, bool) else names.suite.quote)
     with suppress(Unreadable):
         names.each("exempt", names.suite.exempt, (_check_exemption,))
-    for check in (check_choices, check_tables, check_figures):
-        with suppress(Unreadable):
-            check(names)
     for name, entry in names.suite.models.items():
         for task, anywhere in {"": entry, **entry.by_task}.items():
             with suppress(Unreadable):
                 _check_trainings(names, anywhere, lambda key: parts.training_keys(name, task, key))  # noqa: B023
     for one in sections():
         with suppress(Unreadable):
-            for keys, text in one.check(names.suite):
+            for keys, text in one.check(names):
                 names.problems.add(tuple(keys), text)
-    with suppress(Unreadable):
-        if names.suite.claims:
-            from bench_core.suites.claim_check import check_claims  # only suites with claims pay for it
-
-            check_claims(names)
 
 
 def _check_skip(names: Names, keys: list[str | int], skip: Skip) -> None:

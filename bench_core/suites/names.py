@@ -7,13 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bench_core.registry import suggestion
-from bench_core.suites.axes import SECTIONS, Axis
-from bench_core.suites.cells import can_pair, join
-from bench_core.suites.grids import ModelGrid, gathered, grids_of
+from bench_core.registry import sections, suggestion
+from bench_core.suites.axes import SECTIONS
+from bench_core.suites.cells import can_pair
+from bench_core.suites.grids import gathered
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.problems import Problems
-from bench_core.suites.schema import Table
 from bench_core.suites.suite import Suite
 from bench_core.suites.yaml_source import Located
 
@@ -55,11 +54,8 @@ class Names:
         for name in names:
             if name not in known:
                 hint = suggestion(name, gathered(known, self.suite.grids) if "/" not in name else [*known])
-                ids = [
-                    one.id for one in self.suite.choose if axis == "decoder" and name in getattr(one, "decoders", ())
-                ]
-                hint = f"Tables with `chosen: {ids[0]}` show the chosen decoder under this name." if ids else hint
-                self.problems.add(keys, f"no {axis} of this suite is called {name!r}. {hint}")
+                others = filter(None, (section.hint(self.suite, axis, name) for section in sections()))
+                self.problems.add(keys, f"no {axis} of this suite is called {name!r}. {next(others, hint)}")
             else:
                 self.note_removed(keys, axis, name)
 
@@ -97,35 +93,6 @@ class Names:
         for number, one in enumerate(ids):
             if one is not None and one in ids[:number]:
                 self.problems.add((section, number, "id"), f"two {what}s have the id {one!r}.")
-
-    def shown_in(self, table: Table, axis: str) -> list[str]:
-        """Return the names on an axis that a table can show; a chosen model has the name of its grid."""
-        grids = self.groups(table, axis)
-        names, alone = gathered(self.names(axis), grids), table.of == "choices" and not self.groups(table, "decoder")
-        return [name for name in names if name in grids] if alone and grids else names
-
-    def groups(self, table: Table, axis: str) -> Mapping[str, ModelGrid]:
-        """Return the alternatives of a table's choice on an axis, by the name of what is chosen."""
-        known = [choice for choice in self.suite.choose if getattr(choice, "id", None) in table.chosen]
-        ours = [choice for choice in known if choice.axis == axis]
-        return grids_of(ours[0], self.suite.grids) if ours else {}
-
-    def settings(self, table: Table) -> list[str]:
-        """Return the settings that grids vary, with or without the profile, and names of chosen decoders."""
-        ours = dict.fromkeys(setting for grid in self.suite.grids.values() for setting in grid.settings)
-        return [*ours, *sorted(self.whole["settings"] - set(ours)), *self.groups(table, "decoder")]
-
-    def labels(self, table: Table, axes: Sequence[Axis], values: Sequence[str] = ()) -> list[str]:
-        """Return every label that the axes can form, including names that the profile leaves out."""
-        labels = [""]
-        for axis in axes:
-            names = [*self.shown_in(table, axis), *self.groups(table, axis)]
-            names = list(dict.fromkeys([*names, *sorted(self.whole.get(f"{axis}s", set()))]))
-            names = [name for name in names if name in table.where.get(axis, [name])]
-            labels = [join(label, name) for label in labels for name in names]
-        if values and (len(values) > 1 or not axes):
-            labels = [join(label, value) for label in labels for value in values]
-        return labels
 
 
 def listed(names: Sequence[str]) -> str:

@@ -3,61 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel
 
 from bench_core.errors import PluginError
+from bench_core.optional import SECTIONS, source
 from bench_core.registry import sections
-from bench_core.sections import CellStage
+from bench_core.sections import CellStage, Section
 from bench_core.suites.cells import Cell
-from bench_core.suites.figure_schema import Figure
+from bench_core.suites.grids import ModelGrid
 from bench_core.suites.problems import Problems
-from bench_core.suites.schema import Choice, Claim, Hardware, Skip, SuiteFile, Table
+from bench_core.suites.schema import Hardware, SuiteFile
 from bench_core.suites.suite import Suite
 
-#: The sections that are lists, with the class of an entry.
-ENTRIES: Mapping[str, type[BaseModel]] = {
-    "skip": Skip, "choose": Choice, "tables": Table, "claims": Claim, "figures": Figure,
-}  # fmt: skip
+T = TypeVar("T", bound=BaseModel)
 
 
 def suite_file(data: Mapping[str, Any], problems: Problems) -> SuiteFile:
     """Return a suite file after reporting every problem; invalid sections and settings are unreadable."""
+    others = {*added(), *({*SECTIONS} - {*SuiteFile.model_fields})}
+    for key in others & {*data} - {*added()}:
+        text = f"`{key}` is read by {source(SECTIONS[key])}, which is not installed."
+        problems.notes.append(f"{problems.source.place([key])}: {text}")
+    known = {key: value for key, value in data.items() if key not in others}
+    found = {}
+    if isinstance(hardware := known.get("hardware"), Mapping):
+        found["hardware"] = _hardware(hardware, problems)
+        del known["hardware"]
+    return by_entry(SuiteFile, known, problems).model_copy(update=found)
+
+
+def by_entry(schema: type[T], data: Mapping[str, Any], problems: Problems) -> T:
+    """Return data as a `schema`, after reporting every problem; lists of mappings are read entry by entry."""
     found: dict[str, Any] = {}
-    for section, schema in ENTRIES.items():
-        entries = data.get(section)
-        if isinstance(entries, list):
-            found[section] = [problems.parsed(schema, one, (section, place)) for place, one in enumerate(entries)]
-    if isinstance(data.get("hardware"), Mapping):
-        found["hardware"] = _hardware(data["hardware"], problems)
-    others = {*found, *added()}
-    rest = {key: value for key, value in data.items() if key not in others}
-    return problems.parsed(SuiteFile, rest, ()).model_copy(update=found)
+    for key, field in schema.model_fields.items():
+        kind = next(iter(get_args(field.annotation)), None) if get_origin(field.annotation) is list else None
+        if isinstance(kind, type) and issubclass(kind, BaseModel) and isinstance(data.get(key), list):
+            found[key] = [problems.parsed(kind, one, (key, place)) for place, one in enumerate(data[key])]
+    rest = {key: value for key, value in data.items() if key not in found}
+    return problems.parsed(schema, rest, ()).model_copy(update=found)
 
 
-def added() -> Mapping[str, str]:
-    """Return the keys that sections of plugins add, each with the class of its value.
-
-    Raises PluginError if one is a key of the core, or of two plugins.
-    """
-    found: dict[str, str] = {}
+def added() -> Mapping[str, Section]:
+    """Return the sections that plugins add, by key; raise PluginError for a key of the core, or of two plugins."""
+    found: dict[str, Section] = {}
     for section in sections():
-        for key, schema in section.schema.items():
+        for key in schema_of(section).model_fields if section.schema else ():
             if key in found or key in SuiteFile.model_fields:
                 owner = "another plugin" if key in found else "the core"
                 raise PluginError(
                     f"{type(section).__qualname__} adds the section {key!r}, which {owner} has. Rename it."
                 )
-            found[key] = schema
+            found[key] = section
     return found
 
 
-def of_plugins(data: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
-    """Return what a suite file has for the keys of plugins, after reporting what does not fit."""
-    schemas = {key: schema for key, schema in added().items() if key in data}
-    return {key: problems.parsed(resolve_name(schema), data[key], (key,)) for key, schema in schemas.items()}
+def schema_of(section: Section) -> type[BaseModel]:
+    """Return the class whose fields are the keys of a section."""
+    return _resolved(section.schema)
+
+
+@cache
+def _resolved(name: str) -> type[BaseModel]:
+    return resolve_name(name)  # type: ignore[no-any-return]
+
+
+def of_plugins(data: Mapping[str, Any], grids: Mapping[str, ModelGrid], problems: Problems) -> dict[str, Any]:
+    """Return what a suite file has for the keys of plugins, by key, after reporting what does not fit.
+
+    Names of grids are replaced by their combinations. Invalid keys are missing.
+    """
+    found: dict[str, Any] = {}
+    for section in sections():
+        if section.schema:
+            schema = schema_of(section)
+            read = by_entry(schema, {key: one for key, one in data.items() if key in schema.model_fields}, problems)
+            values = {key: getattr(read, key) for key in schema.model_fields if hasattr(read, key)}
+            found |= section.expand(values, grids)
+    return found
 
 
 def cell_stages(suite: Suite, cell: Cell, known: Collection[str]) -> Iterator[tuple[str, CellStage]]:

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
-from bench_core.suites.figure_schema import Figure
 from bench_core.suites.grids import ModelGrid, origins
 from bench_core.suites.partial import Unreadable
-from bench_core.suites.published import Published
-from bench_core.suites.schema import Choice, Claim, Exemption, Hardware, Limits, Skip, Table
+from bench_core.suites.schema import Exemption, Hardware, Limits, Skip
 from bench_core.suites.training import TrainingConfig
 
 
@@ -53,17 +51,12 @@ class Suite:
     limits: Limits
     hardware: Mapping[str, Hardware]
     skip: Sequence[Skip]
-    tables: Sequence[Table]
-    figures: Sequence[Figure]
-    claims: Sequence[Claim] = field(default_factory=tuple)
     labels: Mapping[str, str] = field(default_factory=dict)  # words for names, in tables and figures
     quote: bool | Sequence[str] = ()  # tasks whose texts are shown although their corpus forbids it; False: none
     exempt: Sequence[Exemption] = ()  # laws that are not asked of its parts
     samples: int = 3  # per cell, that reports may show
-    choose: Sequence[Choice] = field(default_factory=tuple)
     grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # by the names of models that stand for several
-    published: Mapping[str, Published] = field(default_factory=dict)
-    sections: Mapping[str, Any] = field(default_factory=dict)  # of plugins, by key
+    sections: Mapping[str, Any] = field(default_factory=dict)  # of plugins, by key; invalid ones are missing
     effective: Mapping[str, Any] = field(default_factory=dict)  # as written, with profile and settings applied
     changes: Sequence[str] = ()  # keys that `--set` gave another value
     asked: Sequence[str] = ()  # all that is not as the suite says: KEY=VALUE each

@@ -22,7 +22,7 @@ from worlds import METRICS, World, streams, weights
 
 from bench_core.computing.block_length import block_length
 from bench_core.storage.bootstrap_replicates import BLOCKS
-from bench_core.suites.expressions import Query, read
+from bench_reports.language.expressions import Query, read
 from bench_reports.statistics.claim_tests import ClaimTest, Pair
 from bench_reports.statistics.comparisons import all_pairs, beats_all, holm, with_baseline, with_best
 from bench_reports.statistics.equivalence import SAME, Printed, beside, of_two_samples

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core.suites.expressions import Term
+from bench_reports.language.expressions import Term
 
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "share": (0, 100), "other": (0, 100), "third": (0, 100), "perplexity": (1, np.inf), "worse": (1, np.inf),

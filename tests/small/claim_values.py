@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import exp, inf
 
-from bench_core.suites.expressions import Query, Term
+from bench_reports.language.expressions import Query, Term
 
 Values = Mapping[Query, float]
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bench_core.suites.cells import join
-from bench_core.suites.expressions import Query
-from bench_core.suites.published import number
-from bench_core.suites.schema import Table
 from bench_core.suites.suite import Suite
+from bench_reports.language.expressions import Query
+from bench_reports.language.of_suite import language
+from bench_reports.language.published import number
+from bench_reports.language.schema import Table
 
 
 def printed(suite: Suite, query: Query) -> float | None:
     """Return the published mean that stands beside a value, whatever the decoder if the table shows chosen ones."""
-    found = (_in_table(suite, table, query) for table in suite.tables if query.metric in table.values)
+    found = (_in_table(suite, table, query) for table in language(suite).tables if query.metric in table.values)
     return next((one for one in found if one is not None), None)
 
 
@@ -26,7 +27,7 @@ def _in_table(suite: Suite, table: Table, query: Query) -> float | None:
     row = join(*(str(names[axis]) for axis in table.rows))
     column = join(*(str(names[axis]) for axis in table.columns))
     ours = {join(column, query.metric), column} if column else {query.metric}
-    for theirs, values in suite.published[table.reference.table].rows.items():
+    for theirs, values in language(suite).published[table.reference.table].rows.items():
         for label, value in values.items():
             same_row = table.reference.rows.get(theirs, theirs) == row
             if same_row and table.reference.columns.get(label, label) in ours:

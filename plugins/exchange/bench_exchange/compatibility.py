@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
+from bench_core.registry import sections
 from bench_core.runs.results import CellResult, Run, read_suite_file
 from bench_core.runs.selecting import cell_name
 from bench_core.suites import yaml_source as located
 from bench_core.suites.axes import AXES
-from bench_core.suites.published import plain
+from bench_core.suites.sections import schema_of
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
-WHOLE = ("suite", "title", "source", "note", "quote", "samples", "training", "choose", "tables", "figures", "claims")
+WHOLE = ("suite", "title", "source", "note", "quote", "samples", "training")
 TOLD = ("python", "torch", "bench", "device", "precision", "threads")  # of an environment; neither host nor time
 RANKS = {"done": 2, "failed": 1, "not run": 0}
 OF_SPLITS = ("files of tasks.", "what tasks are made of.")  # what runs of other splits have besides
@@ -64,10 +65,16 @@ def _settings(run: Run) -> dict[str, Any]:
         name: {word: value for word, value in about.items() if word != "restricted"}
         for name, about in prepared(run).items()
     }
-    named["published"] = plain(run.published)
+    for section in sections():
+        named |= section.alike(run)
     found = {section: file[section] for section in WHOLE} | {"profile": run.info.get("profile")}
     found["limits"] = {name: limit for name, limit in file["limits"].items() if name != "batch_size"}
-    found |= {key: value for key, value in written.items() if key not in file}  # of sections of plugins
+    for section in sections():
+        if section.schema:
+            schema = schema_of(section)
+            own = {key: value for key, value in written.items() if key in schema.model_fields}
+            found |= schema.model_validate(own).model_dump(mode="json", by_alias=True)
+    found |= {key: value for key, value in written.items() if key not in {*file, *found}}  # of what is not here
     return found | {f"{section}.{name}": part for section, parts in named.items() for name, part in parts.items()}
 
 

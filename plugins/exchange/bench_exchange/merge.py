@@ -34,7 +34,6 @@ from bench_core.stage_kinds import weights_of
 from bench_core.storage import dependencies
 from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.suites.axes import AXES
-from bench_core.suites.published import plain
 from bench_core.suites.yaml_source import Located, as_yaml
 from bench_exchange.compatibility import PARTS, Choice, Place, Taken, check, place_of, prepared, suite_of
 
@@ -79,11 +78,11 @@ class _Union:
         """Fill a run folder."""
         from bench_core.storage.bootstrap_replicates import write_draws
 
-        published = {name: table for run in self.runs for name, table in run.published.items()}
-        for name, content in {"published.json": plain(published), "run.json": self._info()}.items():
-            (folder / name).write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
-        (folder / "suite.yaml").write_text(as_yaml(self.suite), encoding="utf-8")
-        (folder / "cells.jsonl").write_text(cells_text(self.cells), encoding="utf-8")
+        texts = {name: text for section in sections() for name, text in section.united(self.runs).items()}
+        texts["run.json"] = json.dumps(self._info(), indent=1, ensure_ascii=False)
+        texts |= {"suite.yaml": as_yaml(self.suite), "cells.jsonl": cells_text(self.cells)}
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
         self._write_costs(folder / "costs.csv")
         self._copy_histories(folder / "history")
         keys = {key for cell in self.cells for key in cell.artifacts.values()}

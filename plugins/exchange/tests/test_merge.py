@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from bench_small import plugin
-from bench_small.runs import written
+from bench_small.runs import with_sections, written
 from bench_small.suites import SUITE
 from click.testing import CliRunner
 
@@ -84,7 +84,7 @@ def copied(tmp_path):
 
 def report(tmp_path, run, figures=False):
     """Return the files of a report but for the costs; figures, which take long to draw, only if asked for."""
-    drawn = run if figures else replace(run, suite=run.suite.model_copy(update={"figures": []}))
+    drawn = run if figures else with_sections(run, figures=[])
     files = written(drawn, tmp_path / f"report-{run.folder.parent.parent.name}-{run.folder.name}")
     for name in ("costs.csv", "costs.html"):
         files.pop(name)

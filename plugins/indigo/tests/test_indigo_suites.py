@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench_core.suites import yaml_source as located
-from bench_core.suites.expressions import read
 from bench_core.suites.load import load as loaded
+from bench_reports.language.expressions import read
+from bench_reports.language.of_suite import language
 
 SUITES = Path(__file__).parents[3] / "suites" / "indigo"
 PROFILES = [
@@ -50,8 +51,10 @@ def test_searched_orders_begin_an_optimizer_a_warm_up_and_a_schedule_of_their_ow
 @pytest.mark.parametrize(("path", "profile"), PROFILES)
 def test_claims_speak_of_the_outputs_that_tables_show(path, profile):
     suite = load(path, profile)
-    candidates = {name for choice in suite.choose for several in choice.decoders.values() for name in several}
-    terms = [text for claim in suite.claims for text in (claim.expression, *claim.requires.values())]
+    candidates = {
+        name for choice in language(suite).choose for several in choice.decoders.values() for name in several
+    }
+    terms = [text for claim in language(suite).claims for text in (claim.expression, *claim.requires.values())]
     by_decoder = {
         dict(query.axes).get("decoder") for text in terms for query in read(text).queries if not query.chosen
     }

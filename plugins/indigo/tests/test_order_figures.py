@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import re
-from dataclasses import replace
 from itertools import permutations
 from xml.etree import ElementTree
 
 import pytest
-from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
+from bench_small.runs import HOSTILE, cell, number, run_of, stored, with_sections, written
 from bench_small.suites import SUITE
 from pydantic import ValidationError
 
@@ -18,7 +17,6 @@ import bench_core
 from bench_core import Hypothesis, Outcome
 from bench_core.runs.run_writer import detailed
 from bench_core.storage.store import Store
-from bench_core.suites.figure_schema import Figure
 from bench_exchange.exporting import export_run
 from bench_exchange.importing import import_run
 from bench_exchange.merge import merge
@@ -27,6 +25,8 @@ from bench_indigo.order_figures import LONGEST, MOST, items, relations, steps
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
+from bench_reports.language.figure_schema import Figure
+from bench_reports.language.of_suite import language
 
 SPACE = "{http://www.w3.org/2000/svg}"
 DREAM, ORDER = ["I", "have", "a", "dream"], [3, 0, 2, 1]
@@ -48,7 +48,7 @@ def sample(words, order, model="rnn", identity=7, seed=0, **more):
 def ordered_run(tmp_path, samples, cells=CELLS, **figure):
     about = {"id": "grown", "kind": "order", "examples": 2, "by": ["model"], **figure}
     run = run_of(tmp_path, cells, {}, samples=samples)
-    return replace(run, suite=run.suite.model_copy(update={"figures": [Figure.model_validate(about)]}))
+    return with_sections(run, figures=[Figure.model_validate(about)])
 
 
 def the_picture(run):
@@ -232,7 +232,7 @@ def test_a_run_from_elsewhere_that_tells_no_order_is_left_out(tmp_path, odd):
 def test_a_stored_run_draws_the_same(tmp_path):
     run = ordered_run(tmp_path, [sample(DREAM, ORDER)])
     again = stored(run)
-    assert again.suite.figures == run.suite.figures
+    assert language(again).figures == language(run).figures
     assert (
         written(again, tmp_path / "one")["figures/grown.svg"] == written(run, tmp_path / "two")["figures/grown.svg"]
     )

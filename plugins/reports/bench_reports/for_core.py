@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bench_core.runs.results import Run
-    from bench_core.suites.expressions import Term
+    from bench_reports.language.expressions import Term
 
 
 def write_report(run: Run, folder: Path) -> str:

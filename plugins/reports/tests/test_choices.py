@@ -18,6 +18,7 @@ from bench_core.suites.load import load
 from bench_reports.content.choices import choices
 from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids, whole_grids
+from bench_reports.language.of_suite import language
 from bench_reports.render.report import screen
 
 
@@ -143,7 +144,9 @@ def test_a_metric_that_the_chosen_combination_was_spared_is_no_failure(tmp_path)
     table = {**RESULTS, "values": ["rate"]}
     spared = run_with(tmp_path, both_splits(), tables=[table], skip=[{"model": "rnn", "metric": "rate"}])
     cells = [CellResult(one.cell, "failed", "x", one.numbers) for one in spared.cells]
-    assert shown(Run(spared.folder, spared.suite, {}, cells, {}, grids=spared.grids))["rnn"]["test"] == "–"
+    assert (
+        shown(Run(spared.folder, spared.suite, {}, cells, spared.sections, grids=spared.grids))["rnn"]["test"] == "–"
+    )
 
 
 def test_chosen_settings_stand_beside_the_published_ones(tmp_path):
@@ -193,14 +196,18 @@ def test_the_report_lists_every_combination_with_its_values_and_marks_the_chosen
 def test_outputs_of_combinations_that_were_not_chosen_are_not_shown(tmp_path):
     run = run_with(tmp_path, both_splits())
     samples = [{"cell": {**one.cell}, "id": 1, "text": f"by {one.cell['model']}"} for one in run.cells]
-    text = written(Run(run.folder, run.suite, {"samples": samples}, run.cells, {}, grids=run.grids), tmp_path / "r")
+    text = written(
+        Run(run.folder, run.suite, {"samples": samples}, run.cells, run.sections, grids=run.grids), tmp_path / "r"
+    )
     assert {name for name in (*RNN, "base") if f"by {name}".encode() in text["report.md"]} == {RNN[3], "base"}
 
 
 def test_the_head_counts_combinations_instead_of_naming_them(tmp_path):
     run = run_with(tmp_path, both_splits())
     about = {"models": {name: {"parameters": 1000 * place} for place, name in enumerate([*RNN, "base"], 1)}}
-    text = written(Run(run.folder, run.suite, about, run.cells, {}, grids=run.grids), tmp_path / "r")["report.md"]
+    text = written(Run(run.folder, run.suite, about, run.cells, run.sections, grids=run.grids), tmp_path / "r")[
+        "report.md"
+    ]
     assert b"- Models: rnn (4 combinations, 1,000 to 4,000 parameters), base (5,000 parameters)\n" in text
 
 
@@ -271,7 +278,7 @@ def test_a_choice_that_cannot_be_made_is_refused(suite_file, old, new, message):
 def test_several_choices_must_be_told_apart(suite_file):
     choose = CHOOSE.replace("by: nats}]", "by: nats}, {id: other, model: two, by: nats}]")
     table = "of: choices}"
-    assert load(suite_file(with_choice(table=table))).tables[0].chosen == ("best",)
+    assert language(load(suite_file(with_choice(table=table)))).tables[0].chosen == ("best",)
     with pytest.raises(SuiteError, match="name the choice by `chosen:`"):
         load(suite_file(with_choice(choose, table)))
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
-from bench_small.runs import cell, number, run_of, sampled, stored, written
+from bench_small.runs import cell, number, run_of, sampled, stored, with_sections, written
 
-from bench_core.suites.schema import Claim
 from bench_reports.content.claims import judge
+from bench_reports.language.schema import Claim
 
 NAMES = ("a", "b", "c")
 
@@ -22,7 +21,7 @@ def claim(name, expression, **more):
 
 
 def with_claims(run, *claims):
-    return replace(run, suite=run.suite.model_copy(update={"claims": [*claims]}))
+    return with_sections(run, claims=[*claims])
 
 
 def verdicts(run, *claims):

@@ -13,8 +13,8 @@ from claim_generator import BOUNDS, expression, numbers, truths
 from scipy.optimize import linprog
 
 from bench_core.errors import SuiteError
-from bench_core.suites.expressions import read
 from bench_core.suites.load import load
+from bench_reports.language.expressions import read
 from bench_reports.statistics.claim_proofs import implies, truth
 from bench_reports.statistics.simplex import Simplex
 

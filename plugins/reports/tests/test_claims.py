@@ -11,7 +11,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
-from bench_small.runs import HOSTILE, cell, number, run_of, sampled, stored, written
+from bench_small.runs import HOSTILE, cell, number, run_of, sampled, stored, with_sections, written
 from bench_small.suites import SUITE
 from markdown_it import MarkdownIt
 from scipy.stats import binomtest, ttest_1samp, ttest_ind
@@ -19,8 +19,9 @@ from scipy.stats import binomtest, ttest_1samp, ttest_ind
 from bench_core.errors import SuiteError
 from bench_core.runs.results import Number
 from bench_core.suites.load import load
-from bench_core.suites.schema import Claim
 from bench_reports.content.claims import judge
+from bench_reports.language.of_suite import language
+from bench_reports.language.schema import Claim
 from bench_reports.render.report import screen, write_report
 
 SEEDS = 10
@@ -33,7 +34,7 @@ def claim(expression, text="", name="C"):
 def run_with(tmp_path, cells, *expressions, **info):
     run = run_of(tmp_path, cells, {}, **info)
     claims = [one if isinstance(one, Claim) else claim(one) for one in expressions]
-    return replace(run, suite=run.suite.model_copy(update={"claims": claims}))
+    return with_sections(run, claims=claims)
 
 
 def cells_of(**values):
@@ -406,7 +407,7 @@ def test_claims_of_a_suite_are_resolved(suite_file):
         "v('ended', model='one', decoder='draw') > 0", "all(v('nats', model=m) > 0 for m in ['one', 'two'])"
     )
     suite = load(suite_file(text))
-    assert [one.id for one in suite.claims] == ["C0", "C1"]
+    assert [one.id for one in language(suite).claims] == ["C0", "C1"]
     assert suite.effective["claims"][1]["assert"] == "all(v('nats', model=m) > 0 for m in ['one', 'two'])"
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from bench_small.runs import cell, number, run_of
+from bench_small.runs import cell, number, run_of, with_sections
 from bench_small.suites import SUITE
 
 from bench_core.errors import SuiteError
 from bench_core.suites.load import load
-from bench_core.suites.schema import Claim
 from bench_reports.content.claims import judge
+from bench_reports.language.of_suite import language
+from bench_reports.language.schema import Claim
 
 CHEAPER = "v('cost.train.cpu_seconds', model='rnn') < v('cost.train.cpu_seconds', model='lstm')"
 SECONDS = {"rnn": [10.0, 11.0, 10.5], "lstm": [20.0, 22.0, 21.0]}
@@ -29,7 +30,7 @@ def judged(tmp_path, expression=CHEAPER, seconds=SECONDS, **requires):
     ]
     run = run_of(tmp_path, cells, {})
     claim = Claim.model_validate({"id": "C", "text": "t", "assert": expression, "requires": requires})
-    run = replace(run, suite=run.suite.model_copy(update={"claims": [claim]}))
+    run = with_sections(run, claims=[claim])
     run.folder.mkdir(exist_ok=True)
     lines = [
         f"train,x,{f'{model}{seed}'.ljust(16, 't')},99,{seconds[model][seed] or ''}" for model, seed in trainings
@@ -88,6 +89,6 @@ def test_a_claim_about_costs_that_says_nothing_is_refused(suite_file, expression
 def test_a_claim_about_the_cost_of_seeds_that_share_one_training_is_refused(suite_file):
     fits = "claims: [{id: C, text: t, assert: \"v('cost.train.seconds', model='one') < 1\"}]\nprofiles:"
     text = SUITE.replace("profiles:", fits)
-    assert load(suite_file(text)).claims
+    assert language(load(suite_file(text))).claims
     with pytest.raises(SuiteError, match="seeds trained together have one cost"):
         load(suite_file(text.replace("epochs: 3,", "epochs: 3, together: true,")))

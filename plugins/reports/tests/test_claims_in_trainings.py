@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bench_small.runs import cell, number, run_of, sampled
+from bench_small.runs import cell, number, run_of, sampled, with_sections
 from bench_small.suites import SUITE
 from scipy.stats import binom
 
 from bench_core.errors import SuiteError
-from bench_core.suites.expressions import Query, read
 from bench_core.suites.load import load
-from bench_core.suites.schema import Claim
 from bench_reports.content.claims import judge
+from bench_reports.language.expressions import Query, read
+from bench_reports.language.schema import Claim
 from bench_reports.statistics.claim_tests import ClaimTest, sign_test
 from bench_reports.statistics.estimate import LEVEL, Measured, contrast
 
@@ -38,7 +38,7 @@ def judged(tmp_path, expression, greedy, beam, size=100):
         for one in sampled(tmp_path, samples, scale="share")
     ]
     run = run_of(tmp_path, cells, {})
-    (one,) = judge(replace(run, suite=run.suite.model_copy(update={"claims": [claim(expression)]})))
+    (one,) = judge(with_sections(run, claims=[claim(expression)]))
     return one
 
 
@@ -105,7 +105,7 @@ def test_a_difference_below_the_error_of_an_estimate_is_not_tested_in_any_traini
         for seed in range(3)
     ]
     run = run_of(tmp_path, cells, {})
-    (one,) = judge(replace(run, suite=run.suite.model_copy(update={"claims": [claim(f"in_every_training({LESS})")]})))
+    (one,) = judge(with_sections(run, claims=[claim(f"in_every_training({LESS})")]))
     assert one.verdict == "not tested"
 
 

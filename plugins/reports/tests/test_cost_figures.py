@@ -9,17 +9,17 @@ from dataclasses import replace
 from math import sqrt
 
 import pytest
-from bench_small.runs import cell, number, run_of, written
+from bench_small.runs import cell, number, run_of, with_sections, written
 from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
 from bench_core.runs.results import COST_COLUMNS
-from bench_core.suites.figure_schema import COSTS, OF_ALL_STAGES, Figure
 from bench_core.suites.load import load
 from bench_reports.content.cost_tables import Spent
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import cost_pictures
+from bench_reports.language.figure_schema import COSTS, OF_ALL_STAGES, Figure
 
 TRAINED = {("rnn", 0): 10.0, ("rnn", 1): 30.0, ("lstm", 0): 500.0}
 HEAD = "stage,what,key,seconds,parameters,tokens_per_second\n"
@@ -42,7 +42,7 @@ def costly_run(tmp_path, text=None, **figure):
         "by": ["model", "decoder"],
         **figure,
     }
-    run = replace(run, suite=run.suite.model_copy(update={"figures": [Figure.model_validate(about)]}))
+    run = with_sections(run, figures=[Figure.model_validate(about)])
     run.folder.mkdir(exist_ok=True)
     lines = [f"train,x,{f'{m}{s}'.ljust(16, 't')},{value},1000,\n" for (m, s), value in TRAINED.items()]
     lines += [

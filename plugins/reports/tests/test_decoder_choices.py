@@ -17,6 +17,7 @@ from bench_core.suites.load import load
 from bench_reports.content.choices import choices
 from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids, whole_grids
+from bench_reports.language.of_suite import language
 
 BEAMS = ["beam-1", "beam-2", "beam-4"]
 DECODERS = ["greedy", *BEAMS]
@@ -264,7 +265,9 @@ def test_outputs_of_decoders_that_were_not_chosen_for_a_model_are_not_shown(tmp_
     samples = [
         {"cell": {**one.cell}, "id": 1, "text": f"{one.cell['model']} by {one.cell['decoder']}."} for one in run.cells
     ]
-    text = written(Run(run.folder, run.suite, {"samples": samples}, run.cells, {}, grids=run.grids), tmp_path / "r")
+    text = written(
+        Run(run.folder, run.suite, {"samples": samples}, run.cells, run.sections, grids=run.grids), tmp_path / "r"
+    )
     said = {f"{model} by {decoder}." for model in MODELS for decoder in DECODERS}
     assert {one for one in said if one.encode() in text["report.md"]} == {
         "tanh by beam-4.", "lstm by beam-1.", "tanh by greedy.", "lstm by greedy."
@@ -357,5 +360,5 @@ def test_a_profile_may_do_without_some_of_the_decoders_or_all(suite_file):
         "  fewer: {decoders: {draw: null}}\n  none: {decoders: {draw: null, argmax: null}, metrics: {ended: null}}\n"
     )
     path = suite_file(with_choice(profile=profile))
-    assert load(path, "fewer").choose[0].decoders == {"best": ("draw", "argmax")}
+    assert language(load(path, "fewer")).choose[0].decoders == {"best": ("draw", "argmax")}
     load(path, "none")

@@ -7,9 +7,8 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from bench_small.runs import cell, number, run_of, written
+from bench_small.runs import cell, number, run_of, with_suite, written
 
-from bench_core.suites.schema import SuiteFile
 from bench_reports.content.tables import grids
 from bench_reports.render.report import screen
 
@@ -34,7 +33,7 @@ def a_run(tmp_path, names, metrics, changes=(), **sections):
         "hardware": {name: {} for name in names["hardware"]} if "hardware" in names else {},
         **sections,
     }  # fmt: skip
-    found = replace(run_of(tmp_path, cells, {}, changes=list(changes)), suite=SuiteFile.model_validate(suite))
+    found = with_suite(run_of(tmp_path, cells, {}, changes=list(changes)), {"tables": [], **suite})
     return found, [text for texts in values.values() for text in texts]
 
 

@@ -40,7 +40,7 @@ def test_what_is_not_one_number_has_no_distribution(odd, shown):
 
 
 def test_distributions_are_read_as_they_were_written(tmp_path):
-    run, path = Run(tmp_path, None, {}, [], {}), tmp_path / DISTRIBUTIONS.file
+    run, path = Run(tmp_path, None, {}, []), tmp_path / DISTRIBUTIONS.file
     assert DISTRIBUTIONS.read(run) == []
     written = [
         distribution(CELL, "a", [2, 1, 2, 0.1, inf, nan, nan, -inf]),

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 from bench_small.forging import reseal
-from bench_small.runs import HOSTILE, cell, number, run_of, stored, written
+from bench_small.runs import HOSTILE, cell, number, run_of, stored, with_sections, written
 from bench_small.suites import SUITE
 
 import bench_core
@@ -24,7 +24,6 @@ from bench_core.errors import SuiteError
 from bench_core.runs.manifest import problems
 from bench_core.runs.results import read_run
 from bench_core.storage.outcomes import read_lines
-from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
 from bench_core.terminal import visible
 from bench_reports.figures.distributions import DISTRIBUTIONS, distribution
@@ -32,6 +31,8 @@ from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
 from bench_reports.figures.survival import OUTPUT_LENGTHS, Lengths
+from bench_reports.language.figure_schema import Figure
+from bench_reports.language.of_suite import language
 from bench_reports.render.report import write_report
 
 
@@ -46,10 +47,11 @@ def drawn_run(tmp_path, cells, lengths=None, histories=None, names=("rnn", "lstm
         for one, parts in zip(cells, by_cell, strict=True)
         if parts is not None
     ]
-    suite = run.suite.model_copy(update={"figures": figures, "metrics": metrics})
+    run = with_sections(replace(run, suite=run.suite.model_copy(update={"metrics": metrics})), figures=figures)
     run.folder.mkdir(exist_ok=True)
     DISTRIBUTIONS.write(run.folder / DISTRIBUTIONS.file, found)
-    return replace(run, suite=suite, histories=histories or {})
+    vars(run)["histories"] = histories or {}  # in place of those of its folder
+    return run
 
 
 def measured(model, decoder, seed, **values):
@@ -366,7 +368,7 @@ def every_kind(tmp_path, *names):
         run.folder / OUTPUT_LENGTHS.file, [Lengths(one.cell, [(2, 3, 0), (9, 1, 2)]) for one in cells]
     )
     figures = [Figure.model_validate({"caption": f"{names[0]} beside others", **figure}) for figure in figures]
-    return replace(run, suite=run.suite.model_copy(update={"figures": figures}))
+    return with_sections(run, figures=figures)
 
 
 @pytest.mark.nightly
@@ -423,7 +425,7 @@ def test_latex_with_figures_compiles_as_it_stands(tmp_path):
     lost = Figure.model_validate(
         {"id": "lost_1", "kind": "box", "values": ["rate"], "by": "model", "caption": HOSTILE}
     )
-    run = replace(run, suite=run.suite.model_copy(update={"figures": [*run.suite.figures, lost]}))
+    run = with_sections(run, figures=[*language(run).figures, lost])
     write_report(run, tmp_path / "report")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
     done = subprocess.run(command, cwd=tmp_path / "report", capture_output=True, text=True, timeout=120, check=False)
@@ -567,7 +569,7 @@ def test_a_mistake_in_a_figure_is_told_with_place_and_remedy(suite_file, figure,
 
 def test_parts_of_a_loss_may_be_drawn_by_any_name(suite_file):
     figure = "figures: [{id: f, kind: line, x: epoch, y: kl, by: model}]\nprofiles:"
-    assert load(suite_file(SUITE.replace("profiles:", figure))).figures[0].y == "kl"
+    assert language(load(suite_file(SUITE.replace("profiles:", figure)))).figures[0].y == "kl"
 
 
 def test_one_word_is_the_scale_of_the_values():

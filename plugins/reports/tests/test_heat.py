@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import replace
 from itertools import pairwise, product
 from math import inf, nan, sqrt
 from xml.etree import ElementTree
 
 import pytest
-from bench_small.runs import cell, number, run_of, written
+from bench_small.runs import cell, number, run_of, with_sections, written
 from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
-from bench_core.suites.figure_schema import Figure
 from bench_core.suites.load import load
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
+from bench_reports.language.figure_schema import Figure
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
@@ -27,7 +26,7 @@ SPACE = "{http://www.w3.org/2000/svg}"
 def heat_run(tmp_path, cells, names=("rnn", "lstm"), skip=(), **figure):
     run = run_of(tmp_path, cells, {}, names=names, skip=skip)
     about = {"id": "f", "kind": "heat", "x": "decoder", "y": "model", "value": "rate", **figure}
-    return replace(run, suite=run.suite.model_copy(update={"figures": [Figure.model_validate(about)]}))
+    return with_sections(run, figures=[Figure.model_validate(about)])
 
 
 def cells_of(values):

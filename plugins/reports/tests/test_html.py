@@ -11,16 +11,16 @@ from math import inf, nan
 
 import pytest
 from bench_small.browser import Browser, installed
-from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, some_run, written
+from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, some_run, with_sections, written
 
-from bench_core.suites.figure_schema import Figure
-from bench_core.suites.schema import Claim
 from bench_core.terminal import visible
 from bench_reports.content.cost_tables import dearest, stages_of
 from bench_reports.content.numbers import number as number_in
 from bench_reports.content.outputs import MOST, samples, side_by_side
 from bench_reports.content.result_tables import differences_table, results_table
 from bench_reports.content.tables import grids
+from bench_reports.language.figure_schema import Figure
+from bench_reports.language.schema import Claim
 from bench_reports.render.html import HTML, html_page, html_text
 from bench_reports.render.markdown import MARKDOWN
 from bench_reports.render.report_document import costs_document
@@ -133,7 +133,7 @@ def full_run(tmp_path):
     claim = Claim.model_validate(
         {"id": "M1", "text": HOSTILE, "assert": "v('rate', model='rnn', decoder='beam') < 3"}
     )
-    return replace(run, suite=run.suite.model_copy(update={"figures": [figure], "claims": [claim]}))
+    return with_sections(run, figures=[figure], claims=[claim])
 
 
 def costly(run):
@@ -299,7 +299,7 @@ def test_a_run_without_anything_else_has_a_page(tmp_path):
 def test_a_figure_that_is_not_drawn_says_why(tmp_path):
     figure = Figure.model_validate({"id": "f", "kind": "scatter", "x": "rate", "y": "nat", "by": ["model"]})
     run = some_run(tmp_path)
-    run = replace(run, suite=run.suite.model_copy(update={"figures": [figure]}))
+    run = with_sections(run, figures=[figure])
     text = html(run, tmp_path / "report")
     assert "<p>Not drawn: the run does not measure nat.</p>" in text
     assert "figures/f" not in text

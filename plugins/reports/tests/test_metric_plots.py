@@ -378,7 +378,7 @@ def test_costs_against_a_setting_are_where_costs_are(tmp_path):
     run = by_width(tmp_path, {("rnn", "greedy", 0): 1.0, ("rnn", "beam-4", 0): 1.0}, y="cost.decode.seconds")
     keys = {"greedy": "a" * 64, "beam-4": "b" * 64}
     cells = [type(one)(one.cell, "done", "", one.numbers, {"decode": keys[one.cell["decoder"]]}) for one in run.cells]
-    run = type(run)(run.folder, run.suite, run.info, cells, {})
+    run = type(run)(run.folder, run.suite, run.info, cells, run.sections)
     (run.folder / "costs.csv").write_text(
         f"stage,what,key,seconds\ndecode,x,{'a' * 16},2.5\ndecode,x,{'b' * 16},7.5\n"
     )

@@ -9,6 +9,7 @@ from zipfile import ZipFile
 
 import bench_small.plugin
 import pytest
+from bench_small.runs import with_sections
 from bench_small.suites import SUITE
 
 import bench_core
@@ -31,6 +32,7 @@ from bench_reports.content.permutation_tests import (
 )
 from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
+from bench_reports.language.of_suite import language
 from bench_reports.render.records import records
 from bench_reports.render.report import write_report
 from bench_reports.statistics.permutation import DRAWS
@@ -116,8 +118,8 @@ def test_the_footnote_names_the_test_and_how_many_exchanges_it_is_of(run, store)
 
 def test_a_table_that_does_not_ask_is_tested_by_the_bootstrap(run, store):
     keep_permutations(run, grids(run), store)
-    table = run.suite.tables[0].model_copy(update={"test": "bootstrap"})
-    other = replace(run, suite=run.suite.model_copy(update={"tables": [table]}))
+    table = language(run).tables[0].model_copy(update={"test": "bootstrap"})
+    other = with_sections(run, tables=[table])
     assert keep_permutations(other, grids(other), store) == {}
     (grid,) = grids(other)
     assert not any(test.exchanges for test in grid.tests)

@@ -8,14 +8,15 @@ from dataclasses import replace
 import pytest
 from bench_small.browser import Browser, installed
 from bench_small.printing import needs_latex, overfull
-from bench_small.runs import cell, number, paper, run_of, stored, written
+from bench_small.runs import cell, number, paper, run_of, stored, with_sections, written
 
-from bench_core.suites.schema import Claim
 from bench_reports import document as doc
 from bench_reports.content.cost_tables import dearest
 from bench_reports.content.result_tables import results_table
 from bench_reports.content.significance import _percent
 from bench_reports.content.tables import grids
+from bench_reports.language.of_suite import language
+from bench_reports.language.schema import Claim
 from bench_reports.render.latex import latex_report
 from bench_reports.render.latex_tables import INCH, SIZES, Tabular, table_file
 from bench_reports.render.report import screen, write_report
@@ -95,7 +96,7 @@ def test_no_line_of_a_terminal_is_longer_than_a_hundred_characters(tmp_path):
         Claim.model_validate({"id": name, "text": LONG, "assert": "v('rate', model='rnn') > 0"}) for name in names
     ]
     run = run_of(tmp_path, [cell("rnn", "greedy", 0, {"rate": number(1.0)})], {"caption": LONG})
-    text = screen(replace(run, suite=run.suite.model_copy(update={"claims": claims})))
+    text = screen(with_sections(run, claims=claims))
     assert max(map(len, text.split("\n"))) <= 100
     assert " ".join(LONG.split()) in " ".join(text.split())
 
@@ -203,8 +204,8 @@ def test_a_phone_breaks_no_label_within_a_word_and_keeps_labels_in_sight(tmp_pat
     table = {"rows": ["model"], "columns": ["decoder"], "values": ["rate", "nats"], "labels": label}
     run = run_of(tmp_path, cells, table, names=names)
     longer = {"rate": "Non-termination", "nats": "Log-probability"}
-    table = run.suite.tables[0].model_copy(update={"labels": {**label, **longer}})
-    written(replace(run, suite=run.suite.model_copy(update={"tables": [table]})), tmp_path / "report")
+    table = language(run).tables[0].model_copy(update={"labels": {**label, **longer}})
+    written(with_sections(run, tables=[table]), tmp_path / "report")
     with Browser(tmp_path / "home") as browser:
         browser.resize(390)
         browser.open(tmp_path / "report" / "report.html")

@@ -14,7 +14,18 @@ from itertools import product
 from math import sqrt
 
 import pytest
-from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, some_run, stored, written
+from bench_small.runs import (
+    HOSTILE,
+    cell,
+    hostile_run,
+    number,
+    paper,
+    run_of,
+    some_run,
+    stored,
+    with_sections,
+    written,
+)
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
@@ -25,6 +36,7 @@ from bench_core.storage.store import Store
 from bench_core.terminal import visible
 from bench_reports import document as doc
 from bench_reports.content.tables import grids
+from bench_reports.language.of_suite import language
 from bench_reports.render.latex_tables import SIZES, Tabular
 from bench_reports.render.latex_text import latex
 from bench_reports.render.markdown import markdown
@@ -190,8 +202,8 @@ def test_grouped_tables_of_hostile_names_compile(tmp_path):
 
 def test_two_tables_never_share_a_file(tmp_path):
     run = some_run(tmp_path)
-    other = run.suite.tables[0].model_copy(update={"id": "t-published", "reference": None})
-    run = replace(run, suite=run.suite.model_copy(update={"tables": [*run.suite.tables, other]}))
+    other = language(run).tables[0].model_copy(update={"id": "t-published", "reference": None})
+    run = with_sections(run, tables=[*language(run).tables, other])
     files = written(run, tmp_path / "report")
     assert [name for name in files if name.endswith(".tex")] == [
         "report.tex",

@@ -10,10 +10,11 @@ import pytest
 from bench_small.listed import FiledConfig
 from bench_small.runs import cell, run_of
 
-from bench_core.planning.availability import _report_other_examples
-from bench_core.suites.schema import Reference
+from bench_core.planning.availability import _digests
 from bench_reports.content.grid import Entry
 from bench_reports.content.verdicts import same_examples
+from bench_reports.language.schema import Reference
+from bench_reports.plugin import Contents
 
 DIGEST = "0" * 64
 
@@ -37,9 +38,8 @@ def test_a_digest_that_no_task_reads_is_reported_at_its_place(tmp_path, text):
     (tmp_path / "test.txt").write_text(text)
     said = f"sha256:{sha256(b'text').hexdigest()}"
     tables = [SimpleNamespace(reference=None), SimpleNamespace(reference=Reference(table="a", same_examples=said))]
-    suite = SimpleNamespace(tables=tables, tasks={"t": FiledConfig(file="test.txt")}, folder=tmp_path)
-    found = []
-    _report_other_examples(suite, tmp_path, SimpleNamespace(add=lambda *problem: found.append(problem)))
+    suite = SimpleNamespace(sections={"tables": tables}, tasks={"t": FiledConfig(file="test.txt")}, folder=tmp_path)
+    found = [*Contents().unavailable(suite, lambda task: _digests(task, tmp_path, tmp_path))]
     if text == "text":
         assert not found
     else:

@@ -14,7 +14,7 @@ from statistics import fmean, geometric_mean, stdev
 import numpy as np
 import pytest
 from bench_small.printing import needs_latex, overfull
-from bench_small.runs import HOSTILE, Mean, cell, number, paper, run_of, shown, stored, written
+from bench_small.runs import HOSTILE, Mean, cell, number, paper, run_of, shown, stored, with_sections, written
 from tabulate import tabulate
 
 from bench_core.computing.bootstrap import draws, mark
@@ -26,6 +26,7 @@ from bench_reports.content.result_tables import levels, results_table
 from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
 from bench_reports.document import spans_of
+from bench_reports.language.of_suite import language
 from bench_reports.render.fitting import pieces
 from bench_reports.render.latex_tables import INCH, SIZES, Tabular, too_wide
 from bench_reports.render.records import records
@@ -397,7 +398,7 @@ def test_a_table_that_is_too_wide_in_print_is_told_and_one_that_fits_is_not(tmp_
     files = written(wide, tmp_path / "wide")
     assert b"tables/t.tex is about" in files["report.txt"]
     assert b"% tables/t.tex is about" in files["tables/t.tex"]
-    tall = replace(wide, suite=wide.suite.model_copy(update={"tables": [wide.suite.tables[0].model_copy(update={"transpose": True})]}))  # fmt: skip
+    tall = with_sections(wide, tables=[language(wide).tables[0].model_copy(update={"transpose": True})])
     assert too_wide(results_table(tall, grids(tall)[0])) == ""
     assert b"is about" not in written(tall, tmp_path / "tall")["report.txt"]
 
@@ -445,7 +446,7 @@ def test_tables_of_any_design_fit_an_article(tmp_path, options):
         table = {"transpose": transpose, "width": width, "columns": columns, "average": bool(columns)}
         table |= {"rows": ["model"] if columns else ["model", "decoder"], "reference": {"table": "p"}}
         run = several(tmp_path, table, metrics=("rate", "nats"), signature="a" * 200)
-        run = replace(run, published={"p": published})
+        run = with_sections(run, published={"p": published})
         name = f"r{transpose}{width}{len(columns)}"
         write_report(run, tmp_path / name)
         body = rf"Some words. \input{{{name}/tables/t.tex}} Others."

@@ -21,12 +21,12 @@ from bench_small.runs import (
 )
 
 from bench_core.runs.results import Number
-from bench_core.suites.published import Value
 from bench_reports.content.numbers import printed, rounded
 from bench_reports.content.outputs import samples as gathered
 from bench_reports.content.result_tables import results_table
 from bench_reports.content.table_notes import details, footnotes
 from bench_reports.content.tables import grids
+from bench_reports.language.published import Value
 from bench_reports.render.latex import LATEX, latex
 from bench_reports.render.records import records
 

@@ -16,12 +16,13 @@ from scipy.stats import t, ttest_ind_from_stats
 
 from bench_core.errors import SuiteError
 from bench_core.suites.load import load
-from bench_core.suites.published import Published, Value
 from bench_reports.content.grid import Entry
 from bench_reports.content.numbers import judged
 from bench_reports.content.result_tables import differences_table
 from bench_reports.content.tables import grids
 from bench_reports.content.verdicts import Comparison, comparison
+from bench_reports.language.of_suite import language
+from bench_reports.language.published import Published, Value
 from bench_reports.render.latex import LATEX
 from bench_reports.render.markdown import MARKDOWN
 from bench_reports.render.records import records
@@ -277,7 +278,7 @@ def test_settings_of_a_reference_are_checked(suite_file, tmp_path, setting, mess
     table = "values: [ended], where: {model: one}, reference: {table: printed, %s}"
     path = lambda text: suite_file(SUITE.replace("values: [ended, nats]", table % text))  # noqa: E731
     suite = load(path("differs: a corpus of our own"))
-    assert suite.tables[0].reference.differs == "a corpus of our own"
+    assert language(suite).tables[0].reference.differs == "a corpus of our own"
     with pytest.raises(SuiteError, match=rf":20:\d+: {re.escape(message)}"):
         load(path(setting))
 

@@ -12,6 +12,7 @@ from bench_core import run
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
+from bench_reports.language.of_suite import language
 
 SUITES = Path(__file__).parents[3] / "suites" / "ssm"
 MODELS = ("2xtril-2", "baseline-8d", "oracle-train")
@@ -20,8 +21,8 @@ METRICS = ("H-train", "H-test", "in-V", "Ibar", "I-1")
 
 def test_table_1_has_the_models_of_the_paper():
     suite = load(SUITES / "table-1.yaml")
-    rows = suite.tables[0].reference.rows
-    assert set(rows) == set(suite.published["ssm-t1"].rows)
+    rows = language(suite).tables[0].reference.rows
+    assert set(rows) == set(language(suite).published["ssm-t1"].rows)
     assert len(rows) == 15
     configs = {printed: suite.models[name].config for printed, name in rows.items()}
     for printed, config in configs.items():
@@ -42,7 +43,7 @@ def test_table_3_has_every_pair_of_flows_and_the_printed_ones_at_their_places():
     learning = [entry.config for entry in suite.models.values() if entry.config.name == "deep-ssm"]
     pairs = {(config.generative, config.inference) for config in learning}
     assert pairs == set(product(("id", "diag", "tril", "2xtril"), repeat=2))
-    for printed, name in suite.tables[0].reference.rows.items():
+    for printed, name in language(suite).tables[0].reference.rows.items():
         config = suite.models[name].config
         assert f"{config.generative}, {config.inference}" == printed.lower()
 
@@ -57,7 +58,7 @@ def test_every_statement_of_the_paper_is_judged_in_every_profile_and_all_rows_ar
     for name, claims in wanted.items():
         for profile in (None, "smoke", "small", "gpu", "paper"):
             suite = load(SUITES / f"{name}.yaml", profile)
-            assert claims <= {claim.id for claim in suite.claims}
+            assert claims <= {claim.id for claim in language(suite).claims}
             learning = [one for one in suite.models.values() if one.config.name in ("deep-ssm", "char-gru")]
             assert len({one.training.model_dump_json() for one in learning if one.training.updates}) == 1
 

@@ -16,10 +16,14 @@ class Counts(BaseModel):
     letter: str
 
 
+class CountsFile(BaseModel):
+    counts: Counts | None = None
+
+
 class CountsSection(Section):
     keys = ("counts",)
     files = (FILE,)
-    schema = {"counts": "bench_counts.plugin:Counts"}
+    schema = "bench_counts.plugin:CountsFile"
 
     def stages(self, suite, cell):
         if (asked := suite.sections.get("counts")) and cell.decoder is not None:

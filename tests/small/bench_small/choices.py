@@ -5,8 +5,8 @@ from __future__ import annotations
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.grids import expand, plainly
 from bench_core.suites.problems import Problems
-from bench_core.suites.schema import SuiteFile
 from bench_core.suites.yaml_source import Located
+from bench_small.runs import read_suite
 
 GRID = {"rnn": {"name": "m", "grid": {"hidden": [8, 16], "tied": [True, False]}}, "base": {"name": "m"}}
 RNN = [f"rnn/hidden={hidden}/tied={tied}" for hidden in (8, 16) for tied in ("true", "false")]
@@ -42,5 +42,6 @@ def run_with(
     }
     source = Located("suite.yaml", data)
     found = expand(source, Problems(source))
-    suite = plainly(SuiteFile.model_validate(source.data), found)
-    return Run(tmp_path / "run", suite, {}, list(cells), {"p": published} if published else {}, grids=found)
+    suite, sections = read_suite(source.data, found)
+    sections["published"] = {"p": published} if published else {}
+    return Run(tmp_path / "run", plainly(suite, found), {}, list(cells), sections, grids=found)

@@ -9,12 +9,11 @@ from itertools import combinations
 import matplotlib
 from matplotlib.figure import Figure as Canvas
 
-from bench_core.suites.schema import SuiteFile
 from bench_reports.figures.drawing import canvas_drawer
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
 from bench_reports.figures.style import STYLE
-from bench_small.runs import cell, number, run_of, written
+from bench_small.runs import cell, number, run_of, with_suite, written
 
 
 def measured(values, units=("%",), **settings):
@@ -46,7 +45,7 @@ def plotted(tmp_path, cells, models=("rnn", "lstm"), decoders=("greedy", "beam")
     }
     data = run.suite.model_dump() | sections | {"tables": [], "figures": [about], **(suite or {})}
     run.folder.mkdir(exist_ok=True)
-    return replace(run, suite=SuiteFile.model_validate(data))
+    return with_suite(run, data)
 
 
 def the_picture(run):

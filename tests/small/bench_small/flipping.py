@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -16,6 +16,7 @@ from bench_core.runs.results import Run
 from bench_core.storage.garbage import damages
 from bench_core.storage.store import Store
 from bench_reports.render.report import write_report
+from bench_small.runs import with_sections
 from bench_small.suites import SUITE
 
 UNDRAWN = f"""{SUITE.strip()}
@@ -82,7 +83,7 @@ class Place:
         return self._left_by(run), heard.warnings
 
     def _left_by(self, run: Run) -> dict[str, bytes]:
-        undrawn = replace(run, suite=run.suite.model_copy(update={"figures": []}))  # which takes long
+        undrawn = with_sections(run, figures=[])  # which takes long
         files = write_report(undrawn, self.folder / "report")
         files += [path for path in run.folder.rglob("*") if path.is_file()]
         return {

@@ -23,7 +23,7 @@ def invented_run(path: Path, profile: str | None, folder: Path) -> Run:
     built = {name: part_class(config)(config) for name, config in suite.metrics.items()}
     cells = [CellResult(one.axes, "done", "", _numbers(suite, built, one, dice)) for one in cells_of(suite)]
     file, grids = effective_suite(yaml_source.parse(yaml_source.as_yaml(suite.effective)))
-    return Run(folder, file, {"label": suite.name, "samples": []}, cells, suite.published, {}, grids)
+    return Run(folder, file, {"label": suite.name, "samples": []}, cells, suite.sections, grids)
 
 
 def _numbers(suite: Suite, built: Mapping[str, object], cell: Cell, dice: random.Random) -> dict[str, Number]:

@@ -8,11 +8,13 @@ from itertools import product
 from math import inf
 
 from bench_core import Additive
-from bench_core.runs.results import CellResult, Number, Run, cells_text, read_run
-from bench_core.suites.published import Published, plain
+from bench_core.runs.results import CellResult, Number, Run, cells_text, read_run, sections_of
 from bench_core.suites.schema import SuiteFile
+from bench_core.suites.yaml_source import Located
 from bench_reports.content.result_tables import results_table
 from bench_reports.content.tables import grids
+from bench_reports.language.of_suite import language
+from bench_reports.language.published import Published, plain
 from bench_reports.render.markdown import MARKDOWN
 from bench_reports.render.report import write_report
 
@@ -29,8 +31,25 @@ def cell(model, decoder, seed, numbers=None, status="done", reason=""):
     return CellResult(axes, status, reason, numbers or {}, {"decode": "0" * 8})
 
 
+def read_suite(data, grids=None):
+    """Return a suite file without the keys of plugins, and what it has for these."""
+    own = {key: value for key, value in data.items() if key in SuiteFile.model_fields}
+    return SuiteFile.model_validate(own), sections_of(Located("suite.yaml", dict(data)), grids or {})
+
+
+def with_suite(run, data):
+    """Return a run with another suite."""
+    suite, sections = read_suite(data)
+    return replace(run, suite=suite, sections={**run.sections, **sections})
+
+
+def with_sections(run, **sections):
+    """Return a run with other sections of reports."""
+    return replace(run, sections={**run.sections, **sections})
+
+
 def run_of(tmp_path, cells, table, published=None, names=("rnn", "lstm"), skip=(), **info):
-    suite = SuiteFile.model_validate(
+    suite, sections = read_suite(
         {
             "suite": "tests/report",
             "tasks": {"words": {"name": "words"}},
@@ -42,7 +61,8 @@ def run_of(tmp_path, cells, table, published=None, names=("rnn", "lstm"), skip=(
         }
     )
     about = {"label": "tests/report", "tasks": {"words": {"corpus": "Words"}}, **info}
-    return Run(tmp_path / "run", suite, about, cells, {"p": published} if published else {})
+    sections["published"] = {"p": published} if published else {}
+    return Run(tmp_path / "run", suite, about, cells, sections)
 
 
 class Mean(Additive):
@@ -102,8 +122,11 @@ def stored(run):
     run.folder.mkdir(exist_ok=True)
     (run.folder / "cells.jsonl").write_text(cells_text(run.cells), encoding="utf-8")
     (run.folder / "run.json").write_text(json.dumps(dict(run.info)))
-    (run.folder / "published.json").write_text(json.dumps(plain(run.published)))
-    (run.folder / "suite.yaml").write_text(run.suite.model_dump_json(by_alias=True))
+    (run.folder / "published.json").write_text(json.dumps(plain(language(run).published)))
+    suite = run.suite.model_dump(mode="json", by_alias=True)
+    for key in ("tables", "figures", "claims", "choose"):
+        suite[key] = [one.model_dump(mode="json", by_alias=True) for one in run.sections.get(key, ())]
+    (run.folder / "suite.yaml").write_text(json.dumps(suite))
     (run.folder / "costs.csv").write_text("stage,seconds\ntrain,1.5\n")
     return read_run(run.folder)
 

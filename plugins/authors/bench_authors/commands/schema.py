@@ -25,10 +25,15 @@ def schema() -> dict[str, Any]:
     """Return the JSON schema of suite files, with the settings of each part by its name."""
     from bench_core.registry import IN_SUITES, parts
     from bench_core.suites.schema import SuiteFile
+    from bench_core.suites.sections import added, schema_of
     from bench_core.suites.training import TrainingConfig
 
     whole = SuiteFile.model_json_schema()
     definitions = whole.setdefault("$defs", {})
+    for section in dict.fromkeys(map(schema_of, added().values())):
+        more = section.model_json_schema()
+        definitions |= more.pop("$defs", {})
+        whole["properties"] |= more["properties"]
     for kind in IN_SUITES:
         choices = []
         for name, part in parts(kind).items():

@@ -12,9 +12,12 @@ from typing import Any, Literal, TypeAlias
 from bench_core.runs.results import Number, Run
 from bench_core.suites.axes import Axis
 from bench_core.suites.cells import join
-from bench_core.suites.grids import ModelGrid, gathered, grids_of, origins, spelled, word
-from bench_core.suites.schema import Choice, Skip
+from bench_core.suites.grids import ModelGrid, gathered, origins, spelled, word
+from bench_core.suites.schema import Skip
 from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
+from bench_reports.language.of_suite import language
+from bench_reports.language.schema import Choice
+from bench_reports.language.table_names import grids_of
 from bench_reports.statistics.intervals import summary
 
 Place: TypeAlias = tuple[str, str, str, str]  # task, hardware, model, and decoder if the choice is among those
@@ -88,7 +91,7 @@ class Chosen:
 
 def choices(run: Run) -> list[Chosen]:
     """Return what became of every choice, in the order of the suite: choices, grids, tasks, hardware, models."""
-    return [one for choice in run.suite.choose for one in _made(run, choice)]
+    return [one for choice in language(run).choose for one in _made(run, choice)]
 
 
 def label(run: Run, chosen: Chosen) -> str:

@@ -8,11 +8,11 @@ from typing import cast
 
 from bench_core.runs.results import CellResult
 from bench_core.suites.axes import AXES
-from bench_core.suites.expressions import Query, Term
-from bench_core.suites.schema import Claim
 from bench_core.terminal import counted
 from bench_reports.content.judgements import LEVEL, Evidence, Judgement, Verdict, p_words
 from bench_reports.content.sorting import name_on
+from bench_reports.language.expressions import Query, Term
+from bench_reports.language.schema import Claim
 
 
 @dataclass

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Literal
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
-from bench_core.suites.expressions import QUANTIFIER, Query, Term, read
-from bench_core.suites.figure_schema import TRAINING_COSTS
-from bench_core.suites.schema import Claim
 from bench_core.terminal import counted
 from bench_reports.content.choices import Chosen, choices
 from bench_reports.content.claim_families import together
@@ -20,6 +17,10 @@ from bench_reports.content.cost_tables import with_cost
 from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, p_words
 from bench_reports.content.sorting import is_fixed, name_on, seed_of
 from bench_reports.content.tables import applicable, why_missing
+from bench_reports.language.expressions import QUANTIFIER, Query, Term, read
+from bench_reports.language.figure_schema import TRAINING_COSTS
+from bench_reports.language.of_suite import language
+from bench_reports.language.schema import Claim
 from bench_reports.statistics.intervals import summary
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def judge(run: Run) -> list[Judgement]:
     """Return what became of each claim of a run's suite."""
     from bench_reports.statistics.looks import level_of
 
-    made = choices(run) if any("chosen" in text for one in run.suite.claims for text in _expressions(one)) else []
-    return together([(claim, _judged(run, claim, made)) for claim in run.suite.claims], level_of(run.info))
+    made = choices(run) if any("chosen" in text for one in language(run).claims for text in _expressions(one)) else []
+    return together([(claim, _judged(run, claim, made)) for claim in language(run).claims], level_of(run.info))
 
 
 def _expressions(claim: Claim) -> list[str]:

@@ -7,14 +7,15 @@ from math import prod
 
 from bench_core.runs.results import Run
 from bench_core.suites.axes import Axis
-from bench_core.suites.schema import Table
+from bench_reports.language.of_suite import language
+from bench_reports.language.schema import Table
 
 MOST_COLUMNS = 8  #: beyond which names of tasks, splits and hardware label rows
 
 
 def tables_of(run: Run) -> list[Table]:
     """Return the tables that a suite declares, and those of metrics that would otherwise not be shown."""
-    declared = run.suite.tables
+    declared = language(run).tables
     if not declared:
         return [_table(run, "results", "Results", [*run.suite.metrics])] if run.suite.metrics else []
     shown = {metric for table in declared if table.of == "results" for metric in table.values}
@@ -34,7 +35,7 @@ def _table(run: Run, name: str, caption: str, metrics: Sequence[str]) -> Table:
     wide = prod([len(metrics), *(len(run.names[axis]) for axis in several)]) > MOST_COLUMNS
     rows: list[Axis] = [axis for axis in ("model", "decoder") if len(run.names[axis]) > 1] or ["model"]
     axes = {"rows": [*several, *rows], "columns": []} if wide else {"rows": rows, "columns": several}
-    ids = [*(one.id for one in run.suite.tables), *(one.id for one in run.suite.figures)]
+    ids = [*(one.id for one in language(run).tables), *(one.id for one in language(run).figures)]
     return Table.model_validate({"id": _free(name, ids), "caption": caption, **axes, "values": metrics})
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from bench_core.runs.results import CellResult, Number
-from bench_core.suites.published import Published, Value
-from bench_core.suites.schema import Table
+from bench_reports.language.published import Published, Value
+from bench_reports.language.schema import Table
 from bench_reports.statistics.intervals import Summary
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bench_core.runs.results import CellResult, Number
 from bench_core.suites.cells import join
-from bench_core.suites.expressions import Query, Term
-from bench_core.suites.schema import Claim
 from bench_reports.content.numbers import summarized
+from bench_reports.language.expressions import Query, Term
+from bench_reports.language.schema import Claim
 from bench_reports.statistics.intervals import Summary, rounded, summary
 
 if TYPE_CHECKING:

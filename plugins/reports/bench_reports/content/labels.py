@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bench_core.runs.results import Number, Run
-from bench_core.suites.schema import Table
 from bench_reports.content.grid import Column, Grid, Names, Row
+from bench_reports.language.schema import Table
 
 ARROWS = {1: " ↑", -1: " ↓"}  #: by which way is better
 

@@ -9,10 +9,11 @@ from typing import Any
 from bench_core.runs.results import Number, Run
 from bench_core.suites.cells import join
 from bench_core.suites.grids import word
-from bench_core.suites.schema import Table
 from bench_reports.content.choices import Chosen, choice_note, choices, together
 from bench_reports.content.grid import Column, Entry, Grid, Row, Status, printed_values
 from bench_reports.content.sorting import names_on
+from bench_reports.language.of_suite import language
+from bench_reports.language.schema import Table
 from bench_reports.statistics.intervals import Summary
 
 
@@ -91,7 +92,7 @@ def statistics(about: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
 def listed(run: Run, table: Table) -> Grid:
     """Return a table `of: choices` or `of: tasks`, filled in."""
     found = chosen_settings(run, table) if table.of == "choices" else task_statistics(run, table)
-    published = run.published.get(table.reference.table) if table.reference else None
+    published = language(run).published.get(table.reference.table) if table.reference else None
     printed = printed_values(table, published)
     theirs = [dict.fromkeys(pair[place] for pair in printed) for place in (0, 1)]
     rows = [Row(name, (name,)) for name in found.rows]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from math import isfinite, isnan
 from typing import Any
 
-from bench_core.suites.published import Value
-from bench_core.suites.published import number as published_number
 from bench_reports.content.grid import Comparison, Entry
+from bench_reports.language.published import Value
+from bench_reports.language.published import number as published_number
 from bench_reports.statistics.intervals import Summary
 
 NUMBER = re.compile(r"[−+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?(?![\w.:-])")

@@ -15,6 +15,7 @@ from bench_reports.content.environments import computed_with
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import names_on, ordered
 from bench_reports.content.verdicts import obstacles
+from bench_reports.language.of_suite import language
 
 
 def title(run: Run) -> str:
@@ -33,7 +34,9 @@ def incomplete(run: Run) -> list[str]:
 
 def comparability(run: Run) -> list[str]:
     """Return the limits of a run, what sets it apart from what was published, and how much of it is missing."""
-    differing = [one.rstrip(".") for table in run.suite.tables if table.reference for one in obstacles(run, table)]
+    differing = [
+        one.rstrip(".") for table in language(run).tables if table.reference for one in obstacles(run, table)
+    ]
     unlike = [f"Not comparable with the published: {shortened(one, LONGEST)}." for one in dict.fromkeys(differing)]
     missing = sum(one.status != "done" for one in run.cells)
     lacking = f"{missing:,} of {len(run.cells):,} cells are incomplete." if missing else ""

@@ -21,6 +21,7 @@ from bench_reports.content.example_diff import StoredExamples, tried
 from bench_reports.content.grid import Entry, Grid, Place, Test
 from bench_reports.content.significance import marked
 from bench_reports.content.sorting import seed_of
+from bench_reports.language.of_suite import language
 from bench_reports.statistics.comparisons import holm
 from bench_reports.statistics.permutation import DRAWS
 
@@ -43,7 +44,7 @@ class Exchanged(BaseModel):
 def permutations(run: Run) -> Mapping[str, Exchanged]:
     """Return the permutation tests that a run keeps, by `pair_name`; raise StoreError if they are damaged."""
     path = run.folder / FILE
-    if not any(table.test == "permutation" for table in run.suite.tables) or not path.exists():
+    if not any(table.test == "permutation" for table in language(run).tables) or not path.exists():
         return {}
     try:
         return TypeAdapter(dict[str, Exchanged]).validate_json(plain_file(path))

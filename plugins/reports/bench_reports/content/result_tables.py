@@ -7,13 +7,13 @@ from math import isnan
 from typing import TypeAlias
 
 from bench_core.runs.results import Run
-from bench_core.suites.figure_schema import WIDTHS
-from bench_core.suites.schema import Table as TableSchema
 from bench_reports.content.grid import Column, Entry, Grid, Names
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import judged, number, ours, printed, signed, stars
 from bench_reports.content.table_notes import details, footnotes, rules
 from bench_reports.document import Cell, Notes, Span, Table, TableFile, text_cell
+from bench_reports.language.figure_schema import WIDTHS
+from bench_reports.language.schema import Table as TableSchema
 
 Cells: TypeAlias = Sequence[Sequence[Cell]]
 JOINED = ", "  # between the names of a row

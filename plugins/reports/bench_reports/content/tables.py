@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import Axis
 from bench_core.suites.cells import join
-from bench_core.suites.published import Value
-from bench_core.suites.schema import Table
 from bench_reports.content.choices import Chosen, choices, collapsed, label, place_of, together
 from bench_reports.content.default_tables import tables_of
 from bench_reports.content.digits import with_digits
@@ -22,6 +20,9 @@ from bench_reports.content.labels import labelled
 from bench_reports.content.listings import listed
 from bench_reports.content.sorting import is_fixed, name_on, names_on, ordered, seed_of
 from bench_reports.content.verdicts import compared
+from bench_reports.language.of_suite import language
+from bench_reports.language.published import Value
+from bench_reports.language.schema import Table
 from bench_reports.statistics.intervals import summary
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def grids(run: Run) -> list[Grid]:
     from bench_reports.content.significance import tested
     from bench_reports.content.summaries import changed, summarized
 
-    cells, made = ordered(run), choices(run) if run.suite.choose else []
+    cells, made = ordered(run), choices(run) if language(run).choose else []
     found = [tested(summarized(compared(run, _declared(run, table, cells, made)))) for table in tables_of(run)]
     if any(grid.table.test == "permutation" for grid in found):
         from bench_reports.content.permutation_tests import exchanged
@@ -59,7 +60,7 @@ def whole_grids(run: Run) -> list[Grid]:
     for one in choices(run):
         if one.grid.settings:
             groups[one.choice.id, one.grid.name, one.task, one.hardware].append(one)
-    cells, numbers = ordered(run), dict.fromkeys((choice.id for choice in run.suite.choose), 0)
+    cells, numbers = ordered(run), dict.fromkeys((choice.id for choice in language(run).choose), 0)
     found = []
     for (name, *_), made in groups.items():
         numbers[name] += 1
@@ -108,7 +109,7 @@ def _grid(run: Run, table: Table, cells: Sequence[CellResult]) -> Grid:
     groups: dict[tuple[Names | None, Names | None], list[CellResult]] = defaultdict(list)
     for one in inside:
         groups[_on(one, table.rows), _on(one, table.columns)].append(one)
-    published = run.published.get(table.reference.table) if table.reference else None
+    published = language(run).published.get(table.reference.table) if table.reference else None
     printed = printed_values(table, published)
     rows = _rows(run, table, groups, dict.fromkeys(row for row, _ in printed))
     columns = _columns(run, table, groups, dict.fromkeys(column for _, column in printed))

@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import isfinite, isnan, log
 
 from bench_core.runs.results import Run
-from bench_core.suites.published import Published, Value, number
-from bench_core.suites.schema import Reference, Table
 from bench_reports.content.grid import Column, Comparison, Entry, Grid
+from bench_reports.language.published import Published, Value, number
+from bench_reports.language.schema import Reference, Table
 
 FULL = (None, "paper")  # the profiles under which a suite is what its paper did
 

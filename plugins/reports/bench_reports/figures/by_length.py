@@ -15,13 +15,14 @@ from bench_core.runs.provenance import recorded_part
 from bench_core.runs.results import Axes, CellResult, Number, Run
 from bench_core.storage.file_formats import Real
 from bench_core.storage.outcomes import References, read_lines, read_outcomes
-from bench_core.suites.figure_schema import LENGTHS, Figure
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.figures.distributions import measured
 from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Picture, Series, axis_label, one_of_each_seed
 from bench_reports.figures.histories import outside
 from bench_reports.figures.kept_files import KeptFile, identity
+from bench_reports.language.figure_schema import LENGTHS, Figure
+from bench_reports.language.of_suite import language
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -75,7 +76,7 @@ def _wanted(figure: Figure) -> tuple[str, str, int | Ends]:
 
 def _stored(run: Run, store: Store) -> Iterator[ByLength]:
     for one in run.cells:
-        figures = [figure for figure in run.suite.figures if figure.by_length and figure.covers(one.cell)]
+        figures = [figure for figure in language(run).figures if figure.by_length and figure.covers(one.cell)]
         keys = dict(measured(run, one))
         for metric, length, bins in dict.fromkeys(map(_wanted, figures)):
             if metric in keys and one.numbers[metric].value is not None:

@@ -15,6 +15,7 @@ from bench_core.runs.results import Axes, CellResult, Run
 from bench_core.storage.file_formats import Real
 from bench_core.storage.outcomes import read_lines
 from bench_reports.figures.kept_files import KeptFile
+from bench_reports.language.of_suite import language
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -59,7 +60,7 @@ def _is_number(part: object) -> bool:
 
 def _stored(run: Run, store: Store) -> Iterator[Distribution]:
     for one in run.cells:
-        named = {name for figure in run.suite.figures if figure.covers(one.cell) for name in figure.values}
+        named = {name for figure in language(run).figures if figure.covers(one.cell) for name in figure.values}
         for metric, key in measured(run, one):
             if metric in named and one.numbers[metric].value is not None:
                 yield _distribution(one.cell, metric, key, store)

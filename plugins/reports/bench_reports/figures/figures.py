@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from bench_core.errors import SuiteError
 from bench_core.runs.results import Run
-from bench_core.suites.figure_schema import Figure
 from bench_reports.content.labels import own_label, types_of
 from bench_reports.figures.by_length import length_picture
 from bench_reports.figures.figure_data import FigureData, Picture, kind_of
@@ -17,6 +16,8 @@ from bench_reports.figures.histories import history_picture
 from bench_reports.figures.limits import cut_note
 from bench_reports.figures.metric_plots import place_picture, scatter_picture
 from bench_reports.figures.survival import survival_picture
+from bench_reports.language.figure_schema import Figure
+from bench_reports.language.of_suite import language
 
 
 def pictures(run: Run) -> list[Picture]:
@@ -35,7 +36,7 @@ def _figures(run: Run) -> list[Figure]:
     Axes have their own names.
     """
     common = {name: label for name, label in (_metrics(run) | run.suite.labels).items() if name not in ("x", "y")}
-    return [one.model_copy(update={"labels": {**common, **one.labels}}) for one in run.suite.figures]
+    return [one.model_copy(update={"labels": {**common, **one.labels}}) for one in language(run).figures]
 
 
 def _metrics(run: Run) -> dict[str, str]:

@@ -17,7 +17,8 @@ from bench_core.runs.results import Axes, Run, as_json, plain_file
 from bench_core.runs.selecting import cell_name
 from bench_core.storage.file_formats import parsed
 from bench_core.suites.axes import AXES
-from bench_core.suites.figure_schema import Figure
+from bench_reports.language.figure_schema import Figure
+from bench_reports.language.of_suite import language
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -74,7 +75,7 @@ class KeptFile(Generic[T]):
 
     def keep(self, run: Run, store: Store) -> None:
         """Write the records that figures of a run show, unless they are there."""
-        if any(map(self.needed, run.suite.figures)) and not (run.folder / self.file).exists():
+        if any(map(self.needed, language(run).figures)) and not (run.folder / self.file).exists():
             self.write(run.folder / self.file, self.stored(run, store))
 
     def merge(self, runs: Sequence[Run], merged: Run) -> None:

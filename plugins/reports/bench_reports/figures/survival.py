@@ -13,6 +13,7 @@ from bench_core.storage.outcomes import read_outcomes
 from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Names, Picture, Series, one_of_each_seed
 from bench_reports.figures.kept_files import KeptFile, identity
+from bench_reports.language.of_suite import language
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -57,7 +58,7 @@ class Lengths:
 
 
 def _stored(run: Run, store: Store) -> Iterator[Lengths]:
-    figures = [figure for figure in run.suite.figures if figure.kind == "survival"]
+    figures = [figure for figure in language(run).figures if figure.kind == "survival"]
     for one in run.cells:
         key = one.artifacts.get("decode", "")
         if key and one.status == "done" and any(figure.covers(one.cell) for figure in figures):

@@ -25,6 +25,7 @@ from bench_reports.content.table_notes import measurement
 from bench_reports.document import Block, Cell, Document, Section, Side, Span, Table, text_cell
 from bench_reports.figures.figure_data import Picture, kind_of
 from bench_reports.figures.figure_notes import figure_notes
+from bench_reports.language.of_suite import language
 
 #: A figure and its drawings, by their formats; without any if there is nothing to draw
 Drawn: TypeAlias = tuple[Picture, Mapping[str, bytes]]
@@ -164,7 +165,7 @@ def _probes(run: Run) -> list[Block]:
 
 def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[Section]:
     """Yield how numbers were measured, for those who measure them again; on a page the limits stand above."""
-    elsewhere = ", ".join(figure.id for figure in run.suite.figures if figure.costs)
+    elsewhere = ", ".join(figure.id for figure in language(run).figures if figure.costs)
     costs = [f"{ELSEWHERE}: {elsewhere}."] if elsewhere else []
     if notes := [*measurement(run, filled), *costs]:
         yield Section("Measurement", [doc.Notes([*notes, *limits(run)])], "measurement-section", "Measurement")

@@ -15,7 +15,7 @@ from math import inf, isfinite, prod
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-from bench_core.suites.expressions import QUANTIFIER, Query, Term
+from bench_reports.language.expressions import QUANTIFIER, Query, Term
 from bench_reports.statistics.claim_terms import OTHER, Extreme, Piece, pieces
 from bench_reports.statistics.simplex import Simplex, Value
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import fsum, inf, isnan, nan
 from typing import NamedTuple, TypeAlias
 
-from bench_core.suites.expressions import QUANTIFIER, Query, Term
+from bench_reports.language.expressions import QUANTIFIER, Query, Term
 
 Values: TypeAlias = Mapping[Query, float]
 Piece: TypeAlias = "Term | Extreme"  # smooth terms below `min` and `max`

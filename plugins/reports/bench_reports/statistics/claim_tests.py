@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import exp, inf, log, sqrt
 from typing import NamedTuple
 
-from bench_core.suites.expressions import QUANTIFIER, Query, Term
+from bench_reports.language.expressions import QUANTIFIER, Query, Term
 from bench_reports.statistics.claim_terms import Extreme, Piece, Values, number, pieces, queries_of, words
 from bench_reports.statistics.estimate import EVERYWHERE, SMALLEST, Estimate, Measured, contrast
 from bench_reports.statistics.shares import share_of

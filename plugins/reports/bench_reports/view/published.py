@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from bench_core.runs.results import CellResult, Run
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
-from bench_core.suites.published import Published, number
-from bench_core.suites.schema import Table
 from bench_reports.content.grid import printed_values
 from bench_reports.content.sorting import name_on
+from bench_reports.language.of_suite import language
+from bench_reports.language.published import Published, number
+from bench_reports.language.schema import Table
 
 GROUP = AXES[:-1]  #: what the cells of all seeds have in common
 
@@ -40,12 +41,12 @@ def published_numbers(run: Run) -> list[PublishedNumber]:
     Those of tables of chosen models or decoders are in the report alone.
     """
     first = {group_of(one): one for one in run.cells}
-    found = (one for table in run.suite.tables for one in _of_table(run, table, list(first.values())))
+    found = (one for table in language(run).tables for one in _of_table(run, table, list(first.values())))
     return list({(one.group, one.metric): one for one in reversed([*found])}.values())[::-1]
 
 
 def _of_table(run: Run, table: Table, cells: Sequence[CellResult]) -> Iterator[PublishedNumber]:
-    published = run.published.get(table.reference.table) if table.reference else None
+    published = language(run).published.get(table.reference.table) if table.reference else None
     if published is None or table.of != "results" or table.chosen:
         return
     printed, several = printed_values(table, published), len(table.values) > 1 or not table.columns

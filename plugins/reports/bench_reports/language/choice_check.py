@@ -5,13 +5,19 @@ from __future__ import annotations
 from bench_core.model import Scorer
 from bench_core.registry import suggestion
 from bench_core.suites.names import Names
-from bench_core.suites.schema import Choice, Table, chosen_alone
+from bench_reports.language.of_suite import language
+from bench_reports.language.schema import Choice, Table, chosen_alone
+from bench_reports.language.table_names import shown_in
 
 
 def check_choices(names: Names) -> None:
     """Report every problem of a choice."""
-    names.each("choose", names.suite.choose, (_check_grids, _check_decoders, _check_metric, _check_by, _check_split))
-    names.unlike("choose", "choice", names.suite.choose)
+    names.each(
+        "choose",
+        language(names.suite).choose,
+        (_check_grids, _check_decoders, _check_metric, _check_by, _check_split),
+    )
+    names.unlike("choose", "choice", language(names.suite).choose)
 
 
 def _check_metric(names: Names, keys: list[str | int], choice: Choice) -> None:
@@ -72,7 +78,7 @@ def _check_decoders(names: Names, keys: list[str | int], choice: Choice) -> None
 
 def check_chosen(names: Names, keys: list[str | int], table: Table) -> None:
     """Report unknown choices, and those on another axis than `where` says."""
-    known, note = {choice.id: choice for choice in names.suite.choose}, names.problems.add
+    known, note = {choice.id: choice for choice in language(names.suite).choose}, names.problems.add
     named = table.chosen
     alone = chosen_alone(names.source.data["tables"][keys[1]].get("where"))
     if not named and table.of == "choices":
@@ -92,14 +98,14 @@ def check_chosen(names: Names, keys: list[str | int], table: Table) -> None:
 def check_id(names: Names, keys: list[str | int], table: Table) -> None:
     """Report an id that tables of a choice have."""
     choice, _, place = table.id.rpartition("-")
-    if place.isdigit() and choice in {one.id for one in names.suite.choose}:
+    if place.isdigit() and choice in {one.id for one in language(names.suite).choose}:
         text = f"tables called {choice}-1 and so on list the combinations of choice {choice!r}. Rename this one."
         names.problems.add([*keys, "id"], text)
 
 
 def check_shown(names: Names, keys: list[str | int], table: Table) -> None:
     """Report conflicting choices, and names in `where` that the table does not show."""
-    known = {choice.id: choice for choice in names.suite.choose}
+    known = {choice.id: choice for choice in language(names.suite).choose}
     choices = [known[name] for name in table.chosen if name in known]
     for number, choice in enumerate(choices):
         clashing = [other.id for other in choices[:number] if other.axis == choice.axis]
@@ -107,7 +113,7 @@ def check_shown(names: Names, keys: list[str | int], table: Table) -> None:
             text = f"choices {clashing[0]!r} and {choice.id!r} are both among {choice.axis}s. "
             text = f"{text}A table shows one among models and one among decoders."
             names.problems.add([*keys, "chosen"], text)
-        ours = names.shown_in(table, choice.axis)
+        ours = shown_in(names, table, choice.axis)
         for name in table.where.get(choice.axis, ()):
             if name in names.names(choice.axis) and name not in ours:
                 text = f"{name!r} is not in this table, which shows only what is chosen: {', '.join(choice.names)}."

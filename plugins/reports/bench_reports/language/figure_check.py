@@ -8,20 +8,21 @@ from typing import Any
 
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES, Axis
-from bench_core.suites.figure_schema import Figure
 from bench_core.suites.grids import word
 from bench_core.suites.names import Names, listed
 from bench_core.suites.partial import Unreadable
 from bench_core.suites.setting_values import MISSING, Side, setting_value
 from bench_core.suites.training import TrainingConfig
+from bench_reports.language.figure_schema import Figure
+from bench_reports.language.of_suite import language
 
 
 def check_figures(names: Names) -> None:
     """Report every problem of a figure."""
     checks = (_check_metrics, _check_places, _check_history, _check_where, _check_axes, _check_decoders)
-    names.each("figures", names.suite.figures, checks)
-    tables = [getattr(table, "id", None) for table in names.suite.tables]
-    drawn = [getattr(figure, "id", None) for figure in names.suite.figures]
+    names.each("figures", language(names.suite).figures, checks)
+    tables = [getattr(table, "id", None) for table in language(names.suite).tables]
+    drawn = [getattr(figure, "id", None) for figure in language(names.suite).figures]
     for number, one in enumerate(drawn):
         if one is not None and one in (*drawn[:number], *tables):
             text = f"a table or another figure also has the id {one!r}. Rename one."

@@ -13,12 +13,14 @@ from bench_core.optional import REPORTS, installed_module
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, TRAINING_AXES
 from bench_core.suites.check import needs_scores
-from bench_core.suites.expressions import QUANTIFIER, Query, Term, read
-from bench_core.suites.figure_schema import TRAINING_COSTS
-from bench_core.suites.grids import gathered, grids_of
+from bench_core.suites.grids import gathered
 from bench_core.suites.names import Names, listed
 from bench_core.suites.partial import Unreadable
-from bench_core.suites.schema import Claim
+from bench_reports.language.expressions import QUANTIFIER, Query, Term, read
+from bench_reports.language.figure_schema import TRAINING_COSTS
+from bench_reports.language.of_suite import language
+from bench_reports.language.schema import Claim
+from bench_reports.language.table_names import grids_of
 
 
 def check_claims(names: Names) -> None:
@@ -34,8 +36,8 @@ class _Claims:
 
     def check(self) -> None:
         """Report every problem of a claim."""
-        self.names.unlike("claims", "claim", self.names.suite.claims)
-        self.names.each("claims", self.names.suite.claims, (self._check_claim,))
+        self.names.unlike("claims", "claim", language(self.names.suite).claims)
+        self.names.each("claims", language(self.names.suite).claims, (self._check_claim,))
 
     def _check_claim(self, names: Names, keys: list[str | int], claim: Claim) -> None:
         self._check_expression(names, [*keys, "assert"], claim.expression)
@@ -151,7 +153,7 @@ class _Claims:
         """Return a query by names of cells alone, any of those that a choice may find, and what is wrong with it."""
         if not query.chosen:
             return "", query
-        choices = {one.id: one for one in self.names.suite.choose if hasattr(one, "id")}
+        choices = {one.id: one for one in language(self.names.suite).choose if hasattr(one, "id")}
         if query.chosen not in choices:
             hint = suggestion(query.chosen, [*choices], "Known, from `choose:`")
             return f"no choice of this suite is called {query.chosen!r}. {hint}", query
@@ -212,7 +214,7 @@ class _Claims:
         if axis == "model" and name in grids:
             one = next(iter(grids[name].combinations), name)
             return [f"model {name!r} is a grid. Name one of its combinations, such as {one!r}."]
-        among = [one for choice in self.names.suite.choose for one in choice.decoders.get(name, ())]
+        among = [one for choice in language(self.names.suite).choose for one in choice.decoders.get(name, ())]
         if axis == "decoder" and among:
             return [f"decoder {name!r} is the result of a choice. Name a decoder, such as {among[0]!r}."]
         if name in self.names.whole.get(f"{axis}s", ()):

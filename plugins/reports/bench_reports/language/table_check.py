@@ -7,10 +7,12 @@ from contextlib import suppress
 
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, Axis
-from bench_core.suites.choice_check import check_chosen, check_id, check_shown
 from bench_core.suites.names import Names, listed
 from bench_core.suites.partial import Unreadable
-from bench_core.suites.schema import Table
+from bench_reports.language.choice_check import check_chosen, check_id, check_shown
+from bench_reports.language.of_suite import language
+from bench_reports.language.schema import Table
+from bench_reports.language.table_names import groups, labels, settings, shown_in
 
 AXES_OF: Mapping[str, tuple[Axis, ...]] = {
     "results": AXES[:-1],
@@ -25,11 +27,11 @@ def check_tables(names: Names) -> None:
         _check_values, check_chosen, check_shown, check_id, _check_where, _check_axes,
         _check_baseline, _check_reference, _check_digits, _check_labels,
     )  # fmt: skip
-    names.each("tables", names.suite.tables, checks)
-    names.unlike("tables", "table", names.suite.tables)
-    names.each("tables", names.suite.tables, (_check_pairs,))
+    names.each("tables", language(names.suite).tables, checks)
+    names.unlike("tables", "table", language(names.suite).tables)
+    names.each("tables", language(names.suite).tables, (_check_pairs,))
     with suppress(Unreadable):
-        shown = {label for table in names.suite.tables for label in _labels(names, table)}
+        shown = {label for table in language(names.suite).tables for label in _labels(names, table)}
         _check_labeled(names, ["labels"], names.suite.labels, shown)
 
 
@@ -45,14 +47,14 @@ def _check_values(names: Names, keys: list[str | int], table: Table) -> None:
 def _check_where(names: Names, keys: list[str | int], table: Table) -> None:
     for axis, chosen in table.where.items():
         with suppress(Unreadable):
-            names.known([*keys, "where", axis], axis, chosen, names.groups(table, axis))
+            names.known([*keys, "where", axis], axis, chosen, groups(names, table, axis))
 
 
 def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:
     """Report axes with several names that would fall into one entry."""
     for axis in AXES_OF[table.of]:
         with suppress(Unreadable):
-            shown = [name for name in names.shown_in(table, axis) if name in table.where.get(axis, [name])]
+            shown = [name for name in shown_in(names, table, axis) if name in table.where.get(axis, [name])]
             several = names.ambiguous(axis, shown)
             if len(several) > 1 and axis not in (*table.rows, *table.columns):
                 text = f"table {getattr(table, 'id', '')!r} does not say which {axis}: {listed(several)}. "
@@ -62,7 +64,7 @@ def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:
 def _check_baseline(names: Names, keys: list[str | int], table: Table) -> None:
     """Report a baseline that is no row."""
     with suppress(Unreadable):
-        rows = names.labels(table, table.rows) if table.baseline else []
+        rows = labels(names, table, table.rows) if table.baseline else []
         if table.baseline and table.baseline not in rows:
             text = f"no row of this table is called {table.baseline!r}. {suggestion(table.baseline, rows, 'Rows')}"
             names.problems.add([*keys, "baseline"], text)
@@ -74,16 +76,18 @@ def _check_reference(names: Names, keys: list[str | int], table: Table) -> None:
     if reference is None:
         return
     keys = [*keys, "reference"]
-    if reference.table not in names.suite.published:
-        hint = suggestion(reference.table, list(names.suite.published), "Known, from references/ beside the suite")
+    if reference.table not in language(names.suite).published:
+        hint = suggestion(
+            reference.table, list(language(names.suite).published), "Known, from references/ beside the suite"
+        )
         names.problems.add([*keys, "table"], f"no published table has the id {reference.table!r}. {hint}")
         return
-    published = names.suite.published[reference.table]
+    published = language(names.suite).published[reference.table]
     with suppress(Unreadable):
-        rows = names.settings(table) if table.of == "choices" else names.labels(table, table.rows)
+        rows = settings(names, table) if table.of == "choices" else labels(names, table, table.rows)
         _check_mapping(names, [*keys, "rows"], reference.rows, list(published.rows), rows)
     with suppress(Unreadable):
-        columns = names.labels(table, table.columns, table.values)
+        columns = labels(names, table, table.columns, table.values)
         _check_mapping(names, [*keys, "columns"], reference.columns, list(published.columns), columns)
 
 
@@ -103,7 +107,11 @@ def _check_mapping(
 
 def _check_pairs(names: Names, keys: list[str | int], table: Table) -> None:
     """Report a table that is called as the file of the pairs of another."""
-    others = [f"{one.id}-pairs" for one in names.suite.tables if getattr(one, "pairs", False) and hasattr(one, "id")]
+    others = [
+        f"{one.id}-pairs"
+        for one in language(names.suite).tables
+        if getattr(one, "pairs", False) and hasattr(one, "id")
+    ]
     if getattr(table, "id", "") in others:
         text = f"the pairs of another table are in files called {table.id!r}. Rename this one."
         names.problems.add([*keys, "id"], text)
@@ -135,15 +143,15 @@ def _names(names: Names) -> list[str]:
     for axis in ("task", "model", "decoder", "split", "hardware", "metric"):
         with suppress(Unreadable):
             found += [*names.names(axis), *sorted(names.whole.get(f"{axis}s", ()))]
-    decoders = [name for one in names.suite.choose for name in getattr(one, "decoders", ())]
+    decoders = [name for one in language(names.suite).choose for name in getattr(one, "decoders", ())]
     return [*found, *names.suite.grids, *decoders]
 
 
 def _labels(names: Names, table: Table) -> list[str]:
     """Return the names of the rows and columns of a table, its own and the published."""
-    rows = names.settings(table) if table.of == "choices" else names.labels(table, table.rows)
-    found = [*rows, *names.labels(table, table.columns, table.values)]
+    rows = settings(names, table) if table.of == "choices" else labels(names, table, table.rows)
+    found = [*rows, *labels(names, table, table.columns, table.values)]
     if table.of == "tasks":
         found += [part for value in table.values for part in value.split("/")]
-    published = names.suite.published.get(table.reference.table) if table.reference else None
+    published = language(names.suite).published.get(table.reference.table) if table.reference else None
     return [*found, *(published.rows if published else ()), *(published.columns if published else ())]

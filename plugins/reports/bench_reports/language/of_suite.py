@@ -1,0 +1,62 @@
+"""What a suite, or a run, has for the sections that reports are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from bench_core.suites.partial import Unreadable
+
+if TYPE_CHECKING:
+    from bench_reports.language.figure_schema import Figure
+    from bench_reports.language.published import Published
+    from bench_reports.language.schema import Choice, Claim, Table
+
+
+class HasSections(Protocol):
+    """A suite, or a run."""
+
+    @property
+    def sections(self) -> Mapping[str, Any]:
+        """What it has for the keys of plugins."""
+
+
+class Language(NamedTuple):
+    """The sections of a suite that reports are made of; reading an invalid one raises Unreadable."""
+
+    sections: Mapping[str, Any]
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        """Return the entries of `tables:`."""
+        return self._of("tables")  # type: ignore[no-any-return]
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        """Return the entries of `figures:`."""
+        return self._of("figures")  # type: ignore[no-any-return]
+
+    @property
+    def claims(self) -> Sequence[Claim]:
+        """Return the entries of `claims:`."""
+        return self._of("claims")  # type: ignore[no-any-return]
+
+    @property
+    def choose(self) -> Sequence[Choice]:
+        """Return the entries of `choose:`."""
+        return self._of("choose")  # type: ignore[no-any-return]
+
+    @property
+    def published(self) -> Mapping[str, Published]:
+        """Return the published tables that a suite can show, or a run shows, by id."""
+        return self._of("published")  # type: ignore[no-any-return]
+
+    def _of(self, key: str) -> Any:
+        if key not in self.sections:
+            raise Unreadable(key)
+        return self.sections[key]
+
+
+def language(suite: HasSections) -> Language:
+    """Return the sections of a suite, or of a run, that reports are made of."""
+    return Language(suite.sections)
