@@ -44,8 +44,10 @@ def with_suite(run, data):
 
 
 def with_sections(run, **sections):
-    """Return a run with other sections of reports."""
-    return replace(run, sections={**run.sections, **sections})
+    """Return a run with other sections of reports, and the same histories."""
+    found = replace(run, sections={**run.sections, **sections})
+    vars(found).update({name: value for name, value in vars(run).items() if name == "histories"})
+    return found
 
 
 def run_of(tmp_path, cells, table, published=None, names=("rnn", "lstm"), skip=(), **info):
