@@ -18,7 +18,7 @@ import bench_core
 from bench_core.commands.main import bench
 from bench_core.errors import PluginError, SuiteError
 from bench_core.registry import extra
-from bench_core.runs.results import read_run
+from bench_core.runs.results import read_run, suite_of
 from bench_core.sections import CellStage
 from bench_core.storage.store import Store
 
@@ -156,3 +156,15 @@ def test_a_run_is_read_where_the_plugin_is_not_installed(go):
         assert {cell.status for cell in read_run(folder).cells} == {"done"}
     finally:
         bench_core.registry.installed().manager.register(module, module.__name__)
+
+
+def test_a_run_that_was_written_without_reports_is_read_with_them(go):
+    folder = go().folder
+    (folder / "published.json").unlink()
+    assert read_run(folder).sections["published"] == {}
+
+
+def test_the_suite_of_a_run_keeps_what_stages_depend_on(go):
+    suite = suite_of(go().folder)
+    assert suite.sections["counts"].letter == "a"
+    assert suite.sections["tables"] == []

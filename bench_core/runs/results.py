@@ -18,7 +18,7 @@ from pydantic import NonNegativeInt, PositiveInt, ValidationError
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.metric import Scale
-from bench_core.optional import REPORTS, installed_module
+from bench_core.optional import REPORTS, SECTIONS, installed_module
 from bench_core.registry import sections
 from bench_core.runs.manifest import FILE as MANIFEST
 from bench_core.runs.manifest import write_manifest
@@ -34,7 +34,7 @@ from bench_core.suites.grids import ModelGrid, expand, plainly
 from bench_core.suites.load import resolve
 from bench_core.suites.problems import Problems
 from bench_core.suites.schema import SuiteFile
-from bench_core.suites.sections import added, of_plugins
+from bench_core.suites.sections import of_plugins
 from bench_core.suites.suite import Suite
 from bench_core.terminal import counted
 
@@ -49,7 +49,7 @@ COST_COLUMNS = [
     "stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second",
     "ms_per_example", "parameters", "updates", "ms_per_update",
 ]  # fmt: skip
-SHOWN = ("labels", "quote", "samples")  #: sections of a suite, with those of plugins, on which no key depends
+SHOWN = ("labels", "quote", "samples", *SECTIONS)  #: sections of a suite on which no key depends
 
 
 @dataclass(frozen=True)
@@ -355,7 +355,7 @@ def read_suite_file(data: Mapping[str, Any]) -> SuiteFile:
 def suite_of(run: Path) -> Suite:
     """Return the suite of a run as loaded by the current code, without what no key depends on."""
     source = located.read(run / "suite.yaml")
-    for key in (*SHOWN, *added()):
+    for key in SHOWN:
         source.data.pop(key, None)
     return resolve(source, run)
 

@@ -109,11 +109,13 @@ class Contents(Section):
         return {PUBLISHED: _written({name: one for run in runs for name, one in language(run).published.items()})}
 
     def kept(self, folder: Path) -> Mapping[str, Any]:
-        """Return the published tables in the folder of a run."""
+        """Return the published tables in the folder of a run; none of one that was written without this plugin."""
         from bench_core.runs.results import reading
         from bench_core.storage.file_formats import parsed
         from bench_reports.language.published import Published
 
+        if not (folder / PUBLISHED).exists():
+            return {"published": {}}
         with reading(folder, PUBLISHED) as content:
             return {"published": parsed(dict[str, Published], content)}
 
