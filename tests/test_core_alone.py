@@ -21,6 +21,14 @@ limits: {scored: 20}
 tables: [{id: main, rows: [model], values: [entropy]}]
 """
 
+READING = """
+from pathlib import Path
+from bench_core.runs.results import read_run
+(folder,) = Path("runs").iterdir()
+run = read_run(folder)
+print(run.suite.suite, *(cell.status for cell in run.cells))
+"""
+
 
 def needed(name):
     """Return a distribution of ours and all of ours that it requires."""
@@ -39,7 +47,7 @@ def alone(tmp_path_factory):
 
     def command(*arguments):
         environment = {**os.environ, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1"}
-        program = [programs / "python", "-m", "bench_core", *arguments]
+        program = [programs / "python", *(() if arguments[0] == "-c" else ("-m", "bench_core")), *arguments]
         return subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True)
 
     return command
@@ -60,13 +68,15 @@ def test_a_given_model_is_evaluated_and_its_run_is_read(alone):
     assert done.returncode == 0, done.stderr
     assert re.search(r"\boracle\b .*\d+\.\d", done.stdout)
     assert "install bench-reports (in a checkout: pip install ./plugins/reports)" in done.stdout
-    assert "alone-" in alone("runs", "ls").stdout
-    assert "is stored" in alone("why", "suite.yaml").stdout
+    assert alone("-c", READING).stdout.split() == ["alone", "done"]
+    assert "all stored, nothing computed" in alone("run", "suite.yaml", "--workers", "0").stdout
 
 
 @pytest.mark.slow
 def test_what_is_missing_is_named_with_the_command_that_installs_it(alone):
     for command, owner in (
+        ("why", "upkeep"),
+        ("runs", "upkeep"),
         ("verify", "exchange"),
         ("report", "reports"),
         ("describe", "authors"),

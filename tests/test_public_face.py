@@ -38,7 +38,9 @@ HOOKS = {"bench_models", "bench_decoders", "bench_tasks", "bench_metrics"}  # pa
 TO_INSTALL = {
     "optional.py": {"bench-authors", "bench-notebook", "bench-reports", "bench-training"},
     "__init__.py": {"bench-notebook", "bench_notebook"},
-    "commands/main.py": {"bench-authors", "bench-reports", "bench-exchange", "bench-recorded", "bench-text"},
+    "commands/main.py": {
+        *("bench-authors", "bench-exchange", "bench-recorded", "bench-reports", "bench-text", "bench-upkeep"),
+    },
     "runs/reporting.py": {"bench-reports"},
     "commands/new.py": {"bench-decoders", "bench-text"},
 }

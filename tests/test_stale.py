@@ -149,8 +149,8 @@ def test_a_stage_whose_files_are_not_known_says_so(files, tmp_path):
 
 
 def test_why_names_the_setting_whose_file_changed(files, tmp_path):
-    from bench_core.runs.why import of_suite
     from bench_core.storage.store import Store
+    from bench_upkeep.why import of_suite
 
     files()
     Path("words.txt").write_text("other words")

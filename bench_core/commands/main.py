@@ -30,9 +30,6 @@ COMMANDS = {
     "check": "Check suites: every problem, with file, line and column.",
     "plan": "Show what a run would compute, and what is stored.",
     "run": "Run a suite and write its report.",
-    "why": "Explain why results are not stored: what changed.",
-    "store": "List, verify and clean up the artifact store.",
-    "runs": "List and remove runs.",
     "doctor": "Check this machine: Python, torch, devices, disk, data.",
 }
 
@@ -43,6 +40,7 @@ BROUGHT = {
     "bench-exchange": ("export", "import", "merge", "outputs", "decode", "verify"),
     "bench-recorded": ("score",),
     "bench-text": ("data",),
+    "bench-upkeep": ("why", "store", "runs"),
 }
 
 

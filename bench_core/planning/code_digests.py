@@ -47,7 +47,6 @@ CARRYING: Mapping[str, str] = {
     "bench_core.storage.costs": "remembers what stages cost",
     "bench_core.storage.dependencies": "compares what stages have read",
     "bench_core.storage.file_formats": "refuses damaged files",
-    "bench_core.storage.garbage": "cleans stores",
     "bench_core.storage.locks": "waits for other processes",
     "bench_core.storage.store": "finds artifacts",
     "bench_core.stage_kinds": "says which function performs a stage",

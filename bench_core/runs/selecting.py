@@ -1,9 +1,10 @@
-"""Names of cells, and selecting cells by the filters given on the command line."""
+"""Names of runs and cells as given on the command line, and selecting cells by filters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from bench_core.errors import SuiteError
@@ -95,3 +96,11 @@ def complete(what: str, given: str, known: list[str]) -> str:
     if begun:
         raise SuiteError(f"{given!r} is ambiguous: {', '.join(begun)}. Write more of it.")
     raise SuiteError(f"no {what} of these cells is called {given!r}. {suggestion(given, known)}")
+
+
+def run_folder(run: Path, runs: Path) -> Path:
+    """Return the folder of a run, given as that, or as a name in the folder `runs`."""
+    if run.is_file():
+        raise SuiteError(f"{run} is a file. `bench import {run}` adds an export to {runs}/; name the run there.")
+    named = runs / run
+    return named if not run.exists() and len(run.parts) == 1 and named.is_dir() else run

@@ -12,8 +12,7 @@ from bench_core.data import Outcome
 from bench_core.errors import PluginError, StoreError, SuiteError
 from bench_core.files import data_folder
 from bench_core.runs.results import SHORT, CellResult, Run, read_histories, read_run
-from bench_core.runs.run_folders import run_folder
-from bench_core.runs.selecting import cell_name, chosen, name_on, only_one
+from bench_core.runs.selecting import cell_name, chosen, name_on, only_one, run_folder
 from bench_core.runs.stored_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
 from bench_core.stage_kinds import weights_of
 from bench_core.storage.store import Store

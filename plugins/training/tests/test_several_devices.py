@@ -22,10 +22,10 @@ from torch import nn
 import bench_core
 from bench_core import Batch
 from bench_core.errors import SuiteError
-from bench_core.storage.garbage import CHECKPOINT
 from bench_training.batch_stream import share_of
 from bench_training.checkpoint import Checkpoints
 from bench_training.peers import Peers
+from bench_upkeep.garbage import CHECKPOINT
 
 TWO = {"device: cpu}": "device: cpu, devices: 2}"}
 MORE = {"epochs: 3,": "epochs: 6, accumulate: 2, average: exponential, clip: 0.5, evaluate_every: 2,"}

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias
 
 from bench_core.errors import BenchError
-from bench_core.storage.garbage import damages
 from bench_small.scratch import SUITE_NAME, Missed, Place, Scratch, wait_for
+from bench_upkeep.garbage import damages
 
 LARGEST = 2**18  # bytes of a file where space is short: less than the weights, more than all else
 OVERLAP = 1.0  # seconds in which a second training would begin if nothing kept it from that

@@ -15,9 +15,9 @@ import pytest
 import bench_small.plugin
 from bench_core import Event, Observer, ObserverConfig, TrainingEvent, TrainingName, registry
 from bench_core.runs.results import Run
-from bench_core.storage.garbage import CHECKPOINT
 from bench_reports.render.report import write_report
 from bench_small.suites import SUITE
+from bench_upkeep.garbage import CHECKPOINT
 
 ONE_OF_EACH = SUITE.replace("  two: {name: bigram, scale: 2.0}\n", "").replace("  draw: {name: draw}\n", "").replace(
     "seeds: 2", "seeds: 1"

@@ -13,11 +13,11 @@ import bench_core
 from bench_core.errors import StoreError
 from bench_core.execution.progress import Progress
 from bench_core.runs.results import Run
-from bench_core.storage.garbage import damages
 from bench_core.storage.store import Store
 from bench_reports.render.report import write_report
 from bench_small.runs import with_sections
 from bench_small.suites import SUITE
+from bench_upkeep.garbage import damages
 
 UNDRAWN = f"""{SUITE.strip()}
 claims:

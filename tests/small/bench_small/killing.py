@@ -14,8 +14,8 @@ from random import Random
 
 from bench_core.errors import BenchError
 from bench_core.runs.results import read_run
-from bench_core.storage.garbage import collect, damages
 from bench_core.storage.store import Store
+from bench_upkeep.garbage import collect, damages
 
 BENCH = Path(sys.executable).parent / "bench"
 PATIENCE = 300.0  # seconds for whatever must happen

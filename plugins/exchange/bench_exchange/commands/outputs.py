@@ -39,7 +39,7 @@ def command(
     missing or damaged are named, the others are written, and the exit code is 1.
     """
     from bench_core.runs.results import read_run
-    from bench_core.runs.run_folders import run_folder
+    from bench_core.runs.selecting import run_folder
     from bench_core.runs.stored_outcomes import KINDS
     from bench_exchange.outputs import Outputs, write_lines
 

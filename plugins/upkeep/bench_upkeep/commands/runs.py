@@ -1,4 +1,4 @@
-"""`bench runs ls|rm`"""
+"""List and remove runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bench_core.commands import options
 from bench_core.terminal import counted, say, size, to_json, visible
 
 if TYPE_CHECKING:
-    from bench_core.runs.run_folders import RunEntry
     from bench_core.storage.store import Store
+    from bench_upkeep.run_folders import RunEntry
 
 
 @click.group()
@@ -28,7 +28,7 @@ def command() -> None:
 @options.as_json
 def list_runs(runs: Path, as_json: bool) -> None:
     """List the runs of a folder: name, suite, profile, time, cells, size."""
-    from bench_core.runs.run_folders import run_entries
+    from bench_upkeep.run_folders import run_entries
 
     found = [*run_entries(runs)]
     if as_json:
@@ -63,7 +63,8 @@ def remove_runs(run: tuple[Path, ...], yes: bool, runs: Path, store: Store) -> N
 
     Nothing is removed unless all of them are run folders that hold nothing else.
     """
-    from bench_core.runs.run_folders import check_run_folder, remove_run, run_folder
+    from bench_core.runs.selecting import run_folder
+    from bench_upkeep.run_folders import check_run_folder, remove_run
 
     folders = [*dict.fromkeys(check_run_folder(run_folder(one, runs)) for one in run)]
     if not yes:
@@ -85,7 +86,7 @@ def _ask(folders: Sequence[Path]) -> None:
 def _advice(store: Store, folders: Sequence[Path]) -> str:
     """Return what can be freed of the store now."""
     from bench_core.errors import BenchError
-    from bench_core.runs.run_folders import collectable, run_folders
+    from bench_upkeep.run_folders import collectable, run_folders
 
     if not store.root.is_dir():
         return f"There is no store {store.root}."

@@ -1,4 +1,4 @@
-"""`bench store ls|verify|gc`"""
+"""List, verify and clean up the artifact store."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bench_core.commands import options
 from bench_core.terminal import counted, say, size, to_json
 
 if TYPE_CHECKING:
-    from bench_core.storage.garbage import Entry
     from bench_core.storage.store import Store
+    from bench_upkeep.garbage import Entry
 
 WIDTHS = {"kind": 20, "key": 16, "what": 100}  # characters of columns, at most
 
@@ -30,7 +30,7 @@ def command() -> None:
 @options.as_json
 def list_artifacts(kind: str | None, store: Store, as_json: bool) -> None:
     """List the artifacts: kind, key, description, size."""
-    from bench_core.storage.garbage import entries
+    from bench_upkeep.garbage import entries
 
     found = list(entries(store, kind))
     if as_json:
@@ -65,8 +65,8 @@ def _listing(found: Sequence[Entry]) -> Iterator[str]:
 @options.store
 def verify_artifacts(repair: bool, store: Store) -> int:
     """Read every artifact, and report files that changed since they were written."""
-    from bench_core.storage.garbage import damages
     from bench_core.terminal import visible
+    from bench_upkeep.garbage import damages
 
     number = damaged = 0
     for _, wrong, place in damages(store, repair):
@@ -102,8 +102,8 @@ def collect_garbage(
     Does nothing while a run uses the store.
     """
     from bench_core.runs.results import read_run
-    from bench_core.storage.garbage import collect
     from bench_core.terminal import visible
+    from bench_upkeep.garbage import collect
 
     kept = [read_run(run) for run in (*runs, *more)]
     keys = {key for run in kept for key in run.named_keys()}

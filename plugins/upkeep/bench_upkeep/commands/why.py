@@ -1,4 +1,4 @@
-"""`bench why TARGET [CELL]`"""
+"""Explain why results are not stored: what changed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bench_core.commands import options
 from bench_core.terminal import say, to_json, visible
 
 if TYPE_CHECKING:
-    from bench_core.runs.why import Answer, Found
     from bench_core.storage.store import Store
+    from bench_upkeep.why import Answer, Found
 
 INPUTS = {"prepare": "task", "train": "training", "initial": "model", "decode": "outputs", "score": "scores"}
 SAME = "nothing changed since that run: it did not finish there, or was removed later"
@@ -49,10 +49,10 @@ def command(
     from bench_core.errors import SuiteError
     from bench_core.planning.plan import plan
     from bench_core.runs.results import read_run, suite_of
-    from bench_core.runs.why import of_run, of_suite
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
     from bench_core.suites.load import load
+    from bench_upkeep.why import of_run, of_suite
 
     which = ",".join([" ".join(cell), *only]).strip(",")
     if target.is_dir():

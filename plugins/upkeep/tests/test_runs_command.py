@@ -16,9 +16,9 @@ import bench_core
 from bench_core import SuiteError, registry
 from bench_core.commands.main import main
 from bench_core.runs.results import read_run
-from bench_core.runs.run_folders import remove_run, run_folders
-from bench_core.storage.garbage import collect, weight
 from bench_core.storage.store import Store
+from bench_upkeep.garbage import collect, weight
+from bench_upkeep.run_folders import remove_run, run_folders
 
 OTHER = SUITE.replace("two: {name: bigram, scale: 2.0}", "two: {name: bigram, breaks: training}")
 

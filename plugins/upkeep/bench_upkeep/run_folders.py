@@ -17,8 +17,8 @@ from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.manifest import FILE, notes, read_manifest, strangers
 from bench_core.runs.results import read_run
 from bench_core.storage.artifact import reason
-from bench_core.storage.garbage import collect, weight
 from bench_core.storage.store import REMOVED, Store
+from bench_upkeep.garbage import collect, weight
 
 CELLS = "cells.jsonl"
 FILES = (CELLS, "run.json", "suite.yaml")  # without which a folder is no run
@@ -39,14 +39,6 @@ class RunEntry:
     not_run: int
     size: int  # bytes
     damaged: str = ""  # why it cannot be read
-
-
-def run_folder(run: Path, runs: Path) -> Path:
-    """Return the folder of a run, given as that, or as a name in the folder `runs`."""
-    if run.is_file():
-        raise SuiteError(f"{run} is a file. `bench import {run}` adds an export to {runs}/; name the run there.")
-    named = runs / run
-    return named if not run.exists() and len(run.parts) == 1 and named.is_dir() else run
 
 
 def run_folders(runs: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from bench_core.commands.main import bench
 from bench_core.errors import SuiteError
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import forget_code
-from bench_core.runs.why import difference, ingredients
+from bench_upkeep.why import difference, ingredients
 from code_digests import CodeDigests, SourceModule
 
 SMALL = {"seeds: 2": "seeds: 1", "epochs: 3": "epochs: 1"}

@@ -1,0 +1,1 @@
+"""Commands that look after stores and runs, a file each."""
