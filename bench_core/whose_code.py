@@ -3,4 +3,5 @@
 from bench_core.optional import AUTHORS, NOTEBOOK, TRAINING, package
 
 #: Its own, its libraries, and those that perform stages and call parts in its place.
-PACKAGES = ("bench_core", "code_digests", "process_watch", *map(package, (AUTHORS, NOTEBOOK, TRAINING)))
+LIBRARIES = ("code_digests", "placed_settings", "process_watch")
+PACKAGES = ("bench_core", *LIBRARIES, *map(package, (AUTHORS, NOTEBOOK, TRAINING)))

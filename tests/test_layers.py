@@ -31,8 +31,11 @@ SEEN = {
     "bench_training": ("suites", "planning", "storage", "computing", "execution", "runs"),
 }
 
-#: Know nothing of bench, nor of each other. The core and its tests import their faces, and no other plugin does.
-LIBRARIES = ("code_digests", "process_watch")
+#: Know nothing of bench, nor of each other. The core and its tests import their faces.
+LIBRARIES = ("code_digests", "placed_settings", "process_watch")
+
+#: Who imports the face of a library besides: those that read suites.
+SHARED = {"placed_settings": tuple(SEEN)}
 
 #: What plugins may import by its own name besides the face; the last for commands of theirs.
 INTERFACES = ("files", "kit", "terminal", "commands.options")
@@ -101,7 +104,9 @@ def beyond(edges):
         for target in targets:
             package, *inside = target.split(".")
             if owner in LIBRARIES or package in LIBRARIES:
-                fine = package == owner or (owner in ("bench_core", *TESTERS) and not inside)
+                fine = package == owner or (
+                    not inside and owner in ("bench_core", *TESTERS, *SHARED.get(package, ()))
+                )
             elif (
                 owner == "bench_core"
                 or (package in (owner, "bench_core") and not inside)

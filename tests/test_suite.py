@@ -11,6 +11,7 @@ from bench_core.errors import SuiteError
 from bench_core.suites import yaml_source as located
 from bench_core.suites.load import load
 from bench_reports.language.of_suite import language
+from placed_settings import Located
 
 
 def mistakes(path, **options):
@@ -352,7 +353,7 @@ def test_a_text_that_is_read_again_has_the_same_values_and_problems_whatever_its
 
     first = read("a.yaml")
     wanted = repr(first)
-    if isinstance(first, located.Located):
+    if isinstance(first, Located):
         first.data.clear()
         first.problems.clear()
     assert repr(read("a.yaml")) == wanted

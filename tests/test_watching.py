@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import code_digests
+import placed_settings
 import process_watch
 from bench_core.execution.watching import install
 from bench_core.registry import parts
@@ -33,7 +34,9 @@ for _ in range(2):
     assert one == other
 
 
-@pytest.mark.parametrize("library", [code_digests, process_watch], ids=lambda library: library.__name__)
+@pytest.mark.parametrize(
+    "library", [code_digests, placed_settings, process_watch], ids=lambda library: library.__name__
+)
 def test_a_library_of_the_core_is_the_host_s_and_no_helper_of_parts(library):
     install()
     assert sort_of(library.__file__) == "host"

@@ -12,15 +12,17 @@ import click
 
 from bench_core.commands import options
 from bench_core.errors import BenchError
-from bench_core.optional import AUTHORS, optional_module
+from bench_core.optional import AUTHORS, installed_module, is_installed, optional_module
+from bench_core.optional import source as installed_by
 from bench_core.terminal import counted, say
 
 if TYPE_CHECKING:
     from bench_core.planning.inspector import Findings
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
-    from bench_core.suites.yaml_source import Located
+    from placed_settings import Located
 
+CLASSES = f"whether the classes of parts exist, for which there is {installed_by(AUTHORS)}"
 WEIGHTS = "whether models have the weights that `groups` and `reset` name (see --build)"
 
 
@@ -61,6 +63,8 @@ def command(
                 problems = {**dict.fromkeys(found, label), **problems}
                 continue
             checked[label] = suite
+            if not is_installed(AUTHORS):
+                findings.skipped[CLASSES] = None
             if not build and _names_weights(suite):
                 findings.skipped[WEIGHTS] = None
             say(f"{label}: no problem found ({counted(cells, 'cell')}).")
@@ -91,13 +95,13 @@ class Opened:
 
 def _tell(path: str, problems: dict[str, str]) -> None:
     """Print the problems of a suite in the order of the file, each once; that of a profile alone names it."""
-    from bench_core.suites.problems import in_order, listing
+    from placed_settings import listing
 
     shown = {
         text: text if label == path or not path else f"{text} (With {label.removeprefix(f'{path} ')}.)"
         for text, label in problems.items()
     }
-    for text in listing([shown[text] for text in in_order(problems)]):
+    for text in listing(shown.values()):
         say(text, err=True)
 
 
@@ -132,11 +136,11 @@ def _check(
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import report_misfits
     from bench_core.suites.load import examine
-    from bench_core.suites.target_check import report_targets
 
     suite, problems = examine(source, folder, profile, settings)
     report_misfits(suite, problems)
-    report_targets(suite, problems)
+    if authors := installed_module(AUTHORS, "target_check"):
+        authors.report_targets(suite, problems)
     if opened:
         opened.findings.notes |= dict.fromkeys(problems.notes)
         inspector = Inspector(suite, problems, opened.findings, opened.data, opened.answers)

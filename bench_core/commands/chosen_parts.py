@@ -19,7 +19,7 @@ def chosen_part(kind: str, name: str, given: Iterable[str], option: str) -> Conf
     from pydantic import ValidationError
 
     from bench_core.registry import part, suggestion
-    from bench_core.suites.value_messages import sentence
+    from placed_settings import sentence
 
     schema = part(kind, name).config
     settings = {key: value for key, _, value in (one.partition("=") for one in given)}

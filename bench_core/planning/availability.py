@@ -15,10 +15,8 @@ from bench_core.planning.hardware import missing_device
 from bench_core.planning.inspector import Inspector
 from bench_core.planning.path_settings import located, paths, places
 from bench_core.registry import sections
-from bench_core.suites.partial import Unreadable
-from bench_core.suites.problems import Problems
 from bench_core.suites.suite import Suite
-from bench_core.suites.yaml_source import Keys
+from placed_settings import Keys, Problems, Unreadable
 
 DEVICES = ("nvidia[0-9]*", "dxg", "nvhost-gpu")  # of GPUs for CUDA, in /dev
 

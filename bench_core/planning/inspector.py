@@ -17,11 +17,9 @@ from bench_core.inspection import Inspection
 from bench_core.model import Scorer
 from bench_core.planning.path_settings import located, paths
 from bench_core.suites.cells import Cell, cells_of
-from bench_core.suites.partial import Unreadable
-from bench_core.suites.problems import Problems
 from bench_core.suites.suite import Suite
 from bench_core.suites.training import TrainingConfig
-from bench_core.suites.yaml_source import Keys
+from placed_settings import Keys, Problems, Unreadable
 
 
 @dataclass

@@ -13,7 +13,7 @@ from bench_core.runs.provenance import RecordedStage, put, settings_by_part
 from bench_core.storage.dependencies import Dependencies
 from bench_core.suites.cells import can_pair, differing_seeds, writes_text
 from bench_core.suites.suite import Suite
-from bench_core.suites.yaml_source import as_yaml
+from placed_settings import as_yaml
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
 

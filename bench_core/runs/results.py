@@ -32,11 +32,11 @@ from bench_core.suites import yaml_source as located
 from bench_core.suites.axes import AXES
 from bench_core.suites.grids import ModelGrid, expand, plainly
 from bench_core.suites.load import resolve
-from bench_core.suites.problems import Problems
 from bench_core.suites.schema import SuiteFile
 from bench_core.suites.sections import of_plugins
 from bench_core.suites.suite import Suite
 from bench_core.terminal import counted
+from placed_settings import Located, Problems
 
 if TYPE_CHECKING:
     from bench_core.storage.bootstrap_replicates import Draws
@@ -329,21 +329,21 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
     return {"tasks": {}, "models": {}, "samples": [], **info, "environments": known}
 
 
-def effective_suite(source: located.Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
+def effective_suite(source: Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
     """Return a suite with its grids expanded as in the run."""
     mistakes = Problems(source)
     grids = expand(source, mistakes)
     if mistakes.found:
-        raise mistakes.error()
+        raise SuiteError(mistakes.text())
     return plainly(read_suite_file(source.data), grids), grids
 
 
-def sections_of(source: located.Located, grids: Mapping[str, ModelGrid]) -> dict[str, Any]:
+def sections_of(source: Located, grids: Mapping[str, ModelGrid]) -> dict[str, Any]:
     """Return what the suite of a run has for the keys of plugins that are installed here, by key."""
     mistakes = Problems(source)
     found = of_plugins(source.data, grids, mistakes)
     if mistakes.found:
-        raise mistakes.error()
+        raise SuiteError(mistakes.text())
     return found
 
 

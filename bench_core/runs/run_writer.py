@@ -47,7 +47,7 @@ from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
-from bench_core.suites.yaml_source import as_yaml
+from placed_settings import as_yaml
 
 LONGEST = 150  # characters of a label in the name of a file
 LETTERS = 12  # of a digest of code

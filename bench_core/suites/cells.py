@@ -9,8 +9,8 @@ from typing import Any
 
 from bench_core.config import DecoderConfig, ModelConfig
 from bench_core.model import TextGenerator
-from bench_core.suites.partial import Unreadable
 from bench_core.suites.suite import Suite
+from placed_settings import Unreadable
 
 
 @dataclass(frozen=True)

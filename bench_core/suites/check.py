@@ -14,13 +14,11 @@ from bench_core.model import Scorer, Vmappable
 from bench_core.registry import parts
 from bench_core.suites.cells import Cell, can_pair, cells_of, writes_text
 from bench_core.suites.names import listed
-from bench_core.suites.partial import Unreadable
 from bench_core.suites.parts import training_keys
-from bench_core.suites.problems import Problems
 from bench_core.suites.schema import Hardware
 from bench_core.suites.suite import Entry, Suite
 from bench_core.suites.training import Select
-from bench_core.suites.yaml_source import Keys
+from placed_settings import Keys, Problems, Unreadable
 
 ADVICE = "Choose another part, or list the pair under `skip:`."
 UNKNOWN = ""  # the name on an axis whose names are invalid

@@ -9,10 +9,8 @@ from itertools import product
 from math import prod
 from typing import Any, TypeVar
 
-from bench_core.suites.partial import Unreadable
-from bench_core.suites.problems import Problems
 from bench_core.suites.schema import Skip, SuiteFile
-from bench_core.suites.yaml_source import Located
+from placed_settings import Located, Problems, Unreadable
 
 T = TypeVar("T")
 

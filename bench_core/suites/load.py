@@ -17,14 +17,12 @@ from bench_core.stage_kinds import call
 from bench_core.suites import yaml_source as located
 from bench_core.suites.grids import expand, origins, plainly
 from bench_core.suites.names import Names
-from bench_core.suites.partial import Unreadable
 from bench_core.suites.parts import Parts, section
-from bench_core.suites.problems import Problems
 from bench_core.suites.schema import Exemption, Hardware, Skip
 from bench_core.suites.sections import of_plugins, suite_file
 from bench_core.suites.suite import Entry, Suite, partial_suite
 from bench_core.suites.training import Select
-from bench_core.suites.yaml_source import Keys, Located
+from placed_settings import Keys, Located, Problems, Unreadable
 
 MOST_CELLS = 250_000  #: of a suite
 LONGEST = 100  # characters of what was typed, in a message
@@ -53,7 +51,7 @@ def resolve(
     """Apply profile, `--set` and `--seeds` to a suite, and look up everything that it names."""
     suite, problems = examine(source, folder, profile, settings, seeds)
     if problems.found:
-        raise problems.error()
+        raise SuiteError(problems.text())
     return replace(suite, notes=list(dict.fromkeys(problems.notes)))
 
 

@@ -11,10 +11,8 @@ from bench_core.registry import sections, suggestion
 from bench_core.suites.axes import SECTIONS
 from bench_core.suites.cells import can_pair
 from bench_core.suites.grids import gathered
-from bench_core.suites.partial import Unreadable
-from bench_core.suites.problems import Problems
 from bench_core.suites.suite import Suite
-from bench_core.suites.yaml_source import Located
+from placed_settings import Located, Problems, Unreadable
 
 MOST_NAMES = 8  # in one message
 

@@ -13,12 +13,10 @@ from bench_core.config import Config, ModelConfig, ProbeConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import PartKind, name_beside, name_here, part, suggestion
 from bench_core.suites.extras import remedy
-from bench_core.suites.partial import Unreadable, objections
-from bench_core.suites.problems import Problems
 from bench_core.suites.schema import Limits, SuiteFile
 from bench_core.suites.suite import Entry
 from bench_core.suites.training import Phase, TrainingConfig
-from bench_core.suites.yaml_source import Keys
+from placed_settings import Keys, Problems, Unreadable, objections
 
 C = TypeVar("C", bound=Config)
 

@@ -15,9 +15,9 @@ from bench_core.registry import sections
 from bench_core.sections import CellStage, Section
 from bench_core.suites.cells import Cell
 from bench_core.suites.grids import ModelGrid
-from bench_core.suites.problems import Problems
 from bench_core.suites.schema import Hardware, SuiteFile
 from bench_core.suites.suite import Suite
+from placed_settings import Problems
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
 from bench_core.suites.grids import ModelGrid, origins
-from bench_core.suites.partial import Unreadable
 from bench_core.suites.schema import Exemption, Hardware, Limits, Skip
 from bench_core.suites.training import TrainingConfig
+from placed_settings import Unreadable
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from bench_authors import checker
+from bench_authors import checker, target_check
 from bench_authors.checker import BUILT, IMPORTED, Trial
 from bench_authors.testing import leaks, models, stepping, toys, trials
 from bench_authors.testing.toy_models import Recurrent
@@ -24,7 +24,6 @@ from bench_authors.testing.toy_parts import Letters
 from bench_core import PluginError, hookimpl, registry
 from bench_core.commands.main import bench, main
 from bench_core.execution.executor import StageFailed
-from bench_core.suites import target_check
 
 SUITE = {
     "suite": "tests/contracts",

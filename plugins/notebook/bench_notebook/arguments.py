@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from bench_core.config import Config
 from bench_core.errors import SuiteError
 from bench_core.suites.grids import spelled
-from bench_core.suites.yaml_source import MOST_LEVELS, NO_LETTER, Keys, Located
 from bench_notebook.adhoc_parts import INTERFACES, AdHocParts, name_of, numbered
+from placed_settings import MOST_LEVELS, NO_LETTER, Keys, Located
 
 SUITE = "notebook"  #: what the suite is called
 AS_WRITTEN = "as-written"  #: the decoder of functions of prompts

@@ -28,10 +28,10 @@ from bench_core.storage.costs import Costs
 from bench_core.storage.store import Store
 from bench_core.suites.check import ADVICE, report_misfits
 from bench_core.suites.load import examine
-from bench_core.suites.problems import Problems
 from bench_core.suites.suite import Suite
 from bench_notebook.adhoc_parts import AdHocParts
 from bench_notebook.arguments import SUITE, Arguments, Reader
+from placed_settings import Problems
 
 _RUNNING = Lock()
 
@@ -113,7 +113,7 @@ def _suite(source: Arguments, folder: Path, data: Path) -> Suite:
     _check_pairs(suite, problems)
     report_unavailable(suite, data, problems)
     if problems.found:
-        raise problems.error()
+        raise SuiteError(problems.text())
     return suite
 
 

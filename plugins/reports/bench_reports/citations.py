@@ -19,8 +19,8 @@ from bench_core.suites import yaml_source as located
 from bench_core.suites.grids import expand, origins, word
 from bench_core.suites.load import load
 from bench_core.suites.parts import Parts
-from bench_core.suites.problems import Problems
 from bench_core.terminal import visible
+from placed_settings import Problems
 
 FILE = "citations.bib"
 OWN = "bench_core"  #: the package whose file has the project itself

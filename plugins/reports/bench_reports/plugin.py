@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from bench_core.runs.results import Run
     from bench_core.storage.store import Store
     from bench_core.suites.names import Names
-    from bench_core.suites.problems import Problems
     from bench_core.suites.suite import Suite
     from bench_reports.language.published import Published
+    from placed_settings import Problems
 
 
 PUBLISHED = "published.json"  #: of a run: the published tables that it shows
@@ -62,10 +62,10 @@ class Contents(Section):
 
     def check(self, names: Names) -> Iterable[tuple[Sequence[str | int], str]]:
         """Report every problem of choices, tables, figures and claims at its place."""
-        from bench_core.suites.partial import Unreadable
         from bench_reports.language.choice_check import check_choices
         from bench_reports.language.figure_check import check_figures
         from bench_reports.language.table_check import check_tables
+        from placed_settings import Unreadable
 
         for check in (check_choices, check_tables, check_figures):
             with suppress(Unreadable):

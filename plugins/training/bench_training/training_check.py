@@ -12,11 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationE
 from bench_core.config import ModelConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
-from bench_core.suites.partial import Unreadable
 from bench_core.suites.suite import Entry
 from bench_core.suites.training import Schedule, TrainingConfig
-from bench_core.suites.value_messages import sentence
 from bench_training.named_classes import OWN, Sort, class_of, tuples
+from placed_settings import Unreadable, sentence
 
 Way: TypeAlias = tuple[str | int, ...]  #: keys inside of `training:`
 Report: TypeAlias = Callable[[Way, str], None]

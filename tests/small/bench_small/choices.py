@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.grids import expand, plainly
-from bench_core.suites.problems import Problems
-from bench_core.suites.yaml_source import Located
 from bench_small.runs import read_suite
+from placed_settings import Located, Problems
 
 GRID = {"rnn": {"name": "m", "grid": {"hidden": [8, 16], "tied": [True, False]}}, "base": {"name": "m"}}
 RNN = [f"rnn/hidden={hidden}/tied={tied}" for hidden in (8, 16) for tied in ("true", "false")]

@@ -13,6 +13,7 @@ from bench_core.suites import yaml_source
 from bench_core.suites.cells import Cell, cells_of
 from bench_core.suites.load import load
 from bench_core.suites.suite import Suite
+from placed_settings import as_yaml
 
 LARGE = {"%": 30.0, "tokens": 30.0, "": 300.0}  #: numbers that are as wide as such usually are, by unit
 
@@ -22,7 +23,7 @@ def invented_run(path: Path, profile: str | None, folder: Path) -> Run:
     suite, dice = load(path, profile), random.Random(0)
     built = {name: part_class(config)(config) for name, config in suite.metrics.items()}
     cells = [CellResult(one.axes, "done", "", _numbers(suite, built, one, dice)) for one in cells_of(suite)]
-    file, grids = effective_suite(yaml_source.parse(yaml_source.as_yaml(suite.effective)))
+    file, grids = effective_suite(yaml_source.parse(as_yaml(suite.effective)))
     return Run(folder, file, {"label": suite.name, "samples": []}, cells, suite.sections, grids)
 
 

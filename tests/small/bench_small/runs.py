@@ -10,13 +10,13 @@ from math import inf
 from bench_core import Additive
 from bench_core.runs.results import CellResult, Number, Run, cells_text, read_run, sections_of
 from bench_core.suites.schema import SuiteFile
-from bench_core.suites.yaml_source import Located
 from bench_reports.content.result_tables import results_table
 from bench_reports.content.tables import grids
 from bench_reports.language.of_suite import language
 from bench_reports.language.published import Published, plain
 from bench_reports.render.markdown import MARKDOWN
 from bench_reports.render.report import write_report
+from placed_settings import Located
 
 HOSTILE = "a|b`c`*d*_e_<script>$f$\\g{h}%i#j&k^l~m\n- n\t[o](p)\x1b[31m\u202eé--ș 日…"
 

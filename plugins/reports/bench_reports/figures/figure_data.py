@@ -15,11 +15,11 @@ from bench_core.runs.selecting import cell_name
 from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES
 from bench_core.suites.cells import join
 from bench_core.suites.grids import word
-from bench_core.suites.setting_values import MISSING, Side, setting_value
 from bench_reports.content.grid import Status
 from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
 from bench_reports.document import Block
 from bench_reports.language.figure_schema import Figure
+from bench_reports.language.setting_values import MISSING, Side, setting_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -15,12 +15,12 @@ from bench_core.suites.axes import AXES, TRAINING_AXES
 from bench_core.suites.check import needs_scores
 from bench_core.suites.grids import gathered
 from bench_core.suites.names import Names, listed
-from bench_core.suites.partial import Unreadable
 from bench_reports.language.expressions import QUANTIFIER, Query, Term, read
 from bench_reports.language.figure_schema import TRAINING_COSTS
 from bench_reports.language.of_suite import language
 from bench_reports.language.schema import Claim
 from bench_reports.language.table_names import grids_of
+from placed_settings import Unreadable
 
 
 def check_claims(names: Names) -> None:

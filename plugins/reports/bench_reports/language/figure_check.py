@@ -10,11 +10,11 @@ from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES, Axis
 from bench_core.suites.grids import word
 from bench_core.suites.names import Names, listed
-from bench_core.suites.partial import Unreadable
-from bench_core.suites.setting_values import MISSING, Side, setting_value
 from bench_core.suites.training import TrainingConfig
 from bench_reports.language.figure_schema import Figure
 from bench_reports.language.of_suite import language
+from bench_reports.language.setting_values import MISSING, Side, setting_value
+from placed_settings import Unreadable
 
 
 def check_figures(names: Names) -> None:

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, Positi
 
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, TRAINING_AXES, Axes, Axis, Names, as_list
-from bench_core.suites.setting_values import WITH_SETTINGS, Side, side_of
 from bench_core.suites.training import Strict
+from bench_reports.language.setting_values import WITH_SETTINGS, Side, side_of
 
 Scale: TypeAlias = Literal["linear", "log"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from bench_core.suites.partial import Unreadable
+from placed_settings import Unreadable
 
 if TYPE_CHECKING:
     from bench_reports.language.figure_schema import Figure

@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt
 
 from bench_core.errors import SuiteError
 from bench_core.suites import yaml_source as located
-from bench_core.suites.problems import Problems
-from bench_core.suites.yaml_source import Located
+from placed_settings import Located, Problems
 
 
 class Value(BaseModel):
@@ -103,7 +102,7 @@ def _read(path: Path, text: str) -> tuple[Located, PublishedFile]:
     problems = Problems(source)
     file = problems.parsed(PublishedFile, source.data, ())
     if problems.found:
-        raise problems.error()
+        raise SuiteError(problems.text())
     return source, file
 
 

@@ -8,11 +8,11 @@ from contextlib import suppress
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, Axis
 from bench_core.suites.names import Names, listed
-from bench_core.suites.partial import Unreadable
 from bench_reports.language.choice_check import check_chosen, check_id, check_shown
 from bench_reports.language.of_suite import language
 from bench_reports.language.schema import Table
 from bench_reports.language.table_names import groups, labels, settings, shown_in
+from placed_settings import Unreadable
 
 AXES_OF: Mapping[str, tuple[Axis, ...]] = {
     "results": AXES[:-1],

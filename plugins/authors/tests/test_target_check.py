@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from bench_authors.target_check import _problem, target_problem
 from bench_core import ModelConfig, Stepper
-from bench_core.suites.target_check import _problem, target_problem
 
 
 @pytest.fixture

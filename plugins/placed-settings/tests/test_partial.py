@@ -8,9 +8,9 @@ import pytest
 from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from bench_core.config import Settings
-from bench_core.suites.partial import Unreadable, objections, partial
-from bench_core.suites.problems import Problems
 from bench_core.suites.yaml_source import parse
+from placed_settings import Problems, Unreadable, listing, objections
+from placed_settings.partial import partial
 
 
 class Inner(Settings):
@@ -68,7 +68,7 @@ def problems(text):
     source = parse(text, "S")
     found = Problems(source)
     whole = found.parsed(Whole, source.data["whole"], ("whole",))
-    return whole, [line.removeprefix("S:") for line in found.lines()]
+    return whole, [line.removeprefix("S:") for line in listing(found.found)[: len(found.found)]]
 
 
 def test_what_is_valid_is_read_and_the_rest_cannot_be():

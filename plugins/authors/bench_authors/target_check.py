@@ -22,9 +22,8 @@ from bench_core.config import (
 )
 from bench_core.errors import PluginError
 from bench_core.registry import suggestion
-from bench_core.suites.partial import Unreadable
-from bench_core.suites.problems import Problems
 from bench_core.suites.suite import Suite
+from placed_settings import Problems, Unreadable
 
 UNSURE = "?"  # what the source of a module does not show
 

@@ -1,4 +1,4 @@
-"""Collects the problems of a suite, to report all of them at once: file, line, column, finding, remedy."""
+"""Collects the problems of settings, to report all of them at once: file, line, column, finding, remedy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from bench_core.errors import SuiteError
-from bench_core.suites.partial import objections, partial
-from bench_core.suites.value_messages import EXPECTED, ErrorDetails, sentence
-from bench_core.suites.yaml_source import Keys, Located
+from placed_settings.partial import objections, partial
+from placed_settings.value_messages import EXPECTED, ErrorDetails, sentence
+from placed_settings.yaml_files import Keys, Located
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -27,13 +26,13 @@ SHAPES = {*EXPECTED, "literal_error", "enum"}  # errors of a value that has none
 
 @dataclass
 class Problems:
-    """The problems of a suite, collected before they are reported."""
+    """The problems of settings, collected before they are reported."""
 
     source: Located
     found: list[str] = field(default_factory=list)
     told: set[str] = field(default_factory=set)  # problems, whichever combination of a grid they were found in
     removed: set[tuple[str, str]] = field(default_factory=set)  # axis and name of what `--set` removes
-    notes: list[str] = field(default_factory=list)  # where the suite names these
+    notes: list[str] = field(default_factory=list)  # where the file names these
 
     def __post_init__(self) -> None:
         for problem in self.source.problems:
@@ -114,24 +113,16 @@ class Problems:
             way = (*way, key) if (*way, key) in self.source.places else way
         return way
 
-    def lines(self) -> list[str]:
-        """Return all problems, in the order of the file."""
-        return in_order(self.found)
-
-    def error(self) -> SuiteError:
-        """Return all problems as one error, in the order of the file."""
-        return SuiteError("\n".join(listing(self.lines())))
+    def text(self) -> str:
+        """Return all problems as one text, in the order of the file."""
+        return "\n".join(listing(self.found))
 
 
-def listing(lines: Sequence[str]) -> list[str]:
-    """Return the first problems, and their number if there are several."""
+def listing(found: Iterable[str]) -> list[str]:
+    """Return the first problems in the order of the file, and their number if there are several."""
+    lines = sorted(found, key=_by_place)
     count = f"{len(lines):,} problems{f', the first {MOST} shown' if len(lines) > MOST else ''}."
     return [*lines[:MOST], *([count] if len(lines) > 1 else [])]
-
-
-def in_order(lines: Iterable[str]) -> list[str]:
-    """Return problems in the order of the file."""
-    return sorted(lines, key=_by_place)
 
 
 def _by_place(line: str) -> tuple[int, int, str]:

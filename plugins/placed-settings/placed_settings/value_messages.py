@@ -1,14 +1,13 @@
-"""What is wrong with the values of a suite, in plain words: the errors of pydantic as sentences."""
+"""What is wrong with values, in plain words: the errors of pydantic as sentences."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel
-
-from bench_core.registry import suggestion
 
 ErrorDetails: TypeAlias = Mapping[str, Any]  #: an item of `ValidationError.errors()`
 
@@ -74,6 +73,12 @@ def sentence(errors: Sequence[ErrorDetails], schema: type[BaseModel], way: Seque
     text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     subject = f"{subject}: " if way and isinstance(way[-1], str) else ""
     return f"{subject}{text[:1].lower() + text[1:].rstrip('.')}{found}."
+
+
+def suggestion(name: str, known: list[str], what: str = "Known") -> str:
+    """Return a question with the most similar known names, or else all of them."""
+    near = get_close_matches(name, known, n=3)
+    return f"Did you mean {' or '.join(map(repr, near))}?" if near else f"{what}: {', '.join(known) or 'none'}."
 
 
 def fields(schema: type[BaseModel], way: Iterable[str | int]) -> list[str]:
