@@ -20,11 +20,11 @@ from unittest.mock import patch
 import torch
 from tabulate import tabulate
 
+from bench_authors.looks.metrics import MetricLook
+from bench_authors.looks.models import SecondLook
+from bench_authors.looks.tasks import TaskLook
 from bench_core import run
 from bench_core.computing.clocks import cpu_seconds
-from bench_core.computing.metric_look import MetricLook
-from bench_core.computing.second_look import SecondLook
-from bench_core.computing.task_look import TaskLook
 from bench_core.execution import executor
 
 ROOT = Path(__file__).parents[1]

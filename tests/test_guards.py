@@ -14,11 +14,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import bench_core
+from bench_authors.looks.models import SecondLook
 from bench_authors.testing import Case, tiny_batch, toys
 from bench_core import Decoder, Hypothesis, Noise, PluginError, checked, registry
 from bench_core.computing.guarded_log_probs import Steps, guarded, replaced
 from bench_core.computing.result_checks import diverged, room
-from bench_core.computing.second_look import SecondLook
 
 SETTINGS = """
 training: {epochs: 1, lr: 0.1, batch_size: 8}

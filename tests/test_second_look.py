@@ -16,12 +16,13 @@ import bench_core
 from bench_authors import contracts_once
 from bench_authors.checker import Verdict
 from bench_authors.contracts_once import broken_contracts
+from bench_authors.looks import metrics as metric_look
+from bench_authors.looks.models import Chosen, SecondLook
+from bench_authors.looks.tasks import hides_targets
 from bench_authors.testing.cases import tiny_batch
 from bench_core import Batch, Scores, SuiteError, registry
-from bench_core.computing import metric_look
+from bench_core.computing.hidden_targets import TargetHidden, without_targets
 from bench_core.computing.laws import Laws
-from bench_core.computing.second_look import Chosen, SecondLook, TargetHidden, without_targets
-from bench_core.computing.task_look import hides_targets
 from bench_core.planning.plan import plan
 from bench_core.storage.store import Store
 from bench_core.suites.load import load

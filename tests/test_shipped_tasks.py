@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bench_authors.looks.tasks import TaskLook
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.laws import Laws
-from bench_core.computing.task_look import TaskLook
 from bench_core.errors import DataError
 from bench_core.suites import yaml_source as located
 from bench_core.suites.load import load

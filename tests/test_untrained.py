@@ -10,11 +10,11 @@ from bench_small.parts import Letters
 from click.testing import CliRunner
 
 import bench_core
+from bench_authors.looks.tasks import TaskLook
 from bench_core import Purpose
 from bench_core.commands.main import bench
 from bench_core.computing import stages
 from bench_core.computing.initial_model import store_model
-from bench_core.computing.task_look import TaskLook
 from bench_core.errors import DataError, TrainingError
 from bench_core.planning.plan import plan
 from bench_core.runs.results import read_run

@@ -13,10 +13,11 @@ import torch
 
 from bench_core.computing.guarded_log_probs import RowError, guarded
 from bench_core.computing.guarded_tasks import check_known
+from bench_core.computing.hidden_targets import without_targets
 from bench_core.computing.laws import Laws
+from bench_core.computing.looks import NoLook, second_look
 from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.computing.result_checks import check_hypotheses, check_not_certain, check_scores, is_certain, named
-from bench_core.computing.second_look import Chosen, SecondLook, without_targets
 from bench_core.computing.texts import Texts, written
 from bench_core.config import ModelConfig
 from bench_core.data import Batch, Hypothesis, Kind, Outcome, Prompt, Purpose
@@ -64,7 +65,7 @@ class Examples:
         is_own = isinstance(model, OwnVocabulary)
         told = {} if is_own or isinstance(model, TextGenerator) else self.task.written(self.split)
         last, done, lost = list[Outcome](), 0, 0
-        chosen = Chosen[list[list[Hypothesis]]](f"{self.split} {self.seed}")
+        look = self._second_look(model, decoder)
 
         def decode(part: Batch) -> tuple[Batch, list[list[Hypothesis]]]:
             if isinstance(decoder, TextDecoder):
@@ -75,8 +76,7 @@ class Examples:
 
         for batch, (read, hypotheses) in self._in_parts(self._batches(Purpose.DECODE), decode):
             check_known(self.task, self.split, references, batch.ids.tolist())
-            if self.looked_at:
-                chosen.offer(read, hypotheses)
+            look.offer(read, hypotheses)
             targets = self._targets(model, read)
             prompts = texts.prompts(batch)
             told = texts.written(model, prompts, read) if isinstance(model, OwnVocabulary) else told
@@ -92,10 +92,14 @@ class Examples:
         if lost:
             whose: Fault = f"the tokens of {type(model).__name__}, which bounds scores."
             self.warn(f"{lost:,} of {done:,} references of {self.split!r} cannot be written by {whose}")
-        if chosen.kept and self.looked_at and not isinstance(decoder, TextDecoder):
-            batch, first = chosen.kept
-            look = SecondLook(model, *self.looked_at, decoder, self.noise, self.device, done)
-            look.at_outputs(self._decode_blindly(decoder), batch, chosen.rows(batch), first)
+        look.at_decoded(self._decode_blindly(decoder), done)
+
+    def _second_look(self, model: Any, decoder: Decoder | None = None) -> Any:
+        """Return the second look at what is decoded or scored."""
+        if self.looked_at is None or isinstance(decoder, TextDecoder):
+            return NoLook()
+        about = model, *self.looked_at, decoder, self.noise, self.device, f"{self.split} {self.seed}"
+        return second_look("models", *about)
 
     def _decode_blindly(self, decoder: Decoder) -> Callable[[Any, Batch], list[list[Hypothesis]]]:
         return lambda model, rows: decoder.decode(model, self._blind(rows), self.noise)
@@ -188,7 +192,7 @@ class Examples:
     def _score(self, model: Scorer, by: str, kind: Kind) -> Iterator[Outcome]:
         """Yield the outcomes as they are scored."""
         memory, carries, done, own = None, True, 0, isinstance(model, OwnVocabulary)
-        chosen = Chosen[torch.Tensor](f"{self.split} {self.seed}")
+        look = self._second_look(model)
 
         def score(part: Batch) -> tuple[Batch, Scores]:
             read = self._texts.encoded(model, part, scored=True) if isinstance(model, OwnVocabulary) else part
@@ -200,8 +204,7 @@ class Examples:
         batches = _side_by_side(self._batches(Purpose.SCORE), self.size, lambda: not carries)
         for batch, (read, scores) in self._in_parts(batches, score):
             memory = scores.memory
-            if self.looked_at:
-                chosen.offer(read, scores.log_probs)
+            look.offer(read, scores.log_probs)
             carries = carries and not (batch.continues and memory is None)
             log_probs = scores.log_probs.double().tolist()
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
@@ -212,10 +215,7 @@ class Examples:
                 yield replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=left)
             done += len(batch)
             self.tell(done, self.number or 0)
-        if chosen.kept and self.looked_at:
-            batch, found = chosen.kept
-            look = SecondLook(model, *self.looked_at, None, self.noise, self.device)
-            look.at_scores(self._score_alone(by), batch, chosen.rows(batch), found, by)
+        look.at_scored(self._score_alone(by), by)
 
     def _score_alone(self, by: str) -> Callable[[Any, Batch], torch.Tensor]:
         return lambda model, rows: model.score(self._on_device(rows), Scoring(by, self.noise)).log_probs

@@ -18,11 +18,10 @@ from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.initial_model import initial_model, own_generators, store_model
 from bench_core.computing.laws import laws
 from bench_core.computing.loading import load_task, loaded_examples
-from bench_core.computing.metric_look import MetricLook
-from bench_core.computing.overlap import SPLITS, overlap
+from bench_core.computing.looks import second_look
+from bench_core.computing.overlap import SPLITS, overlap, overlaps
 from bench_core.computing.process_state import generators, restore
 from bench_core.computing.result_checks import check_finding, check_info, checked_error, gave, measured, named
-from bench_core.computing.task_look import TaskLook
 from bench_core.data import Outcome, TaskInfo, joined
 from bench_core.errors import Fault, PluginError
 from bench_core.metric import Metric
@@ -45,7 +44,8 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     seeded = generators()  # what they draw is the same in each preparation
     info = task.prepare(context.data)
     check_info(info, task)
-    look = TaskLook(CheckedTask(task, task.config.known(info)), laws(stage), _splits(stage))
+    checked, splits = CheckedTask(task, task.config.known(info)), _splits(stage)
+    look = second_look("tasks", checked, laws(stage), splits)
     if time.process_time() - began < SHORT:
         with TemporaryDirectory(dir=folder) as place:
             again, drawn = _task_in(Path(place), stage, base), generators()
@@ -59,8 +59,9 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
             lost: Fault = f"{number:,} of {texts['references']:,} references of {split!r}"
             text: Fault = "cannot be written by the tokens of models trained on it, which bounds their scores."
             context.warn(f"{named(task, 'prepare')}: {lost} {text}")
-    if found := overlap(look.task, look.splits, base):
-        look.at_overlap(found, context.warn)
+    if found := overlap(checked, splits, base):
+        for text in overlaps(found):
+            context.warn(f"{named(task, 'batches')}: {text}")
         info = replace(info, extras=joined([info.extras, {"overlap": found}]))
     (folder / "facts.json").write_text(json.dumps(asdict(info), ensure_ascii=False), encoding="utf-8")
     return {}
@@ -133,7 +134,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
     groups = [one.id if one.group is None else one.group for one in outcomes] if metric.population == "sample" else []
     drawn = bootstrap.replicates(metric, parts, groups, info.consecutive)
-    look = MetricLook(lambda: built("metric", stage.settings["metric"]), info, laws(stage))
+    look = second_look("metrics", lambda: built("metric", stage.settings["metric"]), info, laws(stage))
     look.at_outcomes(outcomes, split)
     look.at_parts(metric, parts)
     bounds = metric.config.bounds()

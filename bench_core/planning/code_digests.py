@@ -20,10 +20,9 @@ ISOLATION = "bench_core.computing.isolation:isolated"  #: in which all kinds of 
 #: Modules that execute in stages and whose code is in no key, as they decide no result.
 CARRYING: Mapping[str, str] = {
     "bench_core.commands": "the command line",
+    "bench_core.computing.hidden_targets": "hides targets from decoders",
     "bench_core.computing.laws": "names the laws of results",
-    "bench_core.computing.metric_look": "refuses metrics that measure the same otherwise",
-    "bench_core.computing.second_look": "refuses results that are others at a second look",
-    "bench_core.computing.task_look": "refuses tasks that say the same otherwise",
+    "bench_core.computing.looks": "has results looked at twice",
     "bench_core.computing.context": "what stages have access to",
     "bench_core.computing.stage_runner": "calls the function of a kind of stage",
     "bench_core.entry_points": "finds distributions",

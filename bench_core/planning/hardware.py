@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_core.errors import SuiteError
+from bench_core.optional import AUTHORS, is_installed
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.stages import Stage
 from bench_core.suites.suite import Suite
@@ -80,7 +81,8 @@ def environment(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return what results may depend on besides keys, without naming the machine."""
     versions = {"python": platform.python_version(), "torch": keys.library("torch")}
     computing = {name: settings[name] for name in ("device", "precision", "threads") if name in settings}
-    return {**versions, "bench": keys.library("bench-core"), **computing, "process": _process()}
+    looks = {} if is_installed(AUTHORS) else {"second looks": f"none, since {AUTHORS} was not installed"}
+    return {**versions, "bench": keys.library("bench-core"), **computing, **looks, "process": _process()}
 
 
 def _process() -> dict[str, str]:

@@ -13,8 +13,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import bench_core
 import bench_notebook
+from bench_authors.looks.tasks import TaskLook
 from bench_core import Noise, Purpose, Scoring
-from bench_core.computing.task_look import TaskLook
 from bench_core.execution.progress import Progress
 from bench_core.storage.outcomes import read_outcomes
 from bench_huggingface.pretrained import Pretrained

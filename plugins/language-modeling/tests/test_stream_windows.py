@@ -7,12 +7,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from bench_authors.looks.tasks import TaskLook
 from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Noise, Purpose, Size, SuiteError
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.laws import Laws
 from bench_core.computing.overlap import overlap
-from bench_core.computing.task_look import TaskLook
 from bench_language_modeling.plugin import LanguageModelingConfig
 
 TOKENS = 103  # in the tests' streams, of words w0, w1, ...

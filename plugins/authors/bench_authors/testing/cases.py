@@ -10,6 +10,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from bench_authors.looks.models import one_row as one_row
+from bench_authors.looks.models import replay as replay
 from bench_authors.testing.contracts import float64, seed_torch
 from bench_core import (
     STOP,
@@ -38,8 +40,6 @@ from bench_core import (
     TextScorer,
     Training,
 )
-from bench_core.computing.second_look import one_row as one_row
-from bench_core.computing.second_look import replay as replay
 from bench_core.suites.cells import can_pair
 from bench_core.suites.check import misfit
 

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 
 from bench_core.computing.guarded_log_probs import RowError, check_sums
+from bench_core.computing.hidden_targets import without_targets
 from bench_core.computing.laws import Laws
 from bench_core.computing.result_checks import named
 from bench_core.config import ModelConfig
 from bench_core.data import STOP, Batch, Hypothesis, Kind
-from bench_core.errors import Fault, PluginError
+from bench_core.errors import Fault
 from bench_core.generation_loop import limits
 from bench_core.model import Scorer, Scoring, Stepper
 from bench_core.random_numbers import Noise
@@ -81,7 +82,26 @@ class SecondLook:
     decoder: Any = None
     noise: Noise = field(default_factory=lambda: Noise(0))
     device: torch.device | str = "cpu"
+    salt: str = ""  # of the stage, for what is chosen
     rows: int = 0  # that the stage has
+
+    @cached_property
+    def _chosen(self) -> Chosen[Any]:
+        return Chosen(self.salt)
+
+    def offer(self, batch: Batch, found: Outputs | Tensor) -> None:
+        """Keep a batch and its results for a second look, if it is the one to look at."""
+        self._chosen.offer(batch, found)
+
+    def at_decoded(self, decode: Decode, rows: int) -> None:
+        """Raise PluginError unless the chosen rows, of so many, decode as they did before; see `at_outputs`."""
+        if kept := self._chosen.kept:
+            replace(self, rows=rows).at_outputs(decode, kept[0], self._chosen.rows(kept[0]), kept[1])
+
+    def at_scored(self, score: Score, by: str) -> None:
+        """Raise PluginError unless the chosen rows score as they did before; see `at_scores`."""
+        if kept := self._chosen.kept:
+            self.at_scores(score, kept[0], self._chosen.rows(kept[0]), kept[1], by)
 
     def at_outputs(self, decode: Decode, batch: Batch, rows: Sequence[int], found: Outputs) -> None:
         """Raise PluginError unless rows of a batch decode as they did before, in another batch and alone.
@@ -312,30 +332,6 @@ class _Seen:
         return _said(self.before[row]), _said(self.again[row]), "in another batch"
 
 
-class TargetHidden(PluginError, AttributeError):
-    """A part asked for the targets of a batch for decoding."""
-
-
-class _Hidden:
-    """A placeholder for targets: any use of it raises."""
-
-    def _raise(self, *arguments: Any, **more: Any) -> Any:
-        raise TargetHidden(
-            "it asks for the targets (`gold`, `length`). Batches for decoding hold none: use `opening` and `source`."
-        )
-
-    __getattr__ = __getitem__ = __iter__ = __len__ = __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = _raise
-    __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __and__ = __or__ = __index__ = _raise
-    __torch_function__: Any = classmethod(_raise)  # type: ignore[arg-type]
-    __hash__ = None  # type: ignore[assignment]
-
-
-def without_targets(batch: Batch) -> Batch:
-    """Return a batch for decoding: any use of `gold` or `length`, or of what depends on them, raises."""
-    hidden: Any = _Hidden()
-    return replace(batch, gold=hidden, length=hidden)
-
-
 def one_row(batch: Batch, row: int) -> Batch:
     """Return one row alone, without the padding that it had among the others."""
     one = batch.select(torch.tensor([row], device=batch.ids.device))
@@ -422,3 +418,6 @@ def _said(own: Sequence[Hypothesis]) -> Fault:
     first = own[0]
     cost = "" if first.log_prob is None else f" at {first.log_prob:.6g} nats"
     return f"{first.tokens}{', finished' if first.finished else ''}{cost}"
+
+
+LOOK = SecondLook  #: at what is decoded or scored

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -19,7 +19,6 @@ from bench_core.task import Size, Split
 ROWS = 8  #: of each split and purpose that are looked at again
 REFERENCES = 64  #: rows whose references are compared with their targets
 WHOLE = 2_000  #: examples up to which the epochs of a split are counted
-MANY = 0.01  #: share of a split that may be repeated, or shared with the training split, without a warning
 SIZES = (7, 97)  #: rows of the batches in which they are
 
 TWICE, ENDS, HIDDEN = "prepared_twice_it_is_the_same", "targets_end_with_stop", "targets_are_hidden_from_decoders"
@@ -48,15 +47,6 @@ class TaskLook:
                 f"{named(self.task.task, 'prepare')} gave other data when it was called again: "
                 f"{', '.join(differing[:3])} differ; prepared data must depend on settings and corpora alone.",
             )
-
-    def at_overlap(self, found: Mapping[str, Mapping[str, int]], warn: Callable[[str], None]) -> None:
-        """Warn if over 1 % of the examples of a split but the training split are repeated or in an earlier split."""
-        kinds = {"repeated": "repeated", "shared": "shared with 'train'", "chosen_by": "shared with 'valid'"}
-        for split, numbers in found.items():
-            for name, what in kinds.items():
-                if split != "train" and numbers.get(name, 0) > MANY * numbers["examples"]:
-                    text = f"{numbers[name]:,} of {numbers['examples']:,} examples of {split!r} are {what}."
-                    warn(f"{named(self.task.task, 'batches')}: {text}")
 
     def at_examples(self) -> None:
         """Raise PluginError if examples differ between readings, batch sizes or purposes; streams are not checked."""
@@ -155,3 +145,6 @@ def hides_targets(batch: Batch) -> Fault:
         if same and bool((batch.gold[batch.mask] != STOP).any()):
             return name
     return ""
+
+
+LOOK = TaskLook  #: at prepared tasks

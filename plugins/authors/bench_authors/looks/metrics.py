@@ -186,3 +186,6 @@ def _same(scores: Sequence[float], others: Sequence[float], room: float = ROOM) 
         or abs(one - other) <= room * max(abs(one), abs(other), 1e-3)
         for one, other in zip(scores, others, strict=True)
     )
+
+
+LOOK = MetricLook  #: at what metrics measure
