@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from bench_core.registry import part, parts, suggestion
     from bench_core.tensor_rows import Rows
     from bench_core.runs.runner import run
-    from bench_core.runs.stored_outcomes import StoredOutcomes
     from bench_core.sections import Section
     from bench_core.stage_kinds import StageKind
     from bench_core.shared_draws import AGAIN, QUARTERS, estimates_of, sampling_error
@@ -88,7 +87,6 @@ _HOMES = {
     "registry": ["part", "parts", "suggestion"],
     "tensor_rows": ["Rows"],
     "runs.runner": ["run"],
-    "runs.stored_outcomes": ["StoredOutcomes"],
     "sections": ["Section"],
     "stage_kinds": ["StageKind"],
     "shared_draws": ["AGAIN", "QUARTERS", "estimates_of", "sampling_error"],
@@ -100,7 +98,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [*_HOME]
 
 #: Names that have moved to bench-notebook, and stay here for one release.
-_MOVED = ("LoadedRun", "TrainedModel", "evaluate", "load")
+_MOVED = ("LoadedRun", "StoredOutcomes", "TrainedModel", "evaluate", "load")
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,7 @@ SEEN = {
     "bench_reports": ("suites", "storage", "runs"),
     "bench_exchange": ("suites", "planning", "storage", "runs"),
     "bench_notebook": ("suites", "planning", "storage", "computing", "execution", "runs"),
-    "bench_upkeep": ("suites", "planning", "storage", "runs"),
+    "bench_upkeep": ("suites", "planning", "storage", "execution", "runs"),
     "bench_training": ("suites", "planning", "storage", "computing", "execution", "runs"),
 }
 

@@ -135,7 +135,7 @@ def compared(tree):
 
 
 #: What the files of runs call stages, which are read also where nothing installed performs these.
-FORMATS = {"provenance.py", "stored_outcomes.py"}
+FORMATS = {"provenance.py", "cell_outcomes.py"}
 
 
 @pytest.mark.parametrize("path", sorted(Path(bench_core.__file__).parent.rglob("*.py")), ids=lambda path: path.stem)

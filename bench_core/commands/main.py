@@ -28,9 +28,7 @@ from bench_core.terminal import say
 COMMANDS = {
     "list": "List the installed tasks, models, decoders and metrics.",
     "check": "Check suites: every problem, with file, line and column.",
-    "plan": "Show what a run would compute, and what is stored.",
     "run": "Run a suite and write its report.",
-    "doctor": "Check this machine: Python, torch, devices, disk, data.",
 }
 
 #: Who brings further commands, where they are not installed.
@@ -40,7 +38,7 @@ BROUGHT = {
     "bench-exchange": ("export", "import", "merge", "outputs", "decode", "verify"),
     "bench-recorded": ("score",),
     "bench-text": ("data",),
-    "bench-upkeep": ("why", "store", "runs"),
+    "bench-upkeep": ("plan", "why", "store", "runs", "doctor"),
 }
 
 

@@ -164,7 +164,7 @@ def _looks(suite: Suite) -> list[Suite]:
 
 def _preview(suite: Suite, data: Path, store: Store, only: tuple[str, ...], local: bool, as_json: bool) -> int:
     """Print the stages that would be computed."""
-    from bench_core.commands.plan import to_do
+    from bench_core.runs.plan_filter import to_do
 
     _, stages = to_do(suite, data, store, only, local)
     if as_json:

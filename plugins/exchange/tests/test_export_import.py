@@ -24,7 +24,6 @@ from click.testing import CliRunner
 
 import bench_core
 from bench_core import registry
-from bench_core.commands.plan import command as plan_command
 from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.progress import Progress
 from bench_core.planning.cache_keys import key_of
@@ -46,6 +45,7 @@ from bench_exchange.merge import merge
 from bench_exchange.unpacking import LIMIT
 from bench_exchange.verifying import Verifier
 from bench_reports.render.report import screen
+from bench_upkeep.commands.plan import command as plan_command
 from code_digests import CodeDigests
 
 FIGURES = """

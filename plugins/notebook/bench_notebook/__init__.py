@@ -2,7 +2,7 @@
 
 `evaluating` runs objects as suites run files, `arguments` and `adhoc_parts` make parts of what it is given, also of
 functions (`text_functions`). `loaded` is a run as rows and outputs, `trained_stage` finds one of its trained models,
-`trained_model` decodes with it.
+`trained_model` decodes with it. `cell_outcomes` is what was decoded and scored for the cells of a run.
 """
 
 # mypy: implicit-reexport
@@ -12,13 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bench_notebook.cell_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
     from bench_notebook.evaluating import evaluate
     from bench_notebook.loaded import LoadedRun, load
     from bench_notebook.trained_model import TrainedModel
 
 _HOME = {"evaluate": "evaluating", "LoadedRun": "loaded", "load": "loaded", "TrainedModel": "trained_model"}
+_HOME |= dict.fromkeys(("KINDS", "Kind", "StoredOutcomes", "stored_outcomes"), "cell_outcomes")
 
-__all__ = ["LoadedRun", "TrainedModel", "evaluate", "load"]
+__all__ = ["KINDS", "Kind", "LoadedRun", "StoredOutcomes", "TrainedModel", "evaluate", "load", "stored_outcomes"]
 
 
 def __getattr__(name: str) -> object:

@@ -13,10 +13,10 @@ from bench_core.errors import PluginError, StoreError, SuiteError
 from bench_core.files import data_folder
 from bench_core.runs.results import SHORT, CellResult, Run, read_histories, read_run
 from bench_core.runs.selecting import cell_name, chosen, name_on, only_one, run_folder
-from bench_core.runs.stored_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
 from bench_core.stage_kinds import weights_of
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES, TRAINING_AXES
+from bench_notebook.cell_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

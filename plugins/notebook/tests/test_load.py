@@ -267,7 +267,7 @@ def test_outcomes_are_read_one_by_one(tmp_path, loaded, monkeypatch):
     def counted(path):
         return (taken.append(1) or one for one in own(path))
 
-    monkeypatch.setattr("bench_core.runs.stored_outcomes.read_outcomes", counted)
+    monkeypatch.setattr("bench_notebook.cell_outcomes.read_outcomes", counted)
     found = load(loaded.run.folder, store.root).outputs(loaded.cells[0])
     assert [next(found), next(found)] == [outcome, outcome]
     assert len(taken) == 2

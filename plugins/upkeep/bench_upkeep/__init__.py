@@ -1,5 +1,6 @@
-"""Upkeep of stores and runs: listing, cleaning, and explaining why results are not stored.
+"""Looks ahead and after: what runs would compute, why results are not stored, and what is in stores and runs.
 
-`garbage` lists the artifacts of a store, finds damaged ones and removes those that no run refers to; `run_folders`
-lists and removes runs; `why` compares the keys of a run with today's plan. `commands` holds the commands.
+`calibrating` times trainings on this machine for what `bench plan` predicts; `garbage` lists the artifacts of a
+store, finds damaged ones and removes those that no run refers to; `run_folders` lists and removes runs; `why`
+compares the keys of a run with today's plan. `commands` holds the commands.
 """

@@ -1,4 +1,4 @@
-"""`bench doctor`"""
+"""Check this machine: Python, torch, devices, disk, data."""
 
 from __future__ import annotations
 

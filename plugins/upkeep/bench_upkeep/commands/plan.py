@@ -1,4 +1,4 @@
-"""`bench plan SUITE`"""
+"""Show what a run would compute, and what is stored."""
 
 from __future__ import annotations
 
@@ -72,6 +72,8 @@ def command(
         return
     if calibrate and elsewhere:
         raise click.UsageError("--calibrate measures this machine, and --executor computes elsewhere; leave one out.")
+    from bench_core.runs.plan_filter import to_do
+
     found, left = to_do(suite, data, store, only, local=not elsewhere)
     failures = calibrated(suite, found, left, store, data) if calibrate else {}
     left = [one for one in left if not one.about.first or not store.is_stored(one)]  # calibration prepares tasks
@@ -80,8 +82,8 @@ def command(
 
 def calibrated(suite: Suite, found: Plan, left: Sequence[Stage], store: Store, data: Path) -> Mapping[str, str]:
     """Calibrate trainings on this machine, each in a worker process; return why some could not be, by key."""
-    from bench_core.execution.workers import Workers
-    from bench_core.runs.calibrating import Calibrating
+    from bench_core import Workers
+    from bench_upkeep.calibrating import Calibrating
 
     with Workers(1, store.root, data) as executor:
         executor.warn = store.warn
@@ -103,9 +105,9 @@ def _show(
     failures: Mapping[str, str], calibrated: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Print the stages, the trainings, and what is missing."""
-    from bench_core.commands.predicted import clocks
     from bench_core.registry import stage_kinds
     from bench_core.runs.plan_filter import is_left_out
+    from bench_upkeep.commands.predicted import clocks
 
     joint = {name for name, kind in stage_kinds().items() if kind.joint}
     cells = sum(not is_left_out(found, cell) for cell in found.cells)
@@ -164,29 +166,10 @@ def power_text(suite: Suite, rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([tabulate(shown, headers="keys", floatfmt=".3g"), "", *notes])
 
 
-def to_do(suite: Suite, data: Path, store: Store, only: Sequence[str], local: bool) -> tuple[Plan, list[Stage]]:
-    """Return the plan of a suite for the cells that `only` selects, and the stages that a run would compute.
-
-    Raises SuiteError if parts do not fit, or if a device is not here although the stages are `local`.
-    """
-    from bench_core.planning.hardware import check_devices
-    from bench_core.planning.plan import needed, plan
-    from bench_core.runs.plan_filter import restrict
-    from bench_core.suites.cells import cells_of
-    from bench_core.suites.check import check_fit
-
-    check_fit(suite, cells_of(suite))
-    found = restrict(plan(suite, data), only)
-    left = needed(found, suite, store.is_stored)
-    if local:
-        check_devices(suite, left)
-    return found, left
-
-
 def _rows(found: Plan, store: Store, left: Sequence[Stage], predictions: Predictions) -> Iterator[dict[str, Any]]:
     """Yield how many stages of each kind are used, stored, and left to do, and what those will cost."""
-    from bench_core.commands.predicted import expected
     from bench_core.registry import stage_kinds
+    from bench_upkeep.commands.predicted import expected
 
     number = Counter(stage.kind for stage in found.stages.values())
     stored = Counter(stage.kind for stage in found.stages.values() if store.has(stage.kind, stage.key))
