@@ -71,3 +71,13 @@ class Inspection:
             verb = "is" if shared == 1 else "are"
             text: Fault = f"{shared:,} of {examples:,} different examples of {split!r} {verb} also in 'train'."
             self.warnings.append(text)
+
+
+@dataclass
+class Findings:
+    """What inspections have found besides problems, for all profiles of a suite."""
+
+    warnings: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    skipped: dict[str, None] = field(default_factory=dict)
+    inspections: dict[str, Inspection] = field(default_factory=dict)  # which profiles share, by settings

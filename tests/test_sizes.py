@@ -16,12 +16,12 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_824,
-    "commands": 803,
+    "bench_core": 2_834,
+    "commands": 802,
     "computing": 2_684,
     "execution": 1_507,
     "kit": 866,
-    "planning": 1_526,
+    "planning": 1_265,
     "runs": 2_857,
     "storage": 1_589,
     "suites": 1_892,

@@ -17,12 +17,12 @@ from bench_core.optional import source as installed_by
 from bench_core.terminal import counted, say
 
 if TYPE_CHECKING:
-    from bench_core.planning.inspector import Findings
+    from bench_core.inspection import Findings
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
     from placed_settings import Located
 
-CLASSES = f"whether the classes of parts exist, for which there is {installed_by(AUTHORS)}"
+HERE = f"classes of parts, files, servers and devices, for which there is {installed_by(AUTHORS)}"
 WEIGHTS = "whether models have the weights that `groups` and `reset` name (see --build)"
 
 
@@ -48,7 +48,7 @@ def command(
     contracts: bool, contract_timeout: float, same_process: bool, data: Path, store: Store,
 ) -> int:  # fmt: skip
     """Check suites without running them, and report every problem at once."""
-    from bench_core.planning.inspector import Findings
+    from bench_core.inspection import Findings
     from bench_core.storage.store import ANSWERS
 
     trying = optional_module(AUTHORS, "suite_contracts", "bench check --contracts") if contracts else None
@@ -64,7 +64,7 @@ def command(
                 continue
             checked[label] = suite
             if not is_installed(AUTHORS):
-                findings.skipped[CLASSES] = None
+                findings.skipped[HERE] = None
             if not build and _names_weights(suite):
                 findings.skipped[WEIGHTS] = None
             say(f"{label}: no problem found ({counted(cells, 'cell')}).")
@@ -131,20 +131,19 @@ def _check(
     source: Located, folder: Path, profile: str | None, settings: tuple[str, ...], opened: Opened | None
 ) -> tuple[Suite, int, list[str]]:
     """Return a suite, the number of its cells, and all of its problems."""
-    from bench_core.planning.availability import report_unavailable
-    from bench_core.planning.inspector import Inspector
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import report_misfits
     from bench_core.suites.load import examine
 
     suite, problems = examine(source, folder, profile, settings)
     report_misfits(suite, problems)
-    if authors := installed_module(AUTHORS, "target_check"):
+    if authors := installed_module(AUTHORS, "suite_checks"):
         authors.report_targets(suite, problems)
     if opened:
         opened.findings.notes |= dict.fromkeys(problems.notes)
-        inspector = Inspector(suite, problems, opened.findings, opened.data, opened.answers)
-        report_unavailable(suite, opened.data, problems, inspector)
+    if opened and authors:
+        inspector = authors.Inspector(suite, problems, opened.findings, opened.data, opened.answers)
+        authors.report_unavailable(suite, opened.data, problems, inspector)
     return suite, 0 if problems.found else len(cells_of(suite)), problems.found
 
 

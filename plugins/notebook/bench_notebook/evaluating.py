@@ -16,7 +16,7 @@ from bench_core.errors import SuiteError
 from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
 from bench_core.files import data_folder
-from bench_core.planning.availability import report_unavailable
+from bench_core.optional import AUTHORS, installed_module
 from bench_core.planning.code_digests import code_digests
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.plan import Plan, plan
@@ -111,7 +111,8 @@ def _suite(source: Arguments, folder: Path, data: Path) -> Suite:
     source.data = {"suite": SUITE, **source.data}
     suite, problems = examine(source, folder)
     _check_pairs(suite, problems)
-    report_unavailable(suite, data, problems)
+    if checks := installed_module(AUTHORS, "suite_checks"):
+        checks.report_unavailable(suite, data, problems)
     if problems.found:
         raise SuiteError(problems.text())
     return suite

@@ -10,7 +10,7 @@ import pytest
 from bench_small.listed import FiledConfig
 from bench_small.runs import cell, run_of
 
-from bench_core.planning.availability import _digests
+from bench_authors.availability import _digests
 from bench_reports.content.grid import Entry
 from bench_reports.content.verdicts import same_examples
 from bench_reports.language.schema import Reference

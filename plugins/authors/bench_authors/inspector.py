@@ -13,23 +13,13 @@ from typing import Any
 from bench_core.config import Config, ModelConfig, TaskConfig
 from bench_core.errors import PluginError
 from bench_core.files import check_weights
-from bench_core.inspection import Inspection
+from bench_core.inspection import Findings, Inspection
 from bench_core.model import Scorer
 from bench_core.planning.path_settings import located, paths
 from bench_core.suites.cells import Cell, cells_of
 from bench_core.suites.suite import Suite
 from bench_core.suites.training import TrainingConfig
 from placed_settings import Keys, Problems, Unreadable
-
-
-@dataclass
-class Findings:
-    """What inspections have found besides problems, for all profiles of a suite."""
-
-    warnings: dict[str, None] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)
-    skipped: dict[str, None] = field(default_factory=dict)
-    inspections: dict[str, Inspection] = field(default_factory=dict)  # which profiles share, by settings
 
 
 @dataclass

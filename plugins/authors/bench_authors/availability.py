@@ -8,11 +8,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from bench_authors.inspector import Inspector
 from bench_core.config import ModelConfig, TaskConfig
 from bench_core.errors import DataError
 from bench_core.files import digest, opened_only
 from bench_core.planning.hardware import missing_device
-from bench_core.planning.inspector import Inspector
 from bench_core.planning.path_settings import located, paths, places
 from bench_core.registry import sections
 from bench_core.suites.suite import Suite
