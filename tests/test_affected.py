@@ -17,11 +17,10 @@ def test_every_folder_of_tests_is_known():
     assert {path.relative_to(affected.ROOT).as_posix() for path in paths} == {*ALL}
 
 
-LIBRARIES = (
-    "plugins/code-digests/tests",
-    "plugins/placed-settings/tests",
-    "plugins/process-watch/tests",
-)  # of what the core requires
+#: Tests of what the core requires.
+LIBRARIES = tuple(
+    f"plugins/{name}/tests" for name in ("code-digests", "placed-settings", "plain-files", "process-watch")
+)
 
 
 @pytest.mark.parametrize("name", ["conftest.py", "constraints.txt", "tests/small/bench_small/runs.py"])

@@ -15,6 +15,7 @@ PATTERNS = (
     "plugins/*/bench_*/**/*.py",
     "plugins/*/code_digests/*.py",
     "plugins/*/placed_settings/*.py",
+    "plugins/*/plain_files/*.py",
     "plugins/*/process_watch/*.py",
     "benchmarks/*.py",
 )

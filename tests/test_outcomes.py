@@ -13,8 +13,8 @@ import pytest
 from bench_core import Additive, Hypothesis, MetricConfig, Outcome, TaskInfo
 from bench_core.computing.bootstrap import draws
 from bench_core.computing.result_checks import measured
-from bench_core.storage.json_lines import BLOCK
 from bench_core.storage.outcomes import References, by_id, read_outcomes, write_lines, write_outcomes
+from plain_files.packed_lines import BLOCK
 
 
 def test_texts_may_hold_whatever_ends_a_line_elsewhere(tmp_path):
@@ -68,7 +68,7 @@ def test_outcomes_come_in_order_of_id_however_they_were_computed(tmp_path):
 
 @pytest.mark.parametrize("few", [True, False], ids=["in memory", "on disk"])
 def test_outcomes_on_disk_are_a_sequence_like_a_list(tmp_path, monkeypatch, few):
-    monkeypatch.setattr("bench_core.storage.json_lines.IN_MEMORY", 2**20 if few else 100)
+    monkeypatch.setattr("plain_files.packed_lines.IN_MEMORY", 2**20 if few else 100)
     listed = [*outcomes(50)]
     write_outcomes(tmp_path / "o.gz", listed)
     for found in (read_outcomes(tmp_path / "o.gz"), by_id(listed, tmp_path)):
@@ -109,7 +109,7 @@ def test_references_are_those_of_each_id_wherever_its_outcome_stands():
 
 @pytest.mark.nightly
 def test_memory_does_not_grow_with_the_number_of_outcomes(tmp_path, monkeypatch):
-    monkeypatch.setattr("bench_core.storage.json_lines.IN_MEMORY", 2**16)
+    monkeypatch.setattr("plain_files.packed_lines.IN_MEMORY", 2**16)
 
     def compute(number):
         write_outcomes(tmp_path / f"{number}.gz", by_id(outcomes(number), tmp_path))
@@ -127,7 +127,7 @@ def test_memory_does_not_grow_with_the_number_of_outcomes(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("few", [True, False])
 def test_metrics_that_sum_give_the_same_bits_whether_statistics_are_listed_or_yielded(few, monkeypatch):
-    monkeypatch.setattr("bench_core.storage.json_lines.IN_MEMORY", 2**20 if few else 100)
+    monkeypatch.setattr("plain_files.packed_lines.IN_MEMORY", 2**20 if few else 100)
 
     class Mean(Additive):
         better, unit, signature = 0, "", "mean"

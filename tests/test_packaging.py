@@ -139,7 +139,10 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
     programs = environment_without(tmp_path / "environment", (), ours=False)
     wanted = [
         path
-        for name in ("bench_code_digests", "bench_placed_settings", "bench_process_watch", "bench_core", "bench_rnn")
+        for name in (
+            *("bench_code_digests", "bench_placed_settings", "bench_plain_files", "bench_process_watch"),
+            *("bench_core", "bench_rnn"),
+        )
         for path in wheels.glob(f"{name}-*")
     ]
     install = [

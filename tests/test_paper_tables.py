@@ -12,8 +12,8 @@ import pytest
 from bench_small.invented import invented_run
 from paper_tables import ROOT, Place, page_text, pages, report_in
 
-from bench_core.storage.csv_files import to_csv
 from bench_reports.render.report import write_report
+from plain_files import to_csv
 
 SUITE = "table-10"
 COSTS = [

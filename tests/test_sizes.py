@@ -22,8 +22,8 @@ FOLDERS = {
     "execution": 1_507,
     "kit": 866,
     "planning": 1_265,
-    "runs": 2_857,
-    "storage": 1_589,
+    "runs": 2_755,
+    "storage": 1_381,
     "suites": 1_892,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10

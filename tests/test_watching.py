@@ -9,6 +9,7 @@ import pytest
 
 import code_digests
 import placed_settings
+import plain_files
 import process_watch
 from bench_core.execution.watching import install
 from bench_core.registry import parts
@@ -35,7 +36,7 @@ for _ in range(2):
 
 
 @pytest.mark.parametrize(
-    "library", [code_digests, placed_settings, process_watch], ids=lambda library: library.__name__
+    "library", [code_digests, placed_settings, plain_files, process_watch], ids=lambda library: library.__name__
 )
 def test_a_library_of_the_core_is_the_host_s_and_no_helper_of_parts(library):
     install()

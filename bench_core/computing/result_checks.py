@@ -18,8 +18,8 @@ from bench_core.metric import Metric
 from bench_core.model import Loss, Scores, State, TextScore
 from bench_core.probe import Finding, Statement
 from bench_core.registry import IN_SUITES, parts
-from bench_core.storage.json_lines import Spool, to_line
 from bench_core.storage.outcomes import References
+from plain_files import Spool, to_line
 
 if TYPE_CHECKING:
     import torch

@@ -2,7 +2,7 @@
 
 `plan` derives `stages` from cells, `keys` computes cache keys, `path_settings` replaces files by digests, `hardware`
 finds devices; `cost_keys` says which stages take equally long, `code_digests` what is behind stages to the library of
-that name, which computes the digests. Not here: what is stored (`storage`), and the execution of stages (`execution`).
+that name, which computes the digests. Not here: what is stored (`storage`), and executing stages (`execution`).
 """
 
 #: What those may build on who perform stages, besides the interfaces.

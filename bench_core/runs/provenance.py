@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -19,13 +17,10 @@ from typing import Any, TypeAlias
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import configured, meaning
 from bench_core.storage.dependencies import Dependencies, check
+from plain_files import read_shared, write_shared
 
 STAGES, PARTS = "stages.jsonl.gz", "parts.json"
-SHORTEST = 64  # characters of JSON that are written once and then referred to
-LARGEST = 2**30  #: bytes of all lines, and characters of all that they stand for
-LARGEST_STAGE = 2**24  #: characters of the ingredients of one stage
-RECENT = 1_000  # values that stages share as objects
-REFERENCE = "$"  # {"$": 3} stands for the value of line 3
+SHARED = frozenset({"ingredients", "observed"})  # of a stage, what others may have in common with it
 HARDWARE = ("device", "precision", "threads")
 BY_NAME = {"measure": ("metrics", "metric"), "probe": ("probes", "probe")}  # sections whose names stages have
 
@@ -82,14 +77,13 @@ class RecordedStage:
 
 def write_stages(path: Path, stages: Iterable[RecordedStage]) -> None:
     """Write stages; what several of them have in common is written once."""
-    lines = _Lines()
-    with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-        for stage in stages:
-            about = {"key": stage.key, "ingredients": lines.shared(stage.ingredients), "scheme": stage.scheme}
-            digests = {"result": stage.result, "computed": stage.computed}
-            line = about | {name: digest for name, digest in digests.items() if digest}
-            line |= {"observed": lines.shared(stage.observed)} if stage.observed else {}
-            packed.write("".join([*lines.taken(), _json(line) + "\n"]).encode())
+    write_shared(path, map(_as_line, stages), SHARED)
+
+
+def _as_line(stage: RecordedStage) -> dict[str, Any]:
+    about = {"key": stage.key, "ingredients": stage.ingredients, "scheme": stage.scheme}
+    more = {"result": stage.result, "computed": stage.computed, "observed": stage.observed}
+    return about | {name: value for name, value in more.items() if value}
 
 
 def read_stages(folder: Path) -> dict[str, RecordedStage]:
@@ -97,116 +91,20 @@ def read_stages(folder: Path) -> dict[str, RecordedStage]:
 
     Raises StoreError if the file is damaged.
     """
-    path = folder / STAGES
+    path, found = folder / STAGES, dict[str, RecordedStage]()
     if not path.exists():
         return {}
-    found: dict[str, RecordedStage] = {}
-    values: list[Any] = []
-    sizes: list[int] = []
     try:
-        for line in _unpacked(path):
-            data = json.loads(line)
-            size = len(line) + sum(sizes[place] for place in _references(data))
-            if size > LARGEST_STAGE:
-                raise ValueError("a stage has too many ingredients")
-            if "value" in data:
-                values.append(_resolved(data["value"], values))
-                sizes.append(size)
-            else:
-                shared = {name: _resolved(data[name], values) for name in {"ingredients", "observed"} & {*data}}
-                stage = RecordedStage(**{**data, **shared})
-                check(stage.observed)
-                if stage.key in found or not isinstance(stage.ingredients, dict) or not isinstance(stage.key, str):
-                    raise ValueError(f"stage {stage.key!r} is there twice, or has no ingredients")
-                stage.inputs  # noqa: B018 - raises unless they are pairs
-                found[stage.key] = stage
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        for data in read_shared(path, SHARED):
+            stage = RecordedStage(**data)
+            check(stage.observed)
+            if stage.key in found or not isinstance(stage.ingredients, dict) or not isinstance(stage.key, str):
+                raise ValueError(f"stage {stage.key!r} is there twice, or has no ingredients")
+            stage.inputs  # noqa: B018 - raises unless they are pairs
+            found[stage.key] = stage
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path}: the recorded stages cannot be read ({error}). Run the suite again.") from None
     return found
-
-
-def _unpacked(path: Path) -> Iterator[bytes]:
-    left = LARGEST
-    with gzip.open(path) as file:
-        while line := file.readline(LARGEST_STAGE + 1):
-            left -= len(line)
-            if len(line) > LARGEST_STAGE or left < 0:
-                raise ValueError("it is too large")
-            yield line
-
-
-@dataclass
-class _Lines:
-    """Values that stand on lines of their own, each once."""
-
-    places: dict[str, int] = field(default_factory=dict)
-    new: list[str] = field(default_factory=list)
-    recent: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # by id: values, and what stands for them
-
-    def shared(self, value: Any) -> Any:
-        """Return a value in which references stand for what is long."""
-        if not isinstance(value, Mapping | list | tuple):
-            return value
-        known = self.recent.get(id(value))
-        if known is None or known[0] is not value:
-            if len(self.recent) > RECENT:
-                self.recent.clear()
-            known = self.recent[id(value)] = value, self._shared(value)
-        return known[1]
-
-    def _shared(self, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            found: Any = {str(key): self.shared(one) for key, one in value.items()}
-            found = {REFERENCE: found} if REFERENCE in found else found
-        else:
-            found = [self.shared(one) for one in value]
-        text = _json(found)
-        if len(text) < SHORTEST:
-            return found
-        if text not in self.places:
-            self.places[text] = len(self.places)
-            self.new.append(f'{{"value":{text}}}\n')
-        return {REFERENCE: self.places[text]}
-
-    def taken(self) -> list[str]:
-        """Return the lines that are new, once."""
-        new, self.new = self.new, []
-        return new
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _references(value: Any) -> Iterator[int]:
-    """Yield the lines that a value refers to."""
-    if isinstance(value, dict) and isinstance(value.get(REFERENCE), int):
-        if value[REFERENCE] < 0:
-            raise ValueError("a reference leads nowhere")
-        yield value[REFERENCE]
-    elif isinstance(value, dict):
-        for one in _inside(value).values():
-            yield from _references(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _references(one)
-
-
-def _resolved(value: Any, values: list[Any]) -> Any:
-    """Return a value with what its references stand for."""
-    if isinstance(value, list):
-        return [_resolved(one, values) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if isinstance(value.get(REFERENCE), int):
-        return values[value[REFERENCE]]
-    return {key: _resolved(one, values) for key, one in _inside(value).items()}
-
-
-def _inside(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a mapping as it was: one that has the name of references itself stands below that name."""
-    inside = value.get(REFERENCE)
-    return inside if isinstance(inside, dict) else value
 
 
 def result_digest(*results: Any) -> str:

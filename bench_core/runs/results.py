@@ -26,7 +26,6 @@ from bench_core.runs.provenance import result_digest
 from bench_core.runs.run_files import Axes as Axes
 from bench_core.runs.run_files import Info, Probes
 from bench_core.runs.shown_results import as_html, as_markdown, as_text
-from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
 from bench_core.suites import yaml_source as located
 from bench_core.suites.axes import AXES
@@ -37,6 +36,7 @@ from bench_core.suites.sections import of_plugins
 from bench_core.suites.suite import Suite
 from bench_core.terminal import counted
 from placed_settings import Located, Problems
+from plain_files import from_csv, to_csv
 
 if TYPE_CHECKING:
     from bench_core.storage.bootstrap_replicates import Draws

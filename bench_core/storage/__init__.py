@@ -12,11 +12,9 @@ PUBLIC = (
     "code_listings",
     "contents",
     "costs",
-    "csv_files",
     "dependencies",
     "bootstrap_replicates",
     "file_formats",
-    "json_lines",
     "outcomes",
     "store",
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_core.data import Hypothesis, Outcome
-from bench_core.storage.json_lines import Lines, Spool, StoredLines, read_lines, to_line, write_lines
+from plain_files import Lines, Spool, StoredLines, read_lines, to_line, write_lines
 
 if TYPE_CHECKING:
     import numpy as np

@@ -32,10 +32,10 @@ from bench_core.runs.results import (
 from bench_core.runs.unverified import read_unverified, write_unverified
 from bench_core.stage_kinds import weights_of
 from bench_core.storage import dependencies
-from bench_core.storage.csv_files import from_csv, to_csv
 from bench_core.suites.axes import AXES
 from bench_exchange.compatibility import PARTS, Choice, Place, Taken, check, place_of, prepared, suite_of
 from placed_settings import Located, as_yaml
+from plain_files import from_csv, to_csv
 
 OF_CELLS = ("seeds", "skip")  # settings that a part of the cells may have of their own
 NOWHERE = "in none of the merged runs"

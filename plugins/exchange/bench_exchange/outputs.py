@@ -16,11 +16,11 @@ from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.results import Run, as_json
 from bench_core.runs.selecting import cell_name, chosen, only_one
 from bench_core.storage.artifact import reason
-from bench_core.storage.csv_files import csv_lines
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES
 from bench_core.terminal import to_json, write
 from bench_notebook import KINDS, Kind, StoredOutcomes, stored_outcomes
+from plain_files import csv_lines
 
 Format: TypeAlias = Literal["jsonl", "csv", "text"]
 

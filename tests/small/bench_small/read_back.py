@@ -6,7 +6,7 @@ import json
 from math import inf, nan
 
 from bench_core import Hypothesis, Outcome
-from bench_core.storage.csv_files import from_csv
+from plain_files import from_csv
 
 AXES = ("task", "model", "decoder", "split", "hardware", "seed")
 WORDS = {"inf": inf, "-inf": -inf, "nan": nan}

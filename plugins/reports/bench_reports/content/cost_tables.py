@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 from bench_core.errors import StoreError
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.stage_kinds import WEIGHTS, weights_of
-from bench_core.storage.csv_files import from_csv
 from bench_core.suites.axes import AXES
 from bench_reports.content.numbers import number
+from plain_files import from_csv
 
 Stages: TypeAlias = Sequence[Mapping[str, str]]
 ByKey: TypeAlias = Mapping[tuple[str, str], Mapping[str, str]]  #: by the kind of a stage and the beginning of its key

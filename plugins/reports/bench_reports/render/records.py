@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench_core.runs.results import FORMAT, CellResult, Run, cell_as_json
-from bench_core.storage.csv_files import to_csv
 from bench_core.suites.cells import join
 from bench_core.terminal import visible
 from bench_reports.content.choices import choices
@@ -17,6 +16,7 @@ from bench_reports.content.judgements import Judgement
 from bench_reports.content.numbers import json_data
 from bench_reports.content.sorting import ordered
 from bench_reports.statistics.intervals import rounded
+from plain_files import to_csv
 
 
 def records(grid: Grid) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ from bench_core.errors import StoreError
 from bench_core.runs.manifest import FILE, Named, inside, read_manifest, write_manifest
 from bench_core.runs.reporting import identity
 from bench_core.runs.results import COST_COLUMNS, Run
-from bench_core.storage.csv_files import to_csv
 from bench_reports.content.claims import judge
 from bench_reports.content.cost_tables import stages_of
 from bench_reports.content.grid import Grid
@@ -27,6 +26,7 @@ from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text
 from bench_reports.render.report_document import Drawn, costs_document, report_document, summary
 from bench_reports.render.terminal import SCREEN, WIDTH, notes_text, terminal_text
+from plain_files import to_csv
 
 
 def write_report(run: Run, folder: Path, utf_8: bool = False) -> list[Path]:

@@ -17,7 +17,6 @@ from bench_core.errors import BenchError
 from bench_core.runs.manifest import Manifest, Remark, read_manifest
 from bench_core.runs.results import Run, cell_as_json, plain_file
 from bench_core.runs.selecting import cell_name
-from bench_core.storage.csv_files import from_csv
 from bench_core.suites.axes import AXES
 from bench_reports.content.cost_tables import costs_over_seeds
 from bench_reports.content.numbers import json_data, rounded
@@ -33,6 +32,7 @@ from bench_reports.verification.written_tables import (
     plain_markdown,
     unlike,
 )
+from plain_files import from_csv
 
 CLOSE = 1e-9  # relative, of means that are added in another order
 SHOWN = 5  # numbers in a message

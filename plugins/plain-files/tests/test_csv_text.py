@@ -9,8 +9,8 @@ import pytest
 from bench_small.runs import cell, number, run_of, stored, written
 
 from bench_core.runs.results import write_costs
-from bench_core.storage.csv_files import from_csv, to_csv
 from bench_reports.content.cost_tables import stages_of
+from plain_files import from_csv, to_csv
 
 FORMULAS = [
     "=cmd|' /C calc'!A1",
