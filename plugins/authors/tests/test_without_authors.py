@@ -74,6 +74,27 @@ def test_a_run_goes_on_and_its_report_says_that_models_were_not_checked(absent, 
     assert f"Contracts not checked: {sentence}" in (tmp_path / "report" / "report.md").read_text()
 
 
+def test_results_without_a_second_look_say_so_by_their_environment(absent, trained, monkeypatch):
+    def looked(*given):
+        raise AssertionError("nobody looks")
+
+    monkeypatch.setattr("bench_authors.looks.models.SecondLook.at_outputs", looked)
+    monkeypatch.setattr("bench_authors.looks.metrics.MetricLook.at_outcomes", looked)
+    monkeypatch.setattr("bench_authors.looks.tasks.TaskLook.at_examples", looked)
+    (environment,) = trained().info["environments"]
+    assert environment["second looks"] == "none, since bench-authors was not installed"
+
+
+def test_results_with_second_looks_say_nothing_of_them(trained):
+    assert all("second looks" not in one for one in trained().info["environments"])
+
+
+def test_bench_check_says_that_it_did_not_look_at_this_machine(absent, small, tmp_path):
+    (tmp_path / "suite.yaml").write_text(dedent(SUITE))
+    done = CliRunner().invoke(bench, ["check", str(tmp_path / "suite.yaml")])
+    assert f"not checked: classes of parts, files, servers and devices, for which there is {SOURCE}." in done.output
+
+
 def test_a_second_run_says_the_same(absent, trained):
     assert trained().folder == trained().folder
 
