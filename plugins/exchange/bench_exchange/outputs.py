@@ -19,10 +19,13 @@ from bench_core.storage.artifact import reason
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES
 from bench_core.terminal import to_json, write
-from bench_notebook import KINDS, Kind, StoredOutcomes, stored_outcomes
+from bench_notebook import StoredOutcomes
 from plain_files import csv_lines
 
 Format: TypeAlias = Literal["jsonl", "csv", "text"]
+Kind: TypeAlias = Literal["decode", "score"]  #: of outcomes
+
+KINDS: tuple[Kind, ...] = ("decode", "score")
 
 T = TypeVar("T")
 
@@ -62,7 +65,7 @@ class Outputs:
             if not any(name == "decode" or name.startswith("score/") for name in one.artifacts):
                 why = f" ({one.reason})" if one.reason else ""
                 self.problems.append(f"{cell_name(one.cell)}: {one.status}{why}; it has neither outputs nor scores.")
-        yield from (one for one in stored_outcomes(cells, self.store) if one.kind in self.kinds)
+        yield from (one for one in StoredOutcomes.of(cells, self.store) if one.kind in self.kinds)
 
     def _each(self, shape: Callable[[Outcome, Mapping[str, Any]], T]) -> Iterator[T]:
         """Yield what `shape` makes of every outcome and the names of its stage."""

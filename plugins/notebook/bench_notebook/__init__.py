@@ -12,15 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench_notebook.cell_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
+    from bench_notebook.cell_outcomes import StoredOutcomes
     from bench_notebook.evaluating import evaluate
     from bench_notebook.loaded import LoadedRun, load
     from bench_notebook.trained_model import TrainedModel
 
 _HOME = {"evaluate": "evaluating", "LoadedRun": "loaded", "load": "loaded", "TrainedModel": "trained_model"}
-_HOME |= dict.fromkeys(("KINDS", "Kind", "StoredOutcomes", "stored_outcomes"), "cell_outcomes")
+_HOME["StoredOutcomes"] = "cell_outcomes"
 
-__all__ = ["KINDS", "Kind", "LoadedRun", "StoredOutcomes", "TrainedModel", "evaluate", "load", "stored_outcomes"]
+__all__ = ["LoadedRun", "StoredOutcomes", "TrainedModel", "evaluate", "load"]
 
 
 def __getattr__(name: str) -> object:

@@ -34,6 +34,20 @@ class StoredOutcomes:
     store: Store
     reason: str = ""  # why its cell is incomplete
 
+    @staticmethod
+    def of(cells: Iterable[CellResult], store: Store) -> Iterator[StoredOutcomes]:
+        """Yield the decodings and scorings of cells; a scoring, which cells of several decoders share, once."""
+        seen: set[tuple[str, str]] = set()
+        for one in cells:
+            if key := one.artifacts.get("decode"):
+                yield StoredOutcomes(one.cell, "decode", key, store, one.reason)
+            for name, key in one.artifacts.items():
+                axes = {axis: value for axis, value in one.cell.items() if axis != "decoder"}
+                place = cell_name(axes), key
+                if name.startswith("score/") and place not in seen:
+                    seen.add(place)
+                    yield StoredOutcomes(axes, "score", key, store, one.reason)
+
     @property
     def name(self) -> str:
         """Return what messages call it, such as `words/lstm/greedy/test, seed 0`."""
@@ -83,17 +97,3 @@ def _check(outcome: Outcome) -> None:
     texts = [outcome.prompt, *outcome.references, *outcome.texts]
     if len(outcome.texts) != len(outcome.hypotheses) or not all(isinstance(one, str) for one in texts):
         raise ValueError(f"example {outcome.id!r} has something else where its texts should be")
-
-
-def stored_outcomes(cells: Iterable[CellResult], store: Store) -> Iterator[StoredOutcomes]:
-    """Yield the decodings and scorings of cells; a scoring, which cells of several decoders share, once."""
-    seen: set[tuple[str, str]] = set()
-    for one in cells:
-        if key := one.artifacts.get("decode"):
-            yield StoredOutcomes(one.cell, "decode", key, store, one.reason)
-        for name, key in one.artifacts.items():
-            axes = {axis: value for axis, value in one.cell.items() if axis != "decoder"}
-            place = cell_name(axes), key
-            if name.startswith("score/") and place not in seen:
-                seen.add(place)
-                yield StoredOutcomes(axes, "score", key, store, one.reason)

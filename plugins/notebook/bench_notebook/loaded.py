@@ -16,7 +16,7 @@ from bench_core.runs.selecting import cell_name, chosen, name_on, only_one, run_
 from bench_core.stage_kinds import weights_of
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES, TRAINING_AXES
-from bench_notebook.cell_outcomes import KINDS, Kind, StoredOutcomes, stored_outcomes
+from bench_notebook.cell_outcomes import KINDS, Kind, StoredOutcomes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,7 +98,7 @@ class LoadedRun:
         if kind not in KINDS:
             raise SuiteError(f"there is no kind {kind!r} of outcomes. Known are {' and '.join(KINDS)}.")
         found = self._cell(cell, axes)
-        several = [one for one in stored_outcomes([found], self.store) if one.kind == kind]
+        several = [one for one in StoredOutcomes.of([found], self.store) if one.kind == kind]
         if not several:
             verb = "decoded" if kind == "decode" else "scored"
             raise SuiteError(f"{cell_name(found.cell)}: nothing was {verb} for this cell.")
@@ -154,7 +154,7 @@ class LoadedRun:
 
     def all_outputs(self) -> Iterator[StoredOutcomes]:
         """Yield the outcomes of every decoding and every scoring, each with its axes (`cell`) and `kind`."""
-        return stored_outcomes(self.run.cells, self.store)
+        return StoredOutcomes.of(self.run.cells, self.store)
 
     def cells_frame(self) -> Any:
         """Return `cells` as a frame of pandas."""
@@ -189,7 +189,7 @@ class LoadedRun:
         decoders share, come once, with the likelihood `by`.
         """
         cells = chosen(self._cells(cell, axes), lambda one: one.cell, cell if isinstance(cell, str) else "")
-        several = [one for one in stored_outcomes(cells, self.store) if one.kind == kind and by in (None, one.by)]
+        several = [one for one in StoredOutcomes.of(cells, self.store) if one.kind == kind and by in (None, one.by)]
         return _frame([{**one.cell, "by": one.by, **vars(outcome)} for one in several for outcome in one])
 
 

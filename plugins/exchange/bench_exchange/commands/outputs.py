@@ -40,8 +40,7 @@ def command(
     """
     from bench_core.runs.results import read_run
     from bench_core.runs.selecting import run_folder
-    from bench_exchange.outputs import Outputs, write_lines
-    from bench_notebook import KINDS
+    from bench_exchange.outputs import KINDS, Outputs, write_lines
 
     kinds = [one for one in KINDS if kind in (None, one)]
     found = Outputs(read_run(run_folder(run, runs)), store, ",".join(cells), kinds)
