@@ -41,14 +41,6 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def folder_digest(path: Path) -> str:
-    """Return the sha256 of the names and digests of all files in a folder."""
-    whole = hashlib.sha256()
-    for one in sorted(file for file in path.rglob("*") if file.is_file()):
-        whole.update(f"{one.relative_to(path).as_posix()}\n{digest(one)}\n".encode("utf-8", "surrogateescape"))
-    return whole.hexdigest()
-
-
 def digests_of(*sources: Callable[[], Mapping[str, str]]) -> dict[str, str]:
     """Return the digests of several sources, for a Config's `reads`; raise one DataError for all that are missing."""
     found: dict[str, str] = {}

@@ -10,6 +10,7 @@ from types import ModuleType
 AUTHORS = "bench-authors"  #: contracts, and commands for authors of plugins
 NOTEBOOK = "bench-notebook"  #: use from Python
 REPORTS = "bench-reports"  #: reports, and what they say of claims
+UPKEEP = "bench-upkeep"  #: what runs would cost, and what is kept
 TRAINING = "bench-training"  #: what gives models their weights
 
 #: Keys of suites that a distribution of ours reads.

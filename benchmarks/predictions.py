@@ -12,11 +12,11 @@ from tabulate import tabulate
 from bench_core.execution.workers import Workers
 from bench_core.planning.plan import plan
 from bench_core.planning.stages import StageRequest
-from bench_core.runs.predictions import Predictions
 from bench_core.storage.costs import Costs
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_upkeep.calibrating import SECONDS, Calibrating
+from bench_upkeep.predictions import Predictions
 
 FACTOR = 1.5  #: within which a prediction of CPU time is to be
 

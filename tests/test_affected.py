@@ -19,7 +19,8 @@ def test_every_folder_of_tests_is_known():
 
 #: Tests of what the core requires.
 LIBRARIES = tuple(
-    f"plugins/{name}/tests" for name in ("code-digests", "placed-settings", "plain-files", "process-watch")
+    f"plugins/{name}/tests"
+    for name in ("code-digests", "input-digests", "placed-settings", "plain-files", "process-watch")
 )
 
 

@@ -14,6 +14,7 @@ PATTERNS = (
     "bench_core/**/*.py",
     "plugins/*/bench_*/**/*.py",
     "plugins/*/code_digests/*.py",
+    "plugins/*/input_digests/*.py",
     "plugins/*/placed_settings/*.py",
     "plugins/*/plain_files/*.py",
     "plugins/*/process_watch/*.py",

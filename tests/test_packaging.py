@@ -140,7 +140,13 @@ def test_wheels_build_and_one_plugin_works_alone(tmp_path):
     wanted = [
         path
         for name in (
-            *("bench_code_digests", "bench_placed_settings", "bench_plain_files", "bench_process_watch"),
+            *(
+                "bench_code_digests",
+                "bench_input_digests",
+                "bench_placed_settings",
+                "bench_plain_files",
+                "bench_process_watch",
+            ),
             *("bench_core", "bench_rnn"),
         )
         for path in wheels.glob(f"{name}-*")

@@ -16,14 +16,14 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_834,
+    "bench_core": 2_827,
     "commands": 802,
     "computing": 2_684,
     "execution": 1_507,
     "kit": 866,
-    "planning": 1_265,
-    "runs": 2_755,
-    "storage": 1_381,
+    "planning": 1_266,
+    "runs": 2_614,
+    "storage": 1_193,
     "suites": 1_892,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
@@ -34,7 +34,7 @@ MODULES = {
     "bench_core/planning/planner.py": 396,
     "bench_core/runs/results.py": 375,
     "bench_core/runs/run_writer.py": 404,
-    "bench_core/runs/runner.py": 474,
+    "bench_core/runs/runner.py": 481,
     "plugins/authors/bench_authors/looks/models.py": 423,
     "plugins/authors/bench_authors/testing/mutants/models.py": 361,
     "plugins/code-digests/code_digests/definitions.py": 457,

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from bench_core.planning.stages import Stage
-from bench_core.runs.predictions import Prediction
-from bench_core.runs.stage_order import ranks
 from bench_training.forecast import rough_size
+from bench_upkeep.predictions import Prediction
+from bench_upkeep.stage_order import ranks
 
 
 def stage(key, kind="train", **settings):

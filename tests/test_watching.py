@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import code_digests
+import input_digests
 import placed_settings
 import plain_files
 import process_watch
@@ -36,7 +37,9 @@ for _ in range(2):
 
 
 @pytest.mark.parametrize(
-    "library", [code_digests, placed_settings, plain_files, process_watch], ids=lambda library: library.__name__
+    "library",
+    [code_digests, input_digests, placed_settings, plain_files, process_watch],
+    ids=lambda library: library.__name__,
 )
 def test_a_library_of_the_core_is_the_host_s_and_no_helper_of_parts(library):
     install()

@@ -31,6 +31,7 @@ def page() -> str:
         [
             *ROOT.glob("plugins/*/bench_*"),
             *ROOT.glob("plugins/*/code_digests"),
+            *ROOT.glob("plugins/*/input_digests"),
             *ROOT.glob("plugins/*/placed_settings"),
             *ROOT.glob("plugins/*/plain_files"),
             *ROOT.glob("plugins/*/process_watch"),

@@ -42,8 +42,8 @@ from bench_core.registry import configured
 from bench_core.stage_kinds import call
 from bench_core.storage.code_listings import write_listing
 from bench_core.storage.costs import Costs
-from bench_core.storage.dependencies import changed, united
 from bench_core.storage.store import Store
+from input_digests import changed, united
 from process_watch import Input, Reading, Watch, observe, reads, remember
 
 Tell: TypeAlias = Callable[[str, float], None]  #: receives what is going on, and the share that is done, 0 to 1

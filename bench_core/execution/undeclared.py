@@ -9,8 +9,8 @@ from pathlib import Path
 from bench_core.errors import PluginError
 from bench_core.planning.code_digests import CARRYING_LIBRARIES, code_digests, content_digests
 from bench_core.planning.stages import Stage
-from bench_core.storage.dependencies import IN_PROVENANCE, current_digest, described, named
 from code_digests import Covered, distributions
+from input_digests import IN_PROVENANCE, current_digest, described, named
 from process_watch import Input, Reading, earlier
 
 SHOWN = 5  # inputs in a message

@@ -44,7 +44,7 @@ CARRYING: Mapping[str, str] = {
     "bench_core.storage.code_listings": "writes and reads listings of code",
     "bench_core.storage.contents": "lists the files of artifacts",
     "bench_core.storage.costs": "remembers what stages cost",
-    "bench_core.storage.dependencies": "compares what stages have read",
+    "input_digests": "compares what stages have read",
     "bench_core.storage.file_formats": "refuses damaged files",
     "bench_core.storage.locks": "waits for other processes",
     "bench_core.storage.store": "finds artifacts",

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 from bench_core.config import FoundPath, PathText, TaskConfig
 from bench_core.errors import DataError
-from bench_core.files import digest, folder_digest
+from bench_core.files import digest
+from input_digests import folder_digest
 
 T = TypeVar("T")
 

@@ -3,13 +3,12 @@
 `runner` performs the stages of a plan, `run_writer` writes the run folder, `results` reads it, `reporting` has its
 report written. `provenance` is what a run records of its stages and parts (`planned`: of its plan) so that it can be
 verified; `manifest` lists the files of a folder, `unverified` the stages imported on trust. `selecting` selects its
-cells, `plan_filter` those that are run. `predictions` says what stages will cost, `stage_order` begins the longest
-first. `observing` hosts observers, `observed` names what they hear of. `quoting` says which prompts and references
-may be shown. Not here: reports, use from Python, upkeep (plugins), and commands.
+cells, `plan_filter` those that are run. `observing` hosts observers, `observed` names what they hear of. `quoting`
+says which prompts and references may be shown. Not here: reports, use from Python, upkeep (plugins), and commands.
 """
 
 #: What readers of finished runs may build on, besides the interfaces.
 PUBLIC = (
-    "manifest", "plan_filter", "predictions", "provenance", "quoting", "reporting", "results", "runner", "selecting",
+    "manifest", "plan_filter", "provenance", "quoting", "reporting", "results", "runner", "selecting",
     "task_facts", "unverified",
 )  # fmt: skip

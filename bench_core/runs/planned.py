@@ -10,9 +10,9 @@ from typing import Any
 from bench_core.planning.cache_keys import SCHEME
 from bench_core.planning.plan import Plan
 from bench_core.runs.provenance import RecordedStage, put, settings_by_part
-from bench_core.storage.dependencies import Dependencies
 from bench_core.suites.cells import can_pair, differing_seeds, writes_text
 from bench_core.suites.suite import Suite
+from input_digests import Dependencies
 from placed_settings import as_yaml
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import configured, meaning
-from bench_core.storage.dependencies import Dependencies, check
+from input_digests import Dependencies, check
 from plain_files import read_shared, write_shared
 
 STAGES, PARTS = "stages.jsonl.gz", "parts.json"

@@ -42,11 +42,11 @@ from bench_core.runs.selecting import LEFT_OUT
 from bench_core.runs.task_facts import told
 from bench_core.runs.unverified import trusted, write_unverified
 from bench_core.stage_kinds import HISTORY, OUTCOMES, weights_of
-from bench_core.storage.dependencies import Dependencies, renamed, united
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
+from input_digests import Dependencies, renamed, united
 from placed_settings import as_yaml
 
 LONGEST = 150  # characters of a label in the name of a file

@@ -22,7 +22,8 @@ from bench_core.execution.watching import install
 from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
 from bench_core.observer import Hear, RunEnded, RunStarted, StageEnded, StageStarted, silent
-from bench_core.optional import AUTHORS, is_installed, optional_module
+from bench_core.optional import AUTHORS, UPKEEP, installed_module, is_installed, optional_module
+from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
@@ -31,10 +32,8 @@ from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
 from bench_core.runs.observing import observing
 from bench_core.runs.plan_filter import restrict
-from bench_core.runs.predictions import Predictions
 from bench_core.runs.results import Run, read_run, write_run
 from bench_core.runs.run_writer import Record, keep_of_sections
-from bench_core.runs.stage_order import ranks
 from bench_core.runs.stored_inputs import refusals, warnings
 from bench_core.runs.time_limit import TimeLimit
 from bench_core.storage.checkpoints import last_step
@@ -138,6 +137,7 @@ class Runner:
     only: Sequence[str] = ()  # filters of the cells to run; all by default
     hear: Hear = silent  # the observers
     strict: bool = False  # whether inputs that no key covers are an error
+    predictions: Any = field(default=None, init=False)  # of bench-upkeep
     stopped: dict[str, str] = field(default_factory=dict)  # key -> why it was not done, which is no failure
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
@@ -210,11 +210,18 @@ class Runner:
 
     def _expect(self, stages: Sequence[Stage]) -> None:
         """Announce all stages to do."""
-        self.predictions = Predictions(self.plan.stages, Costs(self.store))
-        self.ranks = ranks(stages, self.predictions, self.executor.capacity)
-        keys = self.predictions.keys
-        works = {one.key: Work(keys.of_record(one), self.predictions.of(one).seconds) for one in stages}
+        self.cost_keys = CostKeys(self.plan.stages)
+        self.ranks = {stage.key: float(place) for place, stage in enumerate(stages)}
+        if foreseeing := installed_module(UPKEEP, "for_core"):  # else nothing is known of their costs
+            self.predictions = foreseeing.Predictions(self.plan.stages, Costs(self.store), self.cost_keys)
+            self.ranks = foreseeing.ranks(stages, self.predictions, self.executor.capacity)
+        works = {one.key: Work(self.cost_keys.of_record(one), self._predicted(one)[0]) for one in stages}
         self.progress.expect(works, self.executor.capacity)
+
+    def _predicted(self, stage: Stage) -> tuple[float | None, int | None]:
+        """Return the predicted seconds and bytes of a stage, None where they are unknown."""
+        found = self.predictions and self.predictions.of(stage)
+        return (found.seconds, found.memory) if found else (None, None)
 
     def _same(self, out: Path) -> Run | None:
         """Return the last run with identical results, if there is one."""
@@ -372,12 +379,12 @@ class Runner:
                 order.done(stage.key)
 
     def _has_room(self, stage: Stage) -> bool:
-        return not self.limit.must_wait() and self.executor.has_room(stage, self.predictions.of(stage).memory)
+        return not self.limit.must_wait() and self.executor.has_room(stage, self._predicted(stage)[1])
 
     def _submit(self, stage: Stage, build: bool = False) -> Future[None]:
         order = StageRequest(
             stage, build, self.limit.of(stage), self.every, observed=self.hear is not silent,
-            cost_key=self.predictions.keys.of_record(stage), strict=self.strict,
+            cost_key=self.cost_keys.of_record(stage), strict=self.strict,
         )  # fmt: skip
         return self.executor.submit(order, partial(self.progress.tell, stage))
 

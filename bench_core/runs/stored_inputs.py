@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from bench_core.execution.undeclared import REMEDY, abridged
 from bench_core.planning.stages import Stage
-from bench_core.storage.dependencies import Dependencies, undeclared
 from bench_core.storage.store import Store
 from bench_core.terminal import counted
+from input_digests import Dependencies, undeclared
 
 
 def warnings(stages: list[Stage], store: Store) -> list[str]:

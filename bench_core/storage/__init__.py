@@ -12,7 +12,6 @@ PUBLIC = (
     "code_listings",
     "contents",
     "costs",
-    "dependencies",
     "bootstrap_replicates",
     "file_formats",
     "outcomes",

@@ -17,10 +17,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import input_digests as dependencies
 from bench_core.errors import StoreError
 from bench_core.files import digest
 from bench_core.planning import cache_keys as keys
-from bench_core.storage import dependencies
 from bench_core.storage.contents import told
 from bench_core.storage.file_formats import SHAPES, parsed
 

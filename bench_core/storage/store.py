@@ -17,9 +17,9 @@ from bench_core.errors import StoreError
 from bench_core.planning.stages import Stage
 from bench_core.storage.artifact import MANIFEST, Artifact, read_artifact, reason, unwritable, write_manifest
 from bench_core.storage.contents import differing, records
-from bench_core.storage.dependencies import Dependencies, changed
 from bench_core.storage.locks import Locks, NoLocks
 from bench_core.terminal import say
+from input_digests import Dependencies, changed
 
 __all__ = ["MANIFEST", "Artifact", "Store"]
 

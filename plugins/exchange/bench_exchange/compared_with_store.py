@@ -25,10 +25,10 @@ from bench_core.runs.task_facts import told as facts_told
 from bench_core.stage_kinds import OUTCOMES, WEIGHTS, weights_of
 from bench_core.storage.artifact import Artifact
 from bench_core.storage.contents import records
-from bench_core.storage.dependencies import Dependencies, described
 from bench_core.storage.outcomes import read_lines
 from bench_core.storage.store import Store
 from bench_exchange.suite_settings import recorded_model
+from input_digests import Dependencies, described
 from plain_files import from_csv
 
 OF_RUNS = ("reason", "kind", "measured")  # what a run adds to what an artifact tells

@@ -14,6 +14,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+import input_digests as dependencies
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import sections
 from bench_core.runs.provenance import PARTS as PARTS_FILE
@@ -31,7 +32,6 @@ from bench_core.runs.results import (
 )
 from bench_core.runs.unverified import read_unverified, write_unverified
 from bench_core.stage_kinds import weights_of
-from bench_core.storage import dependencies
 from bench_core.suites.axes import AXES
 from bench_exchange.compatibility import PARTS, Choice, Place, Taken, check, place_of, prepared, suite_of
 from placed_settings import Located, as_yaml

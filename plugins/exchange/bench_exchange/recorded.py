@@ -31,9 +31,9 @@ from bench_core.runs.results import (
 )
 from bench_core.runs.selecting import cell_name
 from bench_core.stage_kinds import WEIGHTS
-from bench_core.storage.dependencies import described
 from bench_core.suites.axes import AXES
 from bench_exchange.suite_settings import unlike_settings
+from input_digests import described
 from plain_files import from_csv
 
 SHORT = 16  # letters of a key in costs.csv

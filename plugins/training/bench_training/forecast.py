@@ -17,7 +17,6 @@ from bench_training.training_length import training_length
 
 if TYPE_CHECKING:
     from bench_core.computing.context import StageContext
-    from bench_core.runs.predictions import Predictions
 
 NOT_KNOWN = "not known"
 EPOCH = 1000  #: updates, where the data are not known
@@ -40,7 +39,7 @@ def _speed(stage: Stage, costs: Costs, key: str) -> TrainingSpeed | None:
     return costs.read(TrainingSpeed, key, device_name(stage.settings["device"]))
 
 
-def known_speed(stage: Stage, predictions: Predictions) -> TrainingSpeed | None:
+def known_speed(stage: Stage, predictions: Any) -> TrainingSpeed | None:
     """Return the calibration of a training of a plan, if there is one."""
     return _speed(stage, predictions.costs, predictions.keys.of_speed(stage))
 
@@ -91,7 +90,7 @@ def without_length(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**settings, "training": {**own, "phases": phases}}
 
 
-def rows(stages: Sequence[Stage], predictions: Predictions, failures: Mapping[str, str]) -> list[dict[str, Any]]:
+def rows(stages: Sequence[Stage], predictions: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return a row for the trainings of each model that take equally long: what is known of their cost."""
     own = [one for one in stages if one.about.trains and not one.is_taken]
     numbers = Counter(predictions.keys.of_record(one) for one in own)
@@ -99,7 +98,7 @@ def rows(stages: Sequence[Stage], predictions: Predictions, failures: Mapping[st
     return [_training(firsts[key], number, predictions, failures) for key, number in numbers.items()]
 
 
-def _training(stage: Stage, number: int, predictions: Predictions, failures: Mapping[str, str]) -> dict[str, Any]:
+def _training(stage: Stage, number: int, predictions: Any, failures: Mapping[str, str]) -> dict[str, Any]:
     found, speed = predictions.of(stage), known_speed(stage, predictions)
     row: dict[str, Any] = {
         "training": stage.label.rpartition(", ")[0], "number": number, "updates": None, "update_seconds": None,

@@ -28,7 +28,6 @@ from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import device_name
 from bench_core.planning.plan import plan
 from bench_core.planning.stages import StageRequest
-from bench_core.runs.predictions import Predictions
 from bench_core.storage.costs import Costs, Record
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
@@ -41,6 +40,7 @@ from bench_training.timed_training import TimedTraining
 from bench_training.trainer import Trainer
 from bench_training.training_length import training_length
 from bench_upkeep.calibrating import Calibrating
+from bench_upkeep.predictions import Predictions
 
 NOTHING = Memory(weights=1, optimizer=1, update=1, available=10, by_dry_run=True)
 

@@ -9,9 +9,9 @@ from bench_core.execution.executor import Executor, StageFailed
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import Plan
 from bench_core.planning.stages import Stage, StageRequest
-from bench_core.runs.predictions import Predictions
 from bench_core.storage.store import Store
 from bench_core.suites.suite import Suite
+from bench_upkeep.predictions import Predictions
 
 SECONDS = 3.0  #: for which updates of each phase are timed
 

@@ -21,10 +21,10 @@ import bench_core
 from bench_core.computing import bootstrap
 from bench_core.execution import workers
 from bench_core.planning.plan import plan
-from bench_core.runs import runner
 from bench_core.suites.load import load
 from bench_deeds import clean
 from bench_deeds.deeds import CASES
+from bench_upkeep import for_core
 
 PAUSE = 0.01  # seconds between two looks whether the fork has ended
 
@@ -89,7 +89,7 @@ def begin_with(case):
 def run(request):
     """Run a suite, its stages in some order."""
     if request["order"] is not None:
-        runner.ranks = lambda stages, predictions, number: ranks(stages, request["order"])
+        for_core.ranks = lambda stages, predictions, number: ranks(stages, request["order"])
     workers.SILENCE, workers.SUSPENSION = 2.0, 3.0
     bench_core.run(
         request["suite"],

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bench_core.runs.results import CellResult, Number, Run
-from bench_core.storage.dependencies import described
 from bench_reports.content.environments import abridged
 from bench_reports.content.sorting import names_on
+from input_digests import described
 
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
 

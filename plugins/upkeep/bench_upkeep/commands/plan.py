@@ -17,9 +17,9 @@ from bench_core.terminal import counted, say, to_json
 if TYPE_CHECKING:
     from bench_core.planning.plan import Plan
     from bench_core.planning.stages import Stage
-    from bench_core.runs.predictions import Predictions
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
+    from bench_upkeep.predictions import Predictions
 
 POWER = "How many seeds comparisons would need, by the variances of a finished run."
 COLUMNS = ("stage", "used", "saved", "stored", "to do", "CPU time", "wall time")
@@ -94,8 +94,8 @@ def calibrated(suite: Suite, found: Plan, left: Sequence[Stage], store: Store, d
 
 
 def _predictions(found: Plan, store: Store) -> Predictions:
-    from bench_core.runs.predictions import Predictions
     from bench_core.storage.costs import Costs
+    from bench_upkeep.predictions import Predictions
 
     return Predictions(found.stages, Costs(store))
 

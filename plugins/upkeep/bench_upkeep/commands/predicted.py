@@ -11,14 +11,14 @@ from bench_core.terminal import counted
 
 if TYPE_CHECKING:
     from bench_core.planning.stages import Stage
-    from bench_core.runs.predictions import Predictions
+    from bench_upkeep.predictions import Predictions
 
 NOT_KNOWN = "not known"
 
 
 def expected(stages: Sequence[Stage], predictions: Predictions) -> dict[str, Any]:
     """Return the predicted CPU and wall time of stages, as seconds and as text, and of how many it is unknown."""
-    from bench_core.runs.predictions import total
+    from bench_upkeep.predictions import total
 
     found = [predictions.of(one) for one in stages]
     (cpu, lacking), (wall, unknown) = total(one.cpu_seconds for one in found), total(one.seconds for one in found)
@@ -39,7 +39,7 @@ def _at_least(seconds: float, unknown: int, number: int) -> str:
 
 def clocks(stages: Sequence[Stage], predictions: Predictions) -> Iterator[str]:
     """Yield how CPU and wall time are related, and how busy the machine was when trainings were calibrated."""
-    from bench_core.runs.predictions import on_gpu
+    from bench_upkeep.predictions import on_gpu
 
     known = [one for one in stages if predictions.of(one).seconds is not None and not on_gpu(one)]
     if old := sum(predictions.of(one).cpu_seconds is None for one in known):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from bench_core.planning.stages import Stage
-from bench_core.runs.predictions import Predictions
+from bench_upkeep.predictions import Predictions
 
 
 def ranks(stages: Sequence[Stage], predictions: Predictions, side_by_side: int) -> dict[str, float]:

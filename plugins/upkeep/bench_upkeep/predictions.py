@@ -40,8 +40,8 @@ UNKNOWN = Prediction(None)
 class Predictions:
     """Predictions for the stages of a plan."""
 
-    def __init__(self, stages: Mapping[str, Stage], costs: Costs) -> None:
-        self.stages, self.keys, self.costs = stages, CostKeys(stages), costs
+    def __init__(self, stages: Mapping[str, Stage], costs: Costs, keys: CostKeys | None = None) -> None:
+        self.stages, self.keys, self.costs = stages, keys or CostKeys(stages), costs
         self._known: dict[str, Prediction] = {}  # by key of the record, at the rate of its own
 
     def of(self, stage: Stage) -> Prediction:

@@ -1,6 +1,6 @@
-"""Dependencies of an artifact besides its key: the observed inputs of its stage, with their digests.
+"""Digests of inputs: of files, folders, variables of the environment and libraries, by their names.
 
-An artifact is current if all of them are unchanged. Paths in a package are recorded relative to the package, and
+A result is current if all of them are unchanged. Paths in a package are recorded relative to the package, and
 relative paths as they were given.
 """
 
@@ -11,28 +11,27 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.machinery import PathFinder
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
 
-from bench_core.entry_points import NOT_INSTALLED, installed_version
-from bench_core.files import digest, folder_digest
-
 #: Sort of input -> name -> digest; of what is `unobserved`, the modules that read it.
 Dependencies: TypeAlias = Mapping[str, Mapping[str, str]]
 
-ABSENT = "absent"
+ABSENT, NOT_INSTALLED = "absent", "not installed"
 ALL_VARIABLES = "*"  #: the name of all variables together
 SORTS = ("file", "declared", "existence", "status", "listing", "entries", "variable", "library", "unobserved")
 LETTERS = 32  # of a digest
-#: Variables that change by themselves, or that provenance has, so that reading all variables does not depend on them.
+#: Variables that change by themselves, so that reading all variables does not depend on them.
 VOLATILE = (
-    "_", "PWD", "OLDPWD", "SHLVL", "TERM", "SSH_", "XDG_", "PYTEST_", "CUDA_VISIBLE_DEVICES", "BENCH_GPUS", "COLUMNS",
+    "_", "PWD", "OLDPWD", "SHLVL", "TERM", "SSH_", "XDG_", "PYTEST_", "CUDA_VISIBLE_DEVICES", "COLUMNS",
     "LINES", "WINDOWID", "DBUS_", "INVOCATION_ID", "JOURNAL_STREAM",
 )  # fmt: skip
-#: Variables that provenance records: where they differ, tables have a footnote.
+VOLATILE_ENDS = ("_GPUS",)  #: likewise, of names: which devices a scheduler gave
+#: Variables that decide how is computed, which programs record by themselves.
 IN_PROVENANCE = ("OMP_", "MKL_", "KMP_", "ATEN_", "OPENBLAS_", "LC_", "LANG", "TZ")
 SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  # in names of variables whose values are not recorded
 
@@ -74,7 +73,7 @@ def current_digest(sort: str, name: str) -> str:
     if sort == "variable":
         return _variable(name)
     if sort == "library":
-        known = installed_version(name)
+        known = _version(name)
         return known if known != NOT_INSTALLED or not is_absent(name) else ABSENT
     path, link = Path(_placed(name)), ""
     try:
@@ -109,6 +108,15 @@ def _entries(folder: Path, with_status: bool) -> Iterator[str]:
                 yield f"{one.name}{os.sep if one.is_dir() else ''}{status}"
 
 
+@cache
+def _version(name: str) -> str:
+    """Return the version of a distribution, or `NOT_INSTALLED`."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return NOT_INSTALLED
+
+
 def is_absent(module: str) -> bool:
     """Return whether there is no module of a name; no package is imported to find out."""
     places, name = None, ""
@@ -121,21 +129,38 @@ def is_absent(module: str) -> bool:
     return False
 
 
+def folder_digest(path: Path) -> str:
+    """Return the sha256 of the names and digests of all files in a folder."""
+    whole = hashlib.sha256()
+    for one in sorted(file for file in path.rglob("*") if file.is_file()):
+        whole.update(f"{one.relative_to(path).as_posix()}\n{_sha256(one)}\n".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 @lru_cache(maxsize=100_000)
 def _digest(path: Path, marks: tuple[int, ...]) -> str:
     """Return the digest of a file with this status."""
-    return digest(path)[:LETTERS]
+    return _sha256(path)[:LETTERS]
 
 
 def _variable(name: str) -> str:
     """Return the digest of a variable, or of all; of one that seems to be secret, whether it is set."""
     if name == ALL_VARIABLES:
-        values = sorted(one for one in os.environ.items() if not one[0].startswith((*VOLATILE, *IN_PROVENANCE)))
+        values = sorted(one for one in os.environ.items() if not _is_volatile(one[0]))
         return hashlib.sha256(repr(values).encode()).hexdigest()[:LETTERS]
     value = os.environ.get(name)
     if value is None or any(word in name.upper() for word in SECRET):
         return ABSENT if value is None else "set"
     return hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:LETTERS]
+
+
+def _is_volatile(name: str) -> bool:
+    return name.startswith((*VOLATILE, *IN_PROVENANCE)) or name.endswith(VOLATILE_ENDS)
 
 
 def changed(dependencies: Dependencies) -> list[str]:
@@ -179,7 +204,7 @@ def renamed(dependencies: Dependencies, rename: Callable[[str], str]) -> dict[st
 
 
 def check(dependencies: object) -> None:
-    """Raise ValueError unless these are dependencies, as a manifest has them."""
+    """Raise ValueError unless these are inputs with their digests, as `Dependencies` has them."""
     if not isinstance(dependencies, dict) or any(
         sort not in SORTS or not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values())
         for sort, found in dependencies.items()

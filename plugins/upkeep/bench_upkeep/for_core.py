@@ -1,0 +1,6 @@
+"""What the core uses of this distribution, where it is installed: predictions, and the order of stages."""
+
+from bench_upkeep.predictions import Predictions
+from bench_upkeep.stage_order import ranks
+
+__all__ = ["Predictions", "ranks"]
