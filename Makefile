@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PACKAGES := bench_core plugins/code-digests/code_digests plugins/process-watch/process_watch plugins/placed-settings/placed_settings plugins/plain-files/plain_files plugins/input-digests/input_digests $(wildcard plugins/*/bench_*)
+PACKAGES := bench_core plugins/block-bootstrap/block_bootstrap plugins/code-digests/code_digests plugins/process-watch/process_watch plugins/placed-settings/placed_settings plugins/plain-files/plain_files plugins/input-digests/input_digests $(wildcard plugins/*/bench_*)
 
 # one process a core, one thread a process: several threads in several processes slow each other down
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)

@@ -19,12 +19,13 @@ from sacrebleu.significance import PairedTest
 from tabulate import tabulate
 
 from bench_core import Outcome
-from bench_core.computing import bootstrap as resampling
+from bench_core.computing.bootstrap import draws
 from bench_metrics.plugin import BleuConfig
 from bench_reports.statistics.koehn import koehn_p_value
 from bench_reports.statistics.permutation import permutation_p_value
+from block_bootstrap import DRAWS, drawing
 
-SYSTEMS, SEGMENTS, DRAWS = 5, 3_000, resampling.DRAWS
+SYSTEMS, SEGMENTS = 5, 3_000
 WORDS = [f"word{number}" for number in range(2_000)]
 METRIC = BleuConfig().load()(BleuConfig())
 
@@ -66,8 +67,8 @@ def measured(references: Sequence[str], outputs: Sequence[Sequence[str]]) -> lis
 
 def bootstrap(systems: Sequence[Any]) -> list[float]:
     """Return our p-values of the paired bootstrap."""
-    resampling._kept.cache_clear()  # else only the first turn would draw
-    (score, drawn), *others = [(METRIC.combine(parts), resampling.draws(METRIC, parts)) for parts in systems]
+    drawing._kept.cache_clear()  # else only the first turn would draw
+    (score, drawn), *others = [(METRIC.combine(parts), draws(METRIC, parts)) for parts in systems]
     return [koehn_p_value(score - other, drawn - each) for other, each in others]
 
 

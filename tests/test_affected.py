@@ -20,7 +20,14 @@ def test_every_folder_of_tests_is_known():
 #: Tests of what the core requires.
 LIBRARIES = tuple(
     f"plugins/{name}/tests"
-    for name in ("code-digests", "input-digests", "placed-settings", "plain-files", "process-watch")
+    for name in (
+        "block-bootstrap",
+        "code-digests",
+        "input-digests",
+        "placed-settings",
+        "plain-files",
+        "process-watch",
+    )
 )
 
 

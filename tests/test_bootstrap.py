@@ -9,9 +9,9 @@ import pytest
 import safetensors.numpy
 
 from bench_core import Additive, Metric
-from bench_core.computing.block_length import block_length, contributions
-from bench_core.computing.bootstrap import DRAWS, _counts, draws, mark, replicates
-from bench_core.storage.bootstrap_replicates import BLOCKS, StoredDraws, write_draws
+from bench_core.computing.bootstrap import contributions, draws, replicates
+from block_bootstrap import BLOCKS, DRAWS, StoredDraws, block_length, mark, write_draws
+from block_bootstrap.drawing import _counts
 
 
 class Mean(Additive):
@@ -66,7 +66,7 @@ def test_blocks_keep_neighbours_together():
 
 
 def test_samples_do_not_depend_on_how_many_are_worked_on_at_a_time(monkeypatch):
-    import bench_core.computing.bootstrap as module
+    import block_bootstrap.drawing as module
 
     whole = counts(30, 4)
     monkeypatch.setattr(module, "AT_ONCE", 100)

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 PATTERNS = (
     "bench_core/**/*.py",
     "plugins/*/bench_*/**/*.py",
+    "plugins/*/block_bootstrap/*.py",
     "plugins/*/code_digests/*.py",
     "plugins/*/input_digests/*.py",
     "plugins/*/placed_settings/*.py",

@@ -17,7 +17,6 @@ from bench_core.execution import gpus, workers
 from bench_core.execution.gpus import GPU, GPUs, gpus_here
 from bench_core.execution.workers import Workers
 from bench_core.planning.stages import Stage, StageRequest
-from bench_core.runs import runner
 from bench_core.storage.store import Store
 
 GB = 10**9
@@ -152,13 +151,13 @@ def test_sharing_is_refused_where_an_executor_cannot(tmp_path):
             return lambda *_: Alone()
 
     with pytest.raises(SuiteError, match="'alone' gives each stage a GPU of its own"):
-        runner.executor(1, Store(tmp_path), tmp_path, Config(), per_gpu=2)
+        executors.executor(1, Store(tmp_path), tmp_path, Config(), per_gpu=2)
 
 
 def test_the_suite_says_how_many_share_a_gpu_unless_the_command_line_does(tmp_path):
     suite = SimpleNamespace(hardware={"a": SimpleNamespace(per_gpu=4), "b": SimpleNamespace(per_gpu=3)})
     for asked, found in ((None, 3), (2, 2)):
-        with runner.executor(1, Store(tmp_path), tmp_path, per_gpu=asked, suite=suite) as pool:
+        with executors.executor(1, Store(tmp_path), tmp_path, per_gpu=asked, suite=suite) as pool:
             assert pool.placed.per_gpu == found
 
 

@@ -32,10 +32,10 @@ SEEN = {
 }
 
 #: Know nothing of bench, nor of each other. The core and its tests import their faces.
-LIBRARIES = ("code_digests", "input_digests", "placed_settings", "plain_files", "process_watch")
+LIBRARIES = ("block_bootstrap", "code_digests", "input_digests", "placed_settings", "plain_files", "process_watch")
 
 #: Who imports the face of a library besides: those that read suites and runs.
-SHARED = {"placed_settings": tuple(SEEN), "plain_files": tuple(SEEN), "input_digests": tuple(SEEN)}
+SHARED = dict.fromkeys(("block_bootstrap", "input_digests", "placed_settings", "plain_files"), tuple(SEEN))
 
 #: What plugins may import by its own name besides the face; the last for commands of theirs.
 INTERFACES = ("files", "kit", "terminal", "commands.options")

@@ -14,9 +14,9 @@ import pytest
 from bench_small.runs import number, paper, run_of, stored, written
 
 from bench_core.runs.results import CellResult, read_run
-from bench_core.storage.bootstrap_replicates import DRAWS, write_draws
 from bench_core.storage.store import Store
 from bench_upkeep.garbage import collect, damages, entries
+from block_bootstrap import DRAWS, write_draws
 
 AUDITED = ("open", "os.listdir", "os.scandir")
 heard: list[str] | None = None

@@ -17,13 +17,13 @@ CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
     "bench_core": 2_827,
-    "commands": 802,
-    "computing": 2_684,
+    "commands": 804,
+    "computing": 2_594,
     "execution": 1_507,
     "kit": 866,
     "planning": 1_266,
-    "runs": 2_614,
-    "storage": 1_193,
+    "runs": 2_627,
+    "storage": 1_112,
     "suites": 1_892,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
@@ -34,7 +34,7 @@ MODULES = {
     "bench_core/planning/planner.py": 396,
     "bench_core/runs/results.py": 375,
     "bench_core/runs/run_writer.py": 404,
-    "bench_core/runs/runner.py": 481,
+    "bench_core/runs/runner.py": 446,
     "plugins/authors/bench_authors/looks/models.py": 423,
     "plugins/authors/bench_authors/testing/mutants/models.py": 361,
     "plugins/code-digests/code_digests/definitions.py": 457,
@@ -49,8 +49,8 @@ MODULES = {
 }
 #: Functions that are longer, with their lines.
 FUNCTIONS = {
-    "bench_core/commands/run.py:command": 53,
-    "bench_core/computing/stages.py:measure": 41,
+    "bench_core/commands/run.py:command": 54,
+    "bench_core/computing/stages.py:measure": 42,
     "bench_core/execution/executor.py:_watched": 42,
     "plugins/authors/bench_authors/looks/models.py:_follow": 43,
     "plugins/authors/bench_authors/testing/pretended/cuda_functions.py:_streams": 55,

@@ -23,11 +23,11 @@ from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
 from bench_core.runs.provenance import STAGES, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
-from bench_core.storage.bootstrap_replicates import write_draws
 from bench_core.storage.contents import records
 from bench_core.storage.outcomes import read_lines, write_lines
 from bench_core.storage.store import Store
 from bench_training.checkpoint import Checkpoints
+from block_bootstrap import write_draws
 
 OTHER = SUITE.replace("two: {name: bigram, scale: 2.0}", "two: {name: bigram, scale: 3.0}")
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import block_bootstrap
 import code_digests
 import input_digests
 import placed_settings
@@ -38,7 +39,7 @@ for _ in range(2):
 
 @pytest.mark.parametrize(
     "library",
-    [code_digests, input_digests, placed_settings, plain_files, process_watch],
+    [block_bootstrap, code_digests, input_digests, placed_settings, plain_files, process_watch],
     ids=lambda library: library.__name__,
 )
 def test_a_library_of_the_core_is_the_host_s_and_no_helper_of_parts(library):

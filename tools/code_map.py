@@ -30,6 +30,7 @@ def page() -> str:
     packages = [core / name for name in LAYERS] + sorted(
         [
             *ROOT.glob("plugins/*/bench_*"),
+            *ROOT.glob("plugins/*/block_bootstrap"),
             *ROOT.glob("plugins/*/code_digests"),
             *ROOT.glob("plugins/*/input_digests"),
             *ROOT.glob("plugins/*/placed_settings"),

@@ -37,10 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RECORDS, PAGE = ROOT / "docs" / "quality.jsonl", ROOT / "docs" / "quality.md"
 COMMON = {*dir(list), *dir(dict), *dir(str), *dir(set)}  # names of functions that are no trace of ours
 SERVER = Path(__file__).with_name("mutant_tests.py")
-LIBRARIES = ("code_digests", "input_digests", "placed_settings", "plain_files", "process_watch")
-    f"plugins/*/{name}"
-    for name in ("code_digests", "input_digests", "placed_settings", "plain_files", "process_watch")
-)
+LIBRARIES = ("block_bootstrap", "code_digests", "input_digests", "placed_settings", "plain_files", "process_watch")
 PRODUCT = ("bench_core", "plugins/*/bench_*", *(f"plugins/*/{name}" for name in LIBRARIES))
 TESTS = ("tests", "plugins/*/tests")
 NOT_MUTATED = "plugins/authors/bench_authors/testing/mutants/"  # wrong on purpose

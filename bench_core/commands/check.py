@@ -156,7 +156,8 @@ def _names_weights(suite: Suite) -> bool:
 def _build(suites: dict[str, Suite], data: Path, store: Store) -> bool:
     """Prepare tasks and build models; return whether that fails, after printing why."""
     from bench_core.execution.progress import Progress
-    from bench_core.runs.runner import Runner, executor
+    from bench_core.runs.executors import executor
+    from bench_core.runs.runner import Runner
 
     reasons: dict[str, None] = {}
     for suite in suites.values():

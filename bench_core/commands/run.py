@@ -113,9 +113,10 @@ def command(
     from bench_core.commands.chosen_parts import chosen_observers
     from bench_core.execution.progress import Errors, Lines
     from bench_core.optional import REPORTS, optional_module
+    from bench_core.runs.executors import executor
     from bench_core.runs.observing import observing
     from bench_core.runs.reporting import home
-    from bench_core.runs.runner import Runner, executor
+    from bench_core.runs.runner import Runner
 
     home(out, suite.label)  # an error before anything runs
     looks = _looks(suite) if until else [suite]

@@ -1,29 +1,20 @@
-"""Bootstrap: scores of resampled examples of a cell, one by one, in groups or in blocks.
-
-Cells with the same number of examples use the same resamples, so two cells of the same examples can be compared
-replicate by replicate: the paired bootstrap (Efron and Tibshirani, 1993; Koehn, 2004).
-"""
+"""Bootstrap: scores of resampled examples of a cell, one by one, in groups or in blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from hashlib import sha256
-from itertools import zip_longest
-from math import ceil
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core.computing.block_length import block_length, contributions
 from bench_core.computing.result_checks import gave, is_number, shown
 from bench_core.metric import Additive, Metric, resample_table, table
-from bench_core.storage.bootstrap_replicates import BLOCKS, DRAWS, Draws
+from block_bootstrap import BLOCKS, DRAWS, Draws, block_length, resamples
 
 AT_ONCE = 2**22  # counts of examples that are worked on at a time
-KEPT = 2**25  # that are kept for the next cell
 
 
 @dataclass(frozen=True)
@@ -58,8 +49,7 @@ def draws(
 ) -> NDArray[np.float64]:
     """Return the scores [D] of bootstrap samples of the examples, drawn in blocks, or by their `places` of groups."""
     resample, number = _resampling(metric, parts), len(parts) if places is None else int(places.max()) + 1
-    counts = _kept if number * DRAWS <= KEPT else _counts
-    grouped = (some if places is None else some[:, places] for some in counts(number, block))
+    grouped = (some if places is None else some[:, places] for some in resamples(number, block))
     scores = [score for some in grouped for score in resample(some)]
     strange = [score for score in scores if not is_number(score)]
     if strange or len(scores) not in (0, DRAWS):
@@ -75,33 +65,16 @@ def _resampling(metric: Metric[Any], parts: Sequence[Any]) -> Callable[[NDArray[
     return partial(metric.resample, parts if isinstance(parts, list) else [*parts])
 
 
-def mark(ids: Iterable[int], groups: Sequence[int] = (), of: str = "") -> str:
-    """Return an id that cells with comparable replicates share: of their examples (`of` some data) and groups."""
-    digest = sha256(f"{DRAWS} {BLOCKS} {of} ".encode())
-    for one, group in zip_longest(ids, groups):
-        digest.update(f"{one} {group},".encode())
-    return digest.hexdigest()[:16]
-
-
-@lru_cache(maxsize=2)
-def _kept(examples: int, block: int) -> Sequence[NDArray[np.uint16]]:
-    return list(_counts(examples, block))
-
-
-def _counts(examples: int, block: int) -> Iterator[NDArray[np.uint16]]:
-    """Yield how often each example is in each bootstrap sample [D, N], some samples at a time.
-
-    Blocks wrap around at the end (the circular block bootstrap of Politis and Romano, 1992). The raw stream of the
-    generator is the same in every release of numpy.
-    """
-    if not examples:
-        return
-    stream, number = np.random.PCG64(1), ceil(examples / block)
-    rows = max(1, AT_ONCE // examples)
-    for first in range(0, DRAWS, rows):
-        some = min(rows, DRAWS - first)
-        starts = (stream.random_raw(some * number) % np.uint64(examples)).astype(np.int64).reshape(some, number, 1)
-        places = ((starts + np.arange(block)) % examples).reshape(some, -1)[:, :examples]
-        places += examples * np.arange(some)[:, None]
-        counts = np.bincount(places.reshape(-1), minlength=some * examples)
-        yield counts.astype(np.uint16).reshape(some, examples)
+def contributions(metric: Metric[Any], parts: Sequence[Any]) -> NDArray[np.float64]:
+    """Return how far each example moves the score [N]: less the score without it."""
+    if isinstance(metric, Additive) and getattr(metric.resample, "__func__", None) is Additive.resample:
+        numbers = table(metric, parts)
+        left = numbers.sum(0) - numbers
+        return -np.array([metric.from_sums(row, len(parts) - 1) for row in left.tolist()])
+    rows = max(1, AT_ONCE // max(1, len(parts)))
+    found: list[float] = []
+    for first in range(0, len(parts), rows):
+        counts = np.ones((min(rows, len(parts) - first), len(parts)), dtype=np.uint16)
+        np.fill_diagonal(counts[:, first:], 0)
+        found += metric.resample([*parts], counts)
+    return -np.array(found, dtype=np.float64)

@@ -126,6 +126,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     import numpy as np
 
     from bench_core.computing import bootstrap
+    from block_bootstrap import mark
 
     source = context.input(stage, "outcomes")
     outcomes = read_outcomes(source.file("outcomes.jsonl.gz"))
@@ -147,7 +148,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         "digits": metric.digits,
         "better": metric.better,
         "signature": metric.signature,
-        "sample": bootstrap.mark((outcome.id for outcome in outcomes), groups, f"{stage.inputs['task'][1]} {split}"),
+        "sample": mark((outcome.id for outcome in outcomes), groups, f"{stage.inputs['task'][1]} {split}"),
         "scale": metric.scale,
         "units": drawn.units,
         "block": drawn.block,

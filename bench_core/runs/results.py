@@ -39,7 +39,7 @@ from placed_settings import Located, Problems
 from plain_files import from_csv, to_csv
 
 if TYPE_CHECKING:
-    from bench_core.storage.bootstrap_replicates import Draws
+    from block_bootstrap import Draws
 
 FORMAT = 2  #: of run folders and of what reports say of them; those of version 0.1 have none
 SHORT = 12  #: letters of a training's key in the name of its history
@@ -112,7 +112,7 @@ class Run:
         path = self.folder / "draws.safetensors"
         if not path.exists():
             return {}
-        from bench_core.storage.bootstrap_replicates import StoredDraws
+        from block_bootstrap import StoredDraws
 
         try:
             if not path.is_file():

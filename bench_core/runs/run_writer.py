@@ -81,7 +81,7 @@ class Record:
             (folder / name).write_text(text, encoding="utf-8")
         write_costs(folder / "costs.csv", self._costs())
         self._copy_histories(folder / "history")
-        from bench_core.storage.bootstrap_replicates import write_draws
+        from block_bootstrap import write_draws
 
         write_draws(folder / "draws.safetensors", self._draws())
         write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._computed, self._observed))

@@ -19,7 +19,6 @@ from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Executor, Here, StageFailed, time_up
 from bench_core.execution.progress import Progress, Work
 from bench_core.execution.watching import install
-from bench_core.execution.workers import Workers
 from bench_core.files import data_folder
 from bench_core.observer import Hear, RunEnded, RunStarted, StageEnded, StageStarted, silent
 from bench_core.optional import AUTHORS, UPKEEP, installed_module, is_installed, optional_module
@@ -28,6 +27,7 @@ from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.runs.contract_marks import note_untried
+from bench_core.runs.executors import executor
 from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
 from bench_core.runs.observing import observing
@@ -86,41 +86,6 @@ def run(
         until = None if stop_after is None else time.time() + stop_after
         runner = Runner(suite, folder, kept, performing, progress, until, checkpoint_every, only, hear, strict)
         return runner.run(Path(out))
-
-
-def executor(
-    workers: int,
-    store: Store,
-    data: Path,
-    elsewhere: ExecutorConfig | None = None,
-    isolate: bool = False,
-    timeout: float | None = None,
-    per_gpu: int | None = None,
-    suite: Suite | None = None,
-) -> Executor:
-    """Return a pool of `workers` processes, this process (0), or the executor `elsewhere`.
-
-    Stages share a GPU as `per_gpu` says, or else the `suite`. Only worker processes support `isolate` and `timeout`,
-    and some executors `per_gpu`; raises SuiteError for others.
-    """
-    if (isolate or timeout is not None) and (elsewhere is not None or not workers):
-        what = "--isolate" if isolate else "--stage-timeout"
-        others = "--workers 0 has none" if elsewhere is None else f"executor {elsewhere.name!r} has its own"
-        raise SuiteError(f"{what} needs worker processes of this machine, and {others}. Leave one of them out.")
-    said = [one.per_gpu for one in suite.hardware.values()] if suite else []
-    sharing = per_gpu or min(said, default=1)
-    if elsewhere is not None:
-        made: Executor = elsewhere.load()(elsewhere, store.root.resolve(), data.resolve(), max(1, workers))
-        if (per_gpu or 1) > 1 and not made.shares_gpus:
-            made.close()
-            raise SuiteError(
-                f"--per-gpu: executor {elsewhere.name!r} gives each stage a GPU of its own. Leave it out."
-            )
-        made.per_gpu = sharing
-        return made
-    if not workers:
-        return Here(store, data)
-    return Workers(workers, store.root, data, isolate, timeout, sharing)
 
 
 @dataclass

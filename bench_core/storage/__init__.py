@@ -12,7 +12,6 @@ PUBLIC = (
     "code_listings",
     "contents",
     "costs",
-    "bootstrap_replicates",
     "file_formats",
     "outcomes",
     "store",

@@ -20,8 +20,6 @@ import numpy as np
 from other_worlds import EQUAL, GAUSSIAN, SINGLE, UNKNOWABLE, Draw, OtherWorld
 from worlds import METRICS, World, streams, weights
 
-from bench_core.computing.block_length import block_length
-from bench_core.storage.bootstrap_replicates import BLOCKS
 from bench_reports.language.expressions import Query, read
 from bench_reports.statistics.claim_tests import ClaimTest, Pair
 from bench_reports.statistics.comparisons import all_pairs, beats_all, holm, with_baseline, with_best
@@ -30,6 +28,7 @@ from bench_reports.statistics.estimate import LEVEL, Array, Measured, contrast, 
 from bench_reports.statistics.looks import spent
 from bench_reports.statistics.measurements import alone, interval_of
 from bench_reports.statistics.power import seeds_needed
+from block_bootstrap import BLOCKS, block_length
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "calibration.json"
 LAST = "What no simulation here promises"  # behind all tables

@@ -70,7 +70,7 @@ def lines(content: bytes, most: int | None = None) -> Iterator[bytes]:
 def _check_draws(content: bytes) -> None:
     import numpy as np
 
-    from bench_core.storage.bootstrap_replicates import BLOCKS, DRAWS
+    from block_bootstrap import BLOCKS, DRAWS
 
     array = np.load(BytesIO(content), allow_pickle=False, max_header_size=1000)
     if array.dtype != np.float64 or array.shape[1:] != (DRAWS,) or len(array) > len(BLOCKS):

@@ -76,7 +76,7 @@ class _Union:
 
     def write(self, folder: Path) -> None:
         """Fill a run folder."""
-        from bench_core.storage.bootstrap_replicates import write_draws
+        from block_bootstrap import write_draws
 
         texts = {name: text for section in sections() for name, text in section.united(self.runs).items()}
         texts["run.json"] = json.dumps(self._info(), indent=1, ensure_ascii=False)

@@ -166,7 +166,7 @@ def _check_ingredients(manifest: Mapping[str, Any]) -> None:
 
 def _check_run(folder: Path) -> None:
     """Read all files of a run; raise BenchError or ValueError for those that cannot be read."""
-    from bench_core.storage.bootstrap_replicates import StoredDraws
+    from block_bootstrap import StoredDraws
 
     (folder / "history").mkdir(parents=True, exist_ok=True)
     for section in sections():

@@ -32,7 +32,6 @@ from bench_core.runs.manifest import write_manifest as write_run_manifest
 from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
 from bench_core.storage.artifact import write_manifest
-from bench_core.storage.bootstrap_replicates import DRAWS, write_draws
 from bench_core.storage.contents import records
 from bench_core.storage.outcomes import write_lines
 from bench_core.storage.store import Store
@@ -46,6 +45,7 @@ from bench_exchange.unpacking import LIMIT
 from bench_exchange.verifying import Verifier
 from bench_reports.render.report import screen
 from bench_upkeep.commands.plan import command as plan_command
+from block_bootstrap import DRAWS, write_draws
 from code_digests import CodeDigests
 
 FIGURES = """

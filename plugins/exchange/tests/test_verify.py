@@ -27,11 +27,11 @@ from bench_core.runs.manifest import _digest
 from bench_core.runs.provenance import PARTS, STAGES, RecordedStage, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
 from bench_core.storage.artifact import write_manifest
-from bench_core.storage.bootstrap_replicates import StoredDraws, write_draws
 from bench_core.storage.store import Store
 from bench_exchange.recorded import key_fits
 from bench_exchange.verifying import Verifier
 from bench_reports.render.report import write_report
+from block_bootstrap import StoredDraws, write_draws
 
 MORE = """
 figures:

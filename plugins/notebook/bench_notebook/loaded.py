@@ -173,7 +173,7 @@ class LoadedRun:
 
         They draw as many examples together as depend on each other, by `block` of the number.
         """
-        from bench_core.storage.bootstrap_replicates import BLOCKS
+        from block_bootstrap import BLOCKS
 
         blocks = {
             (cell_name(one.cell), name): one.numbers[name].block for one in self.run.cells for name in one.numbers

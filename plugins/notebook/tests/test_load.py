@@ -20,12 +20,12 @@ from bench_core.runs.quoting import may_quote, why_not_quoted
 from bench_core.runs.results import read_run
 from bench_core.runs.selecting import cell_name
 from bench_core.stage_kinds import OUTCOMES
-from bench_core.storage.bootstrap_replicates import BLOCKS
 from bench_core.storage.outcomes import read_outcomes, write_outcomes
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES
 from bench_core.suites.load import load as load_suite
 from bench_notebook import LoadedRun, load
+from block_bootstrap import BLOCKS
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from bench_core import StageFailed, StageRequest, SuiteError
 from bench_core.commands.run import chosen
 from bench_core.planning.plan import plan
 from bench_core.planning.stages import Stage
-from bench_core.runs.runner import executor
+from bench_core.runs.executors import executor
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_ray.executor import Ray

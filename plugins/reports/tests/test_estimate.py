@@ -14,7 +14,6 @@ from scipy import stats
 
 from bench_core import Outcome
 from bench_core.computing.bootstrap import draws
-from bench_core.storage.bootstrap_replicates import DRAWS
 from bench_metrics.plugin import BleuConfig
 from bench_reports.statistics.comparisons import all_pairs, beats_all, holm, with_baseline, with_best
 from bench_reports.statistics.estimate import (
@@ -30,6 +29,7 @@ from bench_reports.statistics.estimate import (
 from bench_reports.statistics.koehn import koehn_p_value
 from bench_reports.statistics.power import seeds_needed
 from bench_reports.statistics.shares import Share, share_of
+from block_bootstrap import DRAWS
 
 DICE = np.random.default_rng(0)
 

@@ -17,8 +17,7 @@ from bench_small.printing import needs_latex, overfull
 from bench_small.runs import HOSTILE, Mean, cell, number, paper, run_of, shown, stored, with_sections, written
 from tabulate import tabulate
 
-from bench_core.computing.bootstrap import draws, mark
-from bench_core.storage.bootstrap_replicates import write_draws
+from bench_core.computing.bootstrap import draws
 from bench_reports import document as doc
 from bench_reports.content.digits import worth
 from bench_reports.content.pairs import pairs_of, pairs_table
@@ -43,6 +42,7 @@ from bench_reports.verification.written_tables import (
     plain_latex,
     plain_markdown,
 )
+from block_bootstrap import mark, write_draws
 
 MODELS, DECODERS = ("rnn", "lstm", "gru"), ("greedy", "beam")
 MEANS = {"rnn": (5.0, 8.0), "lstm": (6.0, 7.0), "gru": (9.0, 9.5)}  # by decoder

@@ -18,13 +18,13 @@ from importlib import import_module
 from pathlib import Path
 
 import bench_core
-from bench_core.computing import bootstrap
 from bench_core.execution import workers
 from bench_core.planning.plan import plan
 from bench_core.suites.load import load
 from bench_deeds import clean
 from bench_deeds.deeds import CASES
 from bench_upkeep import for_core
+from block_bootstrap import drawing
 
 PAUSE = 0.01  # seconds between two looks whether the fork has ended
 
@@ -74,7 +74,7 @@ def be_apart(request):
         os.dup2(descriptor, number)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["BENCH_DEEDS_STORE"] = request["store"]
-    bootstrap._kept.cache_clear()
+    drawing._kept.cache_clear()
     clean.factor.cache_clear()
 
 

@@ -82,8 +82,8 @@ def sampled(tmp_path, samples, **settings):
 
     `samples` are by model and seed the rate of each example; all models have the same examples.
     """
-    from bench_core.computing.bootstrap import draws, mark
-    from bench_core.storage.bootstrap_replicates import write_draws
+    from bench_core.computing.bootstrap import draws
+    from block_bootstrap import mark, write_draws
 
     metric, cells, found = Mean(None), [], {}
     for model, seeds in samples.items():

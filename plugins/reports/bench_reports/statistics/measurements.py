@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_core.stage_kinds import weights_of
-from bench_core.storage.bootstrap_replicates import BLOCKS
 from bench_reports.statistics.estimate import Array, Estimate, Measured, contrast
 from bench_reports.statistics.shares import Share, share_of
+from block_bootstrap import BLOCKS
 
 if TYPE_CHECKING:
     from bench_core.runs.results import CellResult, Number, Run

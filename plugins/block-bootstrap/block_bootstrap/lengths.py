@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil, log10, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from bench_core.metric import Additive, Metric, table
-
-AT_ONCE = 2**22  # counts of examples that are worked on at a time
 
 
 def block_length(series: NDArray[np.float64]) -> int:
@@ -35,21 +29,6 @@ def block_length(series: NDArray[np.float64]) -> int:
         return 1
     length = (2 * slope**2 / (4 / 3 * height**2)) ** (1 / 3) * count ** (1 / 3)
     return int(min(max(1, ceil(length)), ceil(min(3 * sqrt(count), count / 3))))
-
-
-def contributions(metric: Metric[Any], parts: Sequence[Any]) -> NDArray[np.float64]:
-    """Return how far each example moves the score [N]: less the score without it."""
-    if isinstance(metric, Additive) and getattr(metric.resample, "__func__", None) is Additive.resample:
-        numbers = table(metric, parts)
-        left = numbers.sum(0) - numbers
-        return -np.array([metric.from_sums(row, len(parts) - 1) for row in left.tolist()])
-    rows = max(1, AT_ONCE // max(1, len(parts)))
-    found: list[float] = []
-    for first in range(0, len(parts), rows):
-        counts = np.ones((min(rows, len(parts) - first), len(parts)), dtype=np.uint16)
-        np.fill_diagonal(counts[:, first:], 0)
-        found += metric.resample([*parts], counts)
-    return -np.array(found, dtype=np.float64)
 
 
 def _covariances(series: NDArray[np.float64], lags: int) -> NDArray[np.float64]:
