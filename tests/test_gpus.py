@@ -17,6 +17,7 @@ from bench_core.execution import gpus, workers
 from bench_core.execution.gpus import GPU, GPUs, gpus_here
 from bench_core.execution.workers import Workers
 from bench_core.planning.stages import Stage, StageRequest
+from bench_core.runs import executors
 from bench_core.storage.store import Store
 
 GB = 10**9
