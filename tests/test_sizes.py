@@ -17,8 +17,8 @@ CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
     "bench_core": 2_827,
-    "commands": 804,
-    "computing": 2_594,
+    "commands": 803,
+    "computing": 2_593,
     "execution": 1_507,
     "kit": 866,
     "planning": 1_266,
@@ -49,8 +49,8 @@ MODULES = {
 }
 #: Functions that are longer, with their lines.
 FUNCTIONS = {
-    "bench_core/commands/run.py:command": 54,
-    "bench_core/computing/stages.py:measure": 42,
+    "bench_core/commands/run.py:command": 53,
+    "bench_core/computing/stages.py:measure": 41,
     "bench_core/execution/executor.py:_watched": 42,
     "plugins/authors/bench_authors/looks/models.py:_follow": 43,
     "plugins/authors/bench_authors/testing/pretended/cuda_functions.py:_streams": 55,

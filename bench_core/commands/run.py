@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from bench_core.commands import options
+from bench_core.optional import REPORTS, is_installed, optional_module
 from bench_core.terminal import counted, say, to_json
 
 if TYPE_CHECKING:
@@ -112,7 +113,6 @@ def command(
     """
     from bench_core.commands.chosen_parts import chosen_observers
     from bench_core.execution.progress import Errors, Lines
-    from bench_core.optional import REPORTS, optional_module
     from bench_core.runs.executors import executor
     from bench_core.runs.observing import observing
     from bench_core.runs.reporting import home
@@ -143,7 +143,6 @@ def command(
 def _looks(suite: Suite) -> list[Suite]:
     """Return a suite with three seeds, with one more, and so on; raise SuiteError if it has fewer or no claim."""
     from bench_core.errors import SuiteError
-    from bench_core.optional import REPORTS, is_installed
     from bench_core.runs.reporting import INSTALL
 
     if not is_installed(REPORTS):

@@ -138,7 +138,6 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     look = second_look("metrics", lambda: built("metric", stage.settings["metric"]), info, laws(stage))
     look.at_outcomes(outcomes, split)
     look.at_parts(metric, parts)
-    bounds = metric.config.bounds()
     ceiling = _ceiling(lambda: built("metric", stage.settings["metric"]), info, outcomes)
     number = {
         "value": _as_json(value),
@@ -153,7 +152,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         "units": drawn.units,
         "block": drawn.block,
         "error": checked_error(metric, parts),
-        "bounds": bounds and [_as_json(float(end)) for end in bounds],
+        "bounds": (bounds := metric.config.bounds()) and [_as_json(float(end)) for end in bounds],
         **({} if ceiling is None else {"ceiling": _as_json(ceiling)}),
     }
     np.save(folder / "draws.npy", drawn.draws, allow_pickle=False)
