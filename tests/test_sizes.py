@@ -18,10 +18,10 @@ CORE = ROOT / "bench_core"
 FOLDERS = {
     "bench_core": 2_834,
     "commands": 802,
-    "computing": 2_684,
+    "computing": 2_682,
     "execution": 1_507,
     "kit": 866,
-    "planning": 1_265,
+    "planning": 1_267,
     "runs": 2_755,
     "storage": 1_381,
     "suites": 1_892,
