@@ -89,12 +89,12 @@ def no_waiting_for_disks():
 @pytest.fixture(autouse=True, scope="session")
 def no_watching_of_code():
     """Do not look after each stage in this process at all code; workers do, and tests of it."""
-    from bench_core.computing import overlap
+    from bench_core.computing import looks
     from bench_core.execution.executor import WATCH
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WATCH, "idle", True)
-        patch.setattr(overlap, "MANY", 2.0)  # small data repeat their examples
+        patch.setattr(looks, "MANY", 2.0)  # small data repeat their examples
         yield
 
 

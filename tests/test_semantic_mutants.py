@@ -24,7 +24,7 @@ from bench_authors.testing import toys
 from bench_authors.testing.trials import verdict_here
 from bench_core import registry
 from bench_core.commands.main import bench, main
-from bench_core.computing import overlap
+from bench_core.computing import looks
 from bench_core.execution.progress import Progress
 from bench_core.runs import runner
 
@@ -127,7 +127,7 @@ def contracts_are_tried():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner.Runner, "with_contracts", True)
         patch.setattr(contracts_once, "checking", contracts_here)
-        patch.setattr(overlap, "MANY", 0.01)
+        patch.setattr(looks, "MANY", 0.01)
         yield
 
 

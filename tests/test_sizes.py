@@ -18,10 +18,10 @@ CORE = ROOT / "bench_core"
 FOLDERS = {
     "bench_core": 2_827,
     "commands": 803,
-    "computing": 2_593,
+    "computing": 2_591,
     "execution": 1_507,
     "kit": 866,
-    "planning": 1_266,
+    "planning": 1_268,
     "runs": 2_627,
     "storage": 1_112,
     "suites": 1_892,

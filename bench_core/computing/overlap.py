@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TypeAlias
 
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.data import Batch, Purpose
-from bench_core.errors import Fault
 from bench_core.task import Size, Split
 
 Row: TypeAlias = tuple[bytes, bytes, bytes]  # opening, target, source
 
 SPLITS = ("train", "valid", "test")
 TOGETHER = 512  #: rows that are read at a time
-MANY = 0.01  #: share of a split that may be repeated, or shared with the training split, without a warning
 FIRST = 3  #: batches that tell whether a split is a stream
 
 
@@ -40,18 +38,6 @@ def overlap(
             train = {*rows} if split == "train" else train
             valid = {*rows} if split == "valid" else valid
     return found
-
-
-def overlaps(found: Mapping[str, Mapping[str, int]]) -> Iterator[Fault]:
-    """Yield a warning for each split but the training split of which over 1 % are repeated or in an earlier split."""
-    again: Fault = "repeated"
-    seen: Fault = "shared with 'train'"
-    chosen: Fault = "shared with 'valid'"
-    for split, numbers in found.items():
-        for name, what in (("repeated", again), ("shared", seen), ("chosen_by", chosen)):
-            if split != "train" and numbers.get(name, 0) > MANY * numbers["examples"]:
-                text: Fault = f"{numbers[name]:,} of {numbers['examples']:,} examples of {split!r} are {what}."
-                yield text
 
 
 def _hashes(task: CheckedTask, split: Split) -> list[int]:

@@ -18,8 +18,8 @@ from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.initial_model import initial_model, own_generators, store_model
 from bench_core.computing.laws import laws
 from bench_core.computing.loading import load_task, loaded_examples
-from bench_core.computing.looks import second_look
-from bench_core.computing.overlap import SPLITS, overlap, overlaps
+from bench_core.computing.looks import overlaps, second_look
+from bench_core.computing.overlap import SPLITS, overlap
 from bench_core.computing.process_state import generators, restore
 from bench_core.computing.result_checks import check_finding, check_info, checked_error, gave, measured, named
 from bench_core.data import Outcome, TaskInfo, joined

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench_core.config import Config
 from bench_core.files import digest
+from bench_core.optional import AUTHORS, package
 from bench_core.registry import installed, stage_kind, stage_kinds
 from bench_core.whose_code import PACKAGES
 from code_digests import Codebase, CodeDigests, Definition
@@ -19,6 +20,7 @@ ISOLATION = "bench_core.computing.isolation:isolated"  #: in which all kinds of 
 
 #: Modules that execute in stages and whose code is in no key, as they decide no result.
 CARRYING: Mapping[str, str] = {
+    f"{package(AUTHORS)}.looks": "refuses results that are others at a second look",
     "bench_core.commands": "the command line",
     "bench_core.computing.hidden_targets": "hides targets from decoders",
     "bench_core.computing.laws": "names the laws of results",

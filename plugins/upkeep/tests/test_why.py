@@ -299,7 +299,7 @@ def test_asking_imports_no_torch(suite_file, tmp_path):
         f"    bench(['why', {str(suite_file())!r}, '--store', {str(tmp_path)!r}], standalone_mode=False)\n"
         "print({'torch', 'spacy', 'scipy', 'matplotlib'} & set(sys.modules))"
     )
-    small = Path(__file__).parent / "small"
+    small = Path(__file__).parents[3] / "tests" / "small"
     found = subprocess.run([sys.executable, "-c", code], cwd=small, capture_output=True, text=True, check=True)
     assert "29 of 29 stages behind 8 cells are not stored" in found.stdout
     assert found.stdout.endswith("set()\n")
