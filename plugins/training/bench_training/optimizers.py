@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
@@ -98,7 +97,7 @@ def _of(
 
 def _dense(chosen: Optimizer, groups: list[dict[str, Any]], lr: float, device: torch.device) -> torch.optim.Optimizer:
     found = class_of("optimizer", chosen.name)
-    fused = "fused" in inspect.signature(found).parameters and device.type in ("cpu", "cuda")
+    fused = _accepts(found, "fused") and device.type in ("cpu", "cuda")
     given = {
         **({"fused": True} if fused and not {"foreach", "fused"} & {*chosen.more} else {}),
         **tuples(chosen.more),
@@ -110,6 +109,12 @@ def _dense(chosen: Optimizer, groups: list[dict[str, Any]], lr: float, device: t
     if not isinstance(built, torch.optim.Optimizer):
         raise SuiteError(f"optimizer {chosen.name!r} is a {type(built).__name__}, not an Optimizer of torch.")
     return built
+
+
+def _accepts(found: type, name: str) -> bool:
+    """Return whether a class has an argument; by its code, since who reads annotations has them in their key."""
+    code = getattr(found.__init__, "__code__", None)  # type: ignore[misc]
+    return code is not None and name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def _lazy(chosen: Optimizer, groups: list[dict[str, Any]], lr: float) -> torch.optim.Optimizer:
