@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
     from placed_settings import Located
 
-HERE = f"classes of parts, files, servers and devices, for which there is {installed_by(AUTHORS)}"
+HERE = f"classes of parts, files, servers and devices: these checks come with {installed_by(AUTHORS)}"
 WEIGHTS = "whether models have the weights that `groups` and `reset` name (see --build)"
 
 

@@ -92,7 +92,9 @@ def test_results_with_second_looks_say_nothing_of_them(trained):
 def test_bench_check_says_that_it_did_not_look_at_this_machine(absent, small, tmp_path):
     (tmp_path / "suite.yaml").write_text(dedent(SUITE))
     done = CliRunner().invoke(bench, ["check", str(tmp_path / "suite.yaml")])
-    assert f"not checked: classes of parts, files, servers and devices, for which there is {SOURCE}." in done.output
+    assert (
+        f"not checked: classes of parts, files, servers and devices: these checks come with {SOURCE}." in done.output
+    )
 
 
 def test_a_second_run_says_the_same(absent, trained):
