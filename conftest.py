@@ -90,7 +90,7 @@ def no_waiting_for_disks():
 def no_watching_of_code():
     """Do not look after each stage in this process at all code; workers do, and tests of it."""
     from bench_core.computing import looks
-    from bench_core.execution.executor import WATCH
+    from bench_core.execution.performing import WATCH
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WATCH, "idle", True)

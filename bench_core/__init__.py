@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from bench_core.data import STOP, Batch, TaskInfo, Hypothesis, Kind, Outcome, Prompt, Purpose, Source
     from bench_core.decoder import Decoder, TextDecoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
-    from bench_core.execution.executor import Executor, StageFailed, Tell, await_artifact, carry_out, check_answer
+    from bench_core.execution.executor import Executor, Tell, await_artifact, carry_out, check_answer
+    from bench_core.execution.failures import StageFailed
     from bench_core.execution.workers import Workers
     from bench_core.host_copies import (
         by_host,
@@ -66,7 +67,8 @@ _HOMES = {
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
     "planning.plan": ["plan"],
     "planning.stages": ["StageRequest"],
-    "execution.executor": ["Executor", "StageFailed", "Tell", "await_artifact", "carry_out", "check_answer"],
+    "execution.executor": ["Executor", "Tell", "await_artifact", "carry_out", "check_answer"],
+    "execution.failures": ["StageFailed"],
     "execution.workers": ["Workers"],
     "inspection": ["Inspection"],
     "host_copies": [

@@ -23,7 +23,8 @@ import bench_core
 from bench_core.computing import process_state
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.execution import workers
-from bench_core.execution.executor import Here, StageFailed
+from bench_core.execution.executor import Here
+from bench_core.execution.failures import StageFailed
 from bench_core.execution.progress import Progress
 from bench_core.execution.worker import Channel, Garbled
 from bench_core.runs.runner import Runner

@@ -14,7 +14,7 @@ from bench_small.killing import SUITES, Place, differences
 from safetensors.torch import load_file, save_file
 
 import bench_core
-from bench_core.execution.executor import StageFailed
+from bench_core.execution.failures import StageFailed
 from bench_core.execution.worker import Channel
 from bench_core.execution.workers import Workers
 from bench_core.planning.stages import Stage, StageRequest

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 import bench_core
 from bench_authors.testing.pretended import CPU, GPU, Pretended
 from bench_core.errors import DataError
-from bench_core.execution.executor import WATCH
+from bench_core.execution.performing import WATCH
 from bench_core.execution.progress import Progress
 from bench_core.suites import yaml_source as located
 

@@ -16,8 +16,8 @@ from bench_core.computing.stages import _course
 from bench_core.errors import SuiteError
 from bench_core.execution.executor import Here
 from bench_core.execution.progress import Progress
-from bench_core.runs.run_writer import _without_data
 from bench_core.runs.runner import Runner
+from bench_core.runs.sample_outputs import _without_data
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_reports.content.page import facts

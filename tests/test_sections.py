@@ -18,7 +18,8 @@ import bench_core
 from bench_core.commands.main import bench
 from bench_core.errors import PluginError, SuiteError
 from bench_core.registry import extra
-from bench_core.runs.results import read_run, suite_of
+from bench_core.runs.results import read_run
+from bench_core.runs.run_suite import suite_of
 from bench_core.sections import CellStage
 from bench_core.storage.store import Store
 

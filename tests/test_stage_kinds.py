@@ -17,7 +17,7 @@ import bench_training
 from bench_core import hookimpl
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import PluginError
-from bench_core.execution.executor import perform
+from bench_core.execution.performing import perform
 from bench_core.planning.code_digests import code_digests, is_followed, roots_of_stage
 from bench_core.planning.plan import plan
 from bench_core.planning.stages import Stage, StageRequest

@@ -19,7 +19,8 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.execution import workers
-from bench_core.execution.executor import Executor, Here, StageFailed, time_up
+from bench_core.execution.executor import Executor, Here
+from bench_core.execution.failures import StageFailed, time_up
 from bench_core.execution.progress import Progress
 from bench_core.execution.worker import Channel
 from bench_core.runs import time_limit

@@ -15,7 +15,7 @@ from threading import Thread
 import pytest
 
 import bench_core
-from bench_core.execution.executor import StageFailed
+from bench_core.execution.failures import StageFailed
 from bench_core.execution.workers import Workers
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.runs.results import read_run

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from bench_core.computing.batch_parts import rows, side_by_side, split
 from bench_core.computing.guarded_log_probs import RowError, guarded
 from bench_core.computing.guarded_tasks import check_known
 from bench_core.computing.hidden_targets import without_targets
@@ -201,7 +202,7 @@ class Examples:
             check_scores(scores, model, batch, kind)
             return read, scores
 
-        batches = _side_by_side(self._batches(Purpose.SCORE), self.size, lambda: not carries)
+        batches = side_by_side(self._batches(Purpose.SCORE), self.size, lambda: not carries)
         for batch, (read, scores) in self._in_parts(batches, score):
             memory = scores.memory
             look.offer(read, scores.log_probs)
@@ -224,7 +225,7 @@ class Examples:
         """Yield the outcome of each row, as the model reads it, before it is decoded or scored."""
         if isinstance(model, OwnVocabulary):
             return self._texts.own_targets(batch, self._groups)
-        return (self._target(number, gold) for number, gold in zip(*_rows(batch), strict=True))
+        return (self._target(number, gold) for number, gold in zip(*rows(batch), strict=True))
 
     def _target(self, number: int, gold: list[int]) -> Outcome:
         """Return the outcome of an example before it is decoded or scored, in tokens of the task."""
@@ -252,7 +253,7 @@ class Examples:
         """Process batches, halving them when memory runs out; yield each part with its result."""
         most = 0  # rows, once memory has run out
         for batch in batches:
-            parts = [*_split(batch, most)] if most else [batch]
+            parts = [*split(batch, most)] if most else [batch]
             while parts:
                 if most and batch.continues:  # each row of a stream needs what is remembered of all before it
                     raise PluginError("out of memory inside a stream. Set a smaller `limits.batch_size`.")
@@ -270,7 +271,7 @@ class Examples:
                 self.warn(f"out of memory with {len(part)} rows per batch; continuing with {most}.")
                 if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
                     torch.cuda.empty_cache()
-                parts = [*_split(part, most), *(half for rest in parts for half in _split(rest, most))]
+                parts = [*split(part, most), *(half for rest in parts for half in split(rest, most))]
 
     def _blind(self, batch: Batch) -> Batch:
         """Return a copy of a batch without its targets."""
@@ -296,7 +297,7 @@ class Examples:
 def blamed(error: RowError, decode: Callable[[Batch], object], batch: Batch) -> PluginError:
     """Return an error that names the first example that fails alone, found by bisection."""
     while len(batch) > 1:
-        first, *rest = _split(batch, (len(batch) + 1) // 2)
+        first, *rest = split(batch, (len(batch) + 1) // 2)
         try:
             decode(first)
         except RowError as found:
@@ -308,52 +309,3 @@ def blamed(error: RowError, decode: Callable[[Batch], object], batch: Batch) -> 
     except RowError as found:
         return found.of(int(batch.ids))
     return error  # every row is well by itself
-
-
-def _side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool]) -> Iterator[Batch]:
-    """Yield windows of a stream in batches of up to `most` rows if the model has no memory; else as they come.
-
-    A model without memory scores each window independently, so windows can be batched.
-    """
-    waiting: list[Batch] = []
-    for batch in batches:
-        apart = batch.continues and alone()
-        alike = waiting and apart and waiting[0].gold.shape[1] == batch.gold.shape[1]
-        if waiting and not (alike and sum(map(len, waiting)) + len(batch) <= most):
-            yield _joined(waiting)
-            waiting = []
-        if apart:
-            waiting.append(batch)
-        else:
-            yield batch
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(batches: list[Batch]) -> Batch:
-    """Concatenate batches of the same shape to one that does not continue another."""
-    columns = iter([*zip(*map(_tensors, batches), strict=True)])
-    return replace(batches[0].change(lambda _: torch.cat(next(columns))), continues=False)
-
-
-def _tensors(batch: Batch) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-
-    def kept(tensor: torch.Tensor) -> torch.Tensor:
-        found.append(tensor)
-        return tensor
-
-    batch.change(kept)
-    return found
-
-
-def _split(batch: Batch, most: int) -> Iterator[Batch]:
-    """Split a batch into parts of at most so many rows."""
-    rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
-    yield from map(batch.select, torch.split(rows, most))
-
-
-def _rows(batch: Batch) -> tuple[list[int], list[list[int]]]:
-    """Return ids and targets of the rows."""
-    lengths = batch.length.tolist()
-    return batch.ids.tolist(), [row[:length] for row, length in zip(batch.gold.tolist(), lengths, strict=True)]

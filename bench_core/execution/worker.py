@@ -25,7 +25,8 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from bench_core.computing.stage_runner import StageRunner
-from bench_core.execution.executor import WATCH, answer
+from bench_core.execution.executor import answer
+from bench_core.execution.performing import WATCH
 from bench_core.execution.watching import install
 from bench_core.observer import event_to_json
 from bench_core.storage.store import Store

@@ -19,7 +19,8 @@ from secrets import token_hex
 from threading import Lock
 from typing import IO, Any
 
-from bench_core.execution.executor import Executor, StageFailed, Tell, check_answer
+from bench_core.execution.executor import Executor, Tell, check_answer
+from bench_core.execution.failures import StageFailed
 from bench_core.execution.gpus import GPU, GPUs, gpus_here
 from bench_core.execution.worker import MUTE, Channel, Garbled
 from bench_core.observer import Hear, event_from_json, silent

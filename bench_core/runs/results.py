@@ -18,24 +18,21 @@ from pydantic import NonNegativeInt, PositiveInt, ValidationError
 
 from bench_core.errors import StoreError, SuiteError
 from bench_core.metric import Scale
-from bench_core.optional import REPORTS, SECTIONS, installed_module
+from bench_core.optional import REPORTS, installed_module
 from bench_core.registry import sections
 from bench_core.runs.manifest import FILE as MANIFEST
 from bench_core.runs.manifest import write_manifest
 from bench_core.runs.provenance import result_digest
 from bench_core.runs.run_files import Axes as Axes
 from bench_core.runs.run_files import Info, Probes
+from bench_core.runs.run_suite import effective_suite, sections_of
 from bench_core.runs.shown_results import as_html, as_markdown, as_text
 from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
 from bench_core.suites import yaml_source as located
 from bench_core.suites.axes import AXES
-from bench_core.suites.grids import ModelGrid, expand, plainly
-from bench_core.suites.load import resolve
+from bench_core.suites.grids import ModelGrid
 from bench_core.suites.schema import SuiteFile
-from bench_core.suites.sections import of_plugins
-from bench_core.suites.suite import Suite
 from bench_core.terminal import counted
-from placed_settings import Located, Problems
 from plain_files import from_csv, to_csv
 
 if TYPE_CHECKING:
@@ -49,7 +46,6 @@ COST_COLUMNS = [
     "stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second",
     "ms_per_example", "parameters", "updates", "ms_per_update",
 ]  # fmt: skip
-SHOWN = ("labels", "quote", "samples", *SECTIONS)  #: sections of a suite on which no key depends
 
 
 @dataclass(frozen=True)
@@ -327,37 +323,6 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
         if any(not 0 <= place < len(known) for one in cells for place in one.environments):
             raise ValueError("a cell refers to an unknown environment")
     return {"tasks": {}, "models": {}, "samples": [], **info, "environments": known}
-
-
-def effective_suite(source: Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
-    """Return a suite with its grids expanded as in the run."""
-    mistakes = Problems(source)
-    grids = expand(source, mistakes)
-    if mistakes.found:
-        raise SuiteError(mistakes.text())
-    return plainly(read_suite_file(source.data), grids), grids
-
-
-def sections_of(source: Located, grids: Mapping[str, ModelGrid]) -> dict[str, Any]:
-    """Return what the suite of a run has for the keys of plugins that are installed here, by key."""
-    mistakes = Problems(source)
-    found = of_plugins(source.data, grids, mistakes)
-    if mistakes.found:
-        raise SuiteError(mistakes.text())
-    return found
-
-
-def read_suite_file(data: Mapping[str, Any]) -> SuiteFile:
-    """Return the suite of a run without the keys of plugins, which need not be installed where it is read."""
-    return SuiteFile.model_validate({key: value for key, value in data.items() if key in SuiteFile.model_fields})
-
-
-def suite_of(run: Path) -> Suite:
-    """Return the suite of a run as loaded by the current code, without what no key depends on."""
-    source = located.read(run / "suite.yaml")
-    for key in SHOWN:
-        source.data.pop(key, None)
-    return resolve(source, run)
 
 
 def history_files(folder: Path) -> dict[str, Path]:

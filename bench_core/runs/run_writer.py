@@ -9,13 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench_core.computing.stages import sample_of
 from bench_core.config import MetricConfig, ProbeConfig
-from bench_core.data import Outcome
 from bench_core.errors import BenchError, StoreError
 from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import marks
@@ -25,7 +22,7 @@ from bench_core.registry import sections
 from bench_core.runs.contract_marks import is_unchecked
 from bench_core.runs.planned import planned_parts, planned_stages
 from bench_core.runs.provenance import PARTS, STAGES, computed_digest, files_digest, write_stages
-from bench_core.runs.quoting import may_quote, restriction
+from bench_core.runs.quoting import restriction
 from bench_core.runs.results import (
     FORMAT,
     SHORT,
@@ -38,11 +35,11 @@ from bench_core.runs.results import (
     read_run,
     write_costs,
 )
+from bench_core.runs.sample_outputs import samples, stored_json
 from bench_core.runs.selecting import LEFT_OUT
 from bench_core.runs.task_facts import told
 from bench_core.runs.unverified import trusted, write_unverified
-from bench_core.stage_kinds import HISTORY, OUTCOMES, weights_of
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.stage_kinds import HISTORY, weights_of
 from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
@@ -51,7 +48,6 @@ from placed_settings import as_yaml
 
 LONGEST = 150  # characters of a label in the name of a file
 LETTERS = 12  # of a digest of code
-REPEATS = ("steps", "words", "order")  # what of a sample may repeat its text
 
 
 class StoredArtifact(NamedTuple):
@@ -147,16 +143,9 @@ class Record:
             "read": self._read(),
             "tasks": self._tasks,
             "models": {model: self._model(model, key) for model, key in trained},
-            "samples": list(self._samples()),
+            "samples": [*samples(self.suite, self.plan, self.store, self._tasks)],
             **({"observed": united(self._observed.values())} if self._observed else {}),
         }
-
-    def _stored(self, kind: str, key: str, name: str) -> Any:
-        """Return a stored JSON file, or None if the stage did not finish."""
-        try:
-            return self.store.kept(kind, key).json(name)
-        except StoreError:
-            return None
 
     @cached_property
     def _artifacts(self) -> dict[str, StoredArtifact]:
@@ -228,7 +217,7 @@ class Record:
         """Return the facts of the stored training of a model, and what is true of it whatever the seeds."""
         one_system = all(entry.config.is_one_system() for entry in self.suite.models[name].all)
         marks = {"one_system": one_system, "unchecked": is_unchecked(self.plan.stages[key], self.store)}
-        stored = self._stored(self.plan.stages[key].kind, key, "training.json") or {}
+        stored = stored_json(self.store, self.plan.stages[key].kind, key, "training.json") or {}
         return stored | {mark: True for mark, holds in marks.items() if holds}
 
     @cached_property
@@ -237,45 +226,12 @@ class Record:
 
     def _task(self, name: str, keys: Sequence[str]) -> dict[str, Any]:
         """Return the entry of a task; if nothing of it is stored, its status and the reason."""
-        facts = [one for key in keys if (one := self._stored("prepare", key, "facts.json")) is not None]
+        facts = [one for key in keys if (one := stored_json(self.store, "prepare", key, "facts.json")) is not None]
         if facts:
             return {**told(facts), "restricted": restriction(self.suite.tasks[name])}
         failed = [self.failures[key] for key in keys if key in self.failures]
         reason = self._told(failed[0] if failed else self.plan.missing.get(("task", name), ""))
         return {"vocabulary": 0, "status": "failed" if failed else "not run", "reason": reason}
-
-    def _samples(self) -> Iterator[dict[str, Any]]:
-        """Yield sample outputs of the first seed; prompts and references only of data that allow it."""
-        quotable = {name for name, about in self._tasks.items() if may_quote(name, about, self.suite.quote)}
-        for cell, artifacts in self.plan.of_cell.items():
-            if "decode" not in artifacts or cell.seed != self.suite.seeds[0]:
-                continue
-            for sample in self._outputs(cell, artifacts["decode"], cell.task in quotable):
-                shown = sample if cell.task in quotable else _without_data(sample)
-                yield {"cell": cell.axes, **shown}
-
-    def _outputs(self, cell: Cell, key: str, quotable: bool) -> Sequence[Mapping[str, Any]]:
-        """Return the sample outputs of a cell, with the data that figures need."""
-        stored: Sequence[Mapping[str, Any]] = self._stored("decode", key, "samples.json") or ()
-        samples = stored[: self.suite.samples]
-        info = self._stored("prepare", self.plan.of_cell[cell]["prepare"], "facts.json") or {}
-
-        def hidden(outcomes: Sequence[Outcome]) -> list[int]:
-            return [] if quotable else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
-
-        try:
-            if 0 < len(samples) < self.suite.samples:
-                samples = [*samples, *map(sample_of, islice(self._outcomes(key), len(samples), self.suite.samples))]
-            about = (self.suite, cell.axes, lambda: self._outcomes(key), info.get("vocabulary", ()), hidden)
-            answers = [one for section in sections() for one in section.details(*about)]
-        except StoreError:  # only what reports are made of was carried here
-            return samples
-        if not answers:
-            return samples
-        return detailed(samples, self._outcomes(key), answers)
-
-    def _outcomes(self, key: str) -> Sequence[Outcome]:
-        return read_outcomes(self.store.get("decode", key).file(OUTCOMES))
 
     @cached_property
     def _trainings(self) -> Mapping[str, str]:
@@ -314,7 +270,7 @@ class Record:
     def _probes(self, cell: Cell, artifacts: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
         """Yield the findings of the probes of a cell, with the names of their metrics in the suite."""
         for name in cell.probes:
-            found = self._stored("probe", artifacts[f"probe/{name}"], "finding.json")
+            found = stored_json(self.store, "probe", artifacts[f"probe/{name}"], "finding.json")
             if found is not None:
                 metrics = {one["metric"] for one in found["statements"]}
                 yield name, {**found, "measured": self._measured(cell, name, metrics)}
@@ -357,39 +313,10 @@ class Record:
         return None
 
 
-def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an output without its source and reference, and without its text if that repeats one of them."""
-    data = _repeated(sample)
-    text = f"(the {data}, word for word)" if data else sample["text"]
-    shown = {name: value for name, value in sample.items() if not (data and name in REPEATS)}
-    return {**shown, "text": text, "prompt": "", "reference": ""}
-
-
-def _repeated(sample: Mapping[str, Any]) -> str | None:
-    """Return whether an output repeats its prompt or its reference word for word; None if neither."""
-    told = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
-    return next((name for name in ("prompt", "reference") if told[name] and told[name] == told["text"]), None)
-
-
 def _agrees(probe: ProbeConfig, metric: MetricConfig, about: str) -> bool:
     """Return whether a metric is that of a probe, with equal settings where both have them."""
     own, other = probe.model_dump(), metric.model_dump()
     return metric.name == about and all(other[name] == own[name] for name in own if name in other)
-
-
-def detailed(
-    samples: Sequence[Mapping[str, Any]],
-    outcomes: Iterable[Outcome],
-    answers: Iterable[Mapping[int, Mapping[str, Any]]],
-) -> list[dict[str, Any]]:
-    """Return samples with the data of plugins about single outputs, which may add samples."""
-    found = {sample["id"]: {**sample} for sample in samples}
-    details = [(number, more) for answer in answers for number, more in answer.items()]
-    lacking = {number for number, _ in details} - found.keys()
-    found.update({outcome.id: sample_of(outcome) for outcome in outcomes if outcome.id in lacking})
-    for number, more in details:
-        found[number] = {**found[number], **more}
-    return [found[number] for number in sorted(found)]
 
 
 def keep_of_sections(run: Run, store: Store) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 
 from bench_core.config import ExecutorConfig, ObserverConfig
 from bench_core.errors import StoreError, SuiteError
-from bench_core.execution.executor import Executor, Here, StageFailed, time_up
+from bench_core.execution.executor import Executor, Here
+from bench_core.execution.failures import StageFailed, time_up
 from bench_core.execution.progress import Progress, Work
 from bench_core.execution.watching import install
 from bench_core.files import data_folder

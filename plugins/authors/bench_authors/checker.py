@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench_core.errors import PluginError
-from bench_core.execution.executor import StageFailed
+from bench_core.execution.failures import StageFailed
 from bench_core.execution.workers import Worker
 from bench_core.registry import PartKind
 

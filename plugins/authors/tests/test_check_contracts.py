@@ -23,7 +23,7 @@ from bench_authors.testing.toy_models import Recurrent
 from bench_authors.testing.toy_parts import Letters
 from bench_core import PluginError, hookimpl, registry
 from bench_core.commands.main import bench, main
-from bench_core.execution.executor import StageFailed
+from bench_core.execution.failures import StageFailed
 
 SUITE = {
     "suite": "tests/contracts",

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.registry import sections
-from bench_core.runs.results import CellResult, Run, read_suite_file
+from bench_core.runs.results import CellResult, Run
+from bench_core.runs.run_suite import read_suite_file
 from bench_core.runs.selecting import cell_name
 from bench_core.suites import yaml_source as located
 from bench_core.suites.axes import AXES

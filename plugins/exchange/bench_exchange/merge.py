@@ -25,11 +25,11 @@ from bench_core.runs.results import (
     CellResult,
     Run,
     cells_text,
-    effective_suite,
     history_files,
     read_run,
     write_run,
 )
+from bench_core.runs.run_suite import effective_suite
 from bench_core.runs.unverified import read_unverified, write_unverified
 from bench_core.stage_kinds import weights_of
 from bench_core.suites.axes import AXES

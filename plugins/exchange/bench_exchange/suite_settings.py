@@ -11,7 +11,8 @@ from bench_core.config import ModelConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import configured
 from bench_core.runs.provenance import HARDWARE, PARTS
-from bench_core.runs.results import Run, effective_suite, plain_file
+from bench_core.runs.results import Run, plain_file
+from bench_core.runs.run_suite import effective_suite
 from bench_core.suites import yaml_source
 from bench_core.suites.parts import LENGTHS, merged
 

@@ -16,7 +16,8 @@ from bench_core import BenchError, Workers, plan
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import sections
 from bench_core.runs.manifest import FILE, Named, Remark, files_of, listed, problems, read_manifest
-from bench_core.runs.results import Run, read_run, suite_of
+from bench_core.runs.results import Run, read_run
+from bench_core.runs.run_suite import suite_of
 from bench_core.runs.unverified import read_unverified
 from bench_core.storage.store import Store
 from bench_core.terminal import counted

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 import bench_core
 from bench_core import Hypothesis, Outcome
-from bench_core.runs.run_writer import detailed
+from bench_core.runs.sample_outputs import detailed
 from bench_core.storage.store import Store
 from bench_exchange.exporting import export_run
 from bench_exchange.importing import import_run

@@ -17,7 +17,8 @@ from bench_core.planning.stage_code import changed_code
 from bench_core.planning.stages import Stage
 from bench_core.registry import configured
 from bench_core.runs.provenance import RecordedStage, at, read_parts, read_stages
-from bench_core.runs.results import CellResult, Run, suite_of
+from bench_core.runs.results import CellResult, Run
+from bench_core.runs.run_suite import suite_of
 from bench_core.runs.selecting import cell_name, complete, name_on, names_on
 from bench_core.stage_kinds import weights_of
 from bench_core.storage.store import Store

@@ -22,7 +22,8 @@ from bench_core.computing.clocks import cpu_seconds
 from bench_core.computing.loading import load_task
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.data import Purpose
-from bench_core.execution.executor import Here, perform
+from bench_core.execution.executor import Here
+from bench_core.execution.performing import perform
 from bench_core.execution.stage_costs import total
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import device_name

@@ -19,7 +19,8 @@ from bench_core import Batch, Loss, Noise, Task, Vmappable
 from bench_core.commands.main import bench
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import PluginError, SuiteError, TrainingError
-from bench_core.execution.executor import StageFailed, perform
+from bench_core.execution.failures import StageFailed
+from bench_core.execution.performing import perform
 from bench_core.execution.progress import Progress
 from bench_core.model import State, Training
 from bench_core.planning.plan import plan

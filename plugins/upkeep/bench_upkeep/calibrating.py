@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from bench_core.execution.executor import Executor, StageFailed
+from bench_core.execution.executor import Executor
+from bench_core.execution.failures import StageFailed
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import Plan
 from bench_core.planning.stages import Stage, StageRequest

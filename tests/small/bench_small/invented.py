@@ -8,7 +8,8 @@ from pathlib import Path
 
 from bench_core.computing.part_class import part_class
 from bench_core.planning.planner import likelihood
-from bench_core.runs.results import CellResult, Number, Run, effective_suite
+from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.run_suite import effective_suite
 from bench_core.suites import yaml_source
 from bench_core.suites.cells import Cell, cells_of
 from bench_core.suites.load import load

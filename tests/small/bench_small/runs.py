@@ -8,7 +8,8 @@ from itertools import product
 from math import inf
 
 from bench_core import Additive
-from bench_core.runs.results import CellResult, Number, Run, cells_text, read_run, sections_of
+from bench_core.runs.results import CellResult, Number, Run, cells_text, read_run
+from bench_core.runs.run_suite import sections_of
 from bench_core.suites.schema import SuiteFile
 from bench_reports.content.result_tables import results_table
 from bench_reports.content.tables import grids

@@ -39,7 +39,7 @@ from bench_core import (
 from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.computing.part_class import part_class
 from bench_core.computing.process_state import defined_state
-from bench_core.execution.executor import WATCH
+from bench_core.execution.performing import WATCH
 from bench_core.execution.watching import SHOWN
 from bench_core.execution.worker import Reporter, main
 from bench_core.registry import PartKind, configured, meaning

@@ -48,7 +48,8 @@ def command(
     """
     from bench_core.errors import SuiteError
     from bench_core.planning.plan import plan
-    from bench_core.runs.results import read_run, suite_of
+    from bench_core.runs.results import read_run
+    from bench_core.runs.run_suite import suite_of
     from bench_core.suites.cells import cells_of
     from bench_core.suites.check import check_fit
     from bench_core.suites.load import load

@@ -1,0 +1,59 @@
+"""Batches in parts, and windows of a stream side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+
+from bench_core.data import Batch
+
+
+def side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool]) -> Iterator[Batch]:
+    """Yield windows of a stream in batches of up to `most` rows if the model has no memory; else as they come.
+
+    A model without memory scores each window independently, so windows can be batched.
+    """
+    waiting: list[Batch] = []
+    for batch in batches:
+        apart = batch.continues and alone()
+        alike = waiting and apart and waiting[0].gold.shape[1] == batch.gold.shape[1]
+        if waiting and not (alike and sum(map(len, waiting)) + len(batch) <= most):
+            yield _joined(waiting)
+            waiting = []
+        if apart:
+            waiting.append(batch)
+        else:
+            yield batch
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    """Concatenate batches of the same shape to one that does not continue another."""
+    columns = iter([*zip(*map(_tensors, batches), strict=True)])
+    return replace(batches[0].change(lambda _: torch.cat(next(columns))), continues=False)
+
+
+def _tensors(batch: Batch) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+
+    def kept(tensor: torch.Tensor) -> torch.Tensor:
+        found.append(tensor)
+        return tensor
+
+    batch.change(kept)
+    return found
+
+
+def split(batch: Batch, most: int) -> Iterator[Batch]:
+    """Split a batch into parts of at most so many rows."""
+    rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
+    yield from map(batch.select, torch.split(rows, most))
+
+
+def rows(batch: Batch) -> tuple[list[int], list[list[int]]]:
+    """Return ids and targets of the rows."""
+    lengths = batch.length.tolist()
+    return batch.ids.tolist(), [row[:length] for row, length in zip(batch.gold.tolist(), lengths, strict=True)]
