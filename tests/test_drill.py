@@ -66,14 +66,14 @@ def test_an_edited_comment_is_missed_if_it_enters_keys(without):
     [
         pytest.param(
             "flipped byte",  # told, but not made again
-            "from bench_core.runs.runner import Runner\nRunner._repaired = lambda self, stage, failure: failure\n",
+            "from bench_core.runs.stage_loop import StageLoop\nStageLoop._retried = lambda self, stage, failure: failure\n",
             "a command ended with 1, not 0",
             marks=pytest.mark.nightly,
         ),
         pytest.param(
             "killed worker",
             "from bench_training.checkpoint import Checkpoints\nCheckpoints.due = lambda self: False\n"
-            "from bench_core.runs.runner import Runner\nRunner._fail = lambda self, stage, failure: None\n",
+            "from bench_core.runs.stage_loop import StageLoop\nStageLoop.fail = lambda self, stage, failure: None\n",
             "a command ended with 0, not 1",
             marks=pytest.mark.nightly,
         ),

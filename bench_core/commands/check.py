@@ -166,7 +166,7 @@ def _build(suites: dict[str, Suite], data: Path, store: Store) -> bool:
             runner.build()
         except BenchError as error:
             reasons[str(error)] = None
-        reasons |= dict.fromkeys(runner.failures.values())
+        reasons |= dict.fromkeys(runner.loop.failures.values())
     for text in reasons:
         say(text, err=True)
     return bool(reasons)

@@ -7,6 +7,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -133,11 +134,17 @@ def command(
         for one in looks:
             runner = Runner(one, data, store, performing, progress, end, checkpoint_every, only, hear, strict)
             found = runner.run(runs)
-            if until and (runner.stopped or optional_module(REPORTS, "for_core", "--until decided").decided(found)):
+            if until and (
+                runner.loop.stopped or optional_module(REPORTS, "for_core", "--until decided").decided(found)
+            ):
                 break
     code = _exit_code(found, runner)
     _tell(found, runner, out, code, quiet, as_json)
     return code
+
+
+def _judging() -> ModuleType:
+    return optional_module(REPORTS, "for_core", "--until decided")
 
 
 def _looks(suite: Suite) -> list[Suite]:
@@ -179,7 +186,7 @@ def _preview(suite: Suite, data: Path, store: Store, only: tuple[str, ...], loca
 
 def _exit_code(found: Run, runner: Runner) -> int:
     """Return 3 for a run that was stopped, 1 for one with failures, else 0; only selected cells count."""
-    if runner.stopped:
+    if runner.loop.stopped:
         return 3
     wanting = any(about.get("reason") for about in found.info["tasks"].values())
     return 1 if wanting or any(cell.status != "done" for cell in _asked_for(found)) else 0
@@ -212,9 +219,9 @@ def _tell(found: Run, runner: Runner, out: Path, code: int, quiet: bool, as_json
         say(report)
         return
     say(text)
-    done = len(runner.computed)
+    done = len(runner.loop.computed)
     computed = f"{counted(done, 'stage')} computed" if done or failed else "all stored, nothing computed"
-    computed += "".join(f", {name} stopped at step {step:,}" for name, step in runner.checkpoints.items())
+    computed += "".join(f", {name} stopped at step {step:,}" for name, step in runner.loop.checkpoints.items())
     say(f"{counted(len(cells), 'cell')}: {computed}")
     same = "" if runner.wrote else ", which this one equals"
     say(f"run     {found.folder}{same}\nreport  {report}")
@@ -226,8 +233,8 @@ def _summary(found: Run, runner: Runner, report: str, why: str, code: int) -> di
     """Return what became of a run as data for programs; `code` is the exit code."""
     return {
         "suite": found.info["label"], "exit_code": code, "run": str(found.folder), "new": runner.wrote,
-        "report": report, "changes": why, "computed": len(runner.computed),
-        "checkpoints": runner.checkpoints,
+        "report": report, "changes": why, "computed": len(runner.loop.computed),
+        "checkpoints": runner.loop.checkpoints,
         "cells": [
             {
                 **cell.cell, "status": cell.status, "reason": cell.reason,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from bench_core.errors import DataError
 from bench_core.planning.path_settings import located
 from bench_core.planning.planner import Planner
+from bench_core.planning.stage_maker import StageMaker
 from bench_core.planning.stages import Stage
 from bench_core.registry import sections
 from bench_core.suites.cells import Cell, cells_of
@@ -38,23 +39,24 @@ class Plan:
 def plan(suite: Suite, data: Path) -> Plan:
     """Return the plan of a suite; raise DataError if none of its tasks, or none of its models, can be read."""
     suite = located_suite(suite, data)
-    planner = Planner(suite, data)
-    found = Plan(cells_of(suite), stages=planner.stages)
+    maker = StageMaker(suite, data)
+    planner = Planner(maker)
+    found = Plan(cells_of(suite), stages=maker.stages)
     for name, task in suite.tasks.items():
         _try(found, ("task", name), lambda: task.reads(data))  # noqa: B023
     for name, entry in suite.models.items():
-        _try(found, ("model", name), lambda: [planner.files(one.config) for one in entry.all])  # noqa: B023
+        _try(found, ("model", name), lambda: [maker.files(one.config) for one in entry.all])  # noqa: B023
     for kind, names in (("task", suite.tasks), ("model", suite.models)):
         if names and all((kind, name) in found.missing for name in names):
             raise DataError("\n".join(dict.fromkeys(found.missing.values())))
-    if wrong := [*planner.look(found.missing)]:
+    if wrong := [*maker.look(found.missing)]:
         raise DataError("\n".join(wrong))
     for name, config in suite.tasks.items():
         if ("task", name) not in found.missing:
             known = (split for split in suite.splits if config.purposes(split))
             found.tasks[name] = [*dict.fromkeys(planner.prepare(name, split) for split in (None, *known))]
             if planner.is_apart(name):
-                found.settings[name] = planner.described(config)
+                found.settings[name] = maker.described(config)
     for cell in found.cells:
         if found.lack(cell) is None:
             found.of_cell[cell] = planner.cell(cell)

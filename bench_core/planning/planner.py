@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
-from bench_core.config import Config, MetricConfig, ModelConfig, TaskConfig
+from bench_core.config import MetricConfig, ModelConfig, TaskConfig
 from bench_core.data import Purpose
-from bench_core.errors import DataError
 from bench_core.model import Scorer
-from bench_core.planning import cache_keys as keys
-from bench_core.planning.hardware import device_kind
-from bench_core.planning.path_settings import changed, mark, paths, unnamed
-from bench_core.planning.stage_code import StageCode, stage_code
-from bench_core.planning.stages import Stage
-from bench_core.registry import PartKind, stage_kind, training_kind
+from bench_core.planning.path_settings import paths, unnamed
+from bench_core.planning.stage_maker import Inputs, Parts, Settings, StageMaker
+from bench_core.registry import training_kind
 from bench_core.sections import CellStage
 from bench_core.suites.cells import Cell
 from bench_core.suites.sections import cell_stages
-from bench_core.suites.suite import Entry, Suite
+from bench_core.suites.suite import Entry
 from bench_core.suites.training import Select, TrainingConfig, custom_targets
-
-T = TypeVar("T")
-
-Parts: TypeAlias = list[tuple[PartKind, Config]]
-Settings: TypeAlias = Mapping[str, Any]
-Inputs: TypeAlias = Mapping[str, tuple[str, str]]  #: role -> kind and key
 
 
 @dataclass
 class Planner:
     """Creates stages, each once."""
 
-    suite: Suite
-    data: Path
-    stages: dict[str, Stage] = field(default_factory=dict)
+    maker: StageMaker
     made: dict[Any, str] = field(default_factory=dict)  # of tasks and trainings: what was asked -> key
-    marks: dict[Path, str] = field(default_factory=dict)  # of the files that settings name
-    digests: dict[str, Mapping[str, str]] = field(default_factory=dict)  # of the files of models, by role
-    shared: dict[Any, Any] = field(default_factory=dict)  # what many stages have in common
-    wholes: dict[int, TaskConfig] = field(default_factory=dict)  # by id of a Config of a split: that of its task
-    json: keys.TextCache = field(default_factory=keys.TextCache)
+
+    def __post_init__(self) -> None:
+        self.suite, self.data = self.maker.suite, self.maker.data
 
     def cell(self, cell: Cell) -> dict[str, str]:
         """Return the keys of all stages of a cell, by name: those of the core, then those of plugins."""
@@ -53,9 +38,9 @@ class Planner:
 
     def _of_section(self, one: CellStage, found: Mapping[str, str]) -> str:
         """Return the key of a stage that a section wants of a cell."""
-        outcomes = self.stages[found[one.reads]]
+        outcomes = self.maker.stages[found[one.reads]]
         inputs = {"task": ("prepare", found["prepare"]), "outcomes": (outcomes.kind, outcomes.key)}
-        return self._add(one.kind, dict(one.settings), inputs, [], f"{one.name} of {outcomes.label}")
+        return self.maker.add(one.kind, dict(one.settings), inputs, [], f"{one.name} of {outcomes.label}")
 
     def _of_core(self, cell: Cell) -> Iterator[tuple[str, str]]:
         """Yield the name and key of every stage of a cell that is of a kind of the core, or trains."""
@@ -64,7 +49,7 @@ class Planner:
         if (base := self.prepare(cell.task)) != task:
             yield "prepare/train", base
         weights = self.weights(cell.task, cell.model, cell.hardware, cell.seed)
-        yield self.stages[weights].kind, weights
+        yield self.maker.stages[weights].kind, weights
         if cell.decoder is not None:
             decode = self.decode(cell)
             yield "decode", decode
@@ -94,12 +79,12 @@ class Planner:
             own = filter(self.suite.tasks[name].purposes, self.suite.splits)
             return self.prepare(name, next(own, self.suite.splits[0]))
         named = {str(path) for path, _ in paths(config)}
-        settings = {"task": self.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
+        settings = {"task": self.maker.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
         if not self.is_apart(name):
-            return self._add("prepare", settings, {}, [("task", config)], name)
+            return self.maker.add("prepare", settings, {}, [("task", config)], name)
         inputs = {"task": ("prepare", self.prepare(name))} if split and trains else {}
         label = f"{name}, {split or 'to train on'}"
-        return self._add("prepare", settings | {"split": split}, inputs, [("task", config)], label)
+        return self.maker.add("prepare", settings | {"split": split}, inputs, [("task", config)], label)
 
     def is_apart(self, name: str) -> bool:
         """Return whether the splits of a task are prepared by themselves."""
@@ -113,10 +98,10 @@ class Planner:
             if whole.at(None) is whole:
                 return whole
             found = whole.at(split)
-            self.wholes[id(found)] = whole
+            self.maker.wholes[id(found)] = whole
             return found
 
-        return self._once(("at", name, split), reduced)
+        return self.maker.once(("at", name, split), reduced)
 
     def weights(self, task: str, model: str, hardware: str, seed: int) -> str:
         """Return the key of a model with its weights, trained or as it is."""
@@ -137,11 +122,11 @@ class Planner:
         """Add the stage of a model that is evaluated as it is."""
         entry = self.suite.models[model].at(task)
         initial, size = entry.training.initial, [*entry.training.size]
-        settings = {**self._built_from(entry), "size": size, **self._hardware(hardware), "seed": seed}
+        settings = {**self._built_from(entry), "size": size, **self.maker.hardware(hardware), "seed": seed}
         inputs = {"task": ("prepare", self.prepare(task))}
         parts: Parts = [("task", self.suite.tasks[task]), ("model", entry.config)]
         label = f"{task} x {model}, seed {seed}"
-        return self._add("initial", settings, inputs, parts, label, [initial] if initial else [])
+        return self.maker.add("initial", settings, inputs, parts, label, [initial] if initial else [])
 
     def _train_together(self, task: str, model: str, hardware: str) -> None:
         """Add a stage that trains all seeds, and for each seed one that extracts its model."""
@@ -152,18 +137,22 @@ class Planner:
             key = self._train(single, task, model, hardware, own, f"seed {seed}", {"together": (kind, joint)})
             self.made["weights", task, model, hardware, seed] = key
         # By one of these, which runs name, a checkpoint of the joint stage can be seen to be still of use.
-        self.stages[joint] = replace(self.stages[joint], first=self.made["weights", task, model, hardware, seeds[0]])
+        self.maker.stages[joint] = replace(
+            self.maker.stages[joint], first=self.made["weights", task, model, hardware, seeds[0]]
+        )
 
     def _train(
         self, kind: str, task: str, model: str, hardware: str, own: Settings, which: str, inputs: Inputs | None = None
     ) -> str:
-        settings, parts = self._once(("train", task, model, hardware), lambda: self._training(task, model, hardware))
+        settings, parts = self.maker.once(
+            ("train", task, model, hardware), lambda: self._training(task, model, hardware)
+        )
         training = self.suite.models[model].at(task).training
         initial = training.initial
         inputs = {"task": ("prepare", self.prepare(task)), **self._judged(task, training), **(inputs or {})}
         label = f"{task} x {model}, {which}"
         classes = tuple(custom_targets(training))
-        return self._add(kind, {**settings, **own}, inputs, parts, label, [initial] if initial else [], classes)
+        return self.maker.add(kind, {**settings, **own}, inputs, parts, label, [initial] if initial else [], classes)
 
     def _judged(self, task: str, training: TrainingConfig) -> Inputs:
         """Return the splits that are prepared apart and on which a training selects checkpoints, or stops.
@@ -187,8 +176,8 @@ class Planner:
         training = entry.training.model_dump(mode="json", exclude={"select", "stop", "initial", "together"})
         settings = {
             **self._built_from(entry),
-            "training": self.json.keep({**training, "select": select, "stop": stop}),
-            **self._hardware(hardware),
+            "training": self.maker.json.keep({**training, "select": select, "stop": stop}),
+            **self.maker.hardware(hardware),
             "devices": self.suite.hardware[hardware].devices,
         }
         return settings, [("task", self.suite.tasks[task]), ("model", entry.config), *parts, *more]
@@ -197,9 +186,9 @@ class Planner:
         """Return the settings of a model before its first update."""
         initial = entry.training.initial
         return {
-            "model": self.described(entry.config, evaluation=False),
-            "initial": self.marks[initial] if initial else None,
-            "files": self.files(entry.config),
+            "model": self.maker.described(entry.config, evaluation=False),
+            "initial": self.maker.marks[initial] if initial else None,
+            "files": self.maker.files(entry.config),
         }
 
     def _select(self, select: Select, model: ModelConfig) -> tuple[dict[str, Any], Parts]:
@@ -208,18 +197,22 @@ class Planner:
         parts: Parts = []
         metric = self.suite.metrics.get(select.metric)
         if metric is not None:
-            found |= {"metric": self.described(metric), "by": likelihood(metric, model)[0], **self._evaluation(model)}
+            found |= {
+                "metric": self.maker.described(metric),
+                "by": likelihood(metric, model)[0],
+                **self.maker.evaluation(model),
+            }
             parts.append(("metric", metric))
         if metric is not None and select.decoder is not None:
             decoder = self.suite.decoders[select.decoder]
-            found["decoder"] = self.described(decoder)
+            found["decoder"] = self.maker.described(decoder)
             parts.append(("decoder", decoder))
         return found, parts
 
     def decode(self, cell: Cell) -> str:
         """Return the key of the outcomes of decoding."""
         config = self.suite.decoders[cell.decoder or ""]
-        own = {"decoder": self.described(config), "examples": self.suite.limits.examples}
+        own = {"decoder": self.maker.described(config), "examples": self.suite.limits.examples}
         what = f"{cell.task} x {cell.model} x {cell.decoder}"
         return self._outcomes("decode", cell, own, [("decoder", config)], what)
 
@@ -235,8 +228,8 @@ class Planner:
         under = cell.decoder if probe.with_decoder else None
         decoder = None if under is None else self.suite.decoders[under]
         own = {
-            "probe": self.described(probe),
-            "decoder": decoder and self.described(decoder),
+            "probe": self.maker.described(probe),
+            "decoder": decoder and self.maker.described(decoder),
             "examples": self.suite.limits.examples,
         }
         parts: Parts = [("decoder", decoder)] if decoder else []
@@ -247,128 +240,21 @@ class Planner:
         """Add a stage that applies a trained model to the examples of a split."""
         task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
         weights = self.weights(cell.task, cell.model, cell.hardware, cell.seed)
-        kind = self.stages[weights].kind
+        kind = self.maker.stages[weights].kind
         inputs = {"task": ("prepare", self.prepare(cell.task, cell.split)), "model": (kind, weights)}
         batch_size = self.suite.limits.batch_size
         settings = {"split": cell.split, "batch_size": batch_size, "seed": cell.seed, **own}
-        settings |= {**self._evaluation(model), **self._hardware(cell.hardware)}
+        settings |= {**self.maker.evaluation(model), **self.maker.hardware(cell.hardware)}
         parts = [("task", task), ("model", model), *parts]
-        return self._add(of, settings, inputs, parts, f"{what}, seed {cell.seed}, {cell.split}")
+        return self.maker.add(of, settings, inputs, parts, f"{what}, seed {cell.seed}, {cell.split}")
 
     def measure(self, name: str, task: str, kind: str, outcomes: str) -> str:
         """Return the key of the score of a metric."""
         metric = self.suite.metrics[name]
         inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
-        settings = self._once(("measure", name), lambda: {"metric": self.described(metric)})
-        label = f"{name} of {self.stages[outcomes].label}"
-        return self._add("measure", settings, inputs, [("metric", metric)], label)
-
-    def look(self, known: Container[tuple[str, str]] = ()) -> Iterator[str]:
-        """Digest the files named by settings; yield problems, except of parts in `known`."""
-        for key, path in _named(self.suite, known):
-            try:
-                if path not in self.marks:
-                    self.marks[path] = mark(path, key, self.data, self.suite.folder)
-            except DataError as error:
-                yield str(error)
-
-    def described(self, config: Config, evaluation: bool = True) -> Settings:
-        """Return the name and settings of a part as JSON data, with marks in place of files.
-
-        Those of a model that its training does not depend on can be left out.
-        """
-        return self._once((id(config), evaluation), lambda: self.json.keep(self._described(config, evaluation)))
-
-    def _described(self, config: Config, evaluation: bool) -> Settings:
-        found = described(changed(config, lambda path, way: type(path)(self.marks[Path(path)])))
-        left_out = set[str]()
-        if isinstance(config, ModelConfig):
-            left_out = {*config.access} if evaluation else {*config.access, *config.evaluation}
-        return {name: value for name, value in found.items() if name not in left_out}
-
-    def _evaluation(self, model: ModelConfig) -> Settings:
-        """Return the settings of a model that its training does not depend on."""
-
-        def evaluation() -> Settings:
-            own = {name: value for name, value in self.described(model).items() if name in model.evaluation}
-            return {"evaluation": self.json.keep(own)} if own else {}
-
-        return self._once(("evaluation", id(model)), evaluation)
-
-    def _once(self, what: Any, make: Callable[[], T]) -> T:
-        """Return what many stages have in common, made once."""
-        if what not in self.shared:
-            self.shared[what] = make()
-        found: T = self.shared[what]
-        return found
-
-    def files(self, config: ModelConfig) -> Mapping[str, str]:
-        """Return the digest of every file of a model; raise DataError if one cannot be read."""
-        known = str(described(config))
-        if known not in self.digests:
-            found = config.files(self.data)
-            self.digests[known] = {role: keys.file_digest(path) for role, path in found.items()}
-            self.marks |= {path: mark(path, role, self.data) for role, path in found.items()}
-        return self.digests[known]
-
-    def _add(
-        self, kind: str, settings: Settings, inputs: Inputs, parts: Parts, label: str, read: Iterable[Path] = (),
-        classes: tuple[tuple[str, str], ...] = (),
-    ) -> str:  # fmt: skip
-        """Add a stage that uses these parts, and classes by name, unless it exists; return its key."""
-        behind = (kind, classes, *(id(config) for _, config in parts))
-        own = self._once(behind, lambda: self._code(kind, parts, classes))
-        if exempt := self._once(("exempt", *behind), lambda: self._exempt(parts)):
-            settings = {**settings, "exempt": exempt}
-        texts = {"kind": kind, "settings": settings, "inputs": inputs, "code": own.code, "libraries": own.libraries}
-        key = keys.key_of(texts, self.json.text)
-        if key not in self.stages:
-            places = self._once(("places", *behind, *read), lambda: self._places(kind, parts, read))
-            access = self._once(("access", *behind), lambda: _access(parts))
-            self.stages[key] = Stage(
-                kind, key, settings, inputs, label, own.code, own.libraries, own.roots, places, access=access
-            )
-        return key
-
-    def _code(self, kind: str, parts: Parts, classes: tuple[tuple[str, str], ...]) -> StageCode:
-        found = stage_code(kind, parts, classes)
-        self.json.keep(found.code)
-        self.json.keep(found.libraries)
-        return found
-
-    def _places(self, kind: str, parts: Parts, more: Iterable[Path]) -> dict[str, str]:
-        """Return the marks of all files of a stage by path; paths are not part of its key."""
-        found = [*more]
-        for part_kind, config in parts:
-            if part_kind != "task" or stage_kind(kind).first:  # which leaves all that is read later
-                found += [path for path, _ in paths(config)]
-            if isinstance(config, ModelConfig):
-                found += config.files(self.data).values()
-        return {str(path.absolute()): self.marks[path] for path in found}
-
-    def _exempt(self, parts: Parts) -> Sequence[str]:
-        """Return the laws that the suite does not ask of these parts, sorted."""
-        own = {id(self.wholes.get(id(config), config)) for _, config in parts}
-        return sorted({one.law for one in self.suite.exempt if own & {*map(id, self.suite.parts(one.part))}})
-
-    def _hardware(self, name: str) -> Settings:
-        return self._once(("hardware", name), lambda: self._described_hardware(name))
-
-    def _described_hardware(self, name: str) -> Settings:
-        hardware = self.suite.hardware[name]
-        device = device_kind() if hardware.device == "auto" else hardware.device
-        return {"device": device, "precision": hardware.precision, "threads": hardware.threads}
-
-
-def _access(parts: Parts) -> dict[str, Any]:
-    """Return the settings of models that are in no key, as JSON data."""
-    models = [config for _, config in parts if isinstance(config, ModelConfig)]
-    return {name: value for one in models for name, value in described(one).items() if name in one.access}
-
-
-def described(config: Config) -> dict[str, Any]:
-    """Return the name of a part and all its settings, including defaults, as JSON data."""
-    return {"name": config.name, **config.model_dump(mode="json")}
+        settings = self.maker.once(("measure", name), lambda: {"metric": self.maker.described(metric)})
+        label = f"{name} of {self.maker.stages[outcomes].label}"
+        return self.maker.add("measure", settings, inputs, [("metric", metric)], label)
 
 
 def likelihood(metric: MetricConfig, model: Any) -> tuple[str, str]:
@@ -377,20 +263,3 @@ def likelihood(metric: MetricConfig, model: Any) -> tuple[str, str]:
         return "", ""
     by = getattr(metric, "by", None) or next(iter(model.likelihoods))
     return by, str(model.likelihoods[by])
-
-
-def _named(suite: Suite, left_out: Container[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
-    """Yield the files named by settings, each with its key in the suite."""
-    for kind in ("task", "decoder", "metric", "probe"):
-        for name, config in getattr(suite, f"{kind}s").items():
-            yield from _inside(config, f"{kind}s", name) if (kind, name) not in left_out else ()
-    for name, entry in suite.models.items():
-        for task, one in {"": entry, **entry.by_task}.items():
-            key = ("models", name, *(("by_task", task) if task else ()))
-            if ("model", name) not in left_out:
-                yield from _inside(one.config, *key)
-                yield from _inside(one.training, *key, "training")
-
-
-def _inside(settings: Any, *key: str) -> Iterator[tuple[str, Path]]:
-    return ((".".join(way), path) for path, way in paths(settings, key))

@@ -11,8 +11,8 @@ from pathlib import Path
 from bench_authors.checker import BUILT, IMPORTED, Trial, Verdict, checking
 from bench_core.planning.hardware import device_kind
 from bench_core.planning.plan import located_suite
-from bench_core.planning.planner import described
 from bench_core.planning.stage_code import roots_inside
+from bench_core.planning.stage_maker import described
 from bench_core.suites.cells import cells_of, writes_text
 from bench_core.suites.suite import Suite
 from bench_core.terminal import counted, say

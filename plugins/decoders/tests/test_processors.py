@@ -18,7 +18,7 @@ import bench_core
 from bench_authors.commands.schema import schema
 from bench_authors.testing import Case, check_decoder, toys
 from bench_core import STOP, Noise, PluginError, Stepper, SuiteError, hookimpl
-from bench_core.planning.planner import described
+from bench_core.planning.stage_maker import described
 from bench_core.registry import configured, extra, installed, parts
 from bench_core.suites.load import load
 from bench_decoders.plugin import (

@@ -1,0 +1,265 @@
+"""Performs the stages of a plan: in their order, as many at a time as the executor takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from graphlib import TopologicalSorter
+from itertools import count
+from typing import Any
+
+from bench_core.errors import StoreError
+from bench_core.execution.executor import Executor
+from bench_core.execution.failures import StageFailed, time_up
+from bench_core.execution.progress import Progress, Work
+from bench_core.observer import Hear, StageEnded, StageStarted, silent
+from bench_core.optional import UPKEEP, installed_module
+from bench_core.planning.cost_keys import CostKeys
+from bench_core.planning.plan import Plan
+from bench_core.planning.stages import Stage, StageRequest
+from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
+from bench_core.runs.time_limit import TimeLimit
+from bench_core.storage.checkpoints import last_step
+from bench_core.storage.costs import Costs
+from bench_core.storage.store import Store
+from bench_core.terminal import counted
+
+
+@dataclass
+class StageLoop:
+    """Performs stages, and knows what became of each; failed ones take down only those that need them."""
+
+    plan: Plan
+    store: Store
+    executor: Executor
+    progress: Progress
+    limit: TimeLimit
+    every: float  # seconds between the checkpoints of a training
+    hear: Hear  # the observers
+    strict: bool  # whether inputs that no key covers are an error
+    stopped: dict[str, str] = field(default_factory=dict)  # key -> why it was not done, which is no failure
+    failures: dict[str, str] = field(default_factory=dict)  # key -> reason
+    numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
+    computed: list[Stage] = field(default_factory=list)
+    checkpoints: dict[str, int] = field(default_factory=dict)  # of stopped trainings: label -> step
+    log: list[str] = field(default_factory=list)  # what happened, for the run folder
+    _predictions: Any = field(default=None, init=False)  # of bench-upkeep
+    _repaired: set[str] = field(default_factory=set, init=False)  # keys of what was found damaged
+    _under_way: dict[str, Stage] = field(default_factory=dict, init=False)  # by key
+
+    def __post_init__(self) -> None:
+        self.executor.warn, self.executor.hear = self.warn, lambda stage, event: self.hear(named(stage, event))
+        self.store = replace(self.store, warn=self.warn)
+
+    def expect(self, stages: Sequence[Stage]) -> None:
+        """Announce all stages to do."""
+        self._cost_keys = CostKeys(self.plan.stages)
+        self._ranks = {stage.key: float(place) for place, stage in enumerate(stages)}
+        if foreseeing := installed_module(UPKEEP, "for_core"):  # else nothing is known of their costs
+            self._predictions = foreseeing.Predictions(self.plan.stages, Costs(self.store), self._cost_keys)
+            self._ranks = foreseeing.ranks(stages, self._predictions, self.executor.capacity)
+        works = {one.key: Work(self._cost_keys.of_record(one), self._predicted(one)[0]) for one in stages}
+        self.progress.expect(works, self.executor.capacity)
+
+    def _predicted(self, stage: Stage) -> tuple[float | None, int | None]:
+        """Return the predicted seconds and bytes of a stage, None where they are unknown."""
+        found = self._predictions and self._predictions.of(stage)
+        return (found.seconds, found.memory) if found else (None, None)
+
+    def is_stored(self, stage: Stage, told: bool = False) -> bool:
+        """Return whether an artifact is stored, or, if that suffices, its imported record.
+
+        Scores are read and checked at once, and set aside if damaged.
+        """
+        if stage.key in self.numbers:
+            return True
+        if not self.store.is_stored(stage, told):
+            return False
+        if stage.about.gives_number:
+            try:
+                self.numbers[stage.key] = self.store.get(stage.kind, stage.key).json("number.json")
+            except StoreError as error:
+                self._set_aside(stage.kind, stage.key, error)
+                return False
+        return True
+
+    def perform(self, stages: list[Stage], total: int, before: int) -> None:
+        """Perform stages in topological order; stages with a failed input fail too."""
+        numbers = count(before + 1)
+        begun: dict[str, float] = {}
+
+        def begin(stage: Stage) -> None:
+            begun[stage.key], self._under_way[stage.key] = time.perf_counter(), stage
+            self.limit.begin(stage)
+            self.progress.begin(stage, next(numbers), total)
+            self.hear(StageStarted(stage.kind, stage.label, stage.key))
+
+        for stage, failure in self.each(stages, begin):
+            if failure and failure.stored:
+                failure = self._retried(stage, failure)
+            failure = failure or self._keep(stage)
+            self.limit.end(stage, stored=failure is None or self._stopped_at_checkpoint(stage, failure))
+            if failure and failure.stopped:
+                self.stopped[stage.key] = f"{stage.kind} of {stage.label}: {failure}"
+            elif failure:
+                self.fail(stage, failure)
+            seconds = time.perf_counter() - begun.pop(stage.key)
+            reason = self.failures.get(stage.key) or self.stopped.get(stage.key)
+            self.log.append(f"{stage.kind} {stage.label}: {reason or f'{seconds:.2f} s'} ({stage.key})")
+            self.progress.end(stage, seconds, reason)
+            del self._under_way[stage.key]
+            self.hear(StageEnded(stage.kind, stage.label, stage.key, seconds, reason))
+
+    def each(
+        self, stages: list[Stage], begin: Callable[[Stage], None], build: bool = False
+    ) -> Iterator[tuple[Stage, StageFailed | None]]:
+        """Yield stages as they end, with their failures, running as many as the executor takes."""
+        own = {stage.key: stage for stage in stages}
+        order = TopologicalSorter(
+            {stage.key: [key for _, key in stage.inputs.values() if key in own] for stage in stages}
+        )
+        order.prepare()
+        ready: list[str] = []  # keys of those that may begin, those of lowest rank first
+        running: dict[Future[None], Stage] = {}
+        while order.is_active():
+            ready = sorted([*ready, *order.get_ready()], key=self._ranks.__getitem__)
+            for stage in [own[key] for key in ready]:
+                if len(running) >= self.executor.capacity:
+                    break
+                if self._is_idle(stage, build):
+                    order.done(stage.key)
+                elif build or not running or self._has_room(stage):
+                    begin(stage)
+                    running[self._submit(stage, build)] = stage
+                else:
+                    continue
+                ready.remove(stage.key)
+            ended = wait(running, self.limit.patience(), FIRST_COMPLETED).done
+            for future in ended or [one for one, stage in running.items() if self.limit.gives_up(stage)]:
+                stage = running.pop(future)
+                yield stage, _failure(future) if future.done() else time_up()
+                order.done(stage.key)
+
+    def _has_room(self, stage: Stage) -> bool:
+        return not self.limit.must_wait() and self.executor.has_room(stage, self._predicted(stage)[1])
+
+    def _submit(self, stage: Stage, build: bool = False) -> Future[None]:
+        order = StageRequest(
+            stage, build, self.limit.of(stage), self.every, observed=self.hear is not silent,
+            cost_key=self._cost_keys.of_record(stage), strict=self.strict,
+        )  # fmt: skip
+        return self.executor.submit(order, partial(self.progress.tell, stage))
+
+    def _is_idle(self, stage: Stage, build: bool) -> bool:
+        """Return whether a stage cannot start (an input failed, or the time limit is reached), and record why."""
+        for reasons in (self.failures, self.stopped):
+            broken = [reasons[key] for _, key in stage.inputs.values() if key in reasons]
+            if broken or stage.key in reasons:
+                reasons.setdefault(stage.key, *broken[:1])
+                return True
+        if build and self.limit.is_over():  # which stores nothing
+            return True
+        if self.limit.has_ended():
+            self.stopped[stage.key] = f"{stage.kind} of {stage.label}: {time_up()}"
+            return True
+        return False
+
+    def _stopped_at_checkpoint(self, stage: Stage, failure: StageFailed) -> bool:
+        """Return whether a stage was stopped by the time limit and continues from a checkpoint; record its step."""
+        step = last_step(self.store, stage.key) if failure.stopped and stage.about.trains else None
+        if step is not None:
+            self.checkpoints[f"{stage.kind} {stage.label}"] = step
+        return step is not None
+
+    def resume_points(self) -> str:
+        """Return what an interrupted run has stored, and from where its running trainings continue."""
+        lines = [f"{counted(len(self.computed), 'stage')} computed and stored"]
+        for stage in self._under_way.values():
+            if stage.about.trains:
+                step = last_step(self.store, stage.key)
+                where = "has no checkpoint yet" if step is None else f"continues from its checkpoint at step {step:,}"
+                lines.append(f"{stage.kind} {stage.label} {where}")
+        return f"{'; '.join(lines)}. Run the suite again to continue."
+
+    def _retried(self, stage: Stage, failure: StageFailed) -> StageFailed | None:
+        """Set damaged inputs of a stage aside, compute them again, and retry the stage.
+
+        If another stage has already repaired them, only retry.
+        """
+        damaged = [stored for stored in stage.inputs.values() if self._damaged(*stored)]
+        if not damaged:
+            if not {key for _, key in stage.inputs.values()} & self._repaired:
+                return failure
+            return _failure(self._submit(stage))
+        self._repaired |= {key for _, key in damaged}
+        for each in (*(self.plan.stages[key] for _, key in damaged), stage):
+            again = _failure(self._submit(each))
+            if again and again.stored:
+                again = self._retried(each, again)
+            if again is None and each is not stage:
+                again = self._keep(each)
+            if again:
+                return again
+        return None
+
+    def _damaged(self, kind: str, key: str) -> bool:
+        kind = self.store.kept_as(kind, key)
+        try:
+            self.store.get(kind, key).check()
+        except StoreError as error:
+            self._set_aside(kind, key, error)
+            return True
+        return False
+
+    def _set_aside(self, kind: str, key: str, error: StoreError) -> None:
+        place = self.store.set_aside(kind, key)
+        kept = f" The damaged one is kept in {place}." if place else ""  # none where another run was faster
+        self.warn(f"{error} It is computed again.{kept}")
+
+    def _keep(self, stage: Stage) -> StageFailed | None:
+        """Record a finished artifact; return a failure if it cannot be read."""
+        try:
+            artifact = self.store.get(stage.kind, stage.key)
+            if stage.about.gives_number:
+                self.numbers[stage.key] = artifact.json("number.json")
+                self.hear_numbers(stage.key)
+            files = self.store.contradictions(stage.kind, stage.key)
+        except StoreError as error:
+            return StageFailed(f"it finished, but its artifact cannot be read: {error}", expected=True)
+        self.computed.append(stage)
+        if files:
+            text = f"{stage.kind} of {stage.label} was computed again, and differs from the imported record"
+            self.warn(f"{text} ({', '.join(files)}): results imported with it come from different weights or data.")
+        return None
+
+    def fail(self, stage: Stage, failure: StageFailed) -> None:
+        log = self.store.log_failure(stage.kind, stage.key, failure.details)
+        self.failures[stage.key] = f"{stage.kind} of {stage.label}: {failure}"
+        if not failure.expected:
+            self.warn(f"the details of the failure are in {log}")
+
+    def hear_numbers(self, key: str) -> None:
+        """Let observers hear of the numbers of all cells that a measuring stage is for."""
+        if self.hear is not silent:
+            for number in numbers_of(self._measured, key, self.numbers[key]):
+                self.hear(number)
+
+    @cached_property
+    def _measured(self) -> Measured:
+        return measured_cells(self.plan)
+
+    def warn(self, text: str) -> None:
+        self.log.append(f"warning: {text}")
+        self.progress.warn(text)
+
+
+def _failure(future: Future[None]) -> StageFailed | None:
+    """Wait for a stage; return its failure, or None."""
+    try:
+        future.result()
+    except StageFailed as failure:
+        return failure
+    return None
