@@ -11,6 +11,7 @@ from bench_small.suites import SUITE
 import bench_core
 from bench_core.execution.executor import Executor, Here
 from bench_core.execution.progress import Progress
+from bench_core.planning.stages import Stage
 from bench_core.runs import runner, time_limit
 from bench_core.runs.runner import Runner
 from bench_core.storage.checkpoints import last_step
@@ -55,11 +56,11 @@ def test_a_run_that_never_has_time_ends_after_as_many_starts_as_it_has_stages_an
     while True:
         one = limited(path, tmp_path)
         starts += 1
-        steps += one.checkpoints.values()
-        assert len(one.computed) + len(one.checkpoints) == 1, "each start gets one thing done, and no more"
-        assert not done & {stage.key for stage in one.computed}
-        done |= {stage.key for stage in one.computed}
-        if not one.stopped:
+        steps += one.loop.checkpoints.values()
+        assert len(one.loop.computed) + len(one.loop.checkpoints) == 1, "each start gets one thing done, and no more"
+        assert not done & {stage.key for stage in one.loop.computed}
+        done |= {stage.key for stage in one.loop.computed}
+        if not one.loop.stopped:
             break
     assert steps == [1, 2, 3, 4] or steps == [1, 2, 3], "each start of a training does an update"
     assert starts == len(steps) + len(one.plan.stages)
@@ -74,9 +75,9 @@ def test_a_first_stage_that_fails_does_not_keep_the_others_from_progress(suite_f
     while True:
         one = limited(path, tmp_path)
         starts += 1
-        kinds |= {stage.kind for stage in one.computed}
-        assert one.computed or one.checkpoints or not one.stopped, "no start is for nothing"
-        if not one.stopped:
+        kinds |= {stage.kind for stage in one.loop.computed}
+        assert one.loop.computed or one.loop.checkpoints or not one.loop.stopped, "no start is for nothing"
+        if not one.loop.stopped:
             break
     assert starts < 100
     assert kinds == {"prepare", "train", "decode", "score", "measure"}
@@ -107,7 +108,7 @@ def test_only_the_first_stage_goes_on_past_the_limit_and_the_others_are_told_of_
     path = suite_file(**{"  two: {name: bigram, scale: 2.0}\n": "", "  draw: {name: draw}\n": ""})
     one = limited(path, tmp_path, executor := SideBySide(here), seconds=1000.0)
     assert executor.untils["prepare"] == [None]
-    assert not one.stopped
+    assert not one.loop.stopped
     later = [until for kind, untils in executor.untils.items() if kind != "prepare" for until in untils]
     assert {*later} == {one.until}
 
@@ -121,7 +122,7 @@ def test_past_the_limit_one_stage_at_a_time_begins_until_something_is_stored(sui
         Store(tmp_path / "store").remove("measure", place.name)
     executor = SideBySide(Here(Store(tmp_path / "store"), tmp_path))
     one = limited(path, tmp_path, executor)
-    assert len(one.computed) == 1
+    assert len(one.loop.computed) == 1
     assert sum(map(len, executor.untils.values())) == 1
 
 
@@ -162,7 +163,7 @@ def test_a_run_without_a_limit_never_ends_by_time():
 
 
 def _stage(kind):
-    return runner.Stage(kind, f"key of {kind}", {}, {}, kind)
+    return Stage(kind, f"key of {kind}", {}, {}, kind)
 
 
 class Interrupting(Here):
@@ -201,7 +202,7 @@ def test_an_interrupt_is_answered_before_anything_is_written_and_names_the_check
         interrupted.run(tmp_path / "runs")
     said, last = events
     assert last == "written"
-    (training,) = interrupted.under_way.values()
+    (training,) = interrupted.loop.under_way.values()
     assert last_step(store, training.key) == (updates or None)
     where = f"continues from its checkpoint at step {updates}" if updates else "has no checkpoint yet"
     assert f"train {training.label} {where}. Run the suite again to continue." in said
@@ -212,7 +213,7 @@ def test_the_last_checkpoint_is_the_one_of_the_highest_step_that_can_be_read(sui
     path = suite_file(**{"training: {epochs: 1}": "training: {updates: 9, epochs: null}"})
     for _ in range(4):
         one = limited(path, tmp_path)
-    ((label, step),) = one.checkpoints.items()
+    ((label, step),) = one.loop.checkpoints.items()
     (training,) = [stage for stage in one.plan.stages.values() if f"{stage.kind} {stage.label}" == label]
     assert step == last_step(one.store, training.key) == 3
     for place in (tmp_path / "store" / "checkpoint").glob("*/manifest.json"):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -19,12 +20,91 @@ from bench_core.terminal import counted, say, to_json
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
     from bench_core.runs.results import CellResult, Run
-    from bench_core.runs.runner import Runner
+    from bench_core.runs.runner import Execution, Runner
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
 
 
 FIRST_LOOK = 3  #: seeds with which `--until decided` begins
+
+
+HOW = (
+    click.option(
+        "--workers",
+        type=click.IntRange(min=0),
+        default=1,
+        show_default=True,
+        help="Number of worker processes, each with the threads of the suite; 0 computes in this process.",
+    ),
+    click.option(
+        "--stop-after",
+        type=options.DURATION,
+        help="Stop after this time, such as 9m, with a checkpoint. Exit code 3; run again to continue.",
+    ),
+    click.option(
+        "--checkpoint-every",
+        type=options.DURATION,
+        default="5m",
+        show_default=True,
+        help="Time between training checkpoints.",
+    ),
+    click.option(
+        "--until",
+        type=click.Choice(["decided"]),
+        help="Start with three seeds and add more, up to all of the suite, until its claims are decided.",
+    ),
+    click.option(
+        "--isolate",
+        is_flag=True,
+        help="Compute each stage in its own process; two to three seconds slower per stage.",
+    ),
+    click.option(
+        "--stage-timeout",
+        type=options.DURATION,
+        help="Kill a stage that takes longer, such as 2h; its cells fail. By default there is no limit.",
+    ),
+    click.option(
+        "--per-gpu",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Stages that share a GPU if their memory is known to fit [default: that of the suite, else 1].",
+    ),
+    click.option(
+        "--strict/--no-strict",
+        default=lambda: bool(os.environ.get("CI")),
+        help="Fail a stage that reads files or variables which its key does not cover [default: if $CI is set].",
+    ),
+    click.option("--executor", "name", help="Compute stages elsewhere; see `bench list executors`."),
+    click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor."),
+    click.option(
+        "--observe", "watching", multiple=True, metavar="NAME[:KEY=VALUE,...]",
+        help="Report the run to an observer, such as an experiment tracker; see `bench list observers`.",
+    ),
+)  # fmt: skip
+
+
+def how(function: Callable[..., int]) -> Callable[..., int]:
+    """Add options on how stages are computed, and gather them as `Execution`; the suite becomes one for each look."""
+
+    @wraps(function)
+    def command(
+        suite: Suite,
+        until: str | None,
+        name: str | None,
+        given: tuple[str, ...],
+        watching: tuple[str, ...],
+        **rest: Any,
+    ) -> int:
+        from bench_core.commands.chosen_parts import chosen_observers
+        from bench_core.runs.runner import Execution
+
+        found = {key: rest.pop(key) for key in Execution.__annotations__.keys() & rest.keys()}
+        found |= {"elsewhere": chosen(name, given), "observers": chosen_observers(watching)}
+        return function(_looks(suite) if until else [suite], execution=found, **rest)
+
+    for one in reversed(HOW):
+        command = one(command)
+    return command
 
 
 @click.command()
@@ -33,76 +113,18 @@ FIRST_LOOK = 3  #: seeds with which `--until decided` begins
 @options.store
 @options.runs
 @options.out
-@click.option(
-    "--workers",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Number of worker processes, each with the threads of the suite; 0 computes in this process.",
-)
-@click.option(
-    "--stop-after",
-    type=options.DURATION,
-    help="Stop after this time, such as 9m, with a checkpoint. Exit code 3; run again to continue.",
-)
-@click.option(
-    "--checkpoint-every",
-    type=options.DURATION,
-    default="5m",
-    show_default=True,
-    help="Time between training checkpoints.",
-)
-@click.option(
-    "--until",
-    type=click.Choice(["decided"]),
-    help="Start with three seeds and add more, up to all of the suite, until its claims are decided.",
-)
-@click.option(
-    "--isolate", is_flag=True, help="Compute each stage in its own process; two to three seconds slower per stage."
-)
-@click.option(
-    "--stage-timeout",
-    type=options.DURATION,
-    help="Kill a stage that takes longer, such as 2h; its cells fail. By default there is no limit.",
-)
-@click.option(
-    "--per-gpu",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Stages that share a GPU if their memory is known to fit [default: that of the suite, else 1].",
-)
-@click.option(
-    "--strict/--no-strict",
-    default=lambda: bool(os.environ.get("CI")),
-    help="Fail a stage that reads files or variables which its key does not cover [default: if $CI is set].",
-)
-@click.option("--executor", "name", help="Compute stages elsewhere; see `bench list executors`.")
-@click.option("--with", "given", multiple=True, metavar="KEY=VALUE", help="A setting of the executor.")
-@click.option(
-    "--observe", "watching", multiple=True, metavar="NAME[:KEY=VALUE,...]",
-    help="Report the run to an observer, such as an experiment tracker; see `bench list observers`.",
-)  # fmt: skip
+@how
 @options.only
 @click.option("--dry-run", is_flag=True, help="Print the stages that would be computed, and compute nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the path of the report.")
 @options.as_json
 def command(
-    suite: Suite,
+    looks: Sequence[Suite],
     data: Path,
     store: Store,
     runs: Path,
     out: Path,
-    workers: int,
-    stop_after: float | None,
-    checkpoint_every: float,
-    until: str | None,
-    isolate: bool,
-    stage_timeout: float | None,
-    per_gpu: int | None,
-    strict: bool,
-    name: str | None,
-    given: tuple[str, ...],
-    watching: tuple[str, ...],
+    execution: Execution,
     only: tuple[str, ...],
     dry_run: bool,
     quiet: bool,
@@ -112,32 +134,20 @@ def command(
 
     With --json, the summary on standard output is JSON, and everything else is on standard error.
     """
-    from bench_core.commands.chosen_parts import chosen_observers
     from bench_core.execution.progress import Errors, Lines
-    from bench_core.runs.executors import executor
-    from bench_core.runs.observing import observing
     from bench_core.runs.reporting import home
-    from bench_core.runs.runner import Runner
+    from bench_core.runs.runner import performed
 
-    home(out, suite.label)  # an error before anything runs
-    looks = _looks(suite) if until else [suite]
-    elsewhere, observers = chosen(name, given), chosen_observers(watching)
+    label = looks[-1].label
+    home(out, label)  # an error before anything runs
     if dry_run:
-        return _preview(suite, data, store, only, elsewhere is None, as_json)
-    shown = nullcontext(Errors()) if quiet else Lines(suite.label)
-    with (
-        shown as progress,
-        observing(observers, progress.warn) as hear,
-        executor(workers, store, data, elsewhere, isolate, stage_timeout, per_gpu, suite) as performing,
-    ):
-        end = None if stop_after is None else time.time() + stop_after
-        for one in looks:
-            runner = Runner(one, data, store, performing, progress, end, checkpoint_every, only, hear, strict)
-            found = runner.run(runs)
-            if until and (
-                runner.loop.stopped or optional_module(REPORTS, "for_core", "--until decided").decided(found)
-            ):
-                break
+        return _preview(looks[-1], data, store, only, execution["elsewhere"] is None, as_json)
+    with nullcontext(Errors()) if quiet else Lines(label) as progress:
+        execution["progress"] = progress
+        with closing(performed(looks, data, store, runs, only, execution)) as performing:
+            for runner, found in performing:
+                if len(looks) > 1 and (runner.loop.stopped or _judging().decided(found)):
+                    break
     code = _exit_code(found, runner)
     _tell(found, runner, out, code, quiet, as_json)
     return code

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import glob
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -44,12 +44,12 @@ class Execution(TypedDict, total=False):
 
     progress: Progress  # what shows how far a run is; by default nothing
     workers: int  # processes; 0, the default, computes in this one
-    elsewhere: ExecutorConfig  # an executor in place of these
-    stop_after: float  # seconds after which training stops at a checkpoint, from which another run resumes
+    elsewhere: ExecutorConfig | None  # an executor in place of these
+    stop_after: float | None  # seconds after which training stops at a checkpoint, from which another run resumes
     checkpoint_every: float  # seconds between further checkpoints; 300 by default
     isolate: bool  # a process for each stage
-    stage_timeout: float  # seconds after which a stage fails; it needs processes
-    per_gpu: int  # stages that share a GPU, by default as the suite says
+    stage_timeout: float | None  # seconds after which a stage fails; it needs processes
+    per_gpu: int | None  # stages that share a GPU, by default as the suite says
     observers: Sequence[ObserverConfig]  # they hear of the run while it is under way, and change no byte of it
     strict: bool  # a stage that reads inputs which its key does not cover fails
 
@@ -73,19 +73,29 @@ def run(
     if unknown := execution.keys() - Execution.__annotations__.keys():
         names = ", ".join(Execution.__annotations__)
         raise TypeError(f"run() has no argument {', '.join(map(repr, sorted(unknown)))}. It also takes {names}.")
-    install()
     suite = load(Path(path), profile, settings, seeds)
     folder, kept = data_folder(Path(data) if data else None), Store(Path(store))
-    progress, seconds = execution.get("progress") or Progress(), execution.get("stop_after")
+    with closing(performed([suite], folder, kept, Path(out), only, execution)) as runs:
+        return next(runs)[1]
+
+
+def performed(
+    suites: Iterable[Suite], data: Path, store: Store, out: Path, only: Sequence[str], how: Execution
+) -> Generator[tuple[Runner, Run], None, None]:
+    """Run suites one after another, in the same workers; yield each run with what performed it."""
+    install()
+    progress, seconds = how.get("progress") or Progress(), how.get("stop_after")
     until = None if seconds is None else time.time() + seconds
-    every, strict = execution.get("checkpoint_every", 300.0), execution.get("strict", False)
-    isolate, timeout = execution.get("isolate", False), execution.get("stage_timeout")
-    workers, elsewhere = execution.get("workers", 0), execution.get("elsewhere")
+    every, strict = how.get("checkpoint_every", 300.0), how.get("strict", False)
+    isolate, timeout, per_gpu = how.get("isolate", False), how.get("stage_timeout"), how.get("per_gpu")
+    workers, elsewhere, suites = how.get("workers", 0), how.get("elsewhere"), [*suites]
     with (
-        observing(execution.get("observers", ()), progress.warn) as hear,
-        executor(workers, kept, folder, elsewhere, isolate, timeout, execution.get("per_gpu"), suite) as performing,
+        observing(how.get("observers", ()), progress.warn) as hear,
+        executor(workers, store, data, elsewhere, isolate, timeout, per_gpu, suites[0]) as performing,
     ):
-        return Runner(suite, folder, kept, performing, progress, until, every, only, hear, strict).run(Path(out))
+        for suite in suites:
+            runner = Runner(suite, data, store, performing, progress, until, every, only, hear, strict)
+            yield runner, runner.run(out)
 
 
 @dataclass

@@ -48,7 +48,7 @@ class StageLoop:
     log: list[str] = field(default_factory=list)  # what happened, for the run folder
     _predictions: Any = field(default=None, init=False)  # of bench-upkeep
     _repaired: set[str] = field(default_factory=set, init=False)  # keys of what was found damaged
-    _under_way: dict[str, Stage] = field(default_factory=dict, init=False)  # by key
+    under_way: dict[str, Stage] = field(default_factory=dict, init=False)  # by key
 
     def __post_init__(self) -> None:
         self.executor.warn, self.executor.hear = self.warn, lambda stage, event: self.hear(named(stage, event))
@@ -92,7 +92,7 @@ class StageLoop:
         begun: dict[str, float] = {}
 
         def begin(stage: Stage) -> None:
-            begun[stage.key], self._under_way[stage.key] = time.perf_counter(), stage
+            begun[stage.key], self.under_way[stage.key] = time.perf_counter(), stage
             self.limit.begin(stage)
             self.progress.begin(stage, next(numbers), total)
             self.hear(StageStarted(stage.kind, stage.label, stage.key))
@@ -110,7 +110,7 @@ class StageLoop:
             reason = self.failures.get(stage.key) or self.stopped.get(stage.key)
             self.log.append(f"{stage.kind} {stage.label}: {reason or f'{seconds:.2f} s'} ({stage.key})")
             self.progress.end(stage, seconds, reason)
-            del self._under_way[stage.key]
+            del self.under_way[stage.key]
             self.hear(StageEnded(stage.kind, stage.label, stage.key, seconds, reason))
 
     def each(
@@ -177,7 +177,7 @@ class StageLoop:
     def resume_points(self) -> str:
         """Return what an interrupted run has stored, and from where its running trainings continue."""
         lines = [f"{counted(len(self.computed), 'stage')} computed and stored"]
-        for stage in self._under_way.values():
+        for stage in self.under_way.values():
             if stage.about.trains:
                 step = last_step(self.store, stage.key)
                 where = "has no checkpoint yet" if step is None else f"continues from its checkpoint at step {step:,}"
