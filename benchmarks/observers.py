@@ -31,10 +31,10 @@ from bench_core.observer import (
 from bench_core.registry import parts
 from bench_core.runs.observing import observing
 from bench_core.suites.extras import remedy
-from bench_core.suites.training import TrainingConfig
 from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 from bench_training.evaluation import Selection
+from bench_training.settings import TrainingConfig
 from bench_training.trainer import Trainer
 
 VOCABULARY, HIDDEN, ROWS, LENGTH = 2000, 128, 16, 30

@@ -25,10 +25,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training import machine
 
 from bench_core import Batch, Noise, Scoring, TaskInfo, Training
-from bench_core.suites.training import Clip
 from bench_ssm.model import DeepSSM
 from bench_ssm.plugin import DeepSSMConfig
 from bench_training.clipping import clip_copies
+from bench_training.settings import Clip
 from bench_training.together import Stack, stacked
 
 TYPES, LETTERS, SEEDS = 143_000, 26, 10

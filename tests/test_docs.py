@@ -26,8 +26,9 @@ from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 from bench_core.suites.schema import SuiteFile
 from bench_core.suites.sections import added
-from bench_core.suites.training import Phase, Strict
+from bench_core.suites.training import Strict
 from bench_reports.language.of_suite import language
+from bench_training.settings import Phase, TrainingConfig
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -99,7 +100,7 @@ def test_the_map_of_the_code_is_up_to_date():
 
 
 def test_every_key_of_a_suite_has_a_meaning():
-    classes = [Phase, *Strict.__subclasses__()]
+    classes = [Phase, TrainingConfig, *Strict.__subclasses__()]
     assert SuiteFile in classes
     keys = {(one, key) for one in classes for key in one.model_fields}
     assert not {(one.__name__, key) for one, key in keys if not meaning(one, key)}, "give each a `#:` comment"

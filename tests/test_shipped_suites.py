@@ -22,13 +22,13 @@ from bench_core.planning.planner import likelihood
 from bench_core.suites import yaml_source as located
 from bench_core.suites.load import load
 from bench_core.suites.suite import Suite
-from bench_core.suites.training import Schedule, TrainingConfig
 from bench_ecoc.plugin import ECOCLMConfig
 from bench_reports.language.expressions import COMPARISONS, Term, read
 from bench_reports.language.of_suite import language
 from bench_ssm.plugin import DeepSSMConfig
 from bench_training.optimizers import optimizers
 from bench_training.schedules import LearningRates
+from bench_training.settings import Schedule, TrainingConfig
 
 SUITES = Path(__file__).parent.parent / "suites"
 FILES = [path for path in sorted(SUITES.rglob("*.yaml")) if path.parent.name != "references"]

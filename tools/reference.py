@@ -27,6 +27,7 @@ from bench_core.suites.schema import SuiteFile
 from bench_reports.language import figure_schema, published
 from bench_reports.language import schema as reports_schema
 from bench_reports.language.schema import ReportSections
+from bench_training import settings as training_settings
 
 HOME = Path(__file__).parent
 LONGEST = 80  # characters of a default that is shown
@@ -113,7 +114,7 @@ def settings(configs: Sequence[type[BaseModel]], what: str) -> str:
 def _mapping(name: str) -> type[BaseModel]:
     found: type[BaseModel] = next(
         getattr(one, name)
-        for one in (schema, reports_schema, figure_schema, published, training)
+        for one in (schema, reports_schema, figure_schema, published, training_settings, training)
         if hasattr(one, name)
     )
     return found

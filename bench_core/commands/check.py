@@ -148,9 +148,7 @@ def _check(
 
 
 def _names_weights(suite: Suite) -> bool:
-    """Return whether a training of a suite names weights or modules of its model, which has to be built for that."""
-    trainings = [one.training for entry in suite.models.values() for one in entry.all]
-    return any(one.groups or any(phase.reset for phase in one.phases) for one in trainings)
+    return any(one.training.names_weights for entry in suite.models.values() for one in entry.all)
 
 
 def _build(suites: dict[str, Suite], data: Path, store: Store) -> bool:

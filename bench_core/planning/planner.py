@@ -16,7 +16,7 @@ from bench_core.sections import CellStage
 from bench_core.suites.cells import Cell
 from bench_core.suites.sections import cell_stages
 from bench_core.suites.suite import Entry
-from bench_core.suites.training import Select, TrainingConfig, custom_targets
+from bench_core.suites.training import Select, Training
 
 
 @dataclass
@@ -151,10 +151,10 @@ class Planner:
         initial = training.initial
         inputs = {"task": ("prepare", self.prepare(task)), **self._judged(task, training), **(inputs or {})}
         label = f"{task} x {model}, {which}"
-        classes = tuple(custom_targets(training))
+        classes = tuple(training.classes())
         return self.maker.add(kind, {**settings, **own}, inputs, parts, label, [initial] if initial else [], classes)
 
-    def _judged(self, task: str, training: TrainingConfig) -> Inputs:
+    def _judged(self, task: str, training: Training) -> Inputs:
         """Return the splits that are prepared apart and on which a training selects checkpoints, or stops.
 
         The loss on what trainings read needs no split of its own.

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import Any, TypeVar
 
 from bench_core.config import Config, ModelConfig, ProbeConfig
@@ -15,7 +14,7 @@ from bench_core.registry import PartKind, name_beside, name_here, part, suggesti
 from bench_core.suites.extras import remedy
 from bench_core.suites.schema import Limits, SuiteFile
 from bench_core.suites.suite import Entry
-from bench_core.suites.training import Phase, TrainingConfig
+from bench_core.suites.training import Training, training_schema
 from placed_settings import Keys, Problems, Unreadable, objections
 
 C = TypeVar("C", bound=Config)
@@ -41,10 +40,10 @@ class Parts:
 
     def models(self) -> dict[str, Entry]:
         """Return every model with its training settings: those of the suite, overridden by its own."""
-        entries = {}
+        entries, common = {}, self._common
         for name, settings in section(self.data, "models").items():
             config = self.config("model", name, settings)
-            training = _or_evaluated(config, settings, self._training(name, settings, "", self._common))
+            training = _or_evaluated(config, settings, self._training(name, settings, "", common))
             others = {}
             for task, changes in self._changes(name, settings).items():
                 whole = merged(_without(settings, "by_task"), changes)
@@ -54,7 +53,6 @@ class Parts:
                     others[task] = Entry(other, _or_evaluated(other, whole, own))
             if isinstance(config, ModelConfig):
                 entries[name] = Entry(config, training, others)
-        self._check_phases(entries)
         return entries
 
     def training_keys(self, name: str, task: str, inside: Keys) -> Keys:
@@ -65,7 +63,7 @@ class Parts:
         """Return the keys in the file to a value in the data: a grid has the place of its combinations."""
         return ("models", self.origins.get(str(keys[1]), keys[1]), *keys[2:]) if keys[0] == "models" else keys
 
-    def _training(self, name: str, settings: Any, task: str, below: TrainingConfig) -> TrainingConfig:
+    def _training(self, name: str, settings: Any, task: str, below: Training) -> Training:
         """Return the training of a model, on a task, from its settings and from what is `below` them.
 
         Problems of what it has from `training:`, or from all tasks, are reported there, once.
@@ -84,15 +82,13 @@ class Parts:
         if not isinstance(own, Mapping):
             self.problems.add(keys, "'training' must be a mapping.")
             return below
-        common, known = section(self.data, "training"), {*objections(TrainingConfig, below)}
-        return self.problems.parsed(TrainingConfig, merged(common, own), keys, places=places, known=known)
+        common, known = section(self.data, "training"), {*objections(training_schema(), below)}
+        return self.problems.parsed(training_schema(), merged(common, own), keys, places=places, known=known)
 
     @cached_property
-    def _common(self) -> TrainingConfig:
+    def _common(self) -> Training:
         """Return the training of the suite."""
-        if self.file is not None and hasattr(self.file, "training"):
-            return self.file.training
-        return self.problems.parsed(TrainingConfig, self.data.get("training") or {}, ("training",))
+        return self.problems.parsed(training_schema(), section(self.data, "training"), ("training",))
 
     @cached_property
     def _limits(self) -> Limits:
@@ -136,21 +132,6 @@ class Parts:
                 found[name] = config
         return found
 
-    def _check_phases(self, models: Mapping[str, Entry]) -> None:
-        """Report settings of phases that their models do not change by phase, each once for all of them."""
-        refused: dict[Keys, dict[str, Set[str]]] = {}
-        for name, entry in models.items():
-            for task, one in {"": entry, **entry.by_task}.items():
-                for number, phase in enumerate(getattr(one.training, "phases", ())):
-                    for key in {*(phase.model_extra or {})} - one.config.by_phase:
-                        at = self.training_keys(name, task, ("phases", number, key))
-                        refused.setdefault(at, {})[one.config.name] = one.config.by_phase
-        for at, by_model in refused.items():
-            known = [*Phase.model_fields, *sorted({*chain(*by_model.values())})]
-            models_named = " or ".join(map(repr, by_model))
-            text = f"a phase of {models_named} cannot set {at[-1]!r}. {suggestion(str(at[-1]), known)}"
-            self.problems.add(at, text)
-
     def config(self, kind: PartKind, name: str, settings: Any, task: str = "") -> Config | None:
         """Return the settings of one part, for a model those on a `task`, after reporting their problems.
 
@@ -187,13 +168,13 @@ class Parts:
         return config
 
 
-def _or_evaluated(config: Config | None, settings: Any, training: TrainingConfig) -> TrainingConfig:
+def _or_evaluated(config: Config | None, settings: Any, training: Training) -> Training:
     """Return the training of a model; what is pretrained is evaluated unless its own settings say how it trains."""
     own = settings.get("training") if isinstance(settings, Mapping) else None
     says = isinstance(own, Mapping) and not own.keys().isdisjoint(LENGTHS)
     if not isinstance(config, ModelConfig) or says or not config.is_pretrained():
         return training
-    return TrainingConfig(mode="evaluate")
+    return training_schema()(mode="evaluate")
 
 
 def training_keys(data: Mapping[str, Any], name: str, task: str, inside: Keys) -> Keys:

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from bench_core.suites.axes import Names
-from bench_core.suites.training import Strict, TrainingConfig
+from bench_core.suites.training import Strict
 
 MOST_SEEDS = 100_000
 
@@ -85,7 +85,7 @@ class SuiteFile(Strict):
     decoders: dict[str, dict[str, Any]] = {}  #: likewise; without any, the suite only scores
     metrics: dict[str, dict[str, Any]] = {}  #: likewise
     probes: dict[str, dict[str, Any]] = {}  #: likewise; probes that models require are added
-    training: TrainingConfig = TrainingConfig()  #: the training of all models
+    training: dict[str, Any] = {}  #: the training of all models
     seeds: PositiveInt | list[NonNegativeInt] = 1  #: the number of seeds, starting at 0, or a list of seeds
     splits: list[str] = Field(["test"], min_length=1)  #: the splits to decode and score
     limits: Limits = Limits()  #: limits on generation and scoring

@@ -15,9 +15,9 @@ from bench_authors.testing import Case, tiny_batch, toys
 from bench_authors.testing.accelerators import moved
 from bench_authors.testing.pretended import GPU, Pretended, synchronisations, undeclared
 from bench_core import Noise, by_host, kept_on_host, on_host, to_device, waits_for_device
-from bench_core.suites.training import TrainingConfig
 from bench_training.evaluation import Selection
 from bench_training.log import READ_EVERY
+from bench_training.settings import TrainingConfig
 from bench_training.trainer import Trainer
 
 

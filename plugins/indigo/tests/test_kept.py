@@ -12,12 +12,12 @@ from bench_authors.testing.contracts import check
 from bench_authors.testing.models import MODEL_CONTRACTS
 from bench_core import Noise, Source, Task, Training
 from bench_core.storage.store import Store
-from bench_core.suites.training import TrainingConfig
 from bench_indigo import insertion
 from bench_indigo.order_cache import KeptOrders
 from bench_indigo.plugin import IndigoConfig
 from bench_training.checkpoint import Checkpoints
 from bench_training.evaluation import Selection
+from bench_training.settings import TrainingConfig
 from bench_training.trainer import Trainer
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 12, "beam": 2}

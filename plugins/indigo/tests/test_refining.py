@@ -11,7 +11,6 @@ import torch
 from bench_authors.testing import Case, catches, check_decoder, float64, tiny_batch
 from bench_authors.testing.cases import one_row
 from bench_core import STOP, Noise, Outcome, PluginError, Source, State, Training
-from bench_core.suites.training import TrainingConfig
 from bench_indigo.plugin import (
     InsertGreedyConfig,
     InsertionTransformerConfig,
@@ -21,6 +20,7 @@ from bench_indigo.plugin import (
 from bench_indigo.refiner import Refiner
 from bench_indigo.trajectory import order
 from bench_training.optimizers import optimizers
+from bench_training.settings import TrainingConfig
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 12}
 GREEDY, PARALLEL = InsertGreedyConfig(max_tokens=6), InsertParallelConfig(max_tokens=6)

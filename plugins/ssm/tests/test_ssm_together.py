@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from bench_core import Batch, Noise, Size, Task, TaskInfo
-from bench_core.suites.training import TrainingConfig
 from bench_ssm.model import _steps_and_rows
 from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
 from bench_training.evaluation import Selection
+from bench_training.settings import TrainingConfig
 from bench_training.together import JointTrainer, Stack
 from bench_training.trainer import Trainer
 

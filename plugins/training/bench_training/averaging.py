@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench_core.suites.training import Averaging
+from bench_training.settings import Averaging
 
 Weights = Mapping[str, Tensor]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from bench_core.suites.training import Clip
 from bench_training.optimizers import gradient_entries
+from bench_training.settings import Clip
 
 
 def clip_gradients(weights: Sequence[nn.Parameter], clip: Clip | None) -> Tensor:

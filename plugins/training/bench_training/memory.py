@@ -15,8 +15,8 @@ from bench_core.computing.building import built
 from bench_core.data import Batch, TaskInfo
 from bench_core.model import Training
 from bench_core.random_numbers import Noise
-from bench_core.suites.training import TrainingConfig
 from bench_training.optimizers import optimizers
+from bench_training.settings import TrainingConfig
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]

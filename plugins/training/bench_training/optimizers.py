@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from bench_core.errors import PluginError, SuiteError
-from bench_core.suites.training import Group, Optimizer, TrainingConfig
 from bench_training.named_classes import class_of, tuples
+from bench_training.settings import Group, Optimizer, TrainingConfig
 
 #: What changes every row of an embedding at every step, by optimizer settings.
 EVERY_ROW = ("weight_decay", "momentum")

@@ -28,7 +28,7 @@ TRAINING = (
         "train", f"{_HERE}.stages:train", gives_weights=True, trains=True,
         stored=_STORED, forecast=_FORECAST, fit=_FIT,
         files=(HISTORY, "training.json"), record="trained",
-        check=f"{_HERE}.training_check:check_training",
+        schema=f"{_HERE}.settings:TrainingConfig", check=f"{_HERE}.training_check:check_training",
         peer=f"{_HERE}.peer_process",
         carrying={
             f"{_HERE}.plugin": "declares kinds",

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from bench_core.errors import SuiteError
-from bench_core.suites.training import Schedule
 from bench_training.named_classes import OWN, class_of, tuples
+from bench_training.settings import Schedule
 
 
 @dataclass

@@ -21,11 +21,11 @@ from bench_core.errors import TrainingError
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.random_numbers import Noise
 from bench_core.stage_kinds import HISTORY
-from bench_core.suites.training import Stop, TrainingConfig
 from bench_core.task import Size
 from bench_training.checkpoint import Checkpoints
 from bench_training.evaluation import Selection, mean_loss
 from bench_training.process_group import process_group
+from bench_training.settings import Stop, TrainingConfig
 from bench_training.together import JointTrainer, Stack
 from bench_training.trainer import Trainer
 

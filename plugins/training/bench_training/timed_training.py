@@ -21,11 +21,11 @@ from bench_core.data import Batch
 from bench_core.errors import TrainingError
 from bench_core.planning.stages import Stage
 from bench_core.random_numbers import Noise
-from bench_core.suites.training import Phase, Schedule
 from bench_training.excerpt import Excerpt, elements, share_of
 from bench_training.memory import LiveBytes
 from bench_training.optimizers import set_peak
 from bench_training.schedules import LearningRates
+from bench_training.settings import Phase, Schedule
 from bench_training.stages import TrainingSetup
 from bench_training.together import JointTrainer, Stack, stacked
 from bench_training.trainer import Trainer

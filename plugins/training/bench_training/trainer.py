@@ -18,7 +18,6 @@ from bench_core.errors import Fault, Stopped, SuiteError, TrainingError
 from bench_core.model import Loss, Training
 from bench_core.observer import Evaluation, Hear, TrainingStarted, Update, silent
 from bench_core.random_numbers import Noise
-from bench_core.suites.training import Phase, TrainingConfig
 from bench_core.task import Size, Task
 from bench_training.averaging import WeightAverage
 from bench_training.batch_size import BatchSizeSearch
@@ -34,6 +33,7 @@ from bench_training.precision import Precision
 from bench_training.progress import Progress
 from bench_training.reset import reset_modules
 from bench_training.schedules import LearningRates
+from bench_training.settings import Phase, TrainingConfig
 from bench_training.training_length import updates_of
 from bench_training.update import Computed, Gradient
 

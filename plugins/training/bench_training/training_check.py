@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError, model_validator
 
@@ -13,8 +13,8 @@ from bench_core.config import ModelConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.suites.suite import Entry
-from bench_core.suites.training import Schedule, TrainingConfig
 from bench_training.named_classes import OWN, Sort, class_of, tuples
+from bench_training.settings import Phase, Schedule, TrainingConfig
 from placed_settings import Unreadable, sentence
 
 Way: TypeAlias = tuple[str | int, ...]  #: keys inside of `training:`
@@ -69,12 +69,13 @@ COMMON: Mapping[str, type[Common]] = {"adam": Adam, "adamw": AdamW, "sgd": Sgd}
 
 def check_training(entry: Entry, report: Report) -> None:
     """Report every problem of one training, each with its keys inside of `training:`."""
-    config = entry.training
+    config = cast(TrainingConfig, entry.training)
     for check in (_optimizers, _schedules):
         with suppress(Unreadable):
             check(config, report)
-    with suppress(Unreadable):
-        _smoothing(config, entry.config, report)
+    for of_model in (_smoothing, _phases):
+        with suppress(Unreadable):
+            of_model(config, entry.config, report)
 
 
 def _optimizers(config: TrainingConfig, report: Report) -> None:
@@ -186,3 +187,12 @@ def _smoothing(config: TrainingConfig, model: ModelConfig, report: Report) -> No
     if config.trains and config.label_smoothing and not model.smooths_labels():
         text = f"{model.name} does not smooth labels. Set `label_smoothing: 0` for it."
         report(("label_smoothing",), text)
+
+
+def _phases(config: TrainingConfig, model: ModelConfig, report: Report) -> None:
+    """Report settings of phases that the model does not change by phase."""
+    known = [*Phase.model_fields, *sorted(model.by_phase)]
+    for number, phase in enumerate(config.phases):
+        for key in {*phase.more} - model.by_phase:
+            text = f"a phase of {model.name!r} cannot set {key!r}. {suggestion(key, known)}"
+            report(("phases", number, key), text)

@@ -16,11 +16,11 @@ from bench_core.errors import Stopped, TrainingError
 from bench_core.model import Model, State
 from bench_core.storage.checkpoints import CHECKPOINT
 from bench_core.storage.store import Store
-from bench_core.suites.training import TrainingConfig
 from bench_core.tensor_rows import Rows
 from bench_training.checkpoint import TENSORS, Checkpoints
 from bench_training.evaluation import Selection
 from bench_training.optimizers import optimizers
+from bench_training.settings import TrainingConfig
 from bench_training.trainer import Trainer
 
 LENGTH = 11  # batches of an epoch

@@ -27,10 +27,10 @@ from bench_core.planning.plan import plan
 from bench_core.planning.stages import StageRequest
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
-from bench_core.suites.training import TrainingConfig
 from bench_reports.render.report import write_report
 from bench_training.checkpoint import Checkpoints
 from bench_training.evaluation import Selection
+from bench_training.settings import TrainingConfig
 from bench_training.together import JointTrainer, Noises, Stack, stacked
 from bench_training.trainer import Trainer
 

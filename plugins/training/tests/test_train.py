@@ -13,10 +13,10 @@ from bench_core import Batch, Loss, Noise, Task
 from bench_core.computing.evaluating import evaluating
 from bench_core.errors import SuiteError, TrainingError
 from bench_core.model import Model, State
-from bench_core.suites.training import TrainingConfig
 from bench_training.evaluation import Selection
 from bench_training.log import Average
 from bench_training.optimizers import optimizers
+from bench_training.settings import TrainingConfig
 from bench_training.trainer import Trainer
 
 

@@ -14,13 +14,13 @@ from bench_small.trainings import CPU, Lines, Net, ended, interrupted, same, tra
 
 from bench_core import Noise, Size
 from bench_core.model import Training
-from bench_core.suites.training import Phase, Stop
 from bench_training import averaging, batch_stream, clipping, evaluation, update
 from bench_training import trainer as trainers
 from bench_training.averaging import WeightAverage
 from bench_training.evaluation import Selection, mean_loss
 from bench_training.precision import Precision
 from bench_training.schedules import LearningRates
+from bench_training.settings import Phase, Stop
 from bench_training.together import JointTrainer
 from bench_training.trainer import Trainer
 

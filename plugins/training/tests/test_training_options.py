@@ -15,13 +15,13 @@ from torch import nn
 from bench_core import Batch, Loss, Noise, Size
 from bench_core.errors import SuiteError, TrainingError
 from bench_core.model import State, Training
-from bench_core.suites.training import TrainingConfig
 from bench_training.averaging import WeightAverage
 from bench_training.evaluation import Selection
 from bench_training.named_classes import names
 from bench_training.optimizers import optimizers
 from bench_training.precision import Precision
 from bench_training.schedules import LearningRates
+from bench_training.settings import TrainingConfig
 
 #: Settings without which a class cannot be built.
 NEEDED = {

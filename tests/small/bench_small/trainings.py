@@ -10,9 +10,9 @@ from torch import nn
 from bench_core import Batch, Loss, Noise, Task
 from bench_core.model import Model
 from bench_core.storage.store import Store
-from bench_core.suites.training import TrainingConfig
 from bench_training.checkpoint import Checkpoints
 from bench_training.evaluation import Selection
+from bench_training.settings import TrainingConfig
 from bench_training.trainer import Trainer
 
 CPU = torch.device("cpu")

@@ -26,7 +26,7 @@ def schema() -> dict[str, Any]:
     from bench_core.registry import IN_SUITES, parts
     from bench_core.suites.schema import SuiteFile
     from bench_core.suites.sections import added, schema_of
-    from bench_core.suites.training import TrainingConfig
+    from bench_core.suites.training import training_schema
 
     whole = SuiteFile.model_json_schema()
     definitions = whole.setdefault("$defs", {})
@@ -34,6 +34,9 @@ def schema() -> dict[str, Any]:
         more = section.model_json_schema()
         definitions |= more.pop("$defs", {})
         whole["properties"] |= more["properties"]
+    training = training_schema().model_json_schema(ref_template="#/$defs/{model}")
+    definitions |= training.pop("$defs", {})
+    whole["properties"]["training"] = training
     for kind in IN_SUITES:
         choices = []
         for name, part in parts(kind).items():
@@ -41,10 +44,7 @@ def schema() -> dict[str, Any]:
             definitions |= one.pop("$defs", {})
             own = {}
             if kind == "model":
-                training = TrainingConfig.model_json_schema(ref_template="#/$defs/{model}")
                 own = {"training": training, "grid": GRID, "by_task": BY_TASK}
-            for extra in own.values():
-                extra.pop("$defs", None)
             one["properties"] = {"name": _names(name, part), **one.get("properties", {}), **own}
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)

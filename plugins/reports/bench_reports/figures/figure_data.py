@@ -15,6 +15,7 @@ from bench_core.runs.selecting import cell_name
 from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES
 from bench_core.suites.cells import join
 from bench_core.suites.grids import word
+from bench_core.suites.training import training_schema
 from bench_reports.content.grid import Status
 from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
 from bench_reports.document import Block
@@ -192,7 +193,7 @@ class FigureData:
 
     @cached_property
     def _training(self) -> Mapping[str, Any]:
-        return self.run.suite.training.model_dump()
+        return training_schema()(**self.run.suite.training).model_dump()
 
     def word(self, one: CellResult, side: Side) -> str:
         """Return the name of a cell on an axis, or its value of a setting, as text."""

@@ -10,7 +10,7 @@ from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES, Axis
 from bench_core.suites.grids import word
 from bench_core.suites.names import Names, listed
-from bench_core.suites.training import TrainingConfig
+from bench_core.suites.training import training_schema
 from bench_reports.language.figure_schema import Figure
 from bench_reports.language.of_suite import language
 from bench_reports.language.setting_values import MISSING, Side, setting_value
@@ -81,7 +81,7 @@ def _check_setting(
 ) -> bool:
     """Report the first problem of the places that names of an axis have in a task; return whether there is none."""
     section = names.source.data.get(SECTIONS[axis]) or {}
-    training = {**TrainingConfig().model_dump(), **(names.source.data.get("training") or {})}
+    training = {**training_schema()().model_dump(), **(names.source.data.get("training") or {})}
     seen: dict[tuple[str | None, ...], str] = {}
     for name in _shown(names, figure, axis):
         place = tuple(
