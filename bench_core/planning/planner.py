@@ -16,7 +16,7 @@ from bench_core.sections import CellStage
 from bench_core.suites.cells import Cell
 from bench_core.suites.sections import cell_stages
 from bench_core.suites.suite import Entry
-from bench_core.suites.training import Select, Training
+from bench_core.suites.training import Select, TrainingBase
 
 
 @dataclass
@@ -154,7 +154,7 @@ class Planner:
         classes = tuple(training.classes())
         return self.maker.add(kind, {**settings, **own}, inputs, parts, label, [initial] if initial else [], classes)
 
-    def _judged(self, task: str, training: Training) -> Inputs:
+    def _judged(self, task: str, training: TrainingBase) -> Inputs:
         """Return the splits that are prepared apart and on which a training selects checkpoints, or stops.
 
         The loss on what trainings read needs no split of its own.

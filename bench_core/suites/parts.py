@@ -14,7 +14,7 @@ from bench_core.registry import PartKind, name_beside, name_here, part, suggesti
 from bench_core.suites.extras import remedy
 from bench_core.suites.schema import Limits, SuiteFile
 from bench_core.suites.suite import Entry
-from bench_core.suites.training import Training, training_schema
+from bench_core.suites.training import TrainingBase, training_schema
 from placed_settings import Keys, Problems, Unreadable, objections
 
 C = TypeVar("C", bound=Config)
@@ -63,7 +63,7 @@ class Parts:
         """Return the keys in the file to a value in the data: a grid has the place of its combinations."""
         return ("models", self.origins.get(str(keys[1]), keys[1]), *keys[2:]) if keys[0] == "models" else keys
 
-    def _training(self, name: str, settings: Any, task: str, below: Training) -> Training:
+    def _training(self, name: str, settings: Any, task: str, below: TrainingBase) -> TrainingBase:
         """Return the training of a model, on a task, from its settings and from what is `below` them.
 
         Problems of what it has from `training:`, or from all tasks, are reported there, once.
@@ -86,7 +86,7 @@ class Parts:
         return self.problems.parsed(training_schema(), merged(common, own), keys, places=places, known=known)
 
     @cached_property
-    def _common(self) -> Training:
+    def _common(self) -> TrainingBase:
         """Return the training of the suite."""
         return self.problems.parsed(training_schema(), section(self.data, "training"), ("training",))
 
@@ -168,7 +168,7 @@ class Parts:
         return config
 
 
-def _or_evaluated(config: Config | None, settings: Any, training: Training) -> Training:
+def _or_evaluated(config: Config | None, settings: Any, training: TrainingBase) -> TrainingBase:
     """Return the training of a model; what is pretrained is evaluated unless its own settings say how it trains."""
     own = settings.get("training") if isinstance(settings, Mapping) else None
     says = isinstance(own, Mapping) and not own.keys().isdisjoint(LENGTHS)

@@ -11,7 +11,7 @@ from typing import Any
 from bench_core.config import Config, DecoderConfig, MetricConfig, ModelConfig, ProbeConfig, TaskConfig
 from bench_core.suites.grids import ModelGrid, origins
 from bench_core.suites.schema import Exemption, Hardware, Limits, Skip
-from bench_core.suites.training import Training
+from bench_core.suites.training import TrainingBase
 from placed_settings import Unreadable
 
 
@@ -20,7 +20,7 @@ class Entry:
     """A model of a suite: its settings and its training."""
 
     config: ModelConfig
-    training: Training
+    training: TrainingBase
     by_task: Mapping[str, Entry] = field(default_factory=dict)  # what it is on the tasks for which it is another
 
     def at(self, task: str) -> Entry:

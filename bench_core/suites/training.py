@@ -29,7 +29,7 @@ class Select(Strict):
     examples: PositiveInt | None = None  #: how many examples are decoded or scored
 
 
-class Training(BaseModel):
+class TrainingBase(BaseModel):
     """Where the weights of a model come from; unlike the rest of a suite, it is part of cache keys."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
@@ -64,7 +64,7 @@ class Training(BaseModel):
         yield from ()
 
 
-def training_schema() -> type[Training]:
+def training_schema() -> type[TrainingBase]:
     """Return the class of `training:`, that of the installed kind of stages that train; what all have if none is."""
     named = [kind.schema for kind in stage_kinds().values() if kind.schema]
-    return resolve_name(named[0]) if named else Training
+    return resolve_name(named[0]) if named else TrainingBase

@@ -18,7 +18,7 @@ from bench_core.model import Scorer
 from bench_core.planning.path_settings import located, paths
 from bench_core.suites.cells import Cell, cells_of
 from bench_core.suites.suite import Suite
-from bench_core.suites.training import Training
+from bench_core.suites.training import TrainingBase
 from placed_settings import Keys, Problems, Unreadable
 
 
@@ -62,7 +62,7 @@ class Inspector:
         key = repr((type(settings), settings, [*inspection.tasks], given))
         if key not in self.findings.inspections:
             with inspection.noting():
-                if isinstance(settings, Training):
+                if isinstance(settings, TrainingBase):
                     check_weights([settings.initial] if settings.initial else [])
                 elif settings.inspector:
                     _function(settings)(settings, inspection)

@@ -1,8 +1,9 @@
-"""What other distributions may build on: optimizers by the settings of a training, and seeds stacked as one model."""
+"""What other distributions may build on: settings of a training, optimizers, and seeds stacked as one model."""
 
 from __future__ import annotations
 
 from bench_training.optimizers import optimizers
+from bench_training.settings import TrainingConfig
 from bench_training.together import Stack, stacked
 
-__all__ = ["Stack", "optimizers", "stacked"]
+__all__ = ["Stack", "TrainingConfig", "optimizers", "stacked"]

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from bench_core.suites.axes import Names
-from bench_core.suites.training import Select, Strict, Training
+from bench_core.suites.training import Select, Strict, TrainingBase
 
 #: Optimizers whose update of a weight depends on that weight alone: they train stacked copies as each alone.
 ELEMENTWISE = {
@@ -143,7 +143,7 @@ class Phase(Open):
         return self.schedule is not None or self.warmup is not None
 
 
-class TrainingConfig(Training):
+class TrainingConfig(TrainingBase):
     """The training of a model."""
 
     model_config = ConfigDict(extra="forbid")

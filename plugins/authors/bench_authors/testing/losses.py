@@ -14,8 +14,7 @@ from bench_authors.testing.contracts import ROUNDING, catches, close, seed_torch
 from bench_authors.testing.mutants import models as mutants
 from bench_authors.testing.mutants import weights as weighing
 from bench_core import Batch, Loss, Stepper, Training, Vmappable
-from bench_training.api import Stack, optimizers, stacked
-from bench_training.settings import TrainingConfig
+from bench_training.api import Stack, TrainingConfig, optimizers, stacked
 
 
 @catches(mutants.draws_in_turn)
