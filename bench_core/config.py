@@ -22,7 +22,7 @@ UNSPACED = frozenset(
 class Settings(BaseModel):
     """A nested group of settings, such as a corpus: undeclared keys, NaN and infinity are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 def kinded(default: str | None = None) -> Callable[[Any], Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from email.parser import HeaderParser
 from functools import cache
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires, version
+from importlib import metadata
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any
 
 PARTS = "bench"  #: group of modules that answer hooks
@@ -20,9 +23,32 @@ def declared(group: str) -> list[EntryPoint]:
     return sorted(_all().select(group=group), key=lambda entry: entry.name)
 
 
+@dataclass(frozen=True)
+class About:
+    """What a distribution says of itself."""
+
+    name: str
+    version: str
+    requires: tuple[str, ...]
+    extras: frozenset[str]
+
+
+def about(found: Distribution) -> About:
+    """Return what a distribution says of itself; its long description, which takes the most time, is not read."""
+    text = found.read_text("METADATA")
+    if text is None:  # as of installations by old tools
+        return About(found.name, found.version, (*(found.requires or ()),), frozenset())
+    told = HeaderParser().parsestr(text.partition("\n\n")[0])
+    several = (*told.get_all("Requires-Dist", ()),), frozenset(told.get_all("Provides-Extra", ()))
+    return About(told["Name"], told["Version"], *several)
+
+
 def origin(entry: EntryPoint) -> tuple[str, str]:
     """Return the distribution of an entry point, and its version."""
-    return (entry.dist.name, entry.dist.version) if entry.dist else (entry.value, "")
+    if not entry.dist:
+        return entry.value, ""
+    found = about(entry.dist)
+    return found.name, found.version
 
 
 NOT_INSTALLED = "not installed"  #: in place of a version
@@ -43,7 +69,7 @@ def requirements(distribution: str) -> dict[str, Any] | None:
     from packaging.utils import canonicalize_name
 
     try:
-        found = map(Requirement, requires(distribution) or ())
+        found = map(Requirement, about(metadata.distribution(distribution)).requires)
     except PackageNotFoundError:  # or a test's own plugin
         return None
     return {canonicalize_name(one.name): one for one in found if not one.marker or one.marker.evaluate({"extra": ""})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -45,6 +46,7 @@ def installed_module(distribution: str, module: str) -> ModuleType | None:
     return import_module(f"{package(distribution)}.{module}")
 
 
+@cache  # metadata are files, and this is asked often
 def _check_release(distribution: str) -> None:
     """Raise PluginError if a distribution of ours is of another release than the core, whose modules it may lack."""
     from bench_core.errors import PluginError

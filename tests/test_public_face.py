@@ -19,6 +19,7 @@ SOURCES = sorted(CORE.rglob("*.py"))
 HEAVY = ("torch", "numpy", "spacy", "scipy", "transformers", "nltk", "matplotlib")
 WITH_TORCH = {
     "memory_errors.py",
+    "batch_parts.py",
     "evaluate.py",
     "evaluating.py",
     "guarded_log_probs.py",

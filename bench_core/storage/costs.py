@@ -31,7 +31,7 @@ SHORT = 32  # letters of a key in the name of a file
 class Cost(BaseModel):
     """The cost of a stage; files that are damaged, or of another version, count as absent."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     device: str  #: on which it was measured
 

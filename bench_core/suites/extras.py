@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
+from bench_core.entry_points import about
 from bench_core.errors import PluginError
 
 if TYPE_CHECKING:
@@ -29,16 +30,16 @@ def missing(owner: str, extras: Iterable[str]) -> list[str]:
 
 def _missing(owner: str, extras: Iterable[str], seen: set[tuple[str, str]]) -> Iterator[str]:
     try:
-        found = distribution(owner)
+        found = about(distribution(owner))
     except PackageNotFoundError:  # a plugin that no distribution brings, such as a test's
         return
     for extra in sorted(set(extras)):
         if (owner, extra) in seen:
             continue
         seen.add((owner, extra))
-        if extra not in found.metadata.get_all("Provides-Extra", []):
+        if extra not in found.extras:
             raise PluginError(f"{owner} has no extra called {extra!r}. Declare it in its pyproject.toml.")
-        for requirement in map(Requirement, found.requires or ()):
+        for requirement in map(Requirement, found.requires):
             if requirement.marker and requirement.marker.evaluate({"extra": extra}):
                 yield from _unmet(requirement, seen)
 

@@ -17,7 +17,7 @@ AUTO = {"rows": 32, "tokens": 4096}  #: the size of batches that are not those o
 class Strict(BaseModel):
     """A mapping of a suite; unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class Select(Strict):
@@ -32,7 +32,7 @@ class Select(Strict):
 class TrainingBase(BaseModel):
     """Where the weights of a model come from; unlike the rest of a suite, it is part of cache keys."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, defer_build=True)
 
     mode: Literal["train", "evaluate"] = "train"  #: `evaluate` uses the initial weights, and reads no data for them
     updates: NonNegativeInt | None = None  #: training stops at whichever comes first; 0 keeps the initial weights

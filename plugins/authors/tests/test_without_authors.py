@@ -161,6 +161,7 @@ def test_numbers_without_a_report_say_so_too(absent, trained, tmp_path, monkeypa
 
 
 def test_a_module_of_another_release_is_refused_by_name_and_not_called(monkeypatch):
+    optional._check_release.cache_clear()
     known = optional.version
     monkeypatch.setattr(optional, "version", lambda name: "0.1.0" if name == "bench-reports" else known(name))
     with pytest.raises(

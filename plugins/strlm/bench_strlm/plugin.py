@@ -14,7 +14,7 @@ from bench_rnn.plugin import RNNLMConfig
 class Terminating(BaseModel):
     """What every self-terminating model can be told (Welleck et al., 2020, arXiv:2002.02492, Definition 4.3)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     epsilon: float = Field(1e-3, gt=0, lt=1)  #: the least that p(continue) loses at every step, as a share
     st_context: bool = False  #: whether the product begins at the first token read; else at the first one generated

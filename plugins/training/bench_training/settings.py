@@ -30,7 +30,7 @@ ELEMENTWISE = {
 class Open(BaseModel):
     """A mapping of a suite with keys of its own, and others."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @property
     def more(self) -> Mapping[str, Any]:

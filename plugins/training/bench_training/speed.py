@@ -10,7 +10,7 @@ from bench_core.storage.costs import Cost
 class Memory(BaseModel):
     """The bytes that a training holds at most, by what they are for."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     weights: NonNegativeInt  #: with buffers, and the copy of the best ones
     optimizer: NonNegativeInt  #: its state

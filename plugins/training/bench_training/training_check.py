@@ -28,7 +28,7 @@ GIVEN = {"params", "optimizer", "lr", "last_epoch", "differentiable", "capturabl
 class Common(BaseModel):
     """Settings that Adam, AdamW and SGD share; theirs are checked without torch."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     weight_decay: NonNegativeFloat = 0
     maximize: bool = False

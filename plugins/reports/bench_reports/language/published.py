@@ -17,7 +17,7 @@ from placed_settings import Located, Problems
 class Value(BaseModel):
     """A published number, with its standard deviation if the paper gives one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     mean: int | float | bool | str | list[int | float | bool | str]
     std: float | None = None
@@ -27,7 +27,7 @@ class Value(BaseModel):
 class Tolerance(BaseModel):
     """How far numbers may be apart that are equal for all practical purposes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     within: NonNegativeFloat  #: in the unit of the numbers
     why: str = Field(min_length=1)  #: the reason for it
@@ -36,7 +36,7 @@ class Tolerance(BaseModel):
 class Published(BaseModel):
     """A published table: rows to columns to values, which may be numbers, settings or text."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     id: str
     place: str  #: where it stands in the paper, such as "Table 1"
@@ -71,7 +71,7 @@ class Published(BaseModel):
 class PublishedFile(BaseModel):
     """A file of published tables."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     paper: str
     tables: list[Published]
