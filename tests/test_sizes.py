@@ -16,15 +16,15 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_830,
+    "bench_core": 2_858,
     "commands": 818,
-    "computing": 2_602,
+    "computing": 2_606,
     "execution": 1_534,
     "kit": 866,
     "planning": 1_302,
     "runs": 2_717,
     "storage": 1_112,
-    "suites": 1_664,
+    "suites": 1_665,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
 #: Modules that are longer, with their lines.
@@ -43,7 +43,6 @@ MODULES = {
 }
 #: Functions that are longer, with their lines.
 FUNCTIONS = {
-    "bench_core/computing/stages.py:measure": 41,
     "plugins/authors/bench_authors/looks/models.py:_follow": 43,
     "plugins/authors/bench_authors/testing/pretended/cuda_functions.py:_streams": 55,
     "plugins/exchange/bench_exchange/commands/verify.py:command": 44,

@@ -156,12 +156,16 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         **({} if ceiling is None else {"ceiling": _as_json(ceiling)}),
     }
     np.save(folder / "draws.npy", drawn.draws, allow_pickle=False)
-    try:
-        write_lines(folder / "parts.jsonl.gz", parts)
-    except (TypeError, ValueError) as error:
-        raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot hold: {error}.") from None
+    _write_parts(folder / "parts.jsonl.gz", metric, parts)
     (folder / "number.json").write_text(json.dumps(number), encoding="utf-8")
     return {"examples": len(outcomes)}
+
+
+def _write_parts(path: Path, metric: Metric[Any], parts: Sequence[Any]) -> None:
+    try:
+        write_lines(path, parts)
+    except (TypeError, ValueError) as error:
+        raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot hold: {error}.") from None
 
 
 def _ceiling(build: Callable[[], Metric[Any]], info: TaskInfo, outcomes: Sequence[Outcome]) -> float | None:
