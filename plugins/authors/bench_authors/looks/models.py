@@ -36,6 +36,7 @@ MOST_STEPS = 200  #: of rows that are followed step by step, where there are sho
 MANY = 2_000  #: rows of a stage from which on the second look is to be a small part of it, with
 FEWER_STEPS = 16  #: steps at most
 PERTURBATIONS, LAST_DIGITS = 8, 1e-9  #: of weights, by which share of them
+CANNOT_COMPUTE_SO = (RuntimeError, TypeError, MemoryError, NotImplementedError)  #: in double precision
 ROOM = 1e-4  #: share by which rounding may change sums of log-probabilities
 ROOM_OF_HALF = {"torch.float16": 0.01, "torch.bfloat16": 0.05}  #: likewise, for weights of these types
 
@@ -151,7 +152,7 @@ class SecondLook:
 
     def _is_rounding_of_scores(self, score: Score, batch: Batch, rows: Sequence[int]) -> bool:
         """Return whether rows score alike in double precision, as `_is_rounding`."""
-        with double_precision():
+        with float64(), suppress(*CANNOT_COMPUTE_SO):
             other, wide = deepcopy(self.model).double(), _wide(batch)
             before = score(other, wide)[list(rows)].double().tolist()
             return self._scored_otherwise(score, other, wide.select(torch.tensor(rows)), before) is None
@@ -271,7 +272,7 @@ class SecondLook:
 
         Also if the model cannot compute in that. A choice is tied if it changes with the last digits of weights.
         """
-        with double_precision():
+        with float64(), suppress(*CANNOT_COMPUTE_SO):
             other, wide = deepcopy(self.model).double(), _wide(batch)
             whole = decode(other, wide)
             some, before = wide.select(torch.tensor(rows)), [whole[row] for row in rows]
@@ -371,13 +372,12 @@ def padded(tokens: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 @contextmanager
-def double_precision() -> Iterator[None]:
-    """Make float64 the default dtype of new tensors in the block; end it silently if a part cannot compute so."""
+def float64() -> Iterator[None]:
+    """Make float64 the default dtype of new tensors in the block."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with suppress(RuntimeError, TypeError, MemoryError, NotImplementedError):
-            yield
+        yield
     finally:
         torch.set_default_dtype(before)
 

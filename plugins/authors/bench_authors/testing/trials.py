@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -16,9 +15,10 @@ import torch
 from torch import Tensor
 
 from bench_authors.checker import BUILT, IMPORTED, Trial, Verdict
+from bench_authors.looks.models import float64
 from bench_authors.testing.accelerators import DECODERS_ON_ACCELERATORS, MODELS_ON_ACCELERATORS
 from bench_authors.testing.cases import Case, MetricCase, TaskCase, tiny_info, tiny_outcomes
-from bench_authors.testing.contracts import OF_LOSSES, Contract, exemptions, float64, outcome, patched
+from bench_authors.testing.contracts import OF_LOSSES, Contract, exemptions, outcome, with_log_probs
 from bench_authors.testing.decoders import DECODER_CONTRACTS
 from bench_authors.testing.metrics import METRIC_CONTRACTS
 from bench_authors.testing.models import MODEL_CONTRACTS
@@ -30,7 +30,6 @@ from bench_core import (
     PluginError,
     Sampler,
     Source,
-    State,
     Stepper,
     TaskConfig,
     TaskInfo,
@@ -60,16 +59,6 @@ ON_ACCELERATORS = frozenset(map(str, (*MODELS_ON_ACCELERATORS, *DECODERS_ON_ACCE
 CONTRACTS: Mapping[str, Sequence[Contract[Any]]] = {
     "model": MODEL_CONTRACTS, "decoder": DECODER_CONTRACTS, "task": TASK_CONTRACTS, "metric": METRIC_CONTRACTS,
 }  # fmt: skip
-
-
-class TooLargeError(Exception):
-    """A task has too many examples to be tried."""
-
-    def __init__(self, split: str) -> None:
-        super().__init__(
-            f"its split {split!r} has more than {MOST_EXAMPLES:,} examples, and contracts read them dozens of times. "
-            "Try it on a smaller corpus, by a profile or `--set`."
-        )
 
 
 def quick(trial: Trial, data: Path) -> dict[str, str]:
@@ -207,22 +196,11 @@ def _kinds_of_outputs(model: Stepper, batch: Batch) -> int:
 
 def _less_often(model: Stepper, nats: float) -> Stepper:
     """Return a copy of a model for which EOS is less probable at every step."""
-    return patched(model, start=partial(_started, nats), step=partial(_stepped, nats))
 
+    def less_eos(log_probs: Tensor) -> Tensor:
+        return torch.cat([log_probs[:, :1] - nats, log_probs[:, 1:]], 1).log_softmax(1)
 
-def _started(nats: float, model: Any, batch: Batch) -> tuple[Tensor, State]:
-    log_probs, state = model.start(batch)
-    return _less_eos(log_probs, nats), state
-
-
-def _stepped(nats: float, model: Any, state: State, actions: Tensor) -> tuple[Tensor, State]:
-    log_probs, state = model.step(state, actions)
-    return _less_eos(log_probs, nats), state
-
-
-def _less_eos(log_probs: Tensor, nats: float) -> Tensor:
-    """Return log-probabilities [N, A] with EOS less probable."""
-    return torch.cat([log_probs[:, :1] - nats, log_probs[:, 1:]], 1).log_softmax(1)
+    return with_log_probs(model, less_eos)
 
 
 def _invented_info(config: ModelConfig, source: Source, data: Path) -> TaskInfo:
@@ -239,7 +217,10 @@ def _of_task(config: TaskConfig, data: Path, folder: Path) -> TaskCase:
         for batch in made.task.batches(split, purpose, made.size):
             examples += len(batch)
             if examples > MOST_EXAMPLES:
-                raise TooLargeError(split)
+                raise PluginError(
+                    f"its split {split!r} has more than {MOST_EXAMPLES:,} examples, and contracts read them dozens "
+                    "of times. Try it on a smaller corpus, by a profile or `--set`."
+                )
     return made
 
 
@@ -257,7 +238,7 @@ def _reason(error: BaseException) -> str:
         text = str(error).strip().partition("\n")[0][:LONGEST_REASON]
     except BaseException as another:
         return f"{kind}, whose text raises {type(another).__name__}"
-    known = isinstance(error, AssertionError | PluginError | TooLargeError)
+    known = isinstance(error, AssertionError | PluginError)
     return text if known and text else f"{kind}: {text}" if text else kind
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bench_authors.testing.contracts import patched, posing
+from bench_authors.testing.contracts import instead_of, mutant, patched, posing
 from bench_core import (
     Batch,
     Config,
@@ -67,13 +67,10 @@ def reads_by_numpy(case: Case) -> Case:
     return with_loss(case, lambda model, batch, loss: batch.length.numpy().max())
 
 
-def draws_with_a_generator_of_the_cpu(case: Case) -> Case:
+@mutant(with_loss)
+def draws_with_a_generator_of_the_cpu(model: Any, batch: Batch, loss: Loss) -> Tensor:
     """A generator that was made without a device."""
-
-    def drawn(model: Any, batch: Batch, loss: Loss) -> Tensor:
-        return torch.rand(2, device=batch.ids.device, generator=torch.Generator().manual_seed(0))
-
-    return with_loss(case, drawn)
+    return torch.rand(2, device=batch.ids.device, generator=torch.Generator().manual_seed(0))
 
 
 def adds_up_in_a_number_on_the_cpu(case: Case) -> Case:
@@ -129,40 +126,28 @@ def sets_up_on_the_cpu(case: Case) -> Case:
     return with_setup(case, lambda model: model.register_buffer("table", torch.ones(2)))
 
 
-def fills_with_numbers_of_the_cpu(case: Case) -> Case:
+@mutant(with_setup)
+def fills_with_numbers_of_the_cpu(model: Any) -> None:
     """`setup` adds to weights what it computed on the CPU."""
-
-    def change(model: Any) -> None:
-        weights = next(iter(model.parameters()))
-        weights.data += torch.zeros(1, *weights.shape)[0] + torch.zeros(2)[:1]
-
-    return with_setup(case, change)
+    weights = next(iter(model.parameters()))
+    weights.data += torch.zeros(1, *weights.shape)[0] + torch.zeros(2)[:1]
 
 
-def scores_places_on_the_cpu(case: Case) -> Case:
+@mutant(instead_of("model", "score"))
+def scores_places_on_the_cpu(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
     """The score adds up by a table on the CPU."""
-
-    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-        found = model.score(batch, scoring)
-        return replace(found, log_probs=found.log_probs + torch.zeros(len(batch)))
-
-    return replace(case, model=patched(case.model, score=score))
+    found = model.score(batch, scoring)
+    return replace(found, log_probs=found.log_probs + torch.zeros(len(batch)))
 
 
-def samples_with_numbers_of_the_cpu(case: Case) -> Case:
+@mutant(instead_of("model", "sample"))
+def samples_with_numbers_of_the_cpu(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
     """A sample looks at rows by places on the CPU."""
-
-    def sample(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
-        return model.sample(batch.select(torch.arange(len(batch))), max_tokens, noise)
-
-    return replace(case, model=patched(case.model, sample=sample))
+    return model.sample(batch.select(torch.arange(len(batch))), max_tokens, noise)
 
 
-def decodes_with_places_on_the_cpu(case: Case) -> Case:
+@mutant(instead_of("decoder", "decode"))
+def decodes_with_places_on_the_cpu(decoder: Any, model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
     """The decoder selects rows by places on the CPU."""
-
-    def decode(decoder: Any, model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        found: list[list[Hypothesis]] = decoder.decode(model, batch.select(torch.arange(len(batch))), noise)
-        return found
-
-    return replace(case, decoder=patched(case.decoder, decode=decode))
+    found: list[list[Hypothesis]] = decoder.decode(model, batch.select(torch.arange(len(batch))), noise)
+    return found

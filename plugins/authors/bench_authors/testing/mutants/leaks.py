@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from bench_authors.testing.contracts import patched
+from bench_authors.testing.contracts import instead_of, mutant
 from bench_core import Batch, Scorer, Scores, Scoring
 
 if TYPE_CHECKING:
-    from bench_authors.testing.cases import Case
+    pass
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,7 @@ class _Unshifted(Batch):
         return torch.cat([self.opening[:, 1:], self.gold], 1)
 
 
-def reads_what_it_predicts(case: Case) -> Case:
+@mutant(instead_of("model", "score"))
+def reads_what_it_predicts(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
     """The inputs are not shifted: to predict a token, the score reads that token. For models that read `inputs`."""
-
-    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-        return model.score(_Unshifted(**vars(batch)), scoring)
-
-    return replace(case, model=patched(case.model, score=score))
+    return model.score(_Unshifted(**vars(batch)), scoring)
