@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, reduce
 from hashlib import sha256
 from importlib import metadata
@@ -11,6 +11,7 @@ from importlib.metadata import Distribution, PackageNotFoundError
 from typing import NamedTuple
 
 from code_digests.definitions import ALL, DATA, Codebase, Definition
+from code_digests.once import Once
 
 _READS_DOCSTRINGS = {"__doc__", "inspect.getdoc"}
 _READS_ANNOTATIONS = {
@@ -44,64 +45,51 @@ class CodeDigests:
 
     code: Codebase
     ignored_libraries: frozenset[str] = frozenset()  # distributions whose version decides no result
-    _closures: dict[tuple[str, ...], frozenset[Definition]] = field(default_factory=dict)
-    _readings: dict[tuple[str, ...], Reading] = field(default_factory=dict)
-    _digests: dict[tuple[tuple[str, ...], Reading], str] = field(default_factory=dict)
-    _libraries: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
-    _covered: dict[frozenset[tuple[str, ...]], Covered] = field(default_factory=dict)
 
+    @Once
     def closure(self, roots: tuple[str, ...]) -> frozenset[Definition]:
         """Return all definitions behind roots."""
-        if roots not in self._closures:
-            self._closures[roots] = frozenset(self.code.closure(self.code.roots(roots)))
-        return self._closures[roots]
+        return frozenset(self.code.closure(self.code.roots(roots)))
 
     def of_parts(self, parts: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
         """Return the digest of each part of a computation, given its roots; what one part reads counts in all."""
         reading = reduce(Reading.__or__, map(self._reading, parts.values()), Reading())
         return {name: self.digest(roots, reading) for name, roots in parts.items()}
 
+    @Once
     def digest(self, roots: tuple[str, ...], reading: Reading) -> str:
         """Return the digest of the code behind roots, with the asides that the code of the computation reads."""
-        if (roots, reading) not in self._digests:
-            marks = [self.code.digest(target) for target in self.code.roots(roots)]
-            asides = sorted(self._asides(self.closure(roots), reading))
-            self._digests[roots, reading] = sha256("\n".join([*marks, *asides]).encode()).hexdigest()
-        return self._digests[roots, reading]
+        marks = [self.code.digest(target) for target in self.code.roots(roots)]
+        asides = sorted(self._asides(self.closure(roots), reading))
+        return sha256("\n".join([*marks, *asides]).encode()).hexdigest()
 
     def listing(self, roots: tuple[str, ...]) -> dict[str, str]:
         """Return the digest of the text of each definition behind roots, by name."""
         return {str(place): self.code.mark(place)[:16] for place in sorted(self.closure(roots)) if place.name != ALL}
 
+    @Once
     def covered(self, parts: frozenset[tuple[str, ...]]) -> Covered:
         """Return the modules and files that the digests of several roots cover, as far as code uses them."""
-        if parts not in self._covered:
-            places = frozenset().union(*map(self.closure, parts))
-            modules = self.code.imported(places)
-            data = {
-                str(path) for place in places if place.name == DATA for path in self.code.data_files(place.module)
-            }
-            files = frozenset(map(str, modules.values()))
-            libraries = frozenset(self.code.libraries(places))
-            self._covered[parts] = Covered(frozenset(modules), files, frozenset(data), libraries)
-        return self._covered[parts]
+        places = frozenset().union(*map(self.closure, parts))
+        modules = self.code.imported(places)
+        data = {str(path) for place in places if place.name == DATA for path in self.code.data_files(place.module)}
+        files = frozenset(map(str, modules.values()))
+        return Covered(frozenset(modules), files, frozenset(data), frozenset(self.code.libraries(places)))
 
+    @Once
     def libraries(self, roots: tuple[str, ...]) -> frozenset[str]:
         """Return the installed distributions that the code behind roots names."""
-        if roots not in self._libraries:
-            named = (distributions(module) for module in self.code.libraries(self.closure(roots)))
-            self._libraries[roots] = frozenset().union(*named) - self.ignored_libraries
-        return self._libraries[roots]
+        named = (distributions(module) for module in self.code.libraries(self.closure(roots)))
+        return frozenset().union(*named) - self.ignored_libraries
 
+    @Once
     def _reading(self, roots: tuple[str, ...]) -> Reading:
-        if roots not in self._readings:
-            found = Reading()
-            for place in self.closure(roots):
-                text = self.code.text(place)
-                names = {target for _, target in self.code.uses(place)} | text.attributes | text.strings
-                found |= Reading(bool(names & _READS_DOCSTRINGS), bool(names & _READS_ANNOTATIONS))
-            self._readings[roots] = found
-        return self._readings[roots]
+        found = Reading()
+        for place in self.closure(roots):
+            text = self.code.text(place)
+            names = {target for _, target in self.code.uses(place)} | text.attributes | text.strings
+            found |= Reading(bool(names & _READS_DOCSTRINGS), bool(names & _READS_ANNOTATIONS))
+        return found
 
     def _asides(self, places: Iterable[Definition], reading: Reading) -> Iterable[str]:
         for place in places:
