@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.data import Batch
 from bench_core.errors import TrainingError
+from bench_training.memory import available
 
 MOST = 2**20  #: rows or tokens
 FREE = 0.6  #: share of the memory that is free which a batch may take, on a CPU
@@ -102,9 +102,4 @@ class BatchSizeSearch:
 
 def _free() -> float:
     """Return the bytes that a batch may take on a CPU."""
-    info = Path("/proc/meminfo")
-    if info.exists():
-        for line in info.read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return FREE * 1024 * int(line.split()[1])
-    return FREE * 2**30
+    return FREE * available(torch.device("cpu"))

@@ -50,7 +50,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         if known is not None:  # of one that is gone, whose place the new one has
             self.live -= known[1]
-        self._known[storage._cdata] = _weak(storage), storage.nbytes()
+        self._known[storage._cdata] = StorageWeakRef(storage), storage.nbytes()  # type: ignore[no-untyped-call]
         self.live += storage.nbytes()
         if self.live > self.peak:
             self._drop()
@@ -117,10 +117,6 @@ def _tensors(value: Any) -> Iterator[Tensor]:
                 yield leaf
             elif leaf.layout == torch.sparse_coo:
                 yield from (leaf._indices(), leaf._values())
-
-
-def _weak(storage: torch.UntypedStorage) -> StorageWeakRef:
-    return StorageWeakRef(storage)  # type: ignore[no-untyped-call]
 
 
 def _storage(tensor: Tensor) -> int:

@@ -45,14 +45,6 @@ class Epoch:
     largest: Batch  # by its elements; of seeds that train as one, that of the first
 
 
-@dataclass(frozen=True)
-class Timed:
-    """Updates that were timed."""
-
-    seconds: float  # an element: the median of all updates, which others at work on the machine disturb little
-    updates: int
-
-
 class TimedTraining:
     """A training that is timed, but not run: a few updates, and an evaluation of a part of the split.
 
@@ -119,8 +111,12 @@ class TimedTraining:
             found = max(found, counted.peak)
         return found
 
-    def updates(self, settings: Mapping[str, Any], share: float, fewest: int = FEWEST) -> Timed:
-        """Time updates of a phase on a share of the rows of its batches, at least `fewest` after a first one."""
+    def updates(self, settings: Mapping[str, Any], share: float, fewest: int = FEWEST) -> tuple[float, int]:
+        """Time updates of a phase on a share of the rows of its batches, at least `fewest` after a first one.
+
+        Returns the seconds an element, the median of all updates, which others at work on the machine disturb little,
+        and how many updates there were.
+        """
         found = list[float]()
         parts = (self._part(batch, share) for _ in repeat(None) for batch in self.batches())
         self._update(next(parts), settings)
@@ -129,7 +125,7 @@ class TimedTraining:
             found.append(self._timed(partial(self._update, part, settings)) / elements(part))
             if len(found) >= fewest and (time.perf_counter() >= end or fewest < FEWEST):
                 break
-        return Timed(max(median(found), 1e-12), len(found))
+        return max(median(found), 1e-12), len(found)
 
     def phases(self) -> list[dict[str, Any]]:
         """Return the settings of the model in each phase, those that are the same once."""

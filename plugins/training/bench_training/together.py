@@ -25,7 +25,7 @@ from bench_core.random_numbers import Noise
 from bench_training.clipping import clip_copies
 from bench_training.evaluation import Selection
 from bench_training.log import Average
-from bench_training.progress import Progress
+from bench_training.resuming import Progress
 from bench_training.trainer import Trainer
 from bench_training.update import Computed
 

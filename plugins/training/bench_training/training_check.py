@@ -89,12 +89,10 @@ def _optimizers(config: TrainingConfig, report: Report) -> None:
 def _schedules(config: TrainingConfig, report: Report) -> None:
     for keys, several, _ in config.schedules:
         for number, one in enumerate(several):
-            check = _own_schedule if one.name in OWN else _torch_schedule
-            check(one, (*keys, number), report)
-
-
-def _torch_schedule(one: Schedule, keys: Way, report: Report) -> None:
-    _settings("schedule", one.name, one.more, keys, report)
+            if one.name in OWN:
+                _own_schedule(one, (*keys, number), report)
+            else:
+                _settings("schedule", one.name, one.more, (*keys, number), report)
 
 
 def _own_schedule(one: Schedule, keys: Way, report: Report) -> None:

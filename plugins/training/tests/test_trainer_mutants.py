@@ -15,7 +15,7 @@ from bench_small.trainings import CPU, Lines, Net, ended, interrupted, same, tra
 from bench_core import Noise, Size
 from bench_core.model import Training
 from bench_core.suites.training import Phase, Stop
-from bench_training import averaging, batch_stream, clipping, evaluation, update
+from bench_training import averaging, batch_stream, clipping, evaluation, resuming, update
 from bench_training import trainer as trainers
 from bench_training.averaging import WeightAverage
 from bench_training.evaluation import Selection, mean_loss
@@ -354,14 +354,14 @@ def counts_a_schedule_from_where_it_was_resumed(patch):
 
 @breaks("resumption of a schedule")
 def begins_the_schedule_anew_after_a_checkpoint(patch):
-    restore = Trainer._restore
+    restore = resuming.restore
 
     def wrong(self, kept):
         restore(self, kept)
         late, missed = self.rates.set, self.progress.step
         self.rates.set = lambda update: late(update - missed)
 
-    patch.setattr(Trainer, "_restore", wrong)
+    patch.setattr("bench_training.trainer.restore", wrong)
 
 
 @breaks("resumption")
