@@ -97,7 +97,8 @@ class TrainedModel:
         prompts = [Prompt(number, text, separator=between[number]) for number, text in enumerate(texts)]
         if isinstance(self.module, OwnVocabulary):
             return [self.module.encode(prompts, targets)]
-        self._check_tokens()
+        if isinstance(self.module, TextGenerator):
+            raise SuiteError(f"{self._stage.label} reads and writes texts: it has no tokenizer here.")
         return [*self.task.encode(prompts, targets)]
 
     def text(self, tokens: list[int]) -> str:
@@ -133,10 +134,6 @@ class TrainedModel:
         is_text = isinstance(by, TextDecoder)
         self.sampled = len(by.config.seeds([0, 1])) > 1 if is_text else bool(noise.drawn)
         return found
-
-    def _check_tokens(self) -> None:
-        if isinstance(self.module, TextGenerator):
-            raise SuiteError(f"{self._stage.label} reads and writes texts: it has no tokenizer here.")
 
 
 @contextmanager

@@ -39,8 +39,13 @@ class Setting(NamedTuple):
 def settings() -> dict[str, Setting]:
     """Return the settings of this process that a block may change for later ones."""
     found = {
-        "the signal handlers": Setting(_handlers, _put_handlers),
-        "the timers": Setting(_timers, lambda _: [signal.setitimer(one, 0) for one in TIMERS]),
+        "the signal handlers": Setting(
+            lambda: {number: signal.getsignal(number) for number in signal.valid_signals()}, _put_handlers
+        ),
+        "the timers": Setting(
+            lambda: [signal.getitimer(one)[0] > 0 for one in TIMERS],
+            lambda _: [signal.setitimer(one, 0) for one in TIMERS],
+        ),
         "sys.path": _content(sys, "path"),
         "sys.meta_path": Setting(_finders, _put_finders),
         "sys.path_hooks": _content(sys, "path_hooks"),
@@ -117,7 +122,7 @@ def _of_torch(torch: Any) -> dict[str, Setting]:
         ),
         "torch's global hooks": Setting(
             lambda: {name: dict(getattr(hooks, name)) for name in names},
-            lambda before: _fill_all({name: getattr(hooks, name) for name in names}, before),
+            lambda before: [_fill(getattr(hooks, name), held) for name, held in before.items()],
         ),
         "torch's default generator": _attribute(torch, "default_generator"),
         "torch.random's default generator": _attribute(torch.random, "default_generator"),
@@ -133,14 +138,6 @@ def _pop(stacks: Any, name: str, *more: Any) -> None:
 def _pop_hooks(autograd: Any, before: Any) -> None:
     while (now := autograd._top_saved_tensors_default_hooks(True)) is not None and now != before:
         autograd._pop_saved_tensors_default_hooks()
-
-
-def _timers() -> tuple[bool, ...]:
-    return tuple(signal.getitimer(one)[0] > 0 for one in TIMERS)
-
-
-def _handlers() -> dict[int, Any]:
-    return {number: signal.getsignal(number) for number in signal.valid_signals()}
 
 
 def _put_handlers(before: Mapping[int, Any]) -> None:
@@ -232,11 +229,6 @@ def _put_decimal(get: Callable[[], Any], before: tuple[Any, ...]) -> None:
     context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp, traps = before
     for name in context.traps:
         context.traps[name] = name in traps
-
-
-def _fill_all(now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-    for name, held in before.items():
-        _fill(now[name], held)
 
 
 def _attribute(owner: Any, name: str) -> Setting:

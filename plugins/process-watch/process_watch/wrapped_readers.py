@@ -138,12 +138,8 @@ def _wrap(owner: Any, name: str, place: int, handle: Callable[..., None]) -> Non
     for supporting in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
         if function in supporting:
             supporting.add(noting)
-    setattr(owner, name, noting if not isinstance(owner, type) or _is_method(owner, name) else staticmethod(noting))
-
-
-def _is_method(owner: type, name: str) -> bool:
-    """Return whether a function of a class takes an instance."""
-    return isinstance(getattr_static(owner, name), FunctionType | MethodDescriptorType)
+    takes_instance = isinstance(getattr_static(owner, name), FunctionType | MethodDescriptorType)
+    setattr(owner, name, noting if not isinstance(owner, type) or takes_instance else staticmethod(noting))
 
 
 def _tell(

@@ -26,7 +26,6 @@ from bench_authors.testing.losses import (
     the_loss_is_finite_and_weighs_target_tokens,
     weights_of_examples_are_ignored_or_weigh_their_tokens,
 )
-from bench_authors.testing.mutants import leaks
 from bench_authors.testing.mutants import models as mutants
 from bench_authors.testing.stepping import (
     a_step_leaves_the_state_it_was_given_as_it_was,
@@ -137,7 +136,7 @@ def windows_of_a_stream_score_as_the_whole_does(case: Case) -> None:
         close(total, whole, f"{by} of windows of a stream")
 
 
-@catches(leaks.reads_what_it_predicts, when=lambda case: can(Scorer)(case) and not can(Stepper)(case))
+@catches(mutants.reads_what_it_predicts, when=lambda case: can(Scorer)(case) and not can(Stepper)(case))
 def a_score_without_steps_does_not_see_what_it_predicts(case: Case) -> None:
     """By any likelihood but estimates. Where there are steps, the score is compared with them."""
     for by, kind in case.config.likelihoods.items():

@@ -61,14 +61,6 @@ CONTRACTS: Mapping[str, Sequence[Contract[Any]]] = {
 }  # fmt: skip
 
 
-def quick(trial: Trial, data: Path) -> dict[str, str]:
-    """Try the cheap contracts in this process; return those that a part breaks, each with the reason.
-
-    `bench_authors.checker.checking` tries parts that may end their process in another one.
-    """
-    return verdict_here(replace(trial, quick=True), data).broken
-
-
 def verdict_here(trial: Trial, data: Path) -> Verdict:
     """Try the contracts of a part in this process."""
     found = Verdict()

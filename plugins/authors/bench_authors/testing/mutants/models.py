@@ -107,6 +107,19 @@ def scores_a_shifted_target(model: Scorer, batch: Batch, scoring: Scoring) -> Sc
     return model.score(replace(batch, gold=batch.gold.roll(1, 1)), scoring)
 
 
+@dataclass(frozen=True)
+class _Unshifted(Batch):
+    @property
+    def inputs(self) -> Tensor:
+        return torch.cat([self.opening[:, 1:], self.gold], 1)
+
+
+@mutant(instead_of("model", "score"))
+def reads_what_it_predicts(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+    """The inputs are not shifted: to predict a token, the score reads that token. For models that read `inputs`."""
+    return model.score(_Unshifted(**vars(batch)), scoring)
+
+
 @mutant(instead_of("model", "score"))
 def counts_padding(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
     """The score takes what pads a target for tokens of it."""

@@ -82,44 +82,33 @@ def _generators(generator: torch.Generator) -> Iterator[tuple[Any, str, Any]]:
 
 
 def _streams(waiting: Waiting, arrive: Callable[[], None]) -> Iterator[tuple[Any, str, Any]]:
-    class Event:
-        """Its time has always come, as all is computed at once."""
+    class Queue:
+        """A stream, or an event in one, whose time has always come, as all is computed at once."""
 
-        def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
-            pass
+        device = GPU
 
-        def record(self, stream: Any = None) -> None: ...
-        def wait(self, stream: Any = None) -> None: ...
+        def __init__(self, *given: Any, **settings: Any) -> None: ...
         def query(self) -> bool:
             arrive()
             return True
+
+        def synchronize(self) -> None:
+            waiting(f"{type(self).__name__}.synchronize")
 
         def elapsed_time(self, end: Any) -> float:
             return 1.0
 
-        def synchronize(self) -> None:
-            waiting("Event.synchronize")
-
-    class Stream:
-        device = GPU
-
-        def __init__(self, device: Any = None, priority: int = 0) -> None:
-            pass
-
-        def wait_stream(self, stream: Any) -> None: ...
-        def wait_event(self, event: Any) -> None: ...
-        def query(self) -> bool:
-            arrive()
-            return True
-
         def is_capturing(self) -> bool:
             return False
 
-        def record_event(self, event: Any = None) -> Event:
+        def record_event(self, event: Any = None) -> Any:
             return event or Event()
 
-        def synchronize(self) -> None:
-            waiting("Stream.synchronize")
+        record = wait = wait_stream = wait_event = __init__
+
+    class Event(Queue): ...
+
+    class Stream(Queue): ...
 
     @contextmanager
     def within(stream: Any) -> Iterator[None]:
