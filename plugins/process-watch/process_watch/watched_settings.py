@@ -122,7 +122,7 @@ def _of_torch(torch: Any) -> dict[str, Setting]:
         ),
         "torch's global hooks": Setting(
             lambda: {name: dict(getattr(hooks, name)) for name in names},
-            lambda before: [_fill(getattr(hooks, name), held) for name, held in before.items()],
+            lambda before: _fill_all({name: getattr(hooks, name) for name in names}, before),
         ),
         "torch's default generator": _attribute(torch, "default_generator"),
         "torch.random's default generator": _attribute(torch.random, "default_generator"),
@@ -229,6 +229,11 @@ def _put_decimal(get: Callable[[], Any], before: tuple[Any, ...]) -> None:
     context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp, traps = before
     for name in context.traps:
         context.traps[name] = name in traps
+
+
+def _fill_all(now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    for name, held in before.items():
+        _fill(now[name], held)
 
 
 def _attribute(owner: Any, name: str) -> Setting:

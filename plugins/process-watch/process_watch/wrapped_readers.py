@@ -174,10 +174,6 @@ def _opened_in(frame: FrameType, path: Any, flags: int, *more: Any) -> None:
         wrote(path)
 
 
-def _read_link(frame: FrameType, path: Any, *more: Any) -> None:
-    note_path("status", path, frame)
-
-
 def _read_natively(frame: FrameType, path: Any, *more: Any) -> None:
     note_path("file", path, frame)
 
@@ -229,7 +225,7 @@ def _sought(frame: FrameType, name: str, path: Any) -> None:
 WRAPPED: dict[str, list[tuple[str, str, int, Callable[..., None]]]] = {
     "os": [
         *(("", name, 0, _asked) for name in ("stat", "lstat", "access")),
-        ("", "readlink", 0, _read_link),
+        ("", "readlink", 0, lambda frame, path, *_: note_path("status", path, frame)),
         ("", "open", IN_FOLDERS, _opened_in),
     ],
     "tempfile": [("", name, ALWAYS, _asked_for_temporary) for name in ("gettempdir", "gettempdirb")],

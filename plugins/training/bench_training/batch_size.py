@@ -48,7 +48,8 @@ class BatchSizeSearch:
         moments = [torch.empty_like(each) for each in self.model.parameters() for _ in range(2)]
         positions = 0
         for size in (2**power for power in range(MOST.bit_length())):
-            batch = self._largest(size)
+            first = islice(self.batches(size), LOOKED_AT)
+            batch = max(first, key=lambda one: one.gold.numel(), default=None)
             if batch is None:
                 raise TrainingError("the training split has no batches. Is it empty?")
             if batch.gold.numel() <= positions or self._too_large(taken):
@@ -67,15 +68,9 @@ class BatchSizeSearch:
             raise TrainingError("batch_size auto: not even the smallest batch fits into memory. Use a smaller model.")
         return best
 
-    def _largest(self, size: int) -> Batch | None:
-        """Return the largest of the first batches of an epoch; None without any."""
-        return max(islice(self.batches(size), LOOKED_AT), key=lambda one: one.gold.numel(), default=None)
-
     def _too_large(self, taken: list[int]) -> bool:
         """Return whether the next size would take too much of the memory of a CPU."""
-        if self.device.type != "cpu" or not taken:
-            return False
-        return 2 * taken[-1] > _free()
+        return self.device.type == "cpu" and bool(taken) and 2 * taken[-1] > _free()
 
     def _computed(self, batch: Batch) -> int:
         """Compute a gradient; return the bytes that its backward pass needed."""

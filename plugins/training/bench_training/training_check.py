@@ -69,15 +69,12 @@ COMMON: Mapping[str, type[Common]] = {"adam": Adam, "adamw": AdamW, "sgd": Sgd}
 
 def check_training(entry: Entry, report: Report) -> None:
     """Report every problem of one training, each with its keys inside of `training:`."""
-    config = entry.training
-    for check in (_optimizers, _schedules):
+    for check in (_optimizers, _schedules, _smoothing):
         with suppress(Unreadable):
-            check(config, report)
-    with suppress(Unreadable):
-        _smoothing(config, entry.config, report)
+            check(entry.training, entry.config, report)
 
 
-def _optimizers(config: TrainingConfig, report: Report) -> None:
+def _optimizers(config: TrainingConfig, model: ModelConfig, report: Report) -> None:
     for keys, one in config.optimizers:
         _settings("optimizer", one.name, one.more, keys, report)
     for number, group in enumerate(config.groups):
@@ -86,7 +83,7 @@ def _optimizers(config: TrainingConfig, report: Report) -> None:
             _settings("optimizer", name, group.more, ("groups", number), report, whole=False)
 
 
-def _schedules(config: TrainingConfig, report: Report) -> None:
+def _schedules(config: TrainingConfig, model: ModelConfig, report: Report) -> None:
     for keys, several, _ in config.schedules:
         for number, one in enumerate(several):
             if one.name in OWN:

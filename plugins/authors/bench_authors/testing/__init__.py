@@ -41,7 +41,7 @@ is tried on texts that it encodes, without those about losses.
 one's own is written with `@catches(mutant, ...)`, which names the mistakes that it must find.
 """
 
-from bench_authors.looks.models import float64
+from bench_authors.looks.rows import float64
 from bench_authors.testing import mutants, toys
 from bench_authors.testing.accelerators import check_on_accelerator
 from bench_authors.testing.cases import Case, MetricCase, TaskCase, TextCase, tiny_batch, tiny_info, tiny_outcomes

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from bench_authors.looks.models import float64
+from bench_authors.looks.rows import float64
 from bench_core import Batch, Config, ModelConfig, State, Stepper
 
 #: Contracts about losses, which do not concern what is never trained.

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bench_authors.checker import BUILT, IMPORTED, Trial, Verdict
-from bench_authors.looks.models import float64
+from bench_authors.looks.rows import float64
 from bench_authors.testing.accelerators import DECODERS_ON_ACCELERATORS, MODELS_ON_ACCELERATORS
 from bench_authors.testing.cases import Case, MetricCase, TaskCase, tiny_info, tiny_outcomes
 from bench_authors.testing.contracts import OF_LOSSES, Contract, exemptions, outcome, with_log_probs
@@ -86,7 +86,7 @@ def try_part(
             for config in configs:
                 part_class(config)
         except caught as error:
-            say(**_unusable(IMPORTED, error, ImportError))
+            say(**_unusable(IMPORTED, error, isinstance(error, ImportError)))
             return
         if trial.quick and trial.kind == "model" and _is_large(configs[0], Source(trial.source), data):
             say(untried=f"it has more than {LARGEST:,} parameters, too many for a quick trial")
@@ -95,7 +95,7 @@ def try_part(
         try:
             case = _case(trial, configs, data, Path(own))
         except caught as error:  # it may need what invented data lacks
-            say(**_unusable(BUILT, error, Exception))
+            say(**_unusable(BUILT, error, isinstance(error, Exception) and not is_out_of_memory(error)))
             return
         _try_contracts(trial, case, say, caught, skip)
 
@@ -144,12 +144,9 @@ def _left_out(trial: Trial) -> set[str]:
     return found | ({*SLOW} | ON_ACCELERATORS if trial.quick else set())
 
 
-def _unusable(what: str, error: BaseException, innocent: type[Exception]) -> dict[str, Any]:
-    """Return what to report of a part that cannot be used: it is broken, unless the error is an `innocent` one."""
-    fault = isinstance(error, PluginError) if what == IMPORTED else is_out_of_memory(error)
-    if isinstance(error, innocent) and not fault:
-        return {"untried": _reason(error)}
-    return {"broken": {what: _reason(error)}}
+def _unusable(what: str, error: BaseException, is_innocent: bool) -> dict[str, Any]:
+    """Return what to report of a part that cannot be used: it is broken, unless it is innocent of the error."""
+    return {"untried": _reason(error)} if is_innocent else {"broken": {what: _reason(error)}}
 
 
 def _case(trial: Trial, configs: Sequence[Any], data: Path, folder: Path) -> Any:
