@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bench_authors.testing.cases import Case, can
-from bench_authors.testing.contracts import Contract, catches, check, close, margin
+from bench_authors.testing.contracts import catches, check, close, contracts_of, margin
 from bench_authors.testing.mutants import accelerators as mutants
 from bench_authors.testing.pretended import Pretended, synchronisations, undeclared
 from bench_core import Hypothesis, Loss, Sampler, Scorer, SuiteError, Vmappable
@@ -132,6 +132,9 @@ def copies_in_a_stack_learn_on_an_accelerator(case: Case) -> None:
     close(values[0], values[1], "losses of copies in a stack on an accelerator")
 
 
+MODELS_ON_ACCELERATORS = contracts_of(globals())
+
+
 @catches(mutants.decodes_with_places_on_the_cpu)
 def it_decodes_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
     """The same tokens, with the same log-probabilities."""
@@ -141,16 +144,7 @@ def it_decodes_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
         _alike(one, other)
 
 
-MODELS_ON_ACCELERATORS: tuple[Contract[Case], ...] = (
-    it_loses_on_an_accelerator_what_it_loses_on_the_cpu,
-    it_is_set_up_on_an_accelerator,
-    an_update_does_not_wait_for_an_accelerator,
-    it_scores_on_an_accelerator_as_on_the_cpu,
-    it_samples_on_an_accelerator_as_on_the_cpu,
-    copies_in_a_stack_learn_on_an_accelerator,
-)
-
-DECODERS_ON_ACCELERATORS: tuple[Contract[Case], ...] = (it_decodes_on_an_accelerator_as_on_the_cpu,)
+DECODERS_ON_ACCELERATORS = (it_decodes_on_an_accelerator_as_on_the_cpu,)
 
 
 def moved(case: Case, device: str) -> Case:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -60,6 +60,12 @@ def catches(
 ) -> Callable[[Callable[[C], None]], Contract[C]]:
     """Make a contract of a test, name the mistakes that it must catch, and say which cases it is for."""
     return lambda check: Contract(check, mutants, when)
+
+
+def contracts_of(module: Mapping[str, Any]) -> tuple[Contract[Any], ...]:
+    """Return the contracts that a module defines, in their order, given its global names."""
+    found = (one for one in module.values() if isinstance(one, Contract))
+    return tuple(one for one in found if one.check.__module__ == module["__name__"])
 
 
 def check(contracts: Sequence[Contract[C]], case: C) -> list[str]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bench_authors.testing.accelerators import DECODERS_ON_ACCELERATORS
 from bench_authors.testing.cases import Case, costs, one_row, turned
-from bench_authors.testing.contracts import Contract, catches, check, margin, patched, with_log_probs
+from bench_authors.testing.contracts import catches, check, contracts_of, margin, patched, with_log_probs
 from bench_authors.testing.mutants import decoders as mutants
 from bench_authors.testing.mutants.models import draws_in_turn, forgets_to_reorder
 from bench_core import STOP, Batch, Decoder, Hypothesis, Model, Stepper
@@ -122,20 +122,6 @@ def no_action_of_probability_zero_is_taken(case: Case) -> None:
             assert log_probs[action] > -torch.inf, f"{chain} takes action {action}, which cannot be"
 
 
-#: What `check_decoder` tries, as far as it applies.
-DECODER_CONTRACTS: tuple[Contract[Case], ...] = (
-    it_needs_what_its_config_says,
-    a_row_decodes_alike_alone_and_in_a_batch,
-    a_hypothesis_costs_what_its_chain_costs,
-    every_row_has_a_hypothesis,
-    the_best_come_first,
-    limits_are_kept,
-    finished_means_that_the_chain_stopped,
-    no_action_of_probability_zero_is_taken,
-    *DECODERS_ON_ACCELERATORS,
-)
-
-
 def _needs(kind: type[Decoder[Model]]) -> type[Model] | None:
     """Return the capability in the brackets of `Decoder[...]`, for the class or the nearest of its bases, if any."""
     for base in (base for parent in kind.__mro__ for base in parent.__dict__.get("__orig_bases__", ())):
@@ -175,3 +161,7 @@ def _shut(log_probs: Tensor) -> Tensor:
     places = torch.arange(log_probs.shape[1], device=log_probs.device)
     few = log_probs.masked_fill(places > 2, -torch.inf)
     return few.where((few > -torch.inf).any(1, keepdim=True), log_probs).log_softmax(1)
+
+
+#: What `check_decoder` tries, as far as it applies.
+DECODER_CONTRACTS = (*contracts_of(globals()), *DECODERS_ON_ACCELERATORS)

@@ -15,7 +15,7 @@ from torch import Tensor
 from bench_authors.looks.tasks import digests
 from bench_authors.testing.accelerators import accelerator
 from bench_authors.testing.cases import TaskCase
-from bench_authors.testing.contracts import Contract, catches, check
+from bench_authors.testing.contracts import catches, check, contracts_of
 from bench_authors.testing.mutants import tasks as mutants
 from bench_core import STOP, Batch, Purpose, Size, Source
 from bench_core.computing.overlap import Row, rows_by_id
@@ -195,23 +195,6 @@ def _tensors(value: object) -> Iterator[Tensor]:
         yield from _tensors(vars(value))
 
 
-#: What `check_task` tries, as far as it applies.
-TASK_CONTRACTS: tuple[Contract[TaskCase], ...] = (
-    an_epoch_covers_each_example_once,
-    noise_alone_decides_the_order,
-    batches_keep_their_size,
-    openings_begin_and_targets_end_with_stop,
-    batches_are_what_config_and_facts_say,
-    weights_of_examples_have_a_mean,
-    the_same_rows_have_the_same_ids,
-    references_know_every_decoded_example,
-    tokens_become_text,
-    prepared_twice_it_is_the_same,
-    facts_are_plain_and_consistent,
-    batches_move_to_an_accelerator,
-)
-
-
 def plain(value: object) -> bool:
     """Return whether JSON can hold `value` and give it back, but for tuples, which become lists."""
     if isinstance(value, dict):
@@ -254,3 +237,7 @@ def _check_source(case: TaskCase, batch: Batch) -> None:
     assert 0 <= source.min() <= source.max() < words, "source leaves the source vocabulary"
     assert batch.source_length is not None, "batches lack the length of their sources"
     assert 0 <= batch.source_length.min() <= batch.source_length.max() <= source.shape[1], "a source is too short"
+
+
+#: What `check_task` tries, as far as it applies.
+TASK_CONTRACTS = contracts_of(globals())
