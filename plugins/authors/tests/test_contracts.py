@@ -109,7 +109,7 @@ def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, muta
 
 
 @pytest.mark.slow(1)
-@pytest.mark.parametrize("mutant", models.a_step_leaves_the_state_it_was_given_as_it_was.mutants)
+@pytest.mark.parametrize("mutant", stepping.a_step_leaves_the_state_it_was_given_as_it_was.mutants)
 def test_no_other_contract_sees_that_a_step_changes_the_state_it_was_given(mutant):
     (new,) = (one for one in MODEL_CONTRACTS if mutant in one.mutants)
     tried = [(MODEL_CONTRACTS, case) for case in model_cases().values() if new.applies(case)]

@@ -245,7 +245,7 @@ def test_other_threads_may_work_while_the_process_is_looked_at(watch, tmp_path, 
 
 def test_kernels_that_torch_adds_while_another_thread_imports_it_are_nobodys(monkeypatch):
     kernels, loading = {"aten/first/CPU"}, {"torch"}
-    monkeypatch.setattr(watched_code, "_kernels", lambda: {*kernels})
+    monkeypatch.setattr(watched_code, "kernels", lambda: {*kernels})
     monkeypatch.setattr(watched_code.imports, "current", lambda: {*loading})
     monkeypatch.setitem(sys.modules, "torch.library", types.ModuleType("torch.library"))
     found = Watch()

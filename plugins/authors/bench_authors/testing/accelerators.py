@@ -44,15 +44,7 @@ def check_on_accelerator(case: Case) -> list[str]:
     return check([*MODELS_ON_ACCELERATORS, *decoding], case)
 
 
-@catches(
-    mutants.makes_places_on_the_cpu,
-    mutants.makes_a_table_on_the_cpu,
-    mutants.keeps_a_tensor_that_does_not_move,
-    mutants.reads_by_numpy,
-    mutants.draws_with_a_generator_of_the_cpu,
-    mutants.adds_up_in_a_number_on_the_cpu,
-    mutants.multiplies_whole_numbers,
-)
+@catches(*mutants.COMPUTING_ON_THE_CPU, mutants.keeps_a_tensor_that_does_not_move)
 def it_loses_on_an_accelerator_what_it_loses_on_the_cpu(case: Case) -> None:
     """In evaluation mode, with the same gradients; in training it computes there too."""
     with accelerator() as device:
@@ -78,12 +70,7 @@ def it_is_set_up_on_an_accelerator(case: Case) -> None:
         assert other.loss().value.isfinite(), "a model that is set up on an accelerator has no finite loss"
 
 
-@catches(
-    mutants.looks_at_its_loss,
-    mutants.counts_by_a_mask,
-    mutants.finds_the_longest_row,
-    mutants.copies_a_constant,
-)
+@catches(*mutants.WAITING)
 def an_update_does_not_wait_for_an_accelerator(case: Case) -> None:
     """Neither loss nor gradient, except where `waits_for_device` says why."""
     with pretended(), torch.enable_grad():
@@ -119,7 +106,7 @@ def it_samples_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
     _alike(found, case.model.sample(case.batch, STEPS, case.noise))
 
 
-@catches(mutants.makes_places_on_the_cpu, when=can(Vmappable))
+@catches(mutants.COMPUTING_ON_THE_CPU[0], when=can(Vmappable))
 def copies_in_a_stack_learn_on_an_accelerator(case: Case) -> None:
     """They lose there what they lose on the CPU."""
     values = []

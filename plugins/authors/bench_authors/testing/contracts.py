@@ -138,6 +138,14 @@ def mutant(alter: Callable[[Any, F], Any]) -> Callable[[F], Callable[[Any], Any]
     return lambda function: wraps(function)(lambda case: alter(case, function))
 
 
+def mutants_by(alter: Callable[[Any, Any], Any], **changes: Callable[..., Any]) -> tuple[Callable[[Any], Any], ...]:
+    """Return a mutant for each change, under its name: what `alter` makes of a case and the change."""
+    found = {name: mutant(alter)(change) for name, change in changes.items()}
+    for name, one in found.items():
+        one.__name__ = name
+    return tuple(found.values())
+
+
 def instead_of(part: str, method: str) -> Callable[[Any, Callable[..., Any]], Any]:
     """Return how a function takes the place of a method of a part of a case; it is given the intact part first."""
     return lambda case, function: replace(case, **{part: patched(getattr(case, part), **{method: function})})

@@ -67,7 +67,7 @@ def batches_keep_their_size(case: TaskCase) -> None:
                 assert held <= size.number or len(batch) == 1, f"{split}: {held} {size.unit}, not {size.number}"
 
 
-@catches(mutants.forgets_the_stop, mutants.pads_with_a_word, mutants.opens_with_a_word)
+@catches(*mutants.MISPLACING_STOP)
 def openings_begin_and_targets_end_with_stop(case: TaskCase) -> None:
     """Windows of a stream are exempt."""
     for split, purpose in _of_examples(case):
@@ -91,7 +91,7 @@ def batches_are_what_config_and_facts_say(case: TaskCase) -> None:
         _check_source(case, batch)
 
 
-@catches(mutants.weighs_below_nothing, mutants.weighs_without_bounds, mutants.weighs_tokens, mutants.weighs_nothing)
+@catches(*mutants.MISWEIGHING)
 def weights_of_examples_have_a_mean(case: TaskCase) -> None:
     """If there are any: one a row, finite, not negative, and not all 0 in a batch to train on or in a split."""
     for split, purpose in case.purposes():

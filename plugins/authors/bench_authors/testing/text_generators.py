@@ -15,7 +15,7 @@ def check_text_generator(case: TextCase) -> list[str]:
     return check(TEXT_CONTRACTS, case)
 
 
-@catches(mutants.leaves_out_the_last, mutants.answers_none, mutants.gives_no_text)
+@catches(*mutants.GIVING_NO_TEXT)
 def every_prompt_has_a_text(case: TextCase) -> None:
     """At least one hypothesis each, and each is a text."""
     found = case.written()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bench_authors.testing.cases import TaskCase
-from bench_authors.testing.contracts import instead_of, mutant, patched, posing
+from bench_authors.testing.contracts import instead_of, mutant, mutants_by, patched, posing
 from bench_core import Batch, Noise, Purpose, Size, Task, TaskInfo
 
 
@@ -74,19 +74,16 @@ def exceeds_its_size(
     return task.batches(split, purpose, replace(size, number=2 * size.number), noise)
 
 
-def forgets_the_stop(case: TaskCase) -> TaskCase:
-    """The length of a target does not count its stop."""
-    return _with_each_batch(case, lambda batch: replace(batch, length=batch.length - 1))
-
-
-def pads_with_a_word(case: TaskCase) -> TaskCase:
-    """What pads a target is a token like others."""
-    return _with_each_batch(case, lambda batch: replace(batch, gold=batch.gold + (~batch.mask).long()))
-
-
-def opens_with_a_word(case: TaskCase) -> TaskCase:
-    """An opening does not begin with stop."""
-    return _with_each_batch(case, lambda batch: replace(batch, opening=batch.opening + 1))
+#: Openings and targets without stop in its place.
+MISPLACING_STOP = mutants_by(
+    _with_each_batch,
+    # the length of a target does not count its stop
+    forgets_the_stop=lambda batch: replace(batch, length=batch.length - 1),
+    # what pads a target is a token like others
+    pads_with_a_word=lambda batch: replace(batch, gold=batch.gold + (~batch.mask).long()),
+    # an opening does not begin with stop
+    opens_with_a_word=lambda batch: replace(batch, opening=batch.opening + 1),
+)
 
 
 def speaks_another_vocabulary(case: TaskCase) -> TaskCase:
@@ -153,24 +150,18 @@ def _weighing(case: TaskCase, weigh: Callable[[int], Tensor]) -> TaskCase:
     return _with_each_batch(case, lambda batch: replace(batch, extras={"weight": weigh(len(batch))}))
 
 
-def weighs_below_nothing(case: TaskCase) -> TaskCase:
-    """One example of a batch has a negative weight."""
-    return _weighing(case, lambda number: torch.linspace(-0.1, 1, number))
-
-
-def weighs_without_bounds(case: TaskCase) -> TaskCase:
-    """Weights are divided by nothing."""
-    return _weighing(case, lambda number: torch.ones(number) / 0)
-
-
-def weighs_tokens(case: TaskCase) -> TaskCase:
-    """There are several weights for one example."""
-    return _weighing(case, lambda number: torch.ones(number, 2))
-
-
-def weighs_nothing(case: TaskCase) -> TaskCase:
-    """All examples of a batch weigh 0, so that there is no mean."""
-    return _weighing(case, torch.zeros)
+#: Weights that have no mean, for a number of examples.
+MISWEIGHING = mutants_by(
+    _weighing,
+    # one example of a batch has a negative weight
+    weighs_below_nothing=lambda number: torch.linspace(-0.1, 1, number),
+    # weights are divided by nothing
+    weighs_without_bounds=lambda number: torch.ones(number) / 0,
+    # there are several weights for one example
+    weighs_tokens=lambda number: torch.ones(number, 2),
+    # all examples of a batch weigh 0
+    weighs_nothing=torch.zeros,
+)
 
 
 @mutant(_with_each_batch)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bench_authors.testing.cases import TextCase
-from bench_authors.testing.contracts import mutant, patched
+from bench_authors.testing.contracts import mutant, mutants_by, patched
 from bench_core import Generation, Hypothesis, Prompt
 
 Answers = list[list[Hypothesis]]
@@ -24,19 +24,13 @@ def _answering(case: TextCase, change: Callable[[Answers, Sequence[Prompt]], Ans
     return replace(case, decoder=patched(case.decoder, decode_texts=decode))
 
 
-def leaves_out_the_last(case: TextCase) -> TextCase:
-    """Give no answer to the last prompt."""
-    return _answering(case, lambda found, prompts: found[:-1])
-
-
-def answers_none(case: TextCase) -> TextCase:
-    """Give no hypothesis for the first prompt."""
-    return _answering(case, lambda found, prompts: [[], *found[1:]])
-
-
-def gives_no_text(case: TextCase) -> TextCase:
-    """Give hypotheses without texts."""
-    return _answering(case, lambda found, prompts: [[replace(one, text=None) for one in row] for row in found])
+#: Answers that are missing, or no texts.
+GIVING_NO_TEXT = mutants_by(
+    _answering,
+    leaves_out_the_last=lambda found, prompts: found[:-1],
+    answers_none=lambda found, prompts: [[], *found[1:]],
+    gives_no_text=lambda found, prompts: [[replace(one, text=None) for one in row] for row in found],
+)
 
 
 def remembers_how_often_it_was_asked(case: TextCase) -> TextCase:
