@@ -35,9 +35,6 @@ MODULES = {
     "bench_core/runs/results.py": 375,
     "bench_core/runs/run_writer.py": 404,
     "bench_core/runs/runner.py": 446,
-    "plugins/authors/bench_authors/looks/models.py": 423,
-    "plugins/authors/bench_authors/testing/mutants/models.py": 361,
-    "plugins/code-digests/code_digests/definitions.py": 457,
     "plugins/code-generation/bench_code_generation/pseudo_code.py": 357,
     "plugins/metrics/bench_metrics/plugin.py": 379,
     "plugins/reports/bench_reports/statistics/claim_proofs.py": 477,
@@ -45,21 +42,17 @@ MODULES = {
     "plugins/reports/bench_reports/verification/report.py": 360,
     "plugins/ssm/bench_ssm/model.py": 353,
     "plugins/text/bench_text/sequence_task.py": 380,
-    "plugins/training/bench_training/trainer.py": 422,
 }
 #: Functions that are longer, with their lines.
 FUNCTIONS = {
     "bench_core/commands/run.py:command": 53,
     "bench_core/computing/stages.py:measure": 41,
     "bench_core/execution/executor.py:_watched": 42,
-    "plugins/authors/bench_authors/looks/models.py:_follow": 43,
-    "plugins/authors/bench_authors/testing/pretended/cuda_functions.py:_streams": 55,
     "plugins/exchange/bench_exchange/commands/verify.py:command": 44,
     "plugins/indigo/bench_indigo/search.py:search": 48,
     "plugins/notebook/bench_notebook/evaluating.py:evaluate": 45,
     "plugins/recorded/bench_recorded/commands/score.py:command": 41,
     "plugins/reports/bench_reports/figures/scales.py:_write_numbers": 46,
-    "plugins/training/bench_training/batch_stream.py:read_ahead": 46,
 }
 #: Functions with more parameters, with their number.
 SIGNATURES = {
@@ -71,7 +64,7 @@ SIGNATURES = {
 
 
 def sources():
-    packages = [CORE, *ROOT.glob("plugins/*/bench_*"), *ROOT.glob("plugins/*/code_digests")]
+    packages = [CORE, *(path.parent for path in ROOT.glob("plugins/*/*/py.typed"))]
     return sorted(path for package in packages for path in package.rglob("*.py"))
 
 

@@ -39,13 +39,8 @@ class Setting(NamedTuple):
 def settings() -> dict[str, Setting]:
     """Return the settings of this process that a block may change for later ones."""
     found = {
-        "the signal handlers": Setting(
-            lambda: {number: signal.getsignal(number) for number in signal.valid_signals()}, _put_handlers
-        ),
-        "the timers": Setting(
-            lambda: [signal.getitimer(one)[0] > 0 for one in TIMERS],
-            lambda _: [signal.setitimer(one, 0) for one in TIMERS],
-        ),
+        "the signal handlers": Setting(_handlers, _put_handlers),
+        "the timers": Setting(_timers, lambda _: [signal.setitimer(one, 0) for one in TIMERS]),
         "sys.path": _content(sys, "path"),
         "sys.meta_path": Setting(_finders, _put_finders),
         "sys.path_hooks": _content(sys, "path_hooks"),
@@ -138,6 +133,14 @@ def _pop(stacks: Any, name: str, *more: Any) -> None:
 def _pop_hooks(autograd: Any, before: Any) -> None:
     while (now := autograd._top_saved_tensors_default_hooks(True)) is not None and now != before:
         autograd._pop_saved_tensors_default_hooks()
+
+
+def _timers() -> list[bool]:
+    return [signal.getitimer(one)[0] > 0 for one in TIMERS]
+
+
+def _handlers() -> dict[int, Any]:
+    return {number: signal.getsignal(number) for number in signal.valid_signals()}
 
 
 def _put_handlers(before: Mapping[int, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,7 +81,9 @@ def _generators(generator: torch.Generator) -> Iterator[tuple[Any, str, Any]]:
         yield torch.cuda, name, double
 
 
-def _streams(waiting: Waiting, arrive: Callable[[], None]) -> Iterator[tuple[Any, str, Any]]:
+def _queues(waiting: Waiting, arrive: Callable[[], None]) -> tuple[type, type]:
+    """Return the double of an event, and that of a stream."""
+
     class Queue:
         """A stream, or an event in one, whose time has always come, as all is computed at once."""
 
@@ -110,14 +112,15 @@ def _streams(waiting: Waiting, arrive: Callable[[], None]) -> Iterator[tuple[Any
 
     class Stream(Queue): ...
 
-    @contextmanager
-    def within(stream: Any) -> Iterator[None]:
-        yield
+    return Event, Stream
 
-    default = Stream()
-    yield torch.cuda, "Event", Event
-    yield torch.cuda, "Stream", Stream
-    yield torch.cuda, "stream", within
+
+def _streams(waiting: Waiting, arrive: Callable[[], None]) -> Iterator[tuple[Any, str, Any]]:
+    event, stream = _queues(waiting, arrive)
+    default = stream()
+    yield torch.cuda, "Event", event
+    yield torch.cuda, "Stream", stream
+    yield torch.cuda, "stream", nullcontext
     yield torch.cuda, "current_stream", lambda device=None: default
     yield torch.cuda, "default_stream", lambda device=None: default
     yield torch.cuda, "is_current_stream_capturing", lambda: False
