@@ -194,9 +194,6 @@ class JointTrainer(Trainer):
         if self.config.compile:
             self.warn("compile: seeds trained together are not compiled.")
 
-    def _loss_of_model(self) -> Any:
-        return None
-
     def _epoch(self, number: int) -> Iterator[Batch]:
         """Yield the batches of all copies, each in its own order, as one."""
         orders = [noise.fork("order").fork(number) for noise in self.noises]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from threading import Lock
 from typing import Any
@@ -15,7 +16,7 @@ from torch import Tensor
 from bench_core.computing.evaluating import evaluating
 from bench_core.data import Batch, Purpose
 from bench_core.errors import Fault, SuiteError, TrainingError
-from bench_core.model import Loss, Training
+from bench_core.model import Training
 from bench_core.observer import Evaluation, Hear, TrainingStarted, Update, silent
 from bench_core.random_numbers import Noise
 from bench_core.suites.training import Phase, TrainingConfig
@@ -25,7 +26,7 @@ from bench_training.batch_size import BatchSizeSearch
 from bench_training.batch_stream import pinned, read_ahead, share_of, with_last
 from bench_training.checkpoint import Checkpoints
 from bench_training.clipping import clip_gradients
-from bench_training.compilation import CompiledLoss
+from bench_training.compilation import CompiledLoss, LossFunction
 from bench_training.evaluation import Selection
 from bench_training.log import READ_EVERY, Average, Soundness
 from bench_training.optimizers import check_groups, optimizers, set_peak
@@ -67,9 +68,6 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.losses, self.soundness = Average(), Soundness()  # since the last evaluation; of all updates
         self.heard = Average()  # those of `losses` that have been heard of
-        self.gradient = Gradient(
-            self.model, self._loss_of_model(), self.numbers, self.device, self.config.accumulate, self.peers
-        )
         self.optimizers = self.common_optimizers = optimizers(self.model, self.config, self.device)
 
     def run(self) -> list[dict[str, Any]]:
@@ -204,10 +202,12 @@ class Trainer:
             self.average.updated(self.model, self.progress.step - self.progress.first)
         self.losses.add(found.loss, norm, found.terms)
 
-    def _loss_of_model(self) -> Callable[[Batch, Training], Loss]:
-        if self.config.compile:
-            return CompiledLoss(self.model, self.warn)
-        return lambda batch, training: self.model.loss(batch, training)
+    @cached_property
+    def gradient(self) -> Gradient:
+        """What computes losses of the model, perhaps compiled, and their gradients."""
+        plain: LossFunction = lambda batch, training: self.model.loss(batch, training)  # noqa: E731
+        loss = CompiledLoss(self.model, self.warn) if self.config.compile else plain
+        return Gradient(self.model, loss, self.numbers, self.device, self.config.accumulate, self.peers)
 
     def _gradient(self, batch: Batch | None, training: Training, memory: list[Any]) -> Computed:
         return self.gradient.of(batch, training, memory)

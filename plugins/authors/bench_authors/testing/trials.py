@@ -49,9 +49,8 @@ MOST_EXAMPLES = 20_000  #: of a split: contracts read all of them dozens of time
 MOST_TOKENS = 4  #: that decoders generate
 LARGEST = 30_000_000  #: parameters of models that are tried in passing
 LONGEST_REASON = 500  # characters
-BY_HEART = (
-    "eight_examples_can_be_learnt_by_heart"  #: is not tried: at the size of a suite it asks for a learning rate
-)
+#: Is not tried: at the size of a suite it asks for a learning rate.
+BY_HEART = "eight_examples_can_be_learnt_by_heart"
 LEAVES_CODE = "it_leaves_the_code_of_others_as_it_is"  #: in a worker process
 #: What is left out where it has to be quick, like all about accelerators: these train a model or prepare a task.
 SLOW = (BY_HEART, "a_score_without_steps_does_not_see_what_it_predicts", "prepared_twice_it_is_the_same")
