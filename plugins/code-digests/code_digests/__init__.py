@@ -7,7 +7,7 @@ computation has, and how its digests are used.
 """
 
 from code_digests.definitions import ALL, DATA, PACKAGE, SOURCES, Codebase, Definition
-from code_digests.digests import CodeDigests, Covered, Reading, distributions
+from code_digests.digests import CodeDigests, Covered, distributions
 from code_digests.source_module import IMPORT, SourceModule
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Codebase",
     "Covered",
     "Definition",
-    "Reading",
     "SourceModule",
     "distributions",
 ]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -63,12 +62,8 @@ class Codebase(Sources):
 
     def roots(self, names: Iterable[str]) -> list[Target]:
         """Return what `names` are, and what the modules do that every process imports."""
-        return [*map(self.root, names), *self._imported_by_all]
-
-    @cached_property
-    def _imported_by_all(self) -> list[Target]:
         effects = {Definition(one, IMPORT) for name in self.always for one in self.effective(name)}
-        return [*sorted(effects)]
+        return [*map(self.root, names), *sorted(effects)]
 
     def closure(self, roots: Iterable[Target]) -> set[Definition]:
         """Return all definitions that roots name, directly or through others."""

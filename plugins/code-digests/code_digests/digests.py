@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from importlib.metadata import Distribution, PackageNotFoundError
@@ -13,21 +13,11 @@ from typing import NamedTuple
 from code_digests.definitions import ALL, DATA, Codebase, Definition
 from code_digests.once import Once
 
-_READS_DOCSTRINGS = {"__doc__", "inspect.getdoc"}
-_READS_ANNOTATIONS = {
-    "__annotations__", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Which asides of definitions the code of a computation reads: docstrings, annotations."""
-
-    docstrings: bool = False
-    annotations: bool = False
-
-    def __or__(self, other: Reading) -> Reading:
-        return Reading(self.docstrings or other.docstrings, self.annotations or other.annotations)
+#: The asides of definitions, and what reads them.
+_READERS = {
+    "docstring": {"__doc__", "inspect.getdoc"},
+    "annotation": {"__annotations__", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints"},
+}
 
 
 class Covered(NamedTuple):
@@ -53,11 +43,11 @@ class CodeDigests:
 
     def of_parts(self, parts: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
         """Return the digest of each part of a computation, given its roots; what one part reads counts in all."""
-        reading = reduce(Reading.__or__, map(self._reading, parts.values()), Reading())
+        reading = frozenset().union(*map(self._reading, parts.values()))
         return {name: self.digest(roots, reading) for name, roots in parts.items()}
 
     @Once
-    def digest(self, roots: tuple[str, ...], reading: Reading) -> str:
+    def digest(self, roots: tuple[str, ...], reading: frozenset[str]) -> str:
         """Return the digest of the code behind roots, with the asides that the code of the computation reads."""
         marks = [self.code.digest(target) for target in self.code.roots(roots)]
         asides = sorted(self._asides(self.closure(roots), reading))
@@ -83,19 +73,20 @@ class CodeDigests:
         return frozenset().union(*named) - self.ignored_libraries
 
     @Once
-    def _reading(self, roots: tuple[str, ...]) -> Reading:
-        found = Reading()
+    def _reading(self, roots: tuple[str, ...]) -> set[str]:
+        """Return which asides of definitions the code behind roots reads."""
+        found = set[str]()
         for place in self.closure(roots):
             text = self.code.text(place)
             names = {target for _, target in self.code.uses(place)} | text.attributes | text.strings
-            found |= Reading(bool(names & _READS_DOCSTRINGS), bool(names & _READS_ANNOTATIONS))
+            found |= {aside for aside, readers in _READERS.items() if names & readers}
         return found
 
-    def _asides(self, places: Iterable[Definition], reading: Reading) -> Iterable[str]:
+    def _asides(self, places: Iterable[Definition], reading: frozenset[str]) -> Iterable[str]:
         for place in places:
             text = self.code.text(place)
-            yield from (f"docstring {one}" for one in (text.docstrings if reading.docstrings else ()))
-            yield from (f"annotation {one}" for one in (text.annotations if reading.annotations else ()))
+            asides = {"docstring": text.docstrings, "annotation": text.annotations}
+            yield from (f"{sort} {one}" for sort in reading for one in asides[sort])
 
 
 @cache

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+
+from bench_core.computing.building import built
 from bench_core.computing.context import StageContext
 from bench_core.computing.loading import load_task, with_files
 from bench_core.errors import TrainingError
@@ -15,11 +18,7 @@ from bench_training import memory
 from bench_training.excerpt import elements, share_of
 from bench_training.speed import Memory, TrainingSpeed
 from bench_training.stages import training_config
-from bench_training.timed_training import FEWEST, Epoch, TimedTraining, phase_settings
-from bench_training.training_length import phases_of
-
-if TYPE_CHECKING:
-    import torch
+from bench_training.timed_training import FEWEST, Epoch, TimedTraining
 
 LEAST = 1 / 16  #: of the rows of a batch, if that fits in memory: with much fewer, their cost is not proportional
 ROOM = 0.7  #: of the available memory that updates may take
@@ -40,8 +39,7 @@ def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSp
         size, most = epoch.elements / epoch.batches, _share_in_memory(found)
         runs = [(settings, *_updates(timed, settings, most, size)) for settings in timed.phases()]
         reading, share = timed.reading(), min(share for *_, share in runs)
-        number = len(phases_of(stage.settings["training"]))
-        own = [next(one for one in runs if one[0] == phase_settings(stage, phase)) for phase in range(number)]
+        own = [next(one for one in runs if one[0] == settings) for settings in timed.every_phase()]
         return TrainingSpeed(
             device=device_name(timed.device.type), setup=setup, evaluation=timed.evaluation(share), memory=found,
             updates=tuple(seconds * size + reading for _, seconds, *_ in own), updates_per_epoch=epoch.batches,
@@ -61,7 +59,8 @@ def weights_on_meta(context: StageContext, stage: Stage) -> tuple[Any, int, int]
     """Return the model on the meta device, and the bytes of all weights and optimizer states of its training."""
     _, info = load_task(context, stage)
     settings = stage.settings["model"]
-    model = memory.on_meta(settings, with_files(context, info, settings))
+    with torch.device("meta"):
+        model = built("model", settings, with_files(context, info, settings)).train()
     weights, optimizer = memory.weights_and_optimizer(model, training_config(stage.settings))
     seeds = len(stage.settings.get("together", ())) or 1
     return model, weights * seeds, optimizer * seeds

@@ -11,8 +11,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from bench_core.computing.building import built
-from bench_core.data import Batch, TaskInfo
+from bench_core.data import Batch
 from bench_core.model import Training
 from bench_core.random_numbers import Noise
 from bench_core.suites.training import TrainingConfig
@@ -126,12 +125,6 @@ def _storage(tensor: Tensor) -> int:
 def size_of(tensors: Iterable[Tensor]) -> int:
     """Return the bytes of tensors, those that share their memory counted once."""
     return sum({_storage(one): one.untyped_storage().nbytes() for one in _tensors([*tensors])}.values())
-
-
-def on_meta(settings: Mapping[str, Any], info: TaskInfo) -> Any:
-    """Return a model on the meta device, in training mode."""
-    with torch.device("meta"):
-        return built("model", settings, info).train()
 
 
 def weights_and_optimizer(model: nn.Module, config: TrainingConfig) -> tuple[int, int]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from bench_core.errors import Stopped, TrainingError
+from bench_training.averaging import WeightAverage
+from bench_training.checkpoint import Checkpoints
+from bench_training.log import Average
 from bench_training.optimizers import load_state, state_of
-
-if TYPE_CHECKING:
-    from bench_training.trainer import Trainer
+from bench_training.peers import Peers
+from bench_training.precision import Precision
+from bench_training.schedules import LearningRates
 
 
 @dataclass
@@ -34,73 +39,93 @@ class Progress:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-def last_checkpoint(trainer: Trainer) -> Any:
-    """Return the state that the last checkpoint keeps, and load its weights; None without one.
+class Resumable(ABC):
+    """A training that goes on from its last checkpoint as if it had not been interrupted."""
 
-    Of several processes the first one looks first, as it sets damaged ones aside.
-    """
-    checkpoints, peers, kept = trainer.checkpoints, trainer.peers, None
-    if checkpoints is None:
-        return None
-    if peers.rank == 0:
-        kept = checkpoints.last(trainer.model, trainer.device)
-    (step,) = peers.numbers([0 if kept is None else kept["progress"]["step"]])
-    if peers.rank and step:
-        kept = checkpoints.last(trainer.model, trainer.device)
-        if kept is None or kept["progress"]["step"] != step:
-            raise TrainingError("the processes of this training found different checkpoints. Run it again.")
-    return kept
+    model: Any
+    device: torch.device
+    checkpoints: Checkpoints | None
+    peers: Peers  # this and other processes, which share each batch
+    progress: Progress
+    numbers: Precision
+    average: WeightAverage | None
+    optimizers: list[torch.optim.Optimizer]  # of the phase
+    common_optimizers: list[torch.optim.Optimizer]  # of phases without their own
+    rates: LearningRates  # of the phase
+    common_rates: LearningRates
+    memory: list[Any]  # what the last batch left, of each of its parts
+    best: dict[str, Tensor]
+    losses: Average  # since the last evaluation
+    heard: Average  # those of `losses` that have been heard of
 
+    @abstractmethod
+    def _check(self) -> None:
+        """Raise TrainingError if the loss or gradient of an update was not finite; waits for the device."""
 
-def keep(trainer: Trainer) -> None:
-    """Write a checkpoint if one is due; raise Stopped at the time limit."""
-    kept, peers = trainer.checkpoints, trainer.peers
-    due, over = (kept.due() or kept.over(), kept.over()) if kept is not None else (False, False)
-    due, over = peers.decide([due, over])
-    if not due:
-        return
-    trainer._check()
-    state = state_of_training(trainer)
-    if kept is not None and peers.rank == 0:
-        kept.save(trainer.progress.step, trainer.model, state)
-    if over:
-        raise Stopped
+    def _last_checkpoint(self) -> Any:
+        """Return the state that the last checkpoint keeps, and load its weights; None without one.
 
+        Of several processes the first one looks first, as it sets damaged ones aside.
+        """
+        checkpoints, peers, kept = self.checkpoints, self.peers, None
+        if checkpoints is None:
+            return None
+        if peers.rank == 0:
+            kept = checkpoints.last(self.model, self.device)
+        (step,) = peers.numbers([0 if kept is None else kept["progress"]["step"]])
+        if peers.rank and step:
+            kept = checkpoints.last(self.model, self.device)
+            if kept is None or kept["progress"]["step"] != step:
+                raise TrainingError("the processes of this training found different checkpoints. Run it again.")
+        return kept
 
-def state_of_training(trainer: Trainer) -> dict[str, Any]:
-    """Return all state besides weights; of all processes, if there are several."""
-    device = torch.cuda.get_rng_state(trainer.device) if trainer.device.type == "cuda" else None
-    own = {"memory": trainer.memory, "generators": [torch.get_rng_state(), device]}
-    common = [] if trainer.optimizers is trainer.common_optimizers else trainer.common_optimizers
-    return {
-        "progress": asdict(trainer.progress),
-        "best": trainer.best,
-        "optimizers": [state_of(optimizer) for optimizer in trainer.optimizers],
-        "common": [state_of(optimizer) for optimizer in common],
-        "rates": [trainer.rates.scale, trainer.common_rates.scale],
-        "precision": trainer.numbers.state(),
-        "average": trainer.average.state() if trainer.average is not None else None,
-        "losses": trainer.losses.state(),
-        "heard": trainer.heard.state(),
-        "processes": trainer.peers.gather(own),
-    }
+    def _keep(self) -> None:
+        """Write a checkpoint if one is due; raise Stopped at the time limit."""
+        kept, peers = self.checkpoints, self.peers
+        due, over = (kept.due() or kept.over(), kept.over()) if kept is not None else (False, False)
+        due, over = peers.decide([due, over])
+        if not due:
+            return
+        self._check()
+        state = self._state()
+        if kept is not None and peers.rank == 0:
+            kept.save(self.progress.step, self.model, state)
+        if over:
+            raise Stopped
 
+    def _state(self) -> dict[str, Any]:
+        """Return all state besides weights; of all processes, if there are several."""
+        device = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
+        own = {"memory": self.memory, "generators": [torch.get_rng_state(), device]}
+        common = [] if self.optimizers is self.common_optimizers else self.common_optimizers
+        return {
+            "progress": asdict(self.progress),
+            "best": self.best,
+            "optimizers": [state_of(optimizer) for optimizer in self.optimizers],
+            "common": [state_of(optimizer) for optimizer in common],
+            "rates": [self.rates.scale, self.common_rates.scale],
+            "precision": self.numbers.state(),
+            "average": self.average.state() if self.average is not None else None,
+            "losses": self.losses.state(),
+            "heard": self.heard.state(),
+            "processes": self.peers.gather(own),
+        }
 
-def restore(trainer: Trainer, kept: Mapping[str, Any]) -> None:
-    """Inverse of `state_of_training`."""
-    trainer.best = kept["best"]
-    for several, states in ((trainer.optimizers, "optimizers"), (trainer.common_optimizers, "common")):
-        for optimizer, state in zip(several, kept[states], strict=False):
-            load_state(optimizer, state)
-    trainer.rates.scale, trainer.common_rates.scale = kept["rates"]
-    trainer.numbers.restore(kept["precision"])
-    if trainer.average is not None:
-        trainer.average.restore(kept["average"])
-    trainer.losses.restore(kept["losses"])
-    trainer.heard.restore(kept["heard"])
-    own = kept["processes"][trainer.peers.rank]
-    trainer.memory = own["memory"]
-    processor, device = own["generators"]
-    torch.set_rng_state(processor.cpu())
-    if device is not None:
-        torch.cuda.set_rng_state(device.cpu(), trainer.device)
+    def _restore(self, kept: Mapping[str, Any]) -> None:
+        """Inverse of `_state`."""
+        self.best = kept["best"]
+        for several, states in ((self.optimizers, "optimizers"), (self.common_optimizers, "common")):
+            for optimizer, state in zip(several, kept[states], strict=False):
+                load_state(optimizer, state)
+        self.rates.scale, self.common_rates.scale = kept["rates"]
+        self.numbers.restore(kept["precision"])
+        if self.average is not None:
+            self.average.restore(kept["average"])
+        self.losses.restore(kept["losses"])
+        self.heard.restore(kept["heard"])
+        own = kept["processes"][self.peers.rank]
+        self.memory = own["memory"]
+        processor, device = own["generators"]
+        torch.set_rng_state(processor.cpu())
+        if device is not None:
+            torch.cuda.set_rng_state(device.cpu(), self.device)

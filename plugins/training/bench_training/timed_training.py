@@ -127,11 +127,14 @@ class TimedTraining:
                 break
         return max(median(found), 1e-12), len(found)
 
+    def every_phase(self) -> list[dict[str, Any]]:
+        """Return the settings of the model in each phase."""
+        phases = phases_of(self.stage.settings["training"])
+        return [{name: value for name, value in phase.items() if name not in PHASE} for phase in phases]
+
     def phases(self) -> list[dict[str, Any]]:
         """Return the settings of the model in each phase, those that are the same once."""
-        every = [
-            phase_settings(self.stage, number) for number in range(len(phases_of(self.stage.settings["training"])))
-        ]
+        every = self.every_phase()
         return [one for number, one in enumerate(every) if one not in every[:number]]
 
     def reading(self) -> float:
@@ -170,9 +173,3 @@ class TimedTraining:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return self.clock()
-
-
-def phase_settings(stage: Stage, number: int) -> dict[str, Any]:
-    """Return the settings of the model in a phase."""
-    phase = phases_of(stage.settings["training"])[number]
-    return {name: value for name, value in phase.items() if name not in PHASE}

@@ -33,14 +33,14 @@ from bench_training.optimizers import check_groups, optimizers, set_peak
 from bench_training.peers import ALONE, Peers
 from bench_training.precision import Precision
 from bench_training.reset import reset_modules
-from bench_training.resuming import Progress, keep, last_checkpoint, restore
+from bench_training.resuming import Progress, Resumable
 from bench_training.schedules import LearningRates
 from bench_training.training_length import updates_of
 from bench_training.update import Computed, Gradient
 
 
 @dataclass
-class Trainer:
+class Trainer(Resumable):
     """Trains one model on one task; `run` loads the best weights into the model and returns the history."""
 
     model: Any  # an nn.Module that is a Model
@@ -64,10 +64,8 @@ class Trainer:
         self.average = WeightAverage(self.config.average) if self.config.average else None
         self.size = Size(1 if self.config.batch_size == "auto" else self.config.batch_size, self.config.batch_unit)
         self.reading = Lock()  # of the task, which evaluations read too
-        self.memory: list[Any] = []  # what the last batch left, of each of its parts
-        self.best: dict[str, Tensor] = {}
-        self.losses, self.soundness = Average(), Soundness()  # since the last evaluation; of all updates
-        self.heard = Average()  # those of `losses` that have been heard of
+        self.memory, self.best = [], {}
+        self.losses, self.heard, self.soundness = Average(), Average(), Soundness()
         self.optimizers = self.common_optimizers = optimizers(self.model, self.config, self.device)
 
     def run(self) -> list[dict[str, Any]]:
@@ -76,7 +74,7 @@ class Trainer:
         Resumes from the last checkpoint, if there is one, bit-identical to an uninterrupted training. Raises Stopped,
         after a checkpoint, at the time limit.
         """
-        phases, kept = self.config.phases or (Phase(),), last_checkpoint(self)
+        phases, kept = self.config.phases or (Phase(),), self._last_checkpoint()
         self.begin(kept and kept["progress"])
         progress = self.progress
         self._hear_of_start()
@@ -87,7 +85,7 @@ class Trainer:
                     self._begin(phases[number], number)
                 self._use(phases[number], progress.planned[number])
                 if kept is not None:
-                    restore(self, kept)
+                    self._restore(kept)
                     kept = None
                 self._phase(phases[number], progress.first + progress.planned[number])
                 self.model.load_state_dict(self.best)
@@ -162,7 +160,7 @@ class Trainer:
                     self._hear_of_losses()
                 if progress.step == end or (progress.step % every == 0 if every else last):
                     self._evaluate()
-                keep(self)
+                self._keep()
                 if progress.step == end or self._exhausted():
                     break
             if progress.step == before:
@@ -213,7 +211,6 @@ class Trainer:
         return self.gradient.of(batch, training, memory)
 
     def _check(self) -> None:
-        """Raise TrainingError if the loss or gradient of an update was not finite; waits for the device."""
         self.numbers.check()
         (broken,) = self.soundness.broken()
         if broken:

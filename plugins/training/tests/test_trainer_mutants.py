@@ -354,14 +354,14 @@ def counts_a_schedule_from_where_it_was_resumed(patch):
 
 @breaks("resumption of a schedule")
 def begins_the_schedule_anew_after_a_checkpoint(patch):
-    restore = resuming.restore
+    restore = Trainer._restore
 
     def wrong(self, kept):
         restore(self, kept)
         late, missed = self.rates.set, self.progress.step
         self.rates.set = lambda update: late(update - missed)
 
-    patch.setattr("bench_training.trainer.restore", wrong)
+    patch.setattr(Trainer, "_restore", wrong)
 
 
 @breaks("resumption")
