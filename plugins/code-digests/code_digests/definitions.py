@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from code_digests.canonical_form import Text
 from code_digests.once import Once
 from code_digests.source_module import IMPORT, SourceModule
-from code_digests.sources import Sources, spec_of
+from code_digests.sources import SourceTree, spec_of
 
 ALL = "*"  #: all that a module binds, where code has a module as a value
 PACKAGE = "**"  #: all modules of a package, where code looks up a name that it computes
@@ -45,7 +45,7 @@ Target: TypeAlias = Definition | str
 
 
 @dataclass
-class Codebase(Sources):
+class Codebase(SourceTree):
     """The sources of all packages whose code counts, and the digests of what they define."""
 
     lookups: frozenset[Definition] = frozenset()  # that look up what is followed by other ways

@@ -32,7 +32,7 @@ def spec_of(top: str) -> ModuleSpec | None:
 
 
 @dataclass
-class Sources:
+class SourceTree:
     """The sources of all packages whose code counts: those outside site-packages, and those of `own`."""
 
     followed: Callable[[str], bool] = lambda module: True  # whether the code of a module counts
