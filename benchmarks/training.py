@@ -32,7 +32,7 @@ from bench_rnn.plugin import RNNLMConfig
 from bench_training.batch_stream import parts_of
 from bench_training.evaluation import Selection
 from bench_training.log import READ_EVERY
-from bench_training.progress import Progress
+from bench_training.resuming import Progress
 from bench_training.trainer import Trainer
 
 VOCABULARY, HIDDEN, LAYERS, DROPOUT = 33_000, 256, 2, 0.3

@@ -17,7 +17,8 @@ from bench_authors import contracts_once
 from bench_authors.checker import Verdict
 from bench_authors.contracts_once import broken_contracts
 from bench_authors.looks import metrics as metric_look
-from bench_authors.looks.models import Chosen, SecondLook
+from bench_authors.looks.models import SecondLook
+from bench_authors.looks.rows import Chosen
 from bench_authors.looks.tasks import hides_targets
 from bench_authors.testing.cases import tiny_batch
 from bench_core import Batch, Scores, SuiteError, registry

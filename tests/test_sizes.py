@@ -60,7 +60,7 @@ SIGNATURES = {
 
 
 def sources():
-    packages = [CORE, *ROOT.glob("plugins/*/bench_*"), *ROOT.glob("plugins/*/code_digests")]
+    packages = [CORE, *(path.parent for path in ROOT.glob("plugins/*/*/py.typed"))]
     return sorted(path for package in packages for path in package.rglob("*.py"))
 
 

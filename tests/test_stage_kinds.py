@@ -115,8 +115,8 @@ def test_no_key_changes_when_modules_of_training_move_to_a_package_of_their_own(
     code = before.code
     after = CodeDigests(Codebase(
         lambda module: is_followed(module.replace("bench_moved", HERE)),
-        frozenset(Definition(moved(one.module), one.name) for one in code.lookups),
-        code.own | {"bench_moved"}, code.silent | {"bench_moved"}, code.always, content=code.content, no_data=code.no_data,
+        code.own | {"bench_moved"}, code.silent | {"bench_moved"}, content=code.content, no_data=code.no_data,
+        lookups=frozenset(Definition(moved(one.module), one.name) for one in code.lookups), always=code.always,
     ))  # fmt: skip
     for kind in ("train", "together"):
         old = roots_of_stage(kind)

@@ -164,7 +164,7 @@ def _constant(one: Public) -> str:
     value = _source(one.node.value) if isinstance(one.node, ast.Assign | ast.AnnAssign) and one.node.value else ""
     shown = _source(ast.Constant(one.value)) if isinstance(one.value, str | int) else value
     text = meaning(one)
-    fits = len(shown) <= WIDTH and not re.search(r"\b_", shown)
+    fits = len(shown) <= WIDTH and not re.search(r"\b(_|globals\b)", shown)
     return "\n\n".join([*([_code(f"{one.name} = {shown}")] if fits else []), _prose(text[:1].upper() + text[1:])])
 
 

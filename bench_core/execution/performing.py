@@ -139,7 +139,7 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
     observed = runner.request is not None and runner.request.observed
     WATCH.lenient = not WATCH.exclusive and (observed or WATCH.hosted)
     WATCH.begin()
-    if remains := [*WATCH.lost, *(f"the thread {name}" for name in WATCH.left.values())]:
+    if remains := [*WATCH.lost, *(f"the thread {name}" for name in WATCH.threads.left.values())]:
         raise StageFailed(
             f"an earlier stage left changes in this process that may affect results: {', '.join(remains[:SHOWN])}. "
             "Run with --workers 1, which ends the process after such a stage.",

@@ -88,8 +88,8 @@ def _code_digests(plugins: tuple[str, ...]) -> CodeDigests:
     names = chain(LOOKUPS, *(kind.lookups for kind in stage_kinds().values()))
     lookups = frozenset(Definition(*one.split(":")) for one in names)
     code = Codebase(
-        cache(is_followed), lookups, frozenset(own), frozenset(PACKAGES), plugins, content=_content_digest,
-        no_data=NO_DATA,
+        cache(is_followed), frozenset(own), frozenset(PACKAGES), content=_content_digest, no_data=NO_DATA,
+        lookups=lookups, always=plugins,
     )  # fmt: skip
     return CodeDigests(code, CARRYING_LIBRARIES)
 

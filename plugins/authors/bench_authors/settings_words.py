@@ -62,7 +62,10 @@ class Group:
 
 def settings(config: type[BaseModel]) -> list[Setting]:
     """Return the settings of a class."""
-    return [_setting(config, name, field) for name, field in config.model_fields.items()]
+    return [
+        Setting(field.alias or name, _type(field.annotation, field.metadata), _default(field), meaning(config, name))
+        for name, field in config.model_fields.items()
+    ]
 
 
 def groups(config: type[BaseModel]) -> list[Group]:
@@ -111,12 +114,6 @@ def beside(node: ast.stmt, lines: Mapping[int, str]) -> str:
     """Return the comment beside a statement."""
     places = range(node.lineno, (node.end_lineno or node.lineno) + 1)
     return " ".join(lines[line].lstrip("#: ") for line in places if line in lines)
-
-
-def _setting(config: type[BaseModel], name: str, field: FieldInfo) -> Setting:
-    return Setting(
-        field.alias or name, _type(field.annotation, field.metadata), _default(field), meaning(config, name)
-    )
 
 
 def _groups(name: str, field: FieldInfo) -> Iterator[Group]:

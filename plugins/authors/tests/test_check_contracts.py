@@ -349,8 +349,8 @@ def test_quick_contracts_name_what_is_broken_and_train_nothing(monkeypatch, tmp_
     monkeypatch.setattr(stepping, "leak", leaks.leak)
     monkeypatch.setattr(models, "DRAWS", 20_000)  # as for users
     with registry.extra(toys, with_scores(per_token)):
-        assert trials.quick(Trial("model", [{"name": "toy-recurrent"}]), tmp_path) == {}
-        broken = trials.quick(Trial("model", [{"name": "changed"}]), tmp_path)
+        assert trials.verdict_here(Trial("model", [{"name": "toy-recurrent"}], quick=True), tmp_path).broken == {}
+        broken = trials.verdict_here(Trial("model", [{"name": "changed"}], quick=True), tmp_path).broken
     assert {*broken} == {
         "the_score_is_the_sum_of_its_steps", "samples_occur_as_often_as_their_score_says",
         "windows_of_a_stream_score_as_the_whole_does",

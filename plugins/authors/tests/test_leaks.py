@@ -13,7 +13,7 @@ from bench_authors.testing import Case, patched, toys
 from bench_authors.testing.contracts import posing
 from bench_authors.testing.leaks import leak
 from bench_authors.testing.models import a_score_without_steps_does_not_see_what_it_predicts as alone
-from bench_authors.testing.mutants import leaks
+from bench_authors.testing.mutants import models as mutants
 from bench_authors.testing.stepping import the_score_is_the_sum_of_its_steps as steps
 from bench_authors.testing.toy_models import Latent, Recurrent
 from bench_core import Kind, Scores
@@ -160,16 +160,16 @@ def test_a_causal_mask_is_all_that_attention_needs():
 
 @pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.CodesConfig, toys.EncoderDecoderConfig])
 def test_inputs_that_are_not_shifted_are_told(config):
-    assert said(steps, leaks.reads_what_it_predicts(Case.of(config()))).startswith(SEEN)
+    assert said(steps, mutants.reads_what_it_predicts(Case.of(config()))).startswith(SEEN)
 
 
 def test_a_model_without_steps_is_told_so_by_a_contract_of_its_own():
-    found = said(alone, leaks.reads_what_it_predicts(Case.of(toys.RescorerConfig())))
+    found = said(alone, mutants.reads_what_it_predicts(Case.of(toys.RescorerConfig())))
     assert found.startswith(SEEN + "trained on random tokens, which nobody predicts at less than 1.39 nats each")
 
 
 def test_an_estimate_may_see_what_it_predicts():
-    case = leaks.reads_what_it_predicts(Case.of(toys.RescorerConfig()))
+    case = mutants.reads_what_it_predicts(Case.of(toys.RescorerConfig()))
     alone(replace(case, config=posing(case.config, likelihoods={"exact": Kind.ESTIMATE})))
 
 
@@ -187,7 +187,7 @@ def test_other_mistakes_are_not_taken_for_it(config, mistake):
 
 @pytest.mark.quick(3)
 @pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize("mutant", [one for one in steps.mutants if one is not leaks.reads_what_it_predicts])
+@pytest.mark.parametrize("mutant", [one for one in steps.mutants if one is not mutants.reads_what_it_predicts])
 @pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.CodesConfig])
 def test_mutants_of_another_kind_are_not_taken_for_it(config, mutant):
     assert "sees" not in said(steps, mutant(Case.of(config())))

@@ -1,12 +1,13 @@
 """Digests of the code behind a function or class: they change with what may change its results, and with little else.
 
-`canonical_form` turns syntax trees into text, `source_module` finds what a module binds, `definitions` follows names
-from definition to definition, `digests` computes the digest of everything behind the roots of a computation. Code is
-read, never imported. Not here: which roots a computation has, and how its digests are used.
+`canonical_form` turns syntax trees into text, `source_module` finds what a module binds, `sources` finds modules,
+`definitions` follows names from definition to definition, `digests` computes the digest of everything behind the
+roots of a computation; what they compute `once` is kept. Code is read, never imported. Not here: which roots a
+computation has, and how its digests are used.
 """
 
 from code_digests.definitions import ALL, DATA, PACKAGE, SOURCES, Codebase, Definition
-from code_digests.digests import CodeDigests, Covered, Reading, distributions
+from code_digests.digests import CodeDigests, Covered, distributions
 from code_digests.source_module import IMPORT, SourceModule
 
 __all__ = [
@@ -19,7 +20,6 @@ __all__ = [
     "Codebase",
     "Covered",
     "Definition",
-    "Reading",
     "SourceModule",
     "distributions",
 ]

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache, reduce
+from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from importlib.metadata import Distribution, PackageNotFoundError
 from typing import NamedTuple
 
 from code_digests.definitions import ALL, DATA, Codebase, Definition
+from code_digests.once import Once
 
-_READS_DOCSTRINGS = {"__doc__", "inspect.getdoc"}
-_READS_ANNOTATIONS = {
-    "__annotations__", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Which asides of definitions the code of a computation reads: docstrings, annotations."""
-
-    docstrings: bool = False
-    annotations: bool = False
-
-    def __or__(self, other: Reading) -> Reading:
-        return Reading(self.docstrings or other.docstrings, self.annotations or other.annotations)
+#: The asides of definitions, and what reads them.
+_READERS = {
+    "docstring": {"__doc__", "inspect.getdoc"},
+    "annotation": {"__annotations__", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints"},
+}
 
 
 class Covered(NamedTuple):
@@ -44,70 +35,58 @@ class CodeDigests:
 
     code: Codebase
     ignored_libraries: frozenset[str] = frozenset()  # distributions whose version decides no result
-    _closures: dict[tuple[str, ...], frozenset[Definition]] = field(default_factory=dict)
-    _readings: dict[tuple[str, ...], Reading] = field(default_factory=dict)
-    _digests: dict[tuple[tuple[str, ...], Reading], str] = field(default_factory=dict)
-    _libraries: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
-    _covered: dict[frozenset[tuple[str, ...]], Covered] = field(default_factory=dict)
 
+    @Once
     def closure(self, roots: tuple[str, ...]) -> frozenset[Definition]:
         """Return all definitions behind roots."""
-        if roots not in self._closures:
-            self._closures[roots] = frozenset(self.code.closure(self.code.roots(roots)))
-        return self._closures[roots]
+        return frozenset(self.code.closure(self.code.roots(roots)))
 
     def of_parts(self, parts: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
         """Return the digest of each part of a computation, given its roots; what one part reads counts in all."""
-        reading = reduce(Reading.__or__, map(self._reading, parts.values()), Reading())
+        reading = frozenset().union(*map(self._reading, parts.values()))
         return {name: self.digest(roots, reading) for name, roots in parts.items()}
 
-    def digest(self, roots: tuple[str, ...], reading: Reading) -> str:
+    @Once
+    def digest(self, roots: tuple[str, ...], reading: frozenset[str]) -> str:
         """Return the digest of the code behind roots, with the asides that the code of the computation reads."""
-        if (roots, reading) not in self._digests:
-            marks = [self.code.digest(target) for target in self.code.roots(roots)]
-            asides = sorted(self._asides(self.closure(roots), reading))
-            self._digests[roots, reading] = sha256("\n".join([*marks, *asides]).encode()).hexdigest()
-        return self._digests[roots, reading]
+        marks = [self.code.digest(target) for target in self.code.roots(roots)]
+        asides = sorted(self._asides(self.closure(roots), reading))
+        return sha256("\n".join([*marks, *asides]).encode()).hexdigest()
 
     def listing(self, roots: tuple[str, ...]) -> dict[str, str]:
         """Return the digest of the text of each definition behind roots, by name."""
         return {str(place): self.code.mark(place)[:16] for place in sorted(self.closure(roots)) if place.name != ALL}
 
+    @Once
     def covered(self, parts: frozenset[tuple[str, ...]]) -> Covered:
         """Return the modules and files that the digests of several roots cover, as far as code uses them."""
-        if parts not in self._covered:
-            places = frozenset().union(*map(self.closure, parts))
-            modules = self.code.imported(places)
-            data = {
-                str(path) for place in places if place.name == DATA for path in self.code.data_files(place.module)
-            }
-            files = frozenset(map(str, modules.values()))
-            libraries = frozenset(self.code.libraries(places))
-            self._covered[parts] = Covered(frozenset(modules), files, frozenset(data), libraries)
-        return self._covered[parts]
+        places = frozenset().union(*map(self.closure, parts))
+        modules = self.code.imported(places)
+        data = {str(path) for place in places if place.name == DATA for path in self.code.data_files(place.module)}
+        files = frozenset(map(str, modules.values()))
+        return Covered(frozenset(modules), files, frozenset(data), frozenset(self.code.libraries(places)))
 
+    @Once
     def libraries(self, roots: tuple[str, ...]) -> frozenset[str]:
         """Return the installed distributions that the code behind roots names."""
-        if roots not in self._libraries:
-            named = (distributions(module) for module in self.code.libraries(self.closure(roots)))
-            self._libraries[roots] = frozenset().union(*named) - self.ignored_libraries
-        return self._libraries[roots]
+        named = (distributions(module) for module in self.code.libraries(self.closure(roots)))
+        return frozenset().union(*named) - self.ignored_libraries
 
-    def _reading(self, roots: tuple[str, ...]) -> Reading:
-        if roots not in self._readings:
-            found = Reading()
-            for place in self.closure(roots):
-                text = self.code.text(place)
-                names = {target for _, target in self.code.uses(place)} | text.attributes | text.strings
-                found |= Reading(bool(names & _READS_DOCSTRINGS), bool(names & _READS_ANNOTATIONS))
-            self._readings[roots] = found
-        return self._readings[roots]
+    @Once
+    def _reading(self, roots: tuple[str, ...]) -> set[str]:
+        """Return which asides of definitions the code behind roots reads."""
+        found = set[str]()
+        for place in self.closure(roots):
+            text = self.code.text(place)
+            names = {target for _, target in self.code.uses(place)} | text.attributes | text.strings
+            found |= {aside for aside, readers in _READERS.items() if names & readers}
+        return found
 
-    def _asides(self, places: Iterable[Definition], reading: Reading) -> Iterable[str]:
+    def _asides(self, places: Iterable[Definition], reading: frozenset[str]) -> Iterable[str]:
         for place in places:
             text = self.code.text(place)
-            yield from (f"docstring {one}" for one in (text.docstrings if reading.docstrings else ()))
-            yield from (f"annotation {one}" for one in (text.annotations if reading.annotations else ()))
+            asides = {"docstring": text.docstrings, "annotation": text.annotations}
+            yield from (f"{sort} {one}" for sort in reading for one in asides[sort])
 
 
 @cache

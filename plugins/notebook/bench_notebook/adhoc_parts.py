@@ -219,10 +219,7 @@ def name_of(given: Any) -> str:
 
 
 def _returning(configs: Sequence[type[Config]]) -> Callable[[], Sequence[type[Config]]]:
-    def provided() -> Sequence[type[Config]]:
-        return configs
-
-    return provided
+    return lambda: configs
 
 
 def _nothing(*given: Any) -> None:
@@ -282,35 +279,22 @@ def _of_model(given: type) -> dict[str, Any]:
         return {name: getattr(known, name) for name in ("capabilities", "sources", "likelihoods", "probes")}
     from torch import nn
 
+    from bench_core.kit import EncoderDecoder, LanguageModel
+
     capabilities = {
         one for one in given.__mro__ if issubclass(one, Model) and not issubclass(one, nn.Module) and one is not Model
     }
     likelihoods = getattr(given, "likelihoods", None)
-    if likelihoods is None and issubclass(given, Scorer):
-        likelihoods = _of_kit(given)
-    return {
-        "capabilities": capabilities or {Model},
-        "sources": getattr(given, "sources", None) or _sources_of_kit(given),
-        "likelihoods": likelihoods or {},
-    }
-
-
-def _of_kit(given: type) -> dict[str, Kind]:
-    """Return the likelihood of a model of the kit, which is exact; raise SuiteError for any other."""
-    from bench_core.kit import LanguageModel
-
-    if issubclass(given, LanguageModel):
-        return {"exact": Kind.EXACT}
-    raise SuiteError(
-        f"{given.__name__} is a Scorer that does not say by which likelihoods. Declare them in the class, such as "
-        '`likelihoods = {"exact": Kind.EXACT}`.'
-    )
-
-
-def _sources_of_kit(given: type) -> set[Source]:
-    from bench_core.kit import EncoderDecoder
-
-    return {Source.TOKENS} if issubclass(given, EncoderDecoder) else {Source.NONE}
+    if likelihoods is None and issubclass(given, LanguageModel):
+        likelihoods = {"exact": Kind.EXACT}
+    elif likelihoods is None and issubclass(given, Scorer):
+        raise SuiteError(
+            f"{given.__name__} is a Scorer that does not say by which likelihoods. Declare them in the class, such "
+            'as `likelihoods = {"exact": Kind.EXACT}`.'
+        )
+    of_kit = {Source.TOKENS if issubclass(given, EncoderDecoder) else Source.NONE}
+    sources = getattr(given, "sources", None) or of_kit
+    return {"capabilities": capabilities or {Model}, "sources": sources, "likelihoods": likelihoods or {}}
 
 
 def _argument(given: type, base: type) -> type:

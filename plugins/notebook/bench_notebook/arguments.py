@@ -144,7 +144,10 @@ class Reader:
 
     def _name(self, given: Any, entry: Mapping[str, Any]) -> str:
         """Return what a part is called in the suite that was given without a name."""
-        return str(entry.get("name")) if isinstance(given, str | Mapping | Config) else name_of(_class_of(given))
+        if isinstance(given, str | Mapping | Config):
+            return str(entry.get("name"))
+        is_built = isinstance(given, tuple(one for one, _ in INTERFACES.values()))
+        return name_of(type(given) if is_built else given)
 
     def _wrong(self, place: str, text: str) -> None:
         self.source.problems.append(f"{self.source.path}({place}): {text}")
@@ -207,11 +210,6 @@ def _is_data(kind: str, given: Sequence[Any]) -> bool:
     """Return whether a list is one task, by its examples, rather than several tasks."""
     examples = (isinstance(one, tuple | list) or (isinstance(one, Mapping) and "name" not in one) for one in given)
     return kind == "task" and bool(given) and all(examples)
-
-
-def _class_of(given: Any) -> Any:
-    """Return the class of an object that is a part, and whatever else is given as it is."""
-    return type(given) if isinstance(given, tuple(one for one, _ in INTERFACES.values())) else given
 
 
 def _found(given: Any) -> str:

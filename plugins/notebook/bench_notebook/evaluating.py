@@ -31,7 +31,6 @@ from bench_core.suites.load import examine
 from bench_core.suites.suite import Suite
 from bench_notebook.adhoc_parts import AdHocParts
 from bench_notebook.arguments import SUITE, Arguments, Reader
-from placed_settings import Problems
 
 _RUNNING = Lock()
 
@@ -110,18 +109,14 @@ def _suite(source: Arguments, folder: Path, data: Path) -> Suite:
     """Return the suite that arguments describe; raise SuiteError with all that is wrong with them."""
     source.data = {"suite": SUITE, **source.data}
     suite, problems = examine(source, folder)
-    _check_pairs(suite, problems)
+    report_misfits(suite, problems)
+    # What a suite file could do about incompatible parts is no advice here.
+    problems.found[:] = [one.replace(ADVICE, "Choose another part.") for one in problems.found]
     if checks := installed_module(AUTHORS, "suite_checks"):
         checks.report_unavailable(suite, data, problems)
     if problems.found:
         raise SuiteError(problems.text())
     return suite
-
-
-def _check_pairs(suite: Suite, problems: Problems) -> None:
-    """Report every incompatible pair of parts; what a suite file could do about it is no advice here."""
-    report_misfits(suite, problems)
-    problems.found[:] = [one.replace(ADVICE, "Choose another part.") for one in problems.found]
 
 
 @contextmanager

@@ -97,7 +97,7 @@ class LoadedRun:
         """
         if kind not in KINDS:
             raise SuiteError(f"there is no kind {kind!r} of outcomes. Known are {' and '.join(KINDS)}.")
-        found = self._cell(cell, axes)
+        found = only_one(self._cells(cell, axes), lambda one: one.cell, cell if isinstance(cell, str) else "")
         several = [one for one in StoredOutcomes.of([found], self.store) if one.kind == kind]
         if not several:
             verb = "decoded" if kind == "decode" else "scored"
@@ -111,10 +111,6 @@ class LoadedRun:
                 f"{cell_name(found.cell)}: say by which likelihood it was scored: `by` is one of {names}."
             )
         return iter(known[by])
-
-    def _cell(self, cell: str | Mapping[str, Any], axes: Mapping[str, Any]) -> CellResult:
-        """Return the one cell that is meant; raise SuiteError if there is none, or more than one."""
-        return only_one(self._cells(cell, axes), lambda one: one.cell, cell if isinstance(cell, str) else "")
 
     def _cells(self, cell: str | Mapping[str, Any], axes: Mapping[str, Any]) -> list[CellResult]:
         """Return the cells with some names on axes; raise SuiteError if there are none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -97,7 +97,8 @@ class TrainedModel:
         prompts = [Prompt(number, text, separator=between[number]) for number, text in enumerate(texts)]
         if isinstance(self.module, OwnVocabulary):
             return [self.module.encode(prompts, targets)]
-        self._check_tokens()
+        if isinstance(self.module, TextGenerator):
+            raise SuiteError(f"{self._stage.label} reads and writes texts: it has no tokenizer here.")
         return [*self.task.encode(prompts, targets)]
 
     def text(self, tokens: list[int]) -> str:
@@ -120,7 +121,7 @@ class TrainedModel:
         prompts = [Prompt(number, text) for number, text in enumerate(texts, first)]
         writes = isinstance(self.module, TextGenerator | OwnVocabulary)
         settings, answers = self._stage.settings, self._store.root / ANSWERS
-        noise = _NoticedNoise.of(Noise(settings["seed"]).fork("decode"))
+        noise = _NoticedNoise(Noise(settings["seed"]).fork("decode").key)
         examples = Examples(
             _NewPrompts(self.task, self.info, prompts, writes), SPLIT, noise, torch.device(settings["device"]),
             settings["batch_size"], words=len(self.info.vocabulary), seed=settings["seed"], answers=answers,
@@ -134,16 +135,10 @@ class TrainedModel:
         self.sampled = len(by.config.seeds([0, 1])) > 1 if is_text else bool(noise.drawn)
         return found
 
-    def _check_tokens(self) -> None:
-        if isinstance(self.module, TextGenerator):
-            raise SuiteError(f"{self._stage.label} reads and writes texts: it has no tokenizer here.")
 
-
-@contextmanager
-def state_of_stages(settings: Mapping[str, Any]) -> Iterator[None]:
+def state_of_stages(settings: Mapping[str, Any]) -> AbstractContextManager[Any]:
     """Give the block the process state in which stages with these settings are computed."""
-    with defined_state(settings["threads"], settings["seed"], os.getcwd(), lambda names: None):
-        yield
+    return defined_state(settings["threads"], settings["seed"], os.getcwd(), lambda names: None)
 
 
 def load_trained(
@@ -163,11 +158,6 @@ class _NoticedNoise(Noise):
     """Random numbers that note when some are drawn."""
 
     drawn: list[bool] = field(default_factory=list, compare=False)
-
-    @classmethod
-    def of(cls, noise: Noise) -> _NoticedNoise:
-        """Return the same random numbers, noticed."""
-        return cls(noise.key)
 
     def fork(self, purpose: str | int) -> Noise:
         return _NoticedNoise(super().fork(purpose).key, self.drawn)
@@ -190,16 +180,11 @@ class _NewPrompts(Task):
     def batches(self, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         for start in range(0, len(self.prompts), size.number):
             prompts = self.prompts[start : start + size.number]
-            yield from self._as_texts(prompts) if self.as_text else self._encoded(prompts)
-
-    def _as_texts(self, prompts: Sequence[Prompt]) -> Iterator[Batch]:
-        """Yield rows without tokens, for what reads the prompts themselves."""
-        ids, stops = torch.tensor([one.id for one in prompts]), torch.full((len(prompts), 1), STOP)
-        yield Batch(ids, stops, stops, torch.ones_like(ids))
-
-    def _encoded(self, prompts: Sequence[Prompt]) -> Iterator[Batch]:
-        """Yield the rows that the task makes of prompts; raise PluginError unless it is one for each."""
-        yield from CheckedTask(self.task, self.info).encode(prompts)
+            if self.as_text:  # rows without tokens, for what reads the prompts themselves
+                ids, stops = torch.tensor([one.id for one in prompts]), torch.full((len(prompts), 1), STOP)
+                yield Batch(ids, stops, stops, torch.ones_like(ids))
+            else:
+                yield from CheckedTask(self.task, self.info).encode(prompts)
 
     def text(self, tokens: list[int]) -> str:
         return self.task.text(tokens)

@@ -125,10 +125,7 @@ class StoredLines(Lines[X]):
         super().__init__(build)
         self.path = path
         self._count: int | None = None
-        self._next, self._ahead = (
-            0,
-            iter(list[bytes]()),
-        )  # the place that comes next, by index, and all lines from there
+        self._next, self._ahead = 0, iter(list[bytes]())  # the place that comes next by index, and lines from there
         self._spool: Spool[X] | None = None
 
     def lines(self) -> Iterator[bytes]:

@@ -129,9 +129,8 @@ def may_change(one: Content, now: Any, name: tuple[str, ...]) -> bool:
         return changed.isdisjoint(one.before)
     kind = one.before.get("__class__", FunctionType)
     names |= variables(str(kind.__module__))
-    names = (
-        names.union(*(variables(str(base.__module__)) for base in kind.__mro__)) if LAYER in _bases(kind) else names
-    )
+    if LAYER in _bases(kind):
+        names = names.union(*(variables(str(base.__module__)) for base in kind.__mro__))
     return all(key in names or isinstance(getattr(kind, key, None), cached_property) for key in changed)
 
 

@@ -8,10 +8,8 @@ containers, as caches do. Threads that outlive their block are named.
 
 from __future__ import annotations
 
-import builtins
 import importlib.util
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,7 +17,6 @@ from itertools import islice
 from operator import is_
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeAlias
-from weakref import WeakSet
 
 from process_watch.held_contents import (
     MISSING,
@@ -41,24 +38,26 @@ from process_watch.own_variables import variables
 from process_watch.replacements import (
     CODE,
     function_of,
+    hidden,
     is_borrowed,
     is_compiled,
     is_first_use,
     is_fixed,
     is_helper,
+    is_of_operator,
     is_own_code,
-    runs_own,
+    kernels,
+    put_back,
     sort_of_module,
 )
+from process_watch.threads import Threads
 from process_watch.watched_settings import ENVIRONMENT, QUIET, imported_settings, settings
 from process_watch.whose_code import host
-from process_watch.wrapped_readers import of_parts, started_by
 
 PACKAGE = __name__.partition(".")[0]  # whose code is the host's, too
 MEMBERS = ("_member_map_", "_value2member_map_")  #: of an Enum
 UNLOADED = importlib.util._LazyModule  # type: ignore[attr-defined]  # a look at it would load it
 NESTED = 1000  #: values in a container that are looked at
-DEVICES = ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "Autograd", "CompositeImplicitAutograd")
 
 Place: TypeAlias = tuple[str, ...]  #: the name of a module, and of a class in it
 
@@ -81,8 +80,7 @@ class Watch:
     modules: dict[str, Any] = field(default_factory=dict)
     kinds: dict[str, type] = field(default_factory=dict)  # the classes of the modules
     settings: dict[str, Any] = field(default_factory=dict)
-    threads: set[int] = field(default_factory=set)  # their identifiers
-    others: WeakSet[threading.Thread] = field(default_factory=WeakSet)  # but for the one that performs blocks
+    threads: Threads = field(default_factory=Threads)
     exclusive: bool = False  # whether the process does nothing but blocks
     uninterrupted: bool = False  # whether it has done nothing else since the last block
     hosted: bool = False  # whether the process is one of an engine, such as Ray
@@ -92,7 +90,6 @@ class Watch:
     of_host: frozenset[str] = frozenset()  # its own packages
     helpers: set[str] = field(default_factory=set)  # modules of users in other packages
     spoilt: bool = False  # whether the process should perform no other block
-    left: dict[int, str] = field(default_factory=dict)  # threads of earlier blocks, by their identifiers
     kernels: set[str] | None = None  # of operators of torch, as Python put them there; None before torch is imported
     lost: list[str] = field(default_factory=list)  # what could not be put back
 
@@ -101,19 +98,17 @@ class Watch:
         if not self.idle:
             self.packages, self.of_host = frozenset(host().watched()), frozenset((*host().packages, PACKAGE))
             with host().comparing():
-                if self.left:
+                if self.threads.left:
                     self._replaced(set())  # by a thread, since the last block
                 is_new = self._enter_modules()  # and may have changed other modules
-                if not (self.left or self.exclusive) and (is_new or not self.uninterrupted):
+                if not (self.threads.left or self.exclusive) and (is_new or not self.uninterrupted):
                     self._forget_changes()
                     self._enter_modules()
             imports.after.append(self.note_imports)
         bodies.clear()
         assigned.clear()
         self.settings = {name: setting.read() for name, setting in settings().items()}
-        self.threads = {*sys._current_frames()}
-        self.others = WeakSet({*threading.enumerate()} - {threading.current_thread()})
-        self.left = {ident: name for ident, name in self.left.items() if ident in self.threads}
+        self.threads.begin()
 
     def note_imports(self) -> None:
         """Record what has been imported, before a block can change it, and settings that it brings."""
@@ -134,11 +129,11 @@ class Watch:
         """
         settings, threads = None, list[str]()
         with suppress(Exception):  # of replaced code, which is restored first in that case
-            threads = self.lingering()
+            threads = self.threads.lingering()
             settings = self.restored()
         code = self.replaced(own)
         settings = self.restored() if settings is None else settings
-        return code, settings, [*dict.fromkeys([*threads, *self.lingering()])]
+        return code, settings, [*dict.fromkeys([*threads, *self.threads.lingering()])]
 
     def replaced(self, own: Iterable[str] = ()) -> list[str]:
         """Return the names of what the block replaced, and restore it; `own` modules may set their variables."""
@@ -169,33 +164,11 @@ class Watch:
         self.lost += [name for name in changed if now[name].read() != self.settings[name]]
         return [name for name in changed if name not in QUIET]
 
-    def lingering(self) -> list[str]:
-        """Return the names of threads of users' code that outlive the block."""
-        known = {one.ident: one for one in threading.enumerate()}
-        due = {
-            ident for ident, one in known.items() if one in of_parts or is_own_code(getattr(one, "function", None))
-        }
-        found = {
-            ident: known[ident].name if ident in known else "a thread"
-            for ident, frame in sys._current_frames().items()
-            if (ident in due or runs_own(frame)) and not self._was_there(ident, known.get(ident))
-        }
-        self.left |= found
-        return [*found.values()]
-
-    def _was_there(self, ident: int, thread: threading.Thread | None) -> bool:
-        """Return whether a thread was there before the block, or was started by such a thread, as in a server."""
-        if thread in (None, threading.current_thread()):
-            return ident in self.threads  # identifiers of threads that have ended are used again
-        while thread is not None and thread not in self.others:
-            thread = started_by.get(thread)
-        return thread is not None
-
     def _enter_modules(self) -> bool:
         """Note modules that are new, but for those that are being imported; return whether there are any."""
         loading, known = imports.current(), len(self.modules)
         if self.kernels is None and "torch.library" in sys.modules and "torch" not in loading:
-            self.kernels = _kernels()
+            self.kernels = kernels()
         for name in sys.modules.keys() - self.modules.keys():
             module = sys.modules.get(name)
             if type(module) is UNLOADED or name.partition(".")[0] in loading:
@@ -298,15 +271,16 @@ class Watch:
         for (_, name), (owner, before) in [*bodies.items()]:
             if (now := getattr(owner, name)) is not before and self._knows(owner) and not is_compiled(owner, now):
                 yield f"{name} of {owner.__module__}.{owner.__qualname__}"
-                _put(owner, name, before)
+                with suppress(AttributeError, TypeError):
+                    setattr(owner, name, before)
 
     def _replaced_kernels(self) -> Iterator[str]:
         """Yield the operators of torch that got other kernels, which stay, from users' code."""
         if self.kernels is None:  # other threads may import torch meanwhile
             return
-        now = _kernels()
+        now = kernels()
         for one in sorted(now - self.kernels):
-            if one.startswith("aten/") and one.rpartition("/")[2] in DEVICES:
+            if is_of_operator(one):
                 yield f"the kernel {one}"
                 self.lost.append(f"the kernel {one}")
         self.kernels = now
@@ -322,7 +296,7 @@ class Watch:
         before = dict(zip(namespace.names, namespace.values, strict=True))
         for name in [*before, *(namespace.attributes.keys() - before.keys())]:
             new = namespace.attributes.get(name, MISSING)
-            old = before[name] if name in before else self._hidden(place, namespace.owner, name, new)
+            old = before[name] if name in before else hidden(namespace.owner, name, new, self._is_ours(place[0]))
             if new is old or old is MISSING or not self._counts(place[0], name, old, mine):
                 continue
             if type(new) is type(old) and not issubclass(type(old), CODE) and equal(new, old):
@@ -332,21 +306,9 @@ class Watch:
                 may_be = is_first_use(place[0], name, old, new)
             if not may_be and not (self.lenient and not is_own_code(new)):
                 yield ".".join((*place, name))
-                _put_back(namespace.owner, name, before.get(name, MISSING))
+                put_back(namespace.owner, name, before.get(name, MISSING))
                 if namespace.attributes.get(name, MISSING) is not before.get(name, MISSING):
                     self.lost.append(".".join((*place, name)))
-
-    def _hidden(self, place: Place, owner: Any, name: str, new: Any) -> Any:
-        """Return what a new attribute hides, such as an inherited method; in a user's class, code hides anything."""
-        is_code, ours = issubclass(type(new), CODE), self._is_ours(place[0])
-        if not is_code and not ours:
-            return MISSING
-        if issubclass(type(owner), type):
-            default = type if is_code and ours else MISSING
-            return next((vars(base)[name] for base in owner.__mro__[1:] if name in vars(base)), default)
-        if name == "__getattr__":
-            return type
-        return MISSING if issubclass(type(new), ModuleType) else getattr(builtins, name, MISSING)
 
     def _counts(self, module: str, name: str, old: Any, mine: set[str]) -> bool:
         """Return whether an attribute is one that must stay as it was."""
@@ -383,20 +345,3 @@ class Watch:
     def _takes_part(self, module: str, mine: set[str]) -> bool:
         """Return whether code of a module may run in a block, so that its variables may change."""
         return module in mine or module in self.helpers or self._is_of_host(module)
-
-
-def _kernels() -> set[str]:
-    """Return the kernels of operators of torch that Python has put there."""
-    return {*getattr(sys.modules.get("torch.library"), "_impls", ())}
-
-
-def _put(owner: Any, name: str, value: Any) -> None:
-    with suppress(AttributeError, TypeError):
-        setattr(owner, name, value)
-
-
-def _put_back(owner: Any, name: str, value: Any) -> None:
-    """Set or delete an attribute of a class or a module, whatever that makes of it."""
-    setter: Any = type if issubclass(type(owner), type) else object
-    with suppress(AttributeError, TypeError):
-        setter.__delattr__(owner, name) if value is MISSING else setter.__setattr__(owner, name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ from types import (
 )
 from typing import Any
 
+from process_watch.held_contents import MISSING
 from process_watch.own_variables import assigned_names
 from process_watch.whose_code import INSTALLED, sort_of
 
@@ -34,6 +36,7 @@ MAIN = {"__main__", "__mp_main__"}
 WRAPPERS = (staticmethod, classmethod, MethodType)
 #: Modules whose code another library replaces at first use, and that library; all others replace their own alone.
 FIRST_USE: Mapping[str, str] = {"inspect": "torch"}
+DEVICES = ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "Autograd", "CompositeImplicitAutograd")
 
 
 def is_compiled(owner: Any, code: Any) -> bool:
@@ -125,3 +128,33 @@ def is_own_code(function: Any) -> bool:
     """Return whether a function is a user's."""
     code = getattr(function, "__code__", None)
     return code is not None and sort_of(code.co_filename) == "own"
+
+
+def hidden(owner: Any, name: str, new: Any, ours: bool) -> Any:
+    """Return what a new attribute hides, such as an inherited method; in a user's class, code hides anything."""
+    is_code = issubclass(type(new), CODE)
+    if not is_code and not ours:
+        return MISSING
+    if issubclass(type(owner), type):
+        default = type if is_code and ours else MISSING
+        return next((vars(base)[name] for base in owner.__mro__[1:] if name in vars(base)), default)
+    if name == "__getattr__":
+        return type
+    return MISSING if issubclass(type(new), ModuleType) else getattr(builtins, name, MISSING)
+
+
+def put_back(owner: Any, name: str, value: Any) -> None:
+    """Set or delete an attribute of a class or a module, whatever that makes of it."""
+    setter: Any = type if issubclass(type(owner), type) else object
+    with suppress(AttributeError, TypeError):
+        setter.__delattr__(owner, name) if value is MISSING else setter.__setattr__(owner, name, value)
+
+
+def kernels() -> set[str]:
+    """Return the kernels of operators of torch that Python has put there."""
+    return {*getattr(sys.modules.get("torch.library"), "_impls", ())}
+
+
+def is_of_operator(kernel: str) -> bool:
+    """Return whether a kernel computes an operator of torch itself, on a device that is used."""
+    return kernel.startswith("aten/") and kernel.rpartition("/")[2] in DEVICES

@@ -135,8 +135,8 @@ def _pop_hooks(autograd: Any, before: Any) -> None:
         autograd._pop_saved_tensors_default_hooks()
 
 
-def _timers() -> tuple[bool, ...]:
-    return tuple(signal.getitimer(one)[0] > 0 for one in TIMERS)
+def _timers() -> list[bool]:
+    return [signal.getitimer(one)[0] > 0 for one in TIMERS]
 
 
 def _handlers() -> dict[int, Any]:

@@ -138,12 +138,8 @@ def _wrap(owner: Any, name: str, place: int, handle: Callable[..., None]) -> Non
     for supporting in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
         if function in supporting:
             supporting.add(noting)
-    setattr(owner, name, noting if not isinstance(owner, type) or _is_method(owner, name) else staticmethod(noting))
-
-
-def _is_method(owner: type, name: str) -> bool:
-    """Return whether a function of a class takes an instance."""
-    return isinstance(getattr_static(owner, name), FunctionType | MethodDescriptorType)
+    takes_instance = isinstance(getattr_static(owner, name), FunctionType | MethodDescriptorType)
+    setattr(owner, name, noting if not isinstance(owner, type) or takes_instance else staticmethod(noting))
 
 
 def _tell(
@@ -176,10 +172,6 @@ def _opened_in(frame: FrameType, path: Any, flags: int, *more: Any) -> None:
         note_path("file", path, frame)
     else:
         wrote(path)
-
-
-def _read_link(frame: FrameType, path: Any, *more: Any) -> None:
-    note_path("status", path, frame)
 
 
 def _read_natively(frame: FrameType, path: Any, *more: Any) -> None:
@@ -233,7 +225,7 @@ def _sought(frame: FrameType, name: str, path: Any) -> None:
 WRAPPED: dict[str, list[tuple[str, str, int, Callable[..., None]]]] = {
     "os": [
         *(("", name, 0, _asked) for name in ("stat", "lstat", "access")),
-        ("", "readlink", 0, _read_link),
+        ("", "readlink", 0, lambda frame, path, *_: note_path("status", path, frame)),
         ("", "open", IN_FOLDERS, _opened_in),
     ],
     "tempfile": [("", name, ALWAYS, _asked_for_temporary) for name in ("gettempdir", "gettempdirb")],

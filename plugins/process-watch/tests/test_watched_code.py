@@ -136,7 +136,7 @@ def test_what_a_stage_imports_and_then_changes_is_named_and_restored(monkeypatch
 def test_what_is_as_before_is_no_finding(watch):
     assert watch.replaced() == []
     assert watch.restored() == []
-    assert watch.lingering() == []
+    assert watch.threads.lingering() == []
 
 
 def test_a_thread_that_outlives_a_stage_is_named_unless_one_that_was_there_before_started_it(watch):
@@ -159,11 +159,11 @@ def test_a_thread_that_outlives_a_stage_is_named_unless_one_that_was_there_befor
         watch.begin()
         asked.set()
         assert served.wait(300)
-        assert watch.lingering() == []
+        assert watch.threads.lingering() == []
         inner = threading.Thread(target=start)  # one that a stage starts, and which starts another
         inner.start()
         inner.join()
-        assert watch.lingering() == ["number 1"]
+        assert watch.threads.lingering() == ["number 1"]
     finally:
         done.set()
         for one in [server, *threads]:
@@ -178,7 +178,7 @@ def test_a_thread_of_a_part_is_named_whatever_it_executes_and_one_of_a_library_i
         pool.submit(int).result()
         timer.start()
         try:
-            assert watch.lingering() == ["the timer"]
+            assert watch.threads.lingering() == ["the timer"]
         finally:
             timer.cancel()
             timer.join()
@@ -199,7 +199,7 @@ def test_a_thread_that_replaces_code_while_it_is_compared_and_ends_is_named(watc
     thread.start()
     monkeypatch.setattr(watch, "_changed_contents", contents)
     assert watch.end() == ([], [], ["the late one"])
-    assert watch.left
+    assert watch.threads.left
 
 
 @pytest.mark.slow
@@ -245,7 +245,7 @@ def test_other_threads_may_work_while_the_process_is_looked_at(watch, tmp_path, 
 
 def test_kernels_that_torch_adds_while_another_thread_imports_it_are_nobodys(monkeypatch):
     kernels, loading = {"aten/first/CPU"}, {"torch"}
-    monkeypatch.setattr(watched_code, "_kernels", lambda: {*kernels})
+    monkeypatch.setattr(watched_code, "kernels", lambda: {*kernels})
     monkeypatch.setattr(watched_code.imports, "current", lambda: {*loading})
     monkeypatch.setitem(sys.modules, "torch.library", types.ModuleType("torch.library"))
     found = Watch()

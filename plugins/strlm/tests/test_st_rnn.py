@@ -21,7 +21,7 @@ from bench_authors.testing import (
     check_decoder,
     check_model,
     float64,
-    models,
+    stepping,
     tiny_batch,
 )
 from bench_authors.testing.mutants.models import forgets_to_reorder
@@ -265,9 +265,9 @@ LAWS = [
     (long_targets_have_finite_scores, RANDOM),
     (stop_becomes_ever_more_probable_than_its_bound, partial(telling, 30.0, 30.0, 30.0, 30.0, 30.0)),
     (searches_end_by_their_bounds, partial(telling, 30.0, 30.0, 30.0, 30.0, 30.0)),
-    (also(models.the_score_is_the_sum_of_its_steps, starts_again_at_every_step, scores_without_the_bias_of_stop), RANDOM),
-    (also(models.selected_rows_go_on_as_they_would, keeps_log_alpha_in_place), RANDOM),
-    (also(models.probabilities_sum_to_one_at_every_step, leaves_stop_among_the_words), RANDOM),
+    (also(stepping.the_score_is_the_sum_of_its_steps, starts_again_at_every_step, scores_without_the_bias_of_stop), RANDOM),
+    (also(stepping.selected_rows_go_on_as_they_would, keeps_log_alpha_in_place), RANDOM),
+    (also(stepping.probabilities_sum_to_one_at_every_step, leaves_stop_among_the_words), RANDOM),
 ]  # fmt: skip
 MISTAKES = [(law, make, mutant) for law, make in LAWS for mutant in law.mutants]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.data import Batch
 from bench_core.errors import TrainingError
+from bench_training.memory import available
 
 MOST = 2**20  #: rows or tokens
 FREE = 0.6  #: share of the memory that is free which a batch may take, on a CPU
@@ -48,7 +48,8 @@ class BatchSizeSearch:
         moments = [torch.empty_like(each) for each in self.model.parameters() for _ in range(2)]
         positions = 0
         for size in (2**power for power in range(MOST.bit_length())):
-            batch = self._largest(size)
+            first = islice(self.batches(size), LOOKED_AT)
+            batch = max(first, key=lambda one: one.gold.numel(), default=None)
             if batch is None:
                 raise TrainingError("the training split has no batches. Is it empty?")
             if batch.gold.numel() <= positions or self._too_large(taken):
@@ -67,15 +68,9 @@ class BatchSizeSearch:
             raise TrainingError("batch_size auto: not even the smallest batch fits into memory. Use a smaller model.")
         return best
 
-    def _largest(self, size: int) -> Batch | None:
-        """Return the largest of the first batches of an epoch; None without any."""
-        return max(islice(self.batches(size), LOOKED_AT), key=lambda one: one.gold.numel(), default=None)
-
     def _too_large(self, taken: list[int]) -> bool:
         """Return whether the next size would take too much of the memory of a CPU."""
-        if self.device.type != "cpu" or not taken:
-            return False
-        return 2 * taken[-1] > _free()
+        return self.device.type == "cpu" and bool(taken) and 2 * taken[-1] > _free()
 
     def _computed(self, batch: Batch) -> int:
         """Compute a gradient; return the bytes that its backward pass needed."""
@@ -102,9 +97,4 @@ class BatchSizeSearch:
 
 def _free() -> float:
     """Return the bytes that a batch may take on a CPU."""
-    info = Path("/proc/meminfo")
-    if info.exists():
-        for line in info.read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return FREE * 1024 * int(line.split()[1])
-    return FREE * 2**30
+    return FREE * available(torch.device("cpu"))

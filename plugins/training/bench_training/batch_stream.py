@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import queue
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from threading import Lock, Thread
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import torch
@@ -26,6 +26,8 @@ def parts_of(batch: Batch, number: int) -> list[Batch]:
 
 def share_of(batch: Batch, number: int, of: int) -> Batch | None:
     """Return the part of a batch that belongs to one of several processes; None if it has no rows."""
+    if of == 1:
+        return batch
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
     own = torch.tensor_split(rows, of)[number]
     return batch.select(own) if len(own) else None
@@ -42,49 +44,26 @@ def pinned(batch: Batch) -> Batch:
 def read_ahead(
     batches: Iterator[Any], prepare: Callable[[Any], Any] = lambda one: one, lock: Lock | None = None
 ) -> Iterator[Any]:
-    """Yield what an iterator yields, prepared by a thread that is up to AHEAD items in advance.
+    """Yield what an iterator yields, prepared by a thread that is up to AHEAD items in advance, and one at work.
 
     The iterator is advanced under the lock, so that nobody who holds it meets the thread in the same task. An error
     of the iterator is raised where its item would have come. The thread ends with the generator.
     """
-    lock = lock or Lock()
-    found: queue.Queue[tuple[str, Any]] = queue.Queue(AHEAD)
-    over: list[bool] = []
+    lock, over = lock or Lock(), object()
 
-    def give(kind: str, item: Any) -> bool:
-        while not over:
-            with suppress(queue.Full):
-                found.put((kind, item), timeout=0.1)
-                return True
-        return False
+    def read() -> Any:
+        with lock:
+            one = next(batches, over)
+        return one if one is over else prepare(one)
 
-    def read() -> None:
+    with ThreadPoolExecutor(1, "batches") as thread:
+        due = deque(thread.submit(read) for _ in range(AHEAD + 1))
         try:
-            while True:
-                with lock:
-                    one = next(batches, over)
-                if one is over:
-                    break
-                if not give("item", prepare(one)):
-                    return
-            give("end", None)
-        except BaseException as error:  # raised again where it is read
-            give("error", error)
-
-    thread = Thread(target=read, daemon=True, name="batches")
-    thread.start()
-    try:
-        while True:
-            kind, item = found.get()
-            if kind == "item":
-                yield item
-            elif kind == "error":
-                raise item
-            else:
-                return
-    finally:
-        over.append(True)
-        thread.join()
+            while (one := due.popleft().result()) is not over:
+                due.append(thread.submit(read))
+                yield one
+        finally:
+            thread.shutdown(cancel_futures=True)
 
 
 def with_last(batches: Iterator[Any]) -> Iterator[tuple[Any, bool]]:

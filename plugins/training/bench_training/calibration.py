@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+
+from bench_core.computing.building import built
 from bench_core.computing.context import StageContext
 from bench_core.computing.loading import load_task, with_files
 from bench_core.errors import TrainingError
@@ -15,11 +18,7 @@ from bench_training import memory
 from bench_training.excerpt import elements, share_of
 from bench_training.speed import Memory, TrainingSpeed
 from bench_training.stages import training_config
-from bench_training.timed_training import FEWEST, Epoch, Timed, TimedTraining, phase_settings
-from bench_training.training_length import phases_of
-
-if TYPE_CHECKING:
-    import torch
+from bench_training.timed_training import FEWEST, Epoch, TimedTraining
 
 LEAST = 1 / 16  #: of the rows of a batch, if that fits in memory: with much fewer, their cost is not proportional
 ROOM = 0.7  #: of the available memory that updates may take
@@ -35,39 +34,33 @@ def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSp
     timed = TimedTraining(context, stage, seconds)
     with timed.setup.own_generators():
         _check_room(*plain[1:], timed.device)
-        found = _trained(timed, *plain, timed.build())
-        return found.model_copy(update={"cpu_rate": timed.cpu_rate, "load": load})
+        setup, epoch = timed.build(), timed.epoch()
+        found = _memory(timed, epoch, *plain)
+        size, most = epoch.elements / epoch.batches, _share_in_memory(found)
+        runs = [(settings, *_updates(timed, settings, most, size)) for settings in timed.phases()]
+        reading, share = timed.reading(), min(share for *_, share in runs)
+        own = [next(one for one in runs if one[0] == settings) for settings in timed.every_phase()]
+        return TrainingSpeed(
+            device=device_name(timed.device.type), setup=setup, evaluation=timed.evaluation(share), memory=found,
+            updates=tuple(seconds * size + reading for _, seconds, *_ in own), updates_per_epoch=epoch.batches,
+            measured=min(updates for *_, updates, _ in own), share=share, cpu_rate=timed.cpu_rate, load=load,
+        )  # fmt: skip
 
 
-def _trained(timed: TimedTraining, model: Any, weights: int, optimizer: int, setup: float) -> TrainingSpeed:
-    """Return the speed of a training that has updates."""
-    epoch = timed.epoch()
-    found = _memory(timed, epoch, model, weights, optimizer)
-    size, most = epoch.elements / epoch.batches, _share_in_memory(found)
-    runs = [(settings, *_updates(timed, settings, most, size)) for settings in timed.phases()]
-    reading, share = timed.reading(), min(share for *_, share in runs)
-    number = len(phases_of(timed.stage.settings["training"]))
-    own = [next(one for one in runs if one[0] == phase_settings(timed.stage, phase)) for phase in range(number)]
-    return TrainingSpeed(
-        device=device_name(timed.device.type), setup=setup, evaluation=timed.evaluation(share), memory=found,
-        updates=tuple(one.seconds * size + reading for _, one, _ in own), updates_per_epoch=epoch.batches,
-        measured=min(one.updates for _, one, _ in own), share=share,
-    )  # fmt: skip
-
-
-def _updates(timed: TimedTraining, settings: Mapping[str, Any], most: float, size: float) -> tuple[Timed, float]:
+def _updates(timed: TimedTraining, settings: Mapping[str, Any], most: float, size: float) -> tuple[float, int, float]:
     """Time updates of a phase; return also the share of the rows, at most `most`, with which they fit in the time."""
-    first = timed.updates(settings, least := min(most, LEAST), 1)
-    share = min(most, max(least, timed.budget / FEWEST / (first.seconds * size)))
+    first, _ = timed.updates(settings, least := min(most, LEAST), 1)
+    share = min(most, max(least, timed.budget / FEWEST / (first * size)))
     share = most if share > most / 2 else share
-    return timed.updates(settings, share), share
+    return *timed.updates(settings, share), share
 
 
 def weights_on_meta(context: StageContext, stage: Stage) -> tuple[Any, int, int]:
     """Return the model on the meta device, and the bytes of all weights and optimizer states of its training."""
     _, info = load_task(context, stage)
     settings = stage.settings["model"]
-    model = memory.on_meta(settings, with_files(context, info, settings))
+    with torch.device("meta"):
+        model = built("model", settings, with_files(context, info, settings)).train()
     weights, optimizer = memory.weights_and_optimizer(model, training_config(stage.settings))
     seeds = len(stage.settings.get("together", ())) or 1
     return model, weights * seeds, optimizer * seeds

@@ -32,26 +32,19 @@ class Excerpt(CheckedTask):
         self.counting = 0.0  # seconds of the clock
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
-        found, begun, seen = super().batches(split, purpose, size, noise), time.perf_counter(), 0
-        first = True
-        for batch in found:
-            if self.rows is not None and seen >= self.rows:
-                return
-            seen, amount = seen + len(batch), elements(batch)
-            self.all += amount
-            if not first and time.perf_counter() - begun >= self.seconds:
-                break
-            first = False
-            part = share_of(batch, self.part)
-            self.given += elements(part)
-            yield part
-        end = self.clock()
-        for batch in found:
+        begun, seen, end = time.perf_counter(), 0, None
+        for batch in super().batches(split, purpose, size, noise):
             if self.rows is not None and seen >= self.rows:
                 break
-            seen += len(batch)
             self.all += elements(batch)
-        self.counting += self.clock() - end
+            if end is None and seen and time.perf_counter() - begun >= self.seconds:
+                end = self.clock()
+            seen += len(batch)
+            if end is None:
+                part = share_of(batch, self.part)
+                self.given += elements(part)
+                yield part
+        self.counting += 0.0 if end is None else self.clock() - end
 
     @property
     def share(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,15 +16,15 @@ from bench_core.model import Loss
 READ_EVERY = 50  #: updates between readings of the log on a GPU, each of which waits for it
 
 
+@dataclass
 class Average:
     """Mean losses of several batches, weighted by target tokens; does not wait for the device before `values`.
 
     A term that some batches lack is averaged over those that have it.
     """
 
-    def __init__(self) -> None:
-        self.totals: dict[str, Tensor] = {}
-        self.weights: dict[str, Tensor] = {}
+    totals: dict[str, Tensor] = field(default_factory=dict)
+    weights: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, loss: Loss, gradient_norm: Tensor | None = None, parts: Sequence[Loss] | None = None) -> None:
         """Add a batch, with the terms of the parts that it was computed in; by default they are its own."""
@@ -49,19 +50,15 @@ class Average:
 
     def copy(self) -> Average:
         """Return what has been added so far."""
-        found = Average()
-        found.restore(self.state())
-        return found
+        return Average({**self.totals}, {**self.weights})
 
     def since(self, before: Average) -> Average:
         """Return what has been added since `before`, a copy of this."""
         found = Average()
         for name, total in self.totals.items():
-            if name not in before.totals:
-                found.totals[name], found.weights[name] = total, self.weights[name]
-            elif before.weights[name] is not self.weights[name]:
-                found.totals[name] = total - before.totals[name]
-                found.weights[name] = self.weights[name] - before.weights[name]
+            if before.weights.get(name) is not self.weights[name]:
+                found.totals[name] = total - before.totals.get(name, 0)
+                found.weights[name] = self.weights[name] - before.weights.get(name, 0)
         return found
 
     def state(self) -> dict[str, Any]:

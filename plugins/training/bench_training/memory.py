@@ -11,8 +11,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from bench_core.computing.building import built
-from bench_core.data import Batch, TaskInfo
+from bench_core.data import Batch
 from bench_core.model import Training
 from bench_core.random_numbers import Noise
 from bench_training.optimizers import optimizers
@@ -50,7 +49,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         if known is not None:  # of one that is gone, whose place the new one has
             self.live -= known[1]
-        self._known[storage._cdata] = _weak(storage), storage.nbytes()
+        self._known[storage._cdata] = StorageWeakRef(storage), storage.nbytes()  # type: ignore[no-untyped-call]
         self.live += storage.nbytes()
         if self.live > self.peak:
             self._drop()
@@ -119,10 +118,6 @@ def _tensors(value: Any) -> Iterator[Tensor]:
                 yield from (leaf._indices(), leaf._values())
 
 
-def _weak(storage: torch.UntypedStorage) -> StorageWeakRef:
-    return StorageWeakRef(storage)  # type: ignore[no-untyped-call]
-
-
 def _storage(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
@@ -130,12 +125,6 @@ def _storage(tensor: Tensor) -> int:
 def size_of(tensors: Iterable[Tensor]) -> int:
     """Return the bytes of tensors, those that share their memory counted once."""
     return sum({_storage(one): one.untyped_storage().nbytes() for one in _tensors([*tensors])}.values())
-
-
-def on_meta(settings: Mapping[str, Any], info: TaskInfo) -> Any:
-    """Return a model on the meta device, in training mode."""
-    with torch.device("meta"):
-        return built("model", settings, info).train()
 
 
 def weights_and_optimizer(model: nn.Module, config: TrainingConfig) -> tuple[int, int]:

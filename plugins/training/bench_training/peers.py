@@ -54,12 +54,16 @@ class Peers:
 
     def numbers(self, values: Sequence[float]) -> list[float]:
         """Return the numbers of process 0, as many as this process has."""
+        if self.number == 1:
+            return [*values]
         told = torch.tensor([float(one) for one in values], dtype=torch.float64)
         distributed.broadcast(told, 0, group=self.talk)
         return told.tolist()
 
     def gather(self, own: Any) -> list[Any]:
         """Return what each process has, as a checkpoint keeps it, in main memory."""
+        if self.number == 1:
+            return [own]
         content = to_bytes(own)
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.number)]
         distributed.all_gather(sizes, torch.tensor([len(content)]), group=self.talk)
@@ -71,12 +75,17 @@ class Peers:
 
     def added(self, losses: Average) -> Average:
         """Return the means of losses over all processes."""
+        if self.number == 1:
+            return losses
         found = Average()
         for one in self.gather(losses.state()):
             for name, total in one["totals"].items():
                 found.totals[name] = found.totals.get(name, 0) + total
                 found.weights[name] = found.weights.get(name, 0) + one["weights"][name]
         return found
+
+
+ALONE = Peers(0, 1)  #: the process of a training that has no others
 
 
 @torch.no_grad()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -27,14 +27,9 @@ class Precision:
         self.dtype = AUTOCAST.get(name)
         self.scaler = torch.amp.GradScaler(device.type) if name == "fp16" else None
 
-    @contextmanager
-    def forward(self) -> Iterator[None]:
+    def forward(self) -> AbstractContextManager[Any]:
         """Compute in this precision inside the block."""
-        if self.dtype is None:
-            yield
-            return
-        with torch.autocast(self.device.type, self.dtype):
-            yield
+        return nullcontext() if self.dtype is None else torch.autocast(self.device.type, self.dtype)
 
     @contextmanager
     def products(self) -> Iterator[None]:

@@ -18,21 +18,21 @@ import torch
 from bench_core.computing.context import StageContext
 from bench_core.errors import BenchError, PluginError
 from bench_core.planning.stages import Stage, StageRequest
-from bench_training.peers import Peers, join, leave
+from bench_training.peers import ALONE, Peers, join, leave
 
 PATIENCE = 20.0  # seconds that a process has to end by itself
 LAST_WORDS = 2000  # characters of what a process wrote
 
 
 @contextmanager
-def process_group(context: StageContext, stage: Stage, device: torch.device) -> Iterator[Peers | None]:
-    """Yield the processes of a training, of which this is one; None if it has this process only.
+def process_group(context: StageContext, stage: Stage, device: torch.device) -> Iterator[Peers]:
+    """Yield the processes of a training, of which this is one, perhaps the only one.
 
     Process 0 starts the others, each on a device of its own, which end with it: they read from a pipe that closes.
     """
     number = stage.settings.get("devices", 1)
     if number == 1:
-        yield None
+        yield ALONE
         return
     try:
         if context.peer is not None:

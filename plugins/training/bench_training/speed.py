@@ -39,7 +39,5 @@ class TrainingSpeed(Cost):
     measured: NonNegativeInt  #: updates that were timed
     share: PositiveFloat  #: of the rows of a batch that were used
     memory: Memory
-    cpu_rate: PositiveFloat | None = (
-        None  #: CPU seconds per wall-clock second while updates were timed, if in CPU seconds
-    )
+    cpu_rate: PositiveFloat | None = None  #: CPU seconds per wall-clock second while timed, if in CPU seconds
     load: NonNegativeFloat | None = None  #: of the machine, averaged over the last minute

@@ -38,7 +38,7 @@ def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     with setup.own_generators():
         with process_group(context, stage, setup.device) as peers:
             model = setup.model(noise)
-            if peers is not None:
+            if peers.number > 1:
                 torch.manual_seed(noise.fork("process").fork(peers.rank).key % 2**63)
             trainer = Trainer(
                 model, setup.task, setup.config, noise, setup.device, setup.selection(noise), setup.precision,

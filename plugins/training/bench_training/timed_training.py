@@ -45,14 +45,6 @@ class Epoch:
     largest: Batch  # by its elements; of seeds that train as one, that of the first
 
 
-@dataclass(frozen=True)
-class Timed:
-    """Updates that were timed."""
-
-    seconds: float  # an element: the median of all updates, which others at work on the machine disturb little
-    updates: int
-
-
 class TimedTraining:
     """A training that is timed, but not run: a few updates, and an evaluation of a part of the split.
 
@@ -119,8 +111,12 @@ class TimedTraining:
             found = max(found, counted.peak)
         return found
 
-    def updates(self, settings: Mapping[str, Any], share: float, fewest: int = FEWEST) -> Timed:
-        """Time updates of a phase on a share of the rows of its batches, at least `fewest` after a first one."""
+    def updates(self, settings: Mapping[str, Any], share: float, fewest: int = FEWEST) -> tuple[float, int]:
+        """Time updates of a phase on a share of the rows of its batches, at least `fewest` after a first one.
+
+        Returns the seconds an element, the median of all updates, which others at work on the machine disturb little,
+        and how many updates there were.
+        """
         found = list[float]()
         parts = (self._part(batch, share) for _ in repeat(None) for batch in self.batches())
         self._update(next(parts), settings)
@@ -129,13 +125,16 @@ class TimedTraining:
             found.append(self._timed(partial(self._update, part, settings)) / elements(part))
             if len(found) >= fewest and (time.perf_counter() >= end or fewest < FEWEST):
                 break
-        return Timed(max(median(found), 1e-12), len(found))
+        return max(median(found), 1e-12), len(found)
+
+    def every_phase(self) -> list[dict[str, Any]]:
+        """Return the settings of the model in each phase."""
+        phases = phases_of(self.stage.settings["training"])
+        return [{name: value for name, value in phase.items() if name not in PHASE} for phase in phases]
 
     def phases(self) -> list[dict[str, Any]]:
         """Return the settings of the model in each phase, those that are the same once."""
-        every = [
-            phase_settings(self.stage, number) for number in range(len(phases_of(self.stage.settings["training"])))
-        ]
+        every = self.every_phase()
         return [one for number, one in enumerate(every) if one not in every[:number]]
 
     def reading(self) -> float:
@@ -174,9 +173,3 @@ class TimedTraining:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return self.clock()
-
-
-def phase_settings(stage: Stage, number: int) -> dict[str, Any]:
-    """Return the settings of the model in a phase."""
-    phase = phases_of(stage.settings["training"])[number]
-    return {name: value for name, value in phase.items() if name not in PHASE}

@@ -25,7 +25,7 @@ from bench_core.random_numbers import Noise
 from bench_training.clipping import clip_copies
 from bench_training.evaluation import Selection
 from bench_training.log import Average
-from bench_training.progress import Progress
+from bench_training.resuming import Progress
 from bench_training.trainer import Trainer
 from bench_training.update import Computed
 
@@ -193,9 +193,6 @@ class JointTrainer(Trainer):
         self.progress: JointProgress = JointProgress(copies=[Copy() for _ in self.noises])
         if self.config.compile:
             self.warn("compile: seeds trained together are not compiled.")
-
-    def _loss_of_model(self) -> Any:
-        return None
 
     def _epoch(self, number: int) -> Iterator[Batch]:
         """Yield the batches of all copies, each in its own order, as one."""

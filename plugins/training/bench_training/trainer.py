@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from threading import Lock
 from typing import Any
@@ -14,8 +15,8 @@ from torch import Tensor
 
 from bench_core.computing.evaluating import evaluating
 from bench_core.data import Batch, Purpose
-from bench_core.errors import Fault, Stopped, SuiteError, TrainingError
-from bench_core.model import Loss, Training
+from bench_core.errors import Fault, SuiteError, TrainingError
+from bench_core.model import Training
 from bench_core.observer import Evaluation, Hear, TrainingStarted, Update, silent
 from bench_core.random_numbers import Noise
 from bench_core.task import Size, Task
@@ -24,14 +25,14 @@ from bench_training.batch_size import BatchSizeSearch
 from bench_training.batch_stream import pinned, read_ahead, share_of, with_last
 from bench_training.checkpoint import Checkpoints
 from bench_training.clipping import clip_gradients
-from bench_training.compilation import CompiledLoss
+from bench_training.compilation import CompiledLoss, LossFunction
 from bench_training.evaluation import Selection
 from bench_training.log import READ_EVERY, Average, Soundness
-from bench_training.optimizers import check_groups, load_state, optimizers, set_peak, state_of
-from bench_training.peers import Peers
+from bench_training.optimizers import check_groups, optimizers, set_peak
+from bench_training.peers import ALONE, Peers
 from bench_training.precision import Precision
-from bench_training.progress import Progress
 from bench_training.reset import reset_modules
+from bench_training.resuming import Progress, Resumable
 from bench_training.schedules import LearningRates
 from bench_training.settings import Phase, TrainingConfig
 from bench_training.training_length import updates_of
@@ -39,7 +40,7 @@ from bench_training.update import Computed, Gradient
 
 
 @dataclass
-class Trainer:
+class Trainer(Resumable):
     """Trains one model on one task; `run` loads the best weights into the model and returns the history."""
 
     model: Any  # an nn.Module that is a Model
@@ -53,7 +54,7 @@ class Trainer:
     checkpoints: Checkpoints | None = None
     stop: Selection | None = None  # the metric of `config.stop`
     warn: Callable[[str], None] = lambda text: None
-    peers: Peers | None = None  # other processes, which share each batch with this one
+    peers: Peers = ALONE  # this and other processes, which share each batch
     hear: Hear = silent  # hears of the start, of losses at each reading of the log, and of evaluations
 
     def __post_init__(self) -> None:
@@ -63,13 +64,8 @@ class Trainer:
         self.average = WeightAverage(self.config.average) if self.config.average else None
         self.size = Size(1 if self.config.batch_size == "auto" else self.config.batch_size, self.config.batch_unit)
         self.reading = Lock()  # of the task, which evaluations read too
-        self.memory: list[Any] = []  # what the last batch left, of each of its parts
-        self.best: dict[str, Tensor] = {}
-        self.losses, self.soundness = Average(), Soundness()  # since the last evaluation; of all updates
-        self.heard = Average()  # those of `losses` that have been heard of
-        self.gradient = Gradient(
-            self.model, self._loss_of_model(), self.numbers, self.device, self.config.accumulate, self.peers
-        )
+        self.memory, self.best = [], {}
+        self.losses, self.heard, self.soundness = Average(), Average(), Soundness()
         self.optimizers = self.common_optimizers = optimizers(self.model, self.config, self.device)
 
     def run(self) -> list[dict[str, Any]]:
@@ -100,7 +96,7 @@ class Trainer:
         if progress is not None:
             self.progress = type(self.progress)(**progress)
         elif self.config.batch_size == "auto":
-            if self.peers is not None:
+            if self.peers.number > 1:
                 raise SuiteError("`batch_size: auto` is found on one device. Set a number where there are more.")
             self.progress.batch_size = self._search_batch_size().run()
         if self.progress.batch_size:
@@ -114,23 +110,6 @@ class Trainer:
             self.model, self.device, lambda size: self.task.batches("train", Purpose.TRAIN, Size(size, unit), noise),
             lambda batch: self._gradient(batch, self._training({}), []),
         )  # fmt: skip
-
-    def _last_checkpoint(self) -> Any:
-        """Return the state that the last checkpoint keeps, and load its weights; None without one.
-
-        Of several processes the first one looks first, as it sets damaged ones aside.
-        """
-        if self.checkpoints is None:
-            return None
-        if self.peers is None:
-            return self.checkpoints.last(self.model, self.device)
-        kept = self.checkpoints.last(self.model, self.device) if self.peers.rank == 0 else None
-        (step,) = self.peers.numbers([0 if kept is None else kept["progress"]["step"]])
-        if self.peers.rank and step:
-            kept = self.checkpoints.last(self.model, self.device)
-            if kept is None or kept["progress"]["step"] != step:
-                raise TrainingError("the processes of this training found different checkpoints. Run it again.")
-        return kept
 
     def _plan(self) -> None:
         """Plan the number of updates of each phase."""
@@ -200,71 +179,15 @@ class Trainer:
         noise = self.noise.fork("order").fork(number)
         return self.task.batches("train", Purpose.TRAIN, self.size, noise)
 
-    def _keep(self) -> None:
-        """Write a checkpoint if one is due; raise Stopped at the time limit."""
-        kept = self.checkpoints
-        due, over = (kept.due() or kept.over(), kept.over()) if kept is not None else (False, False)
-        if self.peers is not None:
-            due, over = self.peers.decide([due, over])
-        if not due:
-            return
-        self._check()
-        state = self._state()
-        if kept is not None and (self.peers is None or self.peers.rank == 0):
-            kept.save(self.progress.step, self.model, state)
-        if over:
-            raise Stopped
-
-    def _state(self) -> dict[str, Any]:
-        """Return all state besides weights; of all processes, if there are several."""
-        cuda = self.device.type == "cuda"
-        generators = [torch.get_rng_state(), torch.cuda.get_rng_state(self.device) if cuda else None]
-        own = {"memory": self.memory, "generators": generators}
-        common = [] if self.optimizers is self.common_optimizers else self.common_optimizers
-        return {
-            "progress": asdict(self.progress),
-            "best": self.best,
-            "optimizers": [state_of(optimizer) for optimizer in self.optimizers],
-            "common": [state_of(optimizer) for optimizer in common],
-            "rates": [self.rates.scale, self.common_rates.scale],
-            "precision": self.numbers.state(),
-            "average": self.average.state() if self.average is not None else None,
-            "losses": self.losses.state(),
-            "heard": self.heard.state(),
-            "processes": [own] if self.peers is None else self.peers.gather(own),
-        }
-
-    def _restore(self, kept: Mapping[str, Any]) -> None:
-        """Inverse of `_state`."""
-        self.best = kept["best"]
-        for several, states in ((self.optimizers, "optimizers"), (self.common_optimizers, "common")):
-            for optimizer, state in zip(several, kept[states], strict=False):
-                load_state(optimizer, state)
-        self.rates.scale, self.common_rates.scale = kept["rates"]
-        self.numbers.restore(kept["precision"])
-        if self.average is not None:
-            self.average.restore(kept["average"])
-        self.losses.restore(kept["losses"])
-        self.heard.restore(kept["heard"])
-        own = kept["processes"][self.peers.rank if self.peers is not None else 0]
-        self.memory = own["memory"]
-        processor, device = own["generators"]
-        torch.set_rng_state(processor.cpu())
-        if device is not None:
-            torch.cuda.set_rng_state(device.cpu(), self.device)
-
     def _update(self, batch: Batch, phase: Phase, settings: Mapping[str, Any]) -> None:
         """Perform one update."""
         self.model.train()
         self.rates.set(self.progress.step + 1 - (self.progress.first if phase.own_schedule else 0))
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        own: Batch | None = batch
-        if self.peers is not None:
-            own = share_of(batch, self.peers.rank, self.peers.number)
+        own = share_of(batch, self.peers.rank, self.peers.number)
         memory = self.memory if batch.continues else []
-        training = self._training(settings)
-        found = self._gradient(own, training, memory)
+        found = self._gradient(own, self._training(settings), memory)
         self.memory = found.memory
         self.numbers.unscale(self.optimizers)
         norm = self._clip()
@@ -277,16 +200,17 @@ class Trainer:
             self.average.updated(self.model, self.progress.step - self.progress.first)
         self.losses.add(found.loss, norm, found.terms)
 
-    def _loss_of_model(self) -> Callable[[Batch, Training], Loss]:
-        if self.config.compile:
-            return CompiledLoss(self.model, self.warn)
-        return lambda batch, training: self.model.loss(batch, training)
+    @cached_property
+    def gradient(self) -> Gradient:
+        """What computes losses of the model, perhaps compiled, and their gradients."""
+        plain: LossFunction = lambda batch, training: self.model.loss(batch, training)  # noqa: E731
+        loss = CompiledLoss(self.model, self.warn) if self.config.compile else plain
+        return Gradient(self.model, loss, self.numbers, self.device, self.config.accumulate, self.peers)
 
     def _gradient(self, batch: Batch | None, training: Training, memory: list[Any]) -> Computed:
         return self.gradient.of(batch, training, memory)
 
     def _check(self) -> None:
-        """Raise TrainingError if the loss or gradient of an update was not finite; waits for the device."""
         self.numbers.check()
         (broken,) = self.soundness.broken()
         if broken:
@@ -323,8 +247,7 @@ class Trainer:
             progress.stale += 1
             self.rates.worse(progress.step - (progress.first if self.rates is not self.common_rates else 0))
         self._note_stop(stop)
-        losses = self.losses if self.peers is None else self.peers.added(self.losses)
-        progress.history.append({**self._entry(value, improved, stop), **losses.values()})
+        progress.history.append({**self._entry(value, improved, stop), **self.peers.added(self.losses).values()})
         self._hear_of_losses()
         self.losses, self.heard = Average(), Average()
         self._hear_of_evaluation(progress.history[-1])
@@ -334,11 +257,10 @@ class Trainer:
         """Return the metrics of the selection and to stop by, None without that; of averaged weights if there are."""
         judges = [self.selection, *([] if self.stop is None else [self.stop])]
         values = [0.0] * len(judges)
-        if self.peers is None or self.peers.rank == 0:
+        if self.peers.rank == 0:
             values = self._with_average(lambda: [self._by(judge) for judge in judges])
-        if self.peers is not None:
-            values = self.peers.numbers(values)
-        return values[0], values[1] if len(values) > 1 else None
+        value, *stop = self.peers.numbers(values)
+        return value, stop[0] if stop else None
 
     def _by(self, selection: Selection) -> float:
         with self.reading, evaluating(self.model):

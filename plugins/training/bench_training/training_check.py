@@ -70,15 +70,12 @@ COMMON: Mapping[str, type[Common]] = {"adam": Adam, "adamw": AdamW, "sgd": Sgd}
 def check_training(entry: Entry, report: Report) -> None:
     """Report every problem of one training, each with its keys inside of `training:`."""
     config = cast(TrainingConfig, entry.training)
-    for check in (_optimizers, _schedules):
+    for check in (_optimizers, _schedules, _smoothing, _phases):
         with suppress(Unreadable):
-            check(config, report)
-    for of_model in (_smoothing, _phases):
-        with suppress(Unreadable):
-            of_model(config, entry.config, report)
+            check(config, entry.config, report)
 
 
-def _optimizers(config: TrainingConfig, report: Report) -> None:
+def _optimizers(config: TrainingConfig, model: ModelConfig, report: Report) -> None:
     for keys, one in config.optimizers:
         _settings("optimizer", one.name, one.more, keys, report)
     for number, group in enumerate(config.groups):
@@ -87,15 +84,13 @@ def _optimizers(config: TrainingConfig, report: Report) -> None:
             _settings("optimizer", name, group.more, ("groups", number), report, whole=False)
 
 
-def _schedules(config: TrainingConfig, report: Report) -> None:
+def _schedules(config: TrainingConfig, model: ModelConfig, report: Report) -> None:
     for keys, several, _ in config.schedules:
         for number, one in enumerate(several):
-            check = _own_schedule if one.name in OWN else _torch_schedule
-            check(one, (*keys, number), report)
-
-
-def _torch_schedule(one: Schedule, keys: Way, report: Report) -> None:
-    _settings("schedule", one.name, one.more, keys, report)
+            if one.name in OWN:
+                _own_schedule(one, (*keys, number), report)
+            else:
+                _settings("schedule", one.name, one.more, (*keys, number), report)
 
 
 def _own_schedule(one: Schedule, keys: Way, report: Report) -> None:

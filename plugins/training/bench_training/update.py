@@ -15,6 +15,7 @@ from bench_core.errors import PluginError
 from bench_core.model import Loss, Training
 from bench_training.batch_stream import parts_of
 from bench_training.optimizers import gradient_entries
+from bench_training.peers import ALONE, Peers
 from bench_training.precision import Precision
 
 
@@ -40,14 +41,14 @@ class Gradient:
     precision: Precision
     device: torch.device
     parts: int = 1
-    peers: Any = None  # Peers, if several processes share each batch
+    peers: Peers = ALONE  # processes that share each batch
 
     def of(self, batch: Batch | None, training: Training, memory: Sequence[Any]) -> Computed:
         """Leave the gradient in the weights; return the loss, and the memory of each part for the next batch.
 
         `batch`, in main memory, is the share of this process, None if it has no rows.
         """
-        if self.parts == 1 and self.peers is None:
+        if self.parts == 1 and self.peers is ALONE:
             assert batch is not None
             loss = self._lost(batch, replace(training, memory=memory[0] if memory else None))
             _backward(self.precision.scaled(loss.value))
@@ -63,7 +64,7 @@ class Gradient:
             found.append(replace(loss, value=loss.value.detach(), memory=None))
             left.append(_detached(loss.memory))
         value, weight = self._totals(found)
-        if self.peers is not None:
+        if self.peers is not ALONE:
             value, weight = self.peers.add_gradients(self.model, value, weight)
         for each in self.model.parameters():
             if each.grad is not None:

@@ -14,8 +14,7 @@ from bench_small.trainings import CPU, Lines, Net, ended, interrupted, same, tra
 
 from bench_core import Noise, Size
 from bench_core.model import Training
-from bench_training import averaging, batch_stream, clipping, evaluation, update
-from bench_training import trainer as trainers
+from bench_training import averaging, batch_stream, clipping, evaluation, resuming, update
 from bench_training.averaging import WeightAverage
 from bench_training.evaluation import Selection, mean_loss
 from bench_training.precision import Precision
@@ -322,7 +321,8 @@ def clips_only_from_above(patch):
 @breaks("rates by group")
 def forgets_rates_of_groups(patch):
     patch.setattr(
-        trainers, "set_peak", lambda optimizer, lr: [group.update(peak_lr=lr) for group in optimizer.param_groups]
+        "bench_training.trainer.set_peak",
+        lambda optimizer, lr: [group.update(peak_lr=lr) for group in optimizer.param_groups],
     )
 
 
@@ -366,12 +366,12 @@ def begins_the_schedule_anew_after_a_checkpoint(patch):
 
 @breaks("resumption")
 def forgets_the_state_of_optimizers(patch):
-    patch.setattr(trainers, "load_state", lambda optimizer, kept: None)
+    patch.setattr(resuming, "load_state", lambda optimizer, kept: None)
 
 
 @breaks("resumption")
 def forgets_the_generators(patch):
-    patch.setattr(trainers.torch, "set_rng_state", lambda state: None)
+    patch.setattr(resuming.torch, "set_rng_state", lambda state: None)
 
 
 @breaks("resumption")

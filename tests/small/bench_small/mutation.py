@@ -91,8 +91,8 @@ class Drill:
         """Return the digests of changed sources; what is not changed is parsed once."""
         old = self.digests.code
         new = Codebase(
-            old.followed, old.lookups, old.own, old.silent, old.always,
-            lambda path: change(path, path.read_text("utf-8")), no_data=old.no_data,
+            old.followed, old.own, old.silent, lambda path: change(path, path.read_text("utf-8")),
+            no_data=old.no_data, lookups=old.lookups, always=old.always,
         )  # fmt: skip
         new._homes = old._homes
         for name, module in old._modules.items():

@@ -11,6 +11,7 @@ from string import Template
 
 import click
 
+from bench_core.errors import SuiteError
 from bench_core.terminal import say
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -42,8 +43,6 @@ def command(kind: str, name: str, folder: Path) -> None:
 
 
 def _check_name(name: str) -> None:
-    from bench_core.errors import SuiteError
-
     if not NAME.fullmatch(name) or len(name) > LONGEST:
         raise SuiteError(
             f"{name[: LONGEST + 1]!r} is not a valid name. Use lower-case letters and digits, joined by -, such as "
@@ -53,7 +52,6 @@ def _check_name(name: str) -> None:
 
 def new_plugin(kind: str, name: str, folder: Path) -> Path:
     """Create a distribution with one part in a new folder, and return that; raise SuiteError if the name is taken."""
-    from bench_core.errors import SuiteError
     from bench_core.kit.configs import conventional_name
     from bench_core.registry import parts
 
@@ -111,8 +109,6 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
 
 def _write(folder: Path, files: Mapping[str, str], new: bool = True) -> Path:
     """Write files to a folder, by default a new one; raise SuiteError rather than overwrite anything."""
-    from bench_core.errors import SuiteError
-
     place = folder
     try:
         folder.mkdir(parents=True, exist_ok=not new)

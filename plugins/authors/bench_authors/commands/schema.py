@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from bench_core.terminal import say, to_json
-
-if TYPE_CHECKING:
-    from bench_core.registry import Part
 
 GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "minItems": 1}}  # of a model
 BY_TASK = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}  # likewise
@@ -37,25 +34,22 @@ def schema() -> dict[str, Any]:
     training = training_schema().model_json_schema(ref_template="#/$defs/{model}")
     definitions |= training.pop("$defs", {})
     whole["properties"]["training"] = training
+    of_models = {"training": training, "grid": GRID, "by_task": BY_TASK}
     for kind in IN_SUITES:
         choices = []
         for name, part in parts(kind).items():
             one = part.config.model_json_schema(ref_template="#/$defs/{model}")
             definitions |= one.pop("$defs", {})
-            own = {}
-            if kind == "model":
-                own = {"training": training, "grid": GRID, "by_task": BY_TASK}
-            one["properties"] = {"name": _names(name, part), **one.get("properties", {}), **own}
+            names = {
+                "enum": [*dict.fromkeys((name, part.whole_name))]
+            }  # its own name, and that with its distribution
+            own = of_models if kind == "model" else {}
+            one["properties"] = {"name": names, **one.get("properties", {}), **own}
             one["required"] = ["name", *one.get("required", [])]
             choices.append(one)
         whole["properties"][f"{kind}s"]["additionalProperties"] = {"anyOf": choices}
     found: dict[str, Any] = _lenient(whole)
     return found
-
-
-def _names(name: str, part: Part) -> dict[str, Any]:
-    """Return the schema of the names of a part: its own, and that with its distribution."""
-    return {"enum": [*dict.fromkeys((name, part.whole_name))]}
 
 
 def _lenient(schema: Any) -> Any:

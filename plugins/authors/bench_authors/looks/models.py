@@ -6,18 +6,17 @@ with the steps of the model. Outputs that differ are refused only if they still 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, Self, TypeAlias, TypeVar
-from zlib import crc32
+from typing import Any, Self, TypeAlias
 
 import torch
 from torch import Tensor
 
+from bench_authors.looks.rows import Chosen, Outputs, apart, float64, is_close, one_row, padded, replay
 from bench_core.computing.guarded_log_probs import RowError, check_sums
 from bench_core.computing.hidden_targets import without_targets
 from bench_core.computing.laws import Laws
@@ -29,13 +28,11 @@ from bench_core.generation_loop import limits
 from bench_core.model import Scorer, Scoring, Stepper
 from bench_core.random_numbers import Noise
 
-T = TypeVar("T")
-
-ROWS = 8  #: that are looked at again
 MOST_STEPS = 200  #: of rows that are followed step by step, where there are shorter ones
 MANY = 2_000  #: rows of a stage from which on the second look is to be a small part of it, with
 FEWER_STEPS = 16  #: steps at most
 PERTURBATIONS, LAST_DIGITS = 8, 1e-9  #: of weights, by which share of them
+CANNOT_COMPUTE_SO = (RuntimeError, TypeError, MemoryError, NotImplementedError)  #: in double precision
 ROOM = 1e-4  #: share by which rounding may change sums of log-probabilities
 ROOM_OF_HALF = {"torch.float16": 0.01, "torch.bfloat16": 0.05}  #: likewise, for weights of these types
 
@@ -47,29 +44,6 @@ SUMS_TO_ONE, FINISHED = "probabilities_sum_to_one_at_every_step", "finished_mean
 
 Decode: TypeAlias = Callable[[Any, Batch], list[list[Hypothesis]]]  #: what a decoder makes of rows with a model
 Score: TypeAlias = Callable[[Any, Batch], Tensor]  #: the log-probabilities [N] that a model gives rows
-Outputs: TypeAlias = Sequence[Sequence[Hypothesis]]  #: the hypotheses of each row
-
-
-class Chosen(Generic[T]):
-    """The batch of a stage with the row of the lowest hash, and the results of this batch."""
-
-    def __init__(self, salt: str) -> None:
-        self.salt, self.least = crc32(salt.encode()), 1 << 64
-        self.kept: tuple[Batch, T] | None = None
-
-    def offer(self, batch: Batch, found: T) -> None:
-        """Keep a batch with its results if one of its rows has the lowest hash so far."""
-        least = min(map(self._rank, batch.ids.tolist()), default=self.least)
-        if least < self.least and not batch.continues:
-            self.least, self.kept = least, (batch, found)
-
-    def rows(self, batch: Batch) -> list[int]:
-        """Return the indices of the rows with the lowest hashes in a batch, ascending."""
-        ids = batch.ids.tolist()
-        return sorted(sorted(range(len(ids)), key=lambda row: self._rank(ids[row]))[:ROWS])
-
-    def _rank(self, example: int) -> int:
-        return (example + self.salt) * 0x9E3779B97F4A7C15 % (1 << 64)
 
 
 @dataclass(frozen=True)
@@ -86,7 +60,7 @@ class SecondLook:
     rows: int = 0  # that the stage has
 
     @cached_property
-    def _chosen(self) -> Chosen[Any]:
+    def _chosen(self) -> Chosen:
         return Chosen(self.salt)
 
     def offer(self, batch: Batch, found: Outputs | Tensor) -> None:
@@ -110,7 +84,7 @@ class SecondLook:
         """
         some, before = batch.select(torch.tensor(rows)), [found[row] for row in rows]
         if DECODED_ALIKE not in self.laws.exempt:
-            alone = _apart(some, before)[: 1 if self.rows >= MANY else None]
+            alone = apart(some, before)[: 1 if self.rows >= MANY else None]
             seen = _Seen.of(decode, self.model, some, before, alone)
             wrong = seen.differing(self._room)
             if wrong is not None and not self._is_rounding(decode, batch, rows):
@@ -146,12 +120,12 @@ class SecondLook:
         """Return the first row that has another score elsewhere, which one, and where."""
         others: list[tuple[int, float, Fault]] = []
         others += [(row, one, "in another batch") for row, one in enumerate(score(model, some).double().tolist())]
-        others += [(row, score(model, one_row(some, row)).item(), "alone") for row in _apart(some)]
+        others += [(row, score(model, one_row(some, row)).item(), "alone") for row in apart(some)]
         return next((one for one in others if not self._close(before[one[0]], one[1])), None)
 
     def _is_rounding_of_scores(self, score: Score, batch: Batch, rows: Sequence[int]) -> bool:
         """Return whether rows score alike in double precision, as `_is_rounding`."""
-        with double_precision():
+        with float64(), suppress(*CANNOT_COMPUTE_SO):
             other, wide = deepcopy(self.model).double(), _wide(batch)
             before = score(other, wide)[list(rows)].double().tolist()
             return self._scored_otherwise(score, other, wide.select(torch.tensor(rows)), before) is None
@@ -217,9 +191,15 @@ class SecondLook:
                     f"{self._both()} gave example {some.ids[row]} the log_prob {one.log_prob:.6g} for {one.tokens}, "
                     f"but the steps along its actions sum to {cost:.6g}, {what}.",
                 )
-        for (row, one, _), cost, (next_row, other, _), less in zip(
-            told, without, told[1:], without[1:], strict=False
-        ):
+        self._check_order([(row, one) for row, one, _ in told], without)
+        if isinstance(self.model, Scorer) and self._exact and SUM not in self.laws.exempt:
+            kept = [place for place, fit in enumerate(fits) if fit]
+            some = batch.select(torch.tensor(kept, dtype=torch.long))
+            self._score_outputs(some, [told[place][1] for place in kept], [whole[place] for place in kept])
+
+    def _check_order(self, told: Sequence[tuple[int, Hypothesis]], costs: Sequence[float]) -> None:
+        """Compare neighbours of a row that are alike in length and end: the more probable comes first."""
+        for (row, one), cost, (next_row, other), less in zip(told, costs, told[1:], costs[1:], strict=False):
             if (row, one.length, one.finished) != (next_row, other.length, other.finished):
                 continue
             if self._is_less(one.log_prob, other.log_prob) and self._is_less(cost, less):
@@ -228,10 +208,6 @@ class SecondLook:
                     f"{self._both()} gave {one.tokens} before {other.tokens}, which is as long and more probable; "
                     "hypotheses must be sorted, the best first.",
                 )
-        if isinstance(self.model, Scorer) and self._exact and SUM not in self.laws.exempt:
-            kept = [place for place, fit in enumerate(fits) if fit]
-            some = batch.select(torch.tensor(kept, dtype=torch.long))
-            self._score_outputs(some, [told[place][1] for place in kept], [whole[place] for place in kept])
 
     def _score_outputs(self, batch: Batch, told: Sequence[Hypothesis], totals: Sequence[float]) -> None:
         """Compare the sums of the steps along outputs, EOS included, with the exact scores of the same tokens."""
@@ -271,11 +247,11 @@ class SecondLook:
 
         Also if the model cannot compute in that. A choice is tied if it changes with the last digits of weights.
         """
-        with double_precision():
+        with float64(), suppress(*CANNOT_COMPUTE_SO):
             other, wide = deepcopy(self.model).double(), _wide(batch)
             whole = decode(other, wide)
             some, before = wide.select(torch.tensor(rows)), [whole[row] for row in rows]
-            seen = _Seen.of(decode, other, some, before, _apart(some, before))
+            seen = _Seen.of(decode, other, some, before, apart(some, before))
             wrong = {row for row in range(len(rows)) if seen.differs(row, ROOM)}
             if not wrong or decode(other, some) != seen.again:
                 return not wrong
@@ -332,73 +308,8 @@ class _Seen:
         return _said(self.before[row]), _said(self.again[row]), "in another batch"
 
 
-def one_row(batch: Batch, row: int) -> Batch:
-    """Return one row alone, without the padding that it had among the others."""
-    one = batch.select(torch.tensor([row], device=batch.ids.device))
-    source = one.source
-    if source is not None and one.source_length is not None:
-        source = source[:, : int(one.source_length)]
-    return replace(one, gold=one.gold[:, : int(one.length)], source=source)
-
-
-def replay(
-    model: Stepper[Any], batch: Batch, chain: Tensor, lengths: Tensor | None = None
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Step along `chain` [N, K], each row until its stop or for `lengths` steps [N], at least one.
-
-    Yields rows [M], log-probabilities [M, A] and actions [M].
-    """
-    log_probs, state = model.start(batch)
-    rows = torch.arange(len(chain), device=chain.device)
-    for step in range(chain.shape[1]):
-        actions = chain[rows, step]
-        yield rows, log_probs, actions
-        going = actions != STOP if lengths is None else (actions != STOP) & (step + 1 < lengths[rows])
-        live = going.nonzero()[:, 0]
-        if not len(live) or step + 1 == chain.shape[1]:
-            return
-        rows = rows[live]
-        log_probs, state = model.step(state.select(live), actions[live])
-
-
-def padded(tokens: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Return sequences as rows [N, T] that end with EOS and are padded with it, and their lengths [N] with EOS."""
-    lengths = torch.tensor([len(one) + 1 for one in tokens])
-    rows = torch.zeros(len(tokens), int(lengths.max()), dtype=torch.long)
-    for row, one in zip(rows, tokens, strict=True):
-        row[: len(one)] = torch.tensor(one, dtype=torch.long)
-    return rows, lengths
-
-
-@contextmanager
-def double_precision() -> Iterator[None]:
-    """Make float64 the default dtype of new tensors in the block; end it silently if a part cannot compute so."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with suppress(RuntimeError, TypeError, MemoryError, NotImplementedError):
-            yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-def is_close(one: float, other: float, room: float) -> bool:
-    """Return whether two log-probabilities, or scores, are the same but for rounding."""
-    if math.isnan(one) or math.isnan(other) or math.isinf(one) or math.isinf(other):
-        return one == other or (math.isnan(one) and math.isnan(other))
-    return abs(one - other) <= room * max(1.0, abs(one), abs(other))
-
-
 def _wide(batch: Batch) -> Batch:
     return batch.change(lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
-
-
-def _apart(some: Batch, found: Outputs = ()) -> list[int]:
-    """Return the rows to be looked at alone: that with the shortest source or output, and that with the longest."""
-    lengths = [len(own[0].tokens) + (not own[0].finished) for own in found] or some.length.tolist()
-    sizes = lengths if some.source_length is None else some.source_length.tolist()
-    rows = range(len(some))
-    return [*dict.fromkeys([min(rows, key=sizes.__getitem__), max(rows, key=lengths.__getitem__)])]
 
 
 def _alike(one: Sequence[Hypothesis], other: Sequence[Hypothesis], room: float) -> bool:

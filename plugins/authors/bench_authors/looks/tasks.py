@@ -38,7 +38,7 @@ class TaskLook:
     def prepared_again(self, info: TaskInfo, other: TaskInfo, folder: Path) -> None:
         """Raise PluginError unless another preparation, in `folder`, gave the same task info and files."""
         facts, others = asdict(info), asdict(other)
-        files = _files(self.task.folder), _files(folder)
+        files = digests(self.task.folder), digests(folder)
         differing = [name for name, value in facts.items() if others[name] != value]
         differing += [name for name in {**files[0], **files[1]} if files[0].get(name) != files[1].get(name)]
         if differing:
@@ -133,7 +133,8 @@ class TaskLook:
             )
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def digests(folder: Path) -> dict[str, bytes]:
+    """Return the digest of each file in a folder, by its path inside of it."""
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {str(path.relative_to(folder)): blake2b(path.read_bytes()).digest() for path in found}
 

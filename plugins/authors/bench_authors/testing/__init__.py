@@ -41,10 +41,11 @@ is tried on texts that it encodes, without those about losses.
 one's own is written with `@catches(mutant, ...)`, which names the mistakes that it must find.
 """
 
+from bench_authors.looks.rows import float64
 from bench_authors.testing import mutants, toys
 from bench_authors.testing.accelerators import check_on_accelerator
 from bench_authors.testing.cases import Case, MetricCase, TaskCase, TextCase, tiny_batch, tiny_info, tiny_outcomes
-from bench_authors.testing.contracts import Contract, catches, float64, patched
+from bench_authors.testing.contracts import Contract, catches, patched
 from bench_authors.testing.decoders import DECODER_CONTRACTS, check_decoder
 from bench_authors.testing.executed_code import uncovered_code
 from bench_authors.testing.metrics import METRIC_CONTRACTS, check_metric

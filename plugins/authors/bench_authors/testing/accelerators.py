@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bench_authors.testing.cases import Case, can
-from bench_authors.testing.contracts import Contract, catches, check, close, margin
+from bench_authors.testing.contracts import catches, check, close, contracts_of, margin
 from bench_authors.testing.mutants import accelerators as mutants
 from bench_authors.testing.pretended import Pretended, synchronisations, undeclared
 from bench_core import Hypothesis, Loss, Sampler, Scorer, SuiteError, Vmappable
@@ -44,26 +44,17 @@ def check_on_accelerator(case: Case) -> list[str]:
     return check([*MODELS_ON_ACCELERATORS, *decoding], case)
 
 
-@catches(
-    mutants.makes_places_on_the_cpu,
-    mutants.makes_a_table_on_the_cpu,
-    mutants.keeps_a_tensor_that_does_not_move,
-    mutants.reads_by_numpy,
-    mutants.draws_with_a_generator_of_the_cpu,
-    mutants.adds_up_in_a_number_on_the_cpu,
-    mutants.multiplies_whole_numbers,
-)
+@catches(*mutants.COMPUTING_ON_THE_CPU, mutants.keeps_a_tensor_that_does_not_move)
 def it_loses_on_an_accelerator_what_it_loses_on_the_cpu(case: Case) -> None:
     """In evaluation mode, with the same gradients; in training it computes there too."""
     with accelerator() as device:
         there = moved(case, device)
-        for training in (False, True):
-            found, wanted = (_learnt(one, training) for one in (there, case))
-            if training:
-                continue  # dropout is drawn by another generator
-            assert {*found} == {*wanted}, f"gradients of {sorted({*found} ^ {*wanted})} are on one device alone"
-            for name, value in wanted.items():
-                close(found[name].cpu(), value.cpu(), f"{name} on an accelerator")
+        found, wanted = (_learnt(one, training=False) for one in (there, case))
+        assert {*found} == {*wanted}, f"gradients of {sorted({*found} ^ {*wanted})} are on one device alone"
+        for name, value in wanted.items():
+            close(found[name].cpu(), value.cpu(), f"{name} on an accelerator")
+        for one in (there, case):
+            _learnt(one, training=True)  # where dropout is drawn by another generator
 
 
 @catches(mutants.sets_up_on_the_cpu, mutants.fills_with_numbers_of_the_cpu)
@@ -79,12 +70,7 @@ def it_is_set_up_on_an_accelerator(case: Case) -> None:
         assert other.loss().value.isfinite(), "a model that is set up on an accelerator has no finite loss"
 
 
-@catches(
-    mutants.looks_at_its_loss,
-    mutants.counts_by_a_mask,
-    mutants.finds_the_longest_row,
-    mutants.copies_a_constant,
-)
+@catches(*mutants.WAITING)
 def an_update_does_not_wait_for_an_accelerator(case: Case) -> None:
     """Neither loss nor gradient, except where `waits_for_device` says why."""
     with pretended(), torch.enable_grad():
@@ -120,7 +106,7 @@ def it_samples_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
     _alike(found, case.model.sample(case.batch, STEPS, case.noise))
 
 
-@catches(mutants.makes_places_on_the_cpu, when=can(Vmappable))
+@catches(mutants.COMPUTING_ON_THE_CPU[0], when=can(Vmappable))
 def copies_in_a_stack_learn_on_an_accelerator(case: Case) -> None:
     """They lose there what they lose on the CPU."""
     values = []
@@ -133,6 +119,9 @@ def copies_in_a_stack_learn_on_an_accelerator(case: Case) -> None:
     close(values[0], values[1], "losses of copies in a stack on an accelerator")
 
 
+MODELS_ON_ACCELERATORS = contracts_of(globals())
+
+
 @catches(mutants.decodes_with_places_on_the_cpu)
 def it_decodes_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
     """The same tokens, with the same log-probabilities."""
@@ -142,16 +131,7 @@ def it_decodes_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
         _alike(one, other)
 
 
-MODELS_ON_ACCELERATORS: tuple[Contract[Case], ...] = (
-    it_loses_on_an_accelerator_what_it_loses_on_the_cpu,
-    it_is_set_up_on_an_accelerator,
-    an_update_does_not_wait_for_an_accelerator,
-    it_scores_on_an_accelerator_as_on_the_cpu,
-    it_samples_on_an_accelerator_as_on_the_cpu,
-    copies_in_a_stack_learn_on_an_accelerator,
-)
-
-DECODERS_ON_ACCELERATORS: tuple[Contract[Case], ...] = (it_decodes_on_an_accelerator_as_on_the_cpu,)
+DECODERS_ON_ACCELERATORS = (it_decodes_on_an_accelerator_as_on_the_cpu,)
 
 
 def moved(case: Case, device: str) -> Case:
@@ -165,8 +145,9 @@ def _learnt(case: Case, training: bool) -> dict[str, Tensor]:
     with torch.enable_grad(), _cudnn(training):
         loss = replace(case, model=model).loss()
         _backward(loss)
-    gradients = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
-    return {"loss": loss.value.detach(), "weight": loss.weight.double(), **_dense(gradients)}
+    learnt = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+    gradients = {f"gradient of {name}": one.to_dense() for name, one in learnt.items()}
+    return {"loss": loss.value.detach(), "weight": loss.weight.double(), **gradients}
 
 
 @contextmanager
@@ -178,10 +159,6 @@ def _cudnn(enabled: bool) -> Iterator[None]:
         yield
     finally:
         torch.backends.cudnn.enabled = before
-
-
-def _dense(gradients: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {f"gradient of {name}": one.to_dense() for name, one in gradients.items()}
 
 
 def _backward(loss: Loss) -> None:

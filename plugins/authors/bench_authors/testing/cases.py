@@ -10,9 +10,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from bench_authors.looks.models import one_row as one_row
-from bench_authors.looks.models import replay as replay
-from bench_authors.testing.contracts import float64, seed_torch
+from bench_authors.looks.rows import float64
+from bench_authors.looks.rows import one_row as one_row
+from bench_authors.looks.rows import replay as replay
+from bench_authors.testing.contracts import seed_torch
 from bench_core import (
     STOP,
     Batch,

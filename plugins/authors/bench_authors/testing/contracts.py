@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from bench_core import Config, ModelConfig
+from bench_authors.looks.rows import float64
+from bench_core import Batch, Config, ModelConfig, State, Stepper
 
 #: Contracts about losses, which do not concern what is never trained.
 OF_LOSSES = (
@@ -28,6 +29,7 @@ ROUNDING = 1e-5  #: relative and absolute, as parts may compute in float32
 
 C = TypeVar("C")  # the case: a part, and what it is tried on
 P = TypeVar("P")
+F = TypeVar("F", bound=Callable[..., Any])
 G = TypeVar("G", bound=Config)
 
 
@@ -58,6 +60,12 @@ def catches(
 ) -> Callable[[Callable[[C], None]], Contract[C]]:
     """Make a contract of a test, name the mistakes that it must catch, and say which cases it is for."""
     return lambda check: Contract(check, mutants, when)
+
+
+def contracts_of(module: Mapping[str, Any]) -> tuple[Contract[Any], ...]:
+    """Return the contracts that a module defines, in their order, given its global names."""
+    found = (one for one in module.values() if isinstance(one, Contract))
+    return tuple(one for one in found if one.check.__module__ == module["__name__"])
 
 
 def check(contracts: Sequence[Contract[C]], case: C) -> list[str]:
@@ -117,23 +125,44 @@ def seed_torch(number: int) -> None:
     (torch if present else torch.default_generator).manual_seed(number)
 
 
-@contextmanager
-def float64() -> Iterator[None]:
-    """Make float64 the default type of new tensors, for a while."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
 def patched(part: P, **methods: Callable[..., Any]) -> P:
     """Return a copy of `part` with other methods; each is given the intact part before its own arguments."""
     other = copy(part)
     for name, method in methods.items():
         setattr(other, name, partial(method, part))
     return other
+
+
+def mutant(alter: Callable[[Any, F], Any]) -> Callable[[F], Callable[[Any], Any]]:
+    """Make a mutant of a function: it returns what `alter` makes of a case and the function."""
+    return lambda function: wraps(function)(lambda case: alter(case, function))
+
+
+def mutants_by(alter: Callable[[Any, Any], Any], **changes: Callable[..., Any]) -> tuple[Callable[[Any], Any], ...]:
+    """Return a mutant for each change, under its name: what `alter` makes of a case and the change."""
+    found = {name: mutant(alter)(change) for name, change in changes.items()}
+    for name, one in found.items():
+        one.__name__ = name
+    return tuple(found.values())
+
+
+def instead_of(part: str, method: str) -> Callable[[Any, Callable[..., Any]], Any]:
+    """Return how a function takes the place of a method of a part of a case; it is given the intact part first."""
+    return lambda case, function: replace(case, **{part: patched(getattr(case, part), **{method: function})})
+
+
+def with_log_probs(model: Stepper, change: Callable[[Tensor], Tensor]) -> Stepper:
+    """Return a copy of a model that says `change` of its log-probabilities [N, A]."""
+
+    def start(model: Stepper, batch: Batch) -> tuple[Tensor, State]:
+        log_probs, state = model.start(batch)
+        return change(log_probs), state
+
+    def step(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, State]:
+        log_probs, state = model.step(state, actions)
+        return change(log_probs), state
+
+    return patched(model, start=start, step=step)
 
 
 def posing(config: G, **attributes: Any) -> G:

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from bench_authors.testing.accelerators import DECODERS_ON_ACCELERATORS
 from bench_authors.testing.cases import Case, costs, one_row, turned
-from bench_authors.testing.contracts import Contract, catches, check, margin, patched
+from bench_authors.testing.contracts import catches, check, contracts_of, margin, patched, with_log_probs
 from bench_authors.testing.mutants import decoders as mutants
 from bench_authors.testing.mutants.models import draws_in_turn, forgets_to_reorder
-from bench_core import STOP, Batch, Decoder, Hypothesis, Model, State, Stepper
+from bench_core import STOP, Batch, Decoder, Hypothesis, Model, Stepper
 
 
 def check_decoder(case: Case) -> list[str]:
@@ -115,26 +115,11 @@ def finished_means_that_the_chain_stopped(case: Case) -> None:
 @catches(mutants.masks_by_multiplying, when=steps)
 def no_action_of_probability_zero_is_taken(case: Case) -> None:
     """Tried on the same model with all but three actions shut at every step."""
-    tight = patched(case.model, start=_shut_start, step=_shut_step)
-    case = replace(case, model=tight)
+    case = replace(case, model=with_log_probs(case.model, _shut))
     for one, batch in _hypotheses(case):
         chain = [] if one.actions is None else [*one.actions, *[STOP] * one.finished]
         for log_probs, action in _choices(case, batch, chain):
             assert log_probs[action] > -torch.inf, f"{chain} takes action {action}, which cannot be"
-
-
-#: What `check_decoder` tries, as far as it applies.
-DECODER_CONTRACTS: tuple[Contract[Case], ...] = (
-    it_needs_what_its_config_says,
-    a_row_decodes_alike_alone_and_in_a_batch,
-    a_hypothesis_costs_what_its_chain_costs,
-    every_row_has_a_hypothesis,
-    the_best_come_first,
-    limits_are_kept,
-    finished_means_that_the_chain_stopped,
-    no_action_of_probability_zero_is_taken,
-    *DECODERS_ON_ACCELERATORS,
-)
 
 
 def _needs(kind: type[Decoder[Model]]) -> type[Model] | None:
@@ -171,18 +156,12 @@ def _length(one: Hypothesis) -> int:
     return len(one.tokens) + one.finished
 
 
-def _shut_start(model: Stepper, batch: Batch) -> tuple[Tensor, State]:
-    log_probs, state = model.start(batch)
-    return _shut(log_probs), state
-
-
-def _shut_step(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, State]:
-    log_probs, state = model.step(state, actions)
-    return _shut(log_probs), state
-
-
 def _shut(log_probs: Tensor) -> Tensor:
     """Leave stop and the first two other actions open, if one of them is; else all."""
     places = torch.arange(log_probs.shape[1], device=log_probs.device)
     few = log_probs.masked_fill(places > 2, -torch.inf)
     return few.where((few > -torch.inf).any(1, keepdim=True), log_probs).log_softmax(1)
+
+
+#: What `check_decoder` tries, as far as it applies.
+DECODER_CONTRACTS = (*contracts_of(globals()), *DECODERS_ON_ACCELERATORS)

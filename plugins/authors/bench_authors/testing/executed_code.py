@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,8 +86,13 @@ def recorded(execution: Execution) -> Iterator[None]:
         self.loaded.clear()  # as in a process of its own
         gc.collect()  # what is left of other stages ends now, not in this one
         gc.freeze()  # so that the next collection looks at what this stage leaves alone
-        with _profiled(note):
+        threading.setprofile(note)
+        sys.setprofile(note)
+        try:
             return perform(self, stage, folder)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
 
     StageRunner.perform = traced  # type: ignore[method-assign]
     try:
@@ -104,17 +109,6 @@ def _is_importing(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-@contextmanager
-def _profiled(note: Callable[[FrameType, str, object], None]) -> Iterator[None]:
-    threading.setprofile(note)
-    sys.setprofile(note)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
 
 
 def uncovered_code(suite: str | Path, folder: Path, **options: Any) -> Mapping[str, set[str]]:

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from bench_authors.testing.cases import Case, can, turned
 from bench_authors.testing.contracts import ROUNDING, catches, close, seed_torch
 from bench_authors.testing.mutants import models as mutants
-from bench_authors.testing.mutants import weights as weighing
+from bench_authors.testing.mutants.weights import MISWEIGHING
 from bench_core import Batch, Loss, Stepper, Training, Vmappable
 from bench_training.api import Stack, TrainingConfig, optimizers, stacked
 
@@ -58,13 +58,7 @@ def the_loss_is_finite_and_weighs_target_tokens(case: Case) -> None:
     assert all(part.shape == () for part in loss.parts.values()), "what the log shows are single numbers"
 
 
-@catches(
-    weighing.weighs_all_but_its_weight,
-    weighing.divides_by_all_tokens,
-    weighing.divides_by_rows,
-    weighing.weighs_nothing_but_its_weight,
-    weighing.makes_whole_numbers_of_weights,
-)
+@catches(*MISWEIGHING)
 def weights_of_examples_are_ignored_or_weigh_their_tokens(case: Case) -> None:
     """A row that weighs 3 counts like three rows, one that weighs 0 like none; the same in `value` and `weight`.
 

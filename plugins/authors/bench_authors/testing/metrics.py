@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bench_authors.testing.cases import MetricCase
-from bench_authors.testing.contracts import Contract, catches, check
+from bench_authors.testing.contracts import catches, check, contracts_of
 from bench_authors.testing.mutants import metrics as mutants
 from bench_core.storage.outcomes import by_id
 
@@ -87,18 +87,6 @@ def it_says_how_to_read_it(case: MetricCase) -> None:
     assert isinstance(metric.digits, int), f"`digits` is {metric.digits!r}"
 
 
-#: What `check_metric` tries, as far as it applies.
-METRIC_CONTRACTS: tuple[Contract[MetricCase], ...] = (
-    there_is_one_part_an_outcome,
-    outcomes_may_be_read_one_by_one,
-    parts_survive_being_stored,
-    the_order_of_outcomes_does_not_matter,
-    any_choice_of_parts_has_a_score,
-    a_resample_scores_as_its_parts_do,
-    it_says_how_to_read_it,
-)
-
-
 def _same(case: MetricCase, parts: Sequence[Any], wanted: Sequence[Any], what: str) -> None:
     _check_same(case.metric.combine(parts), case.metric.combine(wanted), what)
 
@@ -115,3 +103,7 @@ def _listed(value: object) -> object:
     if isinstance(value, dict):
         return {key: _listed(item) for key, item in value.items()}
     return value
+
+
+#: What `check_metric` tries, as far as it applies.
+METRIC_CONTRACTS = contracts_of(globals())

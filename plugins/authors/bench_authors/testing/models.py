@@ -11,31 +11,12 @@ from safetensors.torch import load, save
 from torch import Tensor
 from torch.nn.functional import pad
 
+from bench_authors.testing import losses, stepping
 from bench_authors.testing.accelerators import MODELS_ON_ACCELERATORS
 from bench_authors.testing.cases import Case, can, crowd, one_row, tiny_info, turned
-from bench_authors.testing.contracts import Contract, catches, check, close, seed_torch
+from bench_authors.testing.contracts import catches, check, close, contracts_of, seed_torch
 from bench_authors.testing.leaks import leak
-from bench_authors.testing.losses import (
-    copies_in_a_stack_lose_what_they_lose_alone,
-    eight_examples_can_be_learnt_by_heart,
-    labels_are_smoothed_by_as_much_as_asked,
-    settings_of_evaluation_do_not_decide_what_is_trained,
-    the_loss_does_not_depend_on_padding,
-    the_loss_does_not_depend_on_the_order_of_rows,
-    the_loss_is_a_mean,
-    the_loss_is_finite_and_weighs_target_tokens,
-    weights_of_examples_are_ignored_or_weigh_their_tokens,
-)
-from bench_authors.testing.mutants import leaks
 from bench_authors.testing.mutants import models as mutants
-from bench_authors.testing.stepping import (
-    a_step_leaves_the_state_it_was_given_as_it_was,
-    it_stops_only_between_tokens,
-    probabilities_sum_to_one_at_every_step,
-    reading_a_chain_gives_gold_back,
-    selected_rows_go_on_as_they_would,
-    the_score_is_the_sum_of_its_steps,
-)
 from bench_core import Batch, Kind, Noise, Sampler, Scorer, Scores, Scoring, Stepper, SuiteError, Vmappable
 
 DRAWS = 20_000
@@ -137,7 +118,7 @@ def windows_of_a_stream_score_as_the_whole_does(case: Case) -> None:
         close(total, whole, f"{by} of windows of a stream")
 
 
-@catches(leaks.reads_what_it_predicts, when=lambda case: can(Scorer)(case) and not can(Stepper)(case))
+@catches(mutants.reads_what_it_predicts, when=lambda case: can(Scorer)(case) and not can(Stepper)(case))
 def a_score_without_steps_does_not_see_what_it_predicts(case: Case) -> None:
     """By any likelihood but estimates. Where there are steps, the score is compared with them."""
     for by, kind in case.config.likelihoods.items():
@@ -191,37 +172,6 @@ def what_is_saved_is_what_is_loaded(case: Case) -> None:
         close(found, wanted, "what a loaded model says")
 
 
-#: What `check_model` tries, as far as it applies.
-MODEL_CONTRACTS: tuple[Contract[Case], ...] = (
-    the_config_says_what_the_class_gives,
-    it_builds_on_the_meta_device,
-    it_takes_every_source_of_its_config,
-    probabilities_sum_to_one_at_every_step,
-    it_stops_only_between_tokens,
-    the_score_is_the_sum_of_its_steps,
-    reading_a_chain_gives_gold_back,
-    selected_rows_go_on_as_they_would,
-    a_step_leaves_the_state_it_was_given_as_it_was,
-    a_row_scores_alike_alone_and_in_a_batch,
-    a_sample_depends_on_its_id_alone,
-    the_loss_does_not_depend_on_padding,
-    the_loss_does_not_depend_on_the_order_of_rows,
-    the_loss_is_a_mean,
-    the_loss_is_finite_and_weighs_target_tokens,
-    weights_of_examples_are_ignored_or_weigh_their_tokens,
-    windows_of_a_stream_score_as_the_whole_does,
-    a_score_without_steps_does_not_see_what_it_predicts,
-    samples_occur_as_often_as_their_score_says,
-    settings_of_evaluation_do_not_decide_what_is_trained,
-    copies_in_a_stack_lose_what_they_lose_alone,
-    labels_are_smoothed_by_as_much_as_asked,
-    *MODELS_ON_ACCELERATORS,
-    set_up_twice_it_is_the_same,
-    what_is_saved_is_what_is_loaded,
-    eight_examples_can_be_learnt_by_heart,
-)
-
-
 def _padded(batch: Batch) -> Batch:
     source = batch.source
     if source is not None and batch.source_length is not None:
@@ -251,3 +201,12 @@ def _seen(case: Case) -> list[Tensor]:
     losses = [] if case.config.is_untrainable() else [case.loss().value]
     seen = [*losses, *(case.scored(by) for by in case.config.likelihoods if can(Scorer)(case))]
     return [*seen, case.model.start(case.batch)[0]] if isinstance(case.model, Stepper) else seen
+
+
+#: What `check_model` tries, as far as it applies.
+MODEL_CONTRACTS = (
+    *contracts_of(globals()),
+    *contracts_of(vars(stepping)),
+    *MODELS_ON_ACCELERATORS,
+    *contracts_of(vars(losses)),
+)

@@ -11,8 +11,8 @@ from torch import Tensor
 from bench_authors.testing.cases import Case, can, default_likelihood, replay
 from bench_authors.testing.contracts import catches, close
 from bench_authors.testing.leaks import leak
-from bench_authors.testing.mutants import leaks, states
 from bench_authors.testing.mutants import models as mutants
+from bench_authors.testing.mutants import states
 from bench_core import STOP, Kind, Scorer, State, Stepper, draw
 
 
@@ -37,7 +37,7 @@ def it_stops_only_between_tokens(case: Case) -> None:
     mutants.counts_padding,
     mutants.opens_an_action_too_many,
     mutants.takes_every_action_for_the_first,
-    leaks.reads_what_it_predicts,
+    mutants.reads_what_it_predicts,
     when=lambda case: can(Stepper, Scorer)(case) and default_likelihood(case)[1] is not Kind.ESTIMATE,
 )
 def the_score_is_the_sum_of_its_steps(case: Case) -> None:

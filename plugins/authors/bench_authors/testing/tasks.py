@@ -8,18 +8,17 @@ from itertools import islice
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
+from bench_authors.looks.tasks import digests
 from bench_authors.testing.accelerators import accelerator
 from bench_authors.testing.cases import TaskCase
-from bench_authors.testing.contracts import Contract, catches, check
+from bench_authors.testing.contracts import catches, check, contracts_of
 from bench_authors.testing.mutants import tasks as mutants
 from bench_core import STOP, Batch, Purpose, Size, Source
-
-Row: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]  # opening, target, source
+from bench_core.computing.overlap import Row, rows_by_id
 
 
 def check_task(case: TaskCase) -> list[str]:
@@ -68,7 +67,7 @@ def batches_keep_their_size(case: TaskCase) -> None:
                 assert held <= size.number or len(batch) == 1, f"{split}: {held} {size.unit}, not {size.number}"
 
 
-@catches(mutants.forgets_the_stop, mutants.pads_with_a_word, mutants.opens_with_a_word)
+@catches(*mutants.MISPLACING_STOP)
 def openings_begin_and_targets_end_with_stop(case: TaskCase) -> None:
     """Windows of a stream are exempt."""
     for split, purpose in _of_examples(case):
@@ -92,7 +91,7 @@ def batches_are_what_config_and_facts_say(case: TaskCase) -> None:
         _check_source(case, batch)
 
 
-@catches(mutants.weighs_below_nothing, mutants.weighs_without_bounds, mutants.weighs_tokens, mutants.weighs_nothing)
+@catches(*mutants.MISWEIGHING)
 def weights_of_examples_have_a_mean(case: TaskCase) -> None:
     """If there are any: one a row, finite, not negative, and not all 0 in a batch to train on or in a split."""
     for split, purpose in case.purposes():
@@ -112,7 +111,8 @@ def the_same_rows_have_the_same_ids(case: TaskCase) -> None:
     """For all purposes of a split."""
     known: dict[str, list[dict[int, Row]]] = {}
     for split, purpose in _of_examples(case):
-        known.setdefault(split, []).append(_rows(case.batches(split, purpose)))
+        rows = {number: row for batch in case.batches(split, purpose) for number, row in rows_by_id(batch).items()}
+        known.setdefault(split, []).append(rows)
     for split, (first, *others) in known.items():
         for rows in others:
             alike = sorted(first.values()) == sorted(rows.values())
@@ -148,7 +148,7 @@ def prepared_twice_it_is_the_same(case: TaskCase) -> None:
     for _ in range(2):
         with TemporaryDirectory() as name:
             info = case.config.load()(case.config, Path(name)).prepare(case.data)
-            found.append((info, _files(Path(name)), dict(case.config.reads(case.data))))
+            found.append((info, digests(Path(name)), dict(case.config.reads(case.data))))
     for one, other in zip(*found, strict=True):
         assert one == other, "two preparations differ"
     assert case.config.known(found[0][0]) == case.info, "another preparation gives other facts"
@@ -195,23 +195,6 @@ def _tensors(value: object) -> Iterator[Tensor]:
         yield from _tensors(vars(value))
 
 
-#: What `check_task` tries, as far as it applies.
-TASK_CONTRACTS: tuple[Contract[TaskCase], ...] = (
-    an_epoch_covers_each_example_once,
-    noise_alone_decides_the_order,
-    batches_keep_their_size,
-    openings_begin_and_targets_end_with_stop,
-    batches_are_what_config_and_facts_say,
-    weights_of_examples_have_a_mean,
-    the_same_rows_have_the_same_ids,
-    references_know_every_decoded_example,
-    tokens_become_text,
-    prepared_twice_it_is_the_same,
-    facts_are_plain_and_consistent,
-    batches_move_to_an_accelerator,
-)
-
-
 def plain(value: object) -> bool:
     """Return whether JSON can hold `value` and give it back, but for tuples, which become lists."""
     if isinstance(value, dict):
@@ -236,20 +219,6 @@ def _ids(batches: Iterable[Batch]) -> list[int]:
     return [number for batch in batches for number in batch.ids.tolist()]
 
 
-def _rows(batches: Iterable[Batch]) -> dict[int, Row]:
-    rows: dict[int, Row] = {}
-    for batch in batches:
-        for row, number in enumerate(batch.ids.tolist()):
-            source = () if batch.source is None else batch.source[row].flatten()[: _extent(batch, row)].tolist()
-            target = batch.gold[row, : int(batch.length[row])].tolist()
-            rows[number] = (tuple(batch.opening[row].tolist()), tuple(target), tuple(source))
-    return rows
-
-
-def _extent(batch: Batch, row: int) -> int | None:
-    return None if batch.source_length is None else int(batch.source_length[row])
-
-
 def _check_source(case: TaskCase, batch: Batch) -> None:
     kind, source = case.config.source, batch.source
     if kind is Source.NONE:
@@ -270,6 +239,5 @@ def _check_source(case: TaskCase, batch: Batch) -> None:
     assert 0 <= batch.source_length.min() <= batch.source_length.max() <= source.shape[1], "a source is too short"
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+#: What `check_task` tries, as far as it applies.
+TASK_CONTRACTS = contracts_of(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench_authors.testing.cases import TextCase
-from bench_authors.testing.contracts import Contract, catches, check
+from bench_authors.testing.contracts import catches, check, contracts_of
 from bench_authors.testing.mutants import text_generators as mutants
 from bench_core import TextGenerator
 
@@ -15,7 +15,7 @@ def check_text_generator(case: TextCase) -> list[str]:
     return check(TEXT_CONTRACTS, case)
 
 
-@catches(mutants.leaves_out_the_last, mutants.answers_none, mutants.gives_no_text)
+@catches(*mutants.GIVING_NO_TEXT)
 def every_prompt_has_a_text(case: TextCase) -> None:
     """At least one hypothesis each, and each is a text."""
     found = case.written()
@@ -50,9 +50,4 @@ def it_has_nothing_to_learn(case: TextCase) -> None:
 
 
 #: Contracts of text generators, which `check_text_generator` tries.
-TEXT_CONTRACTS: tuple[Contract[TextCase], ...] = (
-    every_prompt_has_a_text,
-    a_prompt_is_answered_alone_as_among_others,
-    answers_are_in_the_order_of_prompts,
-    it_has_nothing_to_learn,
-)
+TEXT_CONTRACTS = contracts_of(globals())

@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -16,9 +15,10 @@ import torch
 from torch import Tensor
 
 from bench_authors.checker import BUILT, IMPORTED, Trial, Verdict
+from bench_authors.looks.rows import float64
 from bench_authors.testing.accelerators import DECODERS_ON_ACCELERATORS, MODELS_ON_ACCELERATORS
 from bench_authors.testing.cases import Case, MetricCase, TaskCase, tiny_info, tiny_outcomes
-from bench_authors.testing.contracts import OF_LOSSES, Contract, exemptions, float64, outcome, patched
+from bench_authors.testing.contracts import OF_LOSSES, Contract, exemptions, outcome, with_log_probs
 from bench_authors.testing.decoders import DECODER_CONTRACTS
 from bench_authors.testing.metrics import METRIC_CONTRACTS
 from bench_authors.testing.models import MODEL_CONTRACTS
@@ -30,7 +30,6 @@ from bench_core import (
     PluginError,
     Sampler,
     Source,
-    State,
     Stepper,
     TaskConfig,
     TaskInfo,
@@ -50,9 +49,8 @@ MOST_EXAMPLES = 20_000  #: of a split: contracts read all of them dozens of time
 MOST_TOKENS = 4  #: that decoders generate
 LARGEST = 30_000_000  #: parameters of models that are tried in passing
 LONGEST_REASON = 500  # characters
-BY_HEART = (
-    "eight_examples_can_be_learnt_by_heart"  #: is not tried: at the size of a suite it asks for a learning rate
-)
+#: Is not tried: at the size of a suite it asks for a learning rate.
+BY_HEART = "eight_examples_can_be_learnt_by_heart"
 LEAVES_CODE = "it_leaves_the_code_of_others_as_it_is"  #: in a worker process
 #: What is left out where it has to be quick, like all about accelerators: these train a model or prepare a task.
 SLOW = (BY_HEART, "a_score_without_steps_does_not_see_what_it_predicts", "prepared_twice_it_is_the_same")
@@ -60,24 +58,6 @@ ON_ACCELERATORS = frozenset(map(str, (*MODELS_ON_ACCELERATORS, *DECODERS_ON_ACCE
 CONTRACTS: Mapping[str, Sequence[Contract[Any]]] = {
     "model": MODEL_CONTRACTS, "decoder": DECODER_CONTRACTS, "task": TASK_CONTRACTS, "metric": METRIC_CONTRACTS,
 }  # fmt: skip
-
-
-class TooLargeError(Exception):
-    """A task has too many examples to be tried."""
-
-    def __init__(self, split: str) -> None:
-        super().__init__(
-            f"its split {split!r} has more than {MOST_EXAMPLES:,} examples, and contracts read them dozens of times. "
-            "Try it on a smaller corpus, by a profile or `--set`."
-        )
-
-
-def quick(trial: Trial, data: Path) -> dict[str, str]:
-    """Try the cheap contracts in this process; return those that a part breaks, each with the reason.
-
-    `bench_authors.checker.checking` tries parts that may end their process in another one.
-    """
-    return verdict_here(replace(trial, quick=True), data).broken
 
 
 def verdict_here(trial: Trial, data: Path) -> Verdict:
@@ -105,7 +85,7 @@ def try_part(
             for config in configs:
                 part_class(config)
         except caught as error:
-            say(**_unusable(IMPORTED, error, ImportError))
+            say(**_unusable(IMPORTED, error, isinstance(error, ImportError)))
             return
         if trial.quick and trial.kind == "model" and _is_large(configs[0], Source(trial.source), data):
             say(untried=f"it has more than {LARGEST:,} parameters, too many for a quick trial")
@@ -114,7 +94,7 @@ def try_part(
         try:
             case = _case(trial, configs, data, Path(own))
         except caught as error:  # it may need what invented data lacks
-            say(**_unusable(BUILT, error, Exception))
+            say(**_unusable(BUILT, error, isinstance(error, Exception) and not is_out_of_memory(error)))
             return
         _try_contracts(trial, case, say, caught, skip)
 
@@ -163,12 +143,9 @@ def _left_out(trial: Trial) -> set[str]:
     return found | ({*SLOW} | ON_ACCELERATORS if trial.quick else set())
 
 
-def _unusable(what: str, error: BaseException, innocent: type[Exception]) -> dict[str, Any]:
-    """Return what to report of a part that cannot be used: it is broken, unless the error is an `innocent` one."""
-    fault = isinstance(error, PluginError) if what == IMPORTED else is_out_of_memory(error)
-    if isinstance(error, innocent) and not fault:
-        return {"untried": _reason(error)}
-    return {"broken": {what: _reason(error)}}
+def _unusable(what: str, error: BaseException, is_innocent: bool) -> dict[str, Any]:
+    """Return what to report of a part that cannot be used: it is broken, unless it is innocent of the error."""
+    return {"untried": _reason(error)} if is_innocent else {"broken": {what: _reason(error)}}
 
 
 def _case(trial: Trial, configs: Sequence[Any], data: Path, folder: Path) -> Any:
@@ -207,22 +184,11 @@ def _kinds_of_outputs(model: Stepper, batch: Batch) -> int:
 
 def _less_often(model: Stepper, nats: float) -> Stepper:
     """Return a copy of a model for which EOS is less probable at every step."""
-    return patched(model, start=partial(_started, nats), step=partial(_stepped, nats))
 
+    def less_eos(log_probs: Tensor) -> Tensor:
+        return torch.cat([log_probs[:, :1] - nats, log_probs[:, 1:]], 1).log_softmax(1)
 
-def _started(nats: float, model: Any, batch: Batch) -> tuple[Tensor, State]:
-    log_probs, state = model.start(batch)
-    return _less_eos(log_probs, nats), state
-
-
-def _stepped(nats: float, model: Any, state: State, actions: Tensor) -> tuple[Tensor, State]:
-    log_probs, state = model.step(state, actions)
-    return _less_eos(log_probs, nats), state
-
-
-def _less_eos(log_probs: Tensor, nats: float) -> Tensor:
-    """Return log-probabilities [N, A] with EOS less probable."""
-    return torch.cat([log_probs[:, :1] - nats, log_probs[:, 1:]], 1).log_softmax(1)
+    return with_log_probs(model, less_eos)
 
 
 def _invented_info(config: ModelConfig, source: Source, data: Path) -> TaskInfo:
@@ -239,7 +205,10 @@ def _of_task(config: TaskConfig, data: Path, folder: Path) -> TaskCase:
         for batch in made.task.batches(split, purpose, made.size):
             examples += len(batch)
             if examples > MOST_EXAMPLES:
-                raise TooLargeError(split)
+                raise PluginError(
+                    f"its split {split!r} has more than {MOST_EXAMPLES:,} examples, and contracts read them dozens "
+                    "of times. Try it on a smaller corpus, by a profile or `--set`."
+                )
     return made
 
 
@@ -257,7 +226,7 @@ def _reason(error: BaseException) -> str:
         text = str(error).strip().partition("\n")[0][:LONGEST_REASON]
     except BaseException as another:
         return f"{kind}, whose text raises {type(another).__name__}"
-    known = isinstance(error, AssertionError | PluginError | TooLargeError)
+    known = isinstance(error, AssertionError | PluginError)
     return text if known and text else f"{kind}: {text}" if text else kind
 
 

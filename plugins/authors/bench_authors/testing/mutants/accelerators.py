@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bench_authors.testing.contracts import patched, posing
+from bench_authors.testing.contracts import instead_of, mutant, mutants_by, patched, posing
 from bench_core import (
     Batch,
     Config,
@@ -46,64 +46,43 @@ def with_loss(case: Case, extra: Callable[[Any, Batch, Loss], object]) -> Case:
     return replace(case, model=patched(case.model, **methods))
 
 
-def makes_places_on_the_cpu(case: Case) -> Case:
-    """`torch.arange` without a device."""
-    return with_loss(case, lambda model, batch, loss: torch.arange(len(batch)) * batch.length)
+#: Losses that compute something on the CPU, or what an accelerator cannot.
+COMPUTING_ON_THE_CPU = mutants_by(
+    with_loss,
+    # `torch.arange` without a device
+    makes_places_on_the_cpu=lambda model, batch, loss: torch.arange(len(batch)) * batch.length,
+    # what looks tokens up was made in `forward`, on the CPU
+    makes_a_table_on_the_cpu=lambda model, batch, loss: torch.zeros(9)[batch.gold[:, 0]],
+    # `.numpy()` without `.cpu()`
+    reads_by_numpy=lambda model, batch, loss: batch.length.numpy().max(),
+    # a generator that was made without a device
+    draws_with_a_generator_of_the_cpu=lambda model, batch, loss: torch.rand(
+        2, device=batch.ids.device, generator=torch.Generator().manual_seed(0)
+    ),
+    # `total = torch.zeros(())`, to which a loss is added in place
+    adds_up_in_a_number_on_the_cpu=lambda model, batch, loss: torch.zeros(()).add_(loss.value.detach()),
+    # a matrix product of integers, for which GPUs have no kernel
+    multiplies_whole_numbers=lambda model, batch, loss: batch.gold @ batch.gold.T,
+)
 
-
-def makes_a_table_on_the_cpu(case: Case) -> Case:
-    """What looks tokens up was made in `forward`, on the CPU."""
-    return with_loss(case, lambda model, batch, loss: torch.zeros(9)[batch.gold[:, 0]])
+#: Losses that wait for an accelerator.
+WAITING = mutants_by(
+    with_loss,
+    # `.item()`
+    looks_at_its_loss=lambda model, batch, loss: loss.value.item(),
+    # a mask as an index, whose size is counted on the device
+    counts_by_a_mask=lambda model, batch, loss: batch.gold[batch.mask],
+    # `int(length.max())`, of lengths on the device
+    finds_the_longest_row=lambda model, batch, loss: int(batch.length.max()),
+    # `torch.tensor` of numbers of Python, on the device
+    copies_a_constant=lambda model, batch, loss: torch.tensor([1.0, 2.0], device=batch.ids.device),
+)
 
 
 def keeps_a_tensor_that_does_not_move(case: Case) -> Case:
     """A tensor is an attribute, and no buffer."""
     scale = torch.ones(5)
     return with_loss(case, lambda model, batch, loss: scale[: len(batch)] * batch.length.double())
-
-
-def reads_by_numpy(case: Case) -> Case:
-    """`.numpy()` without `.cpu()`."""
-    return with_loss(case, lambda model, batch, loss: batch.length.numpy().max())
-
-
-def draws_with_a_generator_of_the_cpu(case: Case) -> Case:
-    """A generator that was made without a device."""
-
-    def drawn(model: Any, batch: Batch, loss: Loss) -> Tensor:
-        return torch.rand(2, device=batch.ids.device, generator=torch.Generator().manual_seed(0))
-
-    return with_loss(case, drawn)
-
-
-def adds_up_in_a_number_on_the_cpu(case: Case) -> Case:
-    """`total = torch.zeros(())`, to which a loss is added in place."""
-    return with_loss(case, lambda model, batch, loss: torch.zeros(()).add_(loss.value.detach()))
-
-
-def multiplies_whole_numbers(case: Case) -> Case:
-    """A matrix product of integers, for which GPUs have no kernel."""
-    return with_loss(case, lambda model, batch, loss: batch.gold @ batch.gold.T)
-
-
-def looks_at_its_loss(case: Case) -> Case:
-    """`.item()`."""
-    return with_loss(case, lambda model, batch, loss: loss.value.item())
-
-
-def counts_by_a_mask(case: Case) -> Case:
-    """A mask as an index, whose size is counted on the device."""
-    return with_loss(case, lambda model, batch, loss: batch.gold[batch.mask])
-
-
-def finds_the_longest_row(case: Case) -> Case:
-    """`int(length.max())`, of lengths on the device."""
-    return with_loss(case, lambda model, batch, loss: int(batch.length.max()))
-
-
-def copies_a_constant(case: Case) -> Case:
-    """`torch.tensor` of numbers of Python, on the device."""
-    return with_loss(case, lambda model, batch, loss: torch.tensor([1.0, 2.0], device=batch.ids.device))
 
 
 def with_setup(case: Case, change: Callable[[Any], None]) -> Case:
@@ -129,40 +108,28 @@ def sets_up_on_the_cpu(case: Case) -> Case:
     return with_setup(case, lambda model: model.register_buffer("table", torch.ones(2)))
 
 
-def fills_with_numbers_of_the_cpu(case: Case) -> Case:
+@mutant(with_setup)
+def fills_with_numbers_of_the_cpu(model: Any) -> None:
     """`setup` adds to weights what it computed on the CPU."""
-
-    def change(model: Any) -> None:
-        weights = next(iter(model.parameters()))
-        weights.data += torch.zeros(1, *weights.shape)[0] + torch.zeros(2)[:1]
-
-    return with_setup(case, change)
+    weights = next(iter(model.parameters()))
+    weights.data += torch.zeros(1, *weights.shape)[0] + torch.zeros(2)[:1]
 
 
-def scores_places_on_the_cpu(case: Case) -> Case:
+@mutant(instead_of("model", "score"))
+def scores_places_on_the_cpu(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
     """The score adds up by a table on the CPU."""
-
-    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-        found = model.score(batch, scoring)
-        return replace(found, log_probs=found.log_probs + torch.zeros(len(batch)))
-
-    return replace(case, model=patched(case.model, score=score))
+    found = model.score(batch, scoring)
+    return replace(found, log_probs=found.log_probs + torch.zeros(len(batch)))
 
 
-def samples_with_numbers_of_the_cpu(case: Case) -> Case:
+@mutant(instead_of("model", "sample"))
+def samples_with_numbers_of_the_cpu(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
     """A sample looks at rows by places on the CPU."""
-
-    def sample(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
-        return model.sample(batch.select(torch.arange(len(batch))), max_tokens, noise)
-
-    return replace(case, model=patched(case.model, sample=sample))
+    return model.sample(batch.select(torch.arange(len(batch))), max_tokens, noise)
 
 
-def decodes_with_places_on_the_cpu(case: Case) -> Case:
+@mutant(instead_of("decoder", "decode"))
+def decodes_with_places_on_the_cpu(decoder: Any, model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
     """The decoder selects rows by places on the CPU."""
-
-    def decode(decoder: Any, model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        found: list[list[Hypothesis]] = decoder.decode(model, batch.select(torch.arange(len(batch))), noise)
-        return found
-
-    return replace(case, decoder=patched(case.decoder, decode=decode))
+    found: list[list[Hypothesis]] = decoder.decode(model, batch.select(torch.arange(len(batch))), noise)
+    return found

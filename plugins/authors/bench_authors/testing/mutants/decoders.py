@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from bench_authors.testing.cases import Case, costs, one_row
-from bench_authors.testing.contracts import patched, posing
-from bench_authors.testing.mutants.models import with_log_probs
+from bench_authors.testing.contracts import instead_of, mutant, patched, posing, with_log_probs
 from bench_core import STOP, Batch, Decoder, Hypothesis, Model, Noise, Stepper
 
 
@@ -77,23 +76,19 @@ def puts_the_worst_first(case: Case) -> Case:
     return _with_hypotheses(case, lambda found, model, batch: [row[::-1] for row in found])
 
 
-def exceeds_its_limit(case: Case) -> Case:
+@mutant(instead_of("decoder", "decode"))
+def exceeds_its_limit(decoder: Decoder[Any], model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
     """A hypothesis may become one token longer than was asked for."""
-
-    def decode(decoder: Decoder[Any], model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        longer = decoder.config.model_copy(update={"max_tokens": decoder.config.max_tokens + 1})
-        return type(decoder)(longer).decode(model, batch, noise)
-
-    return replace(case, decoder=patched(case.decoder, decode=decode))
+    longer = decoder.config.model_copy(update={"max_tokens": decoder.config.max_tokens + 1})
+    return type(decoder)(longer).decode(model, batch, noise)
 
 
-def ignores_the_limit_of_a_row(case: Case) -> Case:
+@mutant(instead_of("decoder", "decode"))
+def ignores_the_limit_of_a_row(
+    decoder: Decoder[Any], model: Model, batch: Batch, noise: Noise
+) -> list[list[Hypothesis]]:
     """The decoder does not ask how long each row may become."""
-
-    def decode(decoder: Decoder[Any], model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        return decoder.decode(patched(model, limit=lambda model, batch: None), batch, noise)
-
-    return replace(case, decoder=patched(case.decoder, decode=decode))
+    return decoder.decode(patched(model, limit=lambda model, batch: None), batch, noise)
 
 
 def keeps_the_stop(case: Case) -> Case:
@@ -106,14 +101,11 @@ def loses_the_last_action(case: Case) -> Case:
     return _with_each(case, lambda one: replace(one, actions=(one.actions or [])[:-1]))
 
 
-def masks_by_multiplying(case: Case) -> Case:
+@mutant(instead_of("decoder", "decode"))
+def masks_by_multiplying(decoder: Decoder[Any], model: Any, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
     """What is impossible has, for the decoder, a log-probability of 0."""
 
-    def change(log_probs: Tensor) -> Tensor:
-        opened = log_probs.masked_fill(log_probs == -torch.inf, 0)
-        return torch.cat([log_probs[:, :1], opened[:, 1:]], 1)
+    def opened(log_probs: Tensor) -> Tensor:
+        return torch.cat([log_probs[:, :1], log_probs[:, 1:].masked_fill(log_probs[:, 1:] == -torch.inf, 0)], 1)
 
-    def decode(decoder: Decoder[Any], model: Any, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        return decoder.decode(with_log_probs(replace(case, model=model), change).model, batch, noise)
-
-    return replace(case, decoder=patched(case.decoder, decode=decode))
+    return decoder.decode(with_log_probs(model, opened), batch, noise)

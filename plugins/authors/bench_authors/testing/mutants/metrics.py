@@ -2,58 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
 
 from bench_authors.testing.cases import MetricCase
-from bench_authors.testing.contracts import patched
+from bench_authors.testing.contracts import instead_of, mutant, patched
 from bench_core import Metric, Outcome
-
-
-def _with_parts(case: MetricCase, change: Callable[[list[Any]], list[Any]]) -> MetricCase:
-    def measure(metric: Metric[Any], outcomes: Sequence[Outcome]) -> list[Any]:
-        return change([*metric.measure(outcomes)])
-
-    return replace(case, metric=patched(case.metric, measure=measure))
 
 
 def keys_parts_by_number(case: MetricCase) -> MetricCase:
     """Parts are mappings whose keys JSON turns into text."""
-    changed = _with_parts(case, lambda parts: [{0: part} for part in parts])
+
+    def measure(metric: Metric[Any], outcomes: Sequence[Outcome]) -> list[Any]:
+        return [{0: part} for part in metric.measure(outcomes)]
 
     def combine(metric: Metric[Any], parts: Sequence[Any]) -> float:
-        score: float = case.metric.combine([next(iter(part.values())) for part in parts])
-        return score
+        return metric.combine([next(iter(part.values())) for part in parts])
 
-    return replace(changed, metric=patched(changed.metric, combine=combine))
+    return replace(case, metric=patched(case.metric, measure=measure, combine=combine))
 
 
-def depends_on_the_order(case: MetricCase) -> MetricCase:
+@mutant(instead_of("metric", "combine"))
+def depends_on_the_order(metric: Metric[Any], parts: Sequence[Any]) -> float:
     """Later parts weigh more, as in a running mean."""
-
-    def combine(metric: Metric[Any], parts: Sequence[Any]) -> float:
-        value = 0.0
-        for part in parts:
-            value = 0.5 * value + 0.5 * metric.combine([part])
-        return value
-
-    return replace(case, metric=patched(case.metric, combine=combine))
+    value = 0.0
+    for part in parts:
+        value = 0.5 * value + 0.5 * metric.combine([part])
+    return value
 
 
-def forgets_an_outcome(case: MetricCase) -> MetricCase:
+@mutant(instead_of("metric", "measure"))
+def forgets_an_outcome(metric: Metric[Any], outcomes: Sequence[Outcome]) -> list[Any]:
     """The last outcome contributes nothing."""
-    return _with_parts(case, lambda parts: parts[:-1])
+    return [*metric.measure(outcomes)][:-1]
 
 
-def needs_a_list(case: MetricCase) -> MetricCase:
+@mutant(instead_of("metric", "measure"))
+def needs_a_list(metric: Metric[Any], outcomes: Any) -> list[Any]:
     """Outcomes are copied as lists can be, and other sequences cannot."""
-
-    def measure(metric: Metric[Any], outcomes: Any) -> list[Any]:
-        return [*metric.measure(outcomes.copy())]
-
-    return replace(case, metric=patched(case.metric, measure=measure))
+    return [*metric.measure(outcomes.copy())]
 
 
 def combines_whole_cells_only(case: MetricCase) -> MetricCase:
@@ -79,10 +68,7 @@ def has_no_signature(case: MetricCase) -> MetricCase:
     return replace(case, metric=metric)
 
 
-def resamples_without_repeats(case: MetricCase) -> MetricCase:
+@mutant(instead_of("metric", "resample"))
+def resamples_without_repeats(metric: Metric[Any], parts: Sequence[Any], counts: Any) -> list[float]:
     """A resample counts each of its examples once."""
-
-    def resample(metric: Metric[Any], parts: Sequence[Any], counts: Any) -> list[float]:
-        return metric.resample(parts, (counts > 0).astype(counts.dtype))
-
-    return replace(case, metric=patched(case.metric, resample=resample))
+    return metric.resample(parts, (counts > 0).astype(counts.dtype))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
-from bench_authors.testing.contracts import patched, posing
+from bench_authors.testing.contracts import instead_of, mutant, patched, posing, with_log_probs
 from bench_authors.testing.mutants.accelerators import with_setup
 from bench_core import (
     Batch,
@@ -77,93 +77,76 @@ def allocates_on_a_device_of_its_own(case: Case) -> Case:
     return replace(case, config=posing(case.config, load=classmethod(lambda cls: build)))
 
 
-def with_log_probs(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
+def _saying(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
     """Let the model say `change` of its log-probabilities."""
-
-    def start(model: Stepper, batch: Batch) -> tuple[Tensor, State]:
-        log_probs, state = model.start(batch)
-        return change(log_probs), state
-
-    def step(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, State]:
-        log_probs, state = model.step(state, actions)
-        return change(log_probs), state
-
-    return replace(case, model=patched(case.model, start=start, step=step))
+    return replace(case, model=with_log_probs(case.model, change))
 
 
-def masks_after_the_softmax(case: Case) -> Case:
+@mutant(_saying)
+def masks_after_the_softmax(log_probs: Tensor) -> Tensor:
     """The last of several actions is shut, and its probability lost."""
-
-    def change(log_probs: Tensor) -> Tensor:
-        if log_probs.shape[1] < 3:
-            return log_probs
-        return torch.cat([log_probs[:, :-1], torch.full_like(log_probs[:, -1:], -torch.inf)], 1)
-
-    return with_log_probs(case, change)
+    if log_probs.shape[1] < 3:
+        return log_probs
+    return torch.cat([log_probs[:, :-1], torch.full_like(log_probs[:, -1:], -torch.inf)], 1)
 
 
 def opens_an_action_too_many(case: Case) -> Case:
     """The mask of actions, such as slots, is off by one."""
-    return with_log_probs(case, lambda log_probs: torch.cat([log_probs, log_probs[:, -1:]], 1).log_softmax(1))
+    return _saying(case, lambda log_probs: torch.cat([log_probs, log_probs[:, -1:]], 1).log_softmax(1))
 
 
-def stops_anywhere(case: Case) -> Case:
+@mutant(_saying)
+def stops_anywhere(log_probs: Tensor) -> Tensor:
     """Stop is possible at every step, within a token too."""
-
-    def change(log_probs: Tensor) -> Tensor:
-        return torch.cat([log_probs[:, :1].clamp(min=-1.0), log_probs[:, 1:]], 1).log_softmax(1)
-
-    return with_log_probs(case, change)
+    return torch.cat([log_probs[:, :1].clamp(min=-1.0), log_probs[:, 1:]], 1).log_softmax(1)
 
 
-def scores_a_shifted_target(case: Case) -> Case:
+@mutant(instead_of("model", "score"))
+def scores_a_shifted_target(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
     """The score reads gold one step late."""
-
-    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-        return model.score(replace(batch, gold=batch.gold.roll(1, 1)), scoring)
-
-    return replace(case, model=patched(case.model, score=score))
+    return model.score(replace(batch, gold=batch.gold.roll(1, 1)), scoring)
 
 
-def counts_padding(case: Case) -> Case:
+@dataclass(frozen=True)
+class _Unshifted(Batch):
+    @property
+    def inputs(self) -> Tensor:
+        return torch.cat([self.opening[:, 1:], self.gold], 1)
+
+
+@mutant(instead_of("model", "score"))
+def reads_what_it_predicts(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
+    """The inputs are not shifted: to predict a token, the score reads that token. For models that read `inputs`."""
+    return model.score(_Unshifted(**vars(batch)), scoring)
+
+
+@mutant(instead_of("model", "score"))
+def counts_padding(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
     """The score takes what pads a target for tokens of it."""
-
-    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-        return model.score(replace(batch, length=torch.full_like(batch.length, batch.gold.shape[1])), scoring)
-
-    return replace(case, model=patched(case.model, score=score))
+    return model.score(replace(batch, length=torch.full_like(batch.length, batch.gold.shape[1])), scoring)
 
 
-def mixes_rows(case: Case) -> Case:
+@mutant(instead_of("model", "score"))
+def mixes_rows(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
     """The score of a row has something of the other rows, as with statistics of a batch."""
-
-    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-        scores = model.score(batch, scoring)
-        return replace(scores, log_probs=scores.log_probs + 1e-3 * scores.log_probs.mean())
-
-    return replace(case, model=patched(case.model, score=score))
+    scores = model.score(batch, scoring)
+    return replace(scores, log_probs=scores.log_probs + 1e-3 * scores.log_probs.mean())
 
 
-def scores_too_high(case: Case) -> Case:
+@mutant(instead_of("model", "score"))
+def scores_too_high(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
     """The score lacks a term of one nat."""
-
-    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-        scores = model.score(batch, scoring)
-        return replace(scores, log_probs=scores.log_probs + 1)
-
-    return replace(case, model=patched(case.model, score=score))
+    scores = model.score(batch, scoring)
+    return replace(scores, log_probs=scores.log_probs + 1)
 
 
-def samples_too_sharply(case: Case) -> Case:
+@mutant(instead_of("model", "sample"))
+def samples_too_sharply(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
     """The sampler squares all probabilities, or draws only one target in two."""
-
-    def sample(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
-        if isinstance(model, Stepper):
-            sharp = generate(model, batch, lambda p, ids, step: invert(2 * p, noise.uniform(ids, step)), max_tokens)
-            return sharp
-        return model.sample(replace(batch, ids=batch.ids // len(batch)), max_tokens, noise)
-
-    return replace(case, model=patched(case.model, sample=sample))
+    if isinstance(model, Stepper):
+        sharp = generate(model, batch, lambda p, ids, step: invert(2 * p, noise.uniform(ids, step)), max_tokens)
+        return sharp
+    return model.sample(replace(batch, ids=batch.ids // len(batch)), max_tokens, noise)
 
 
 def trains_by_settings_of_evaluation(case: Case) -> Case:
@@ -187,51 +170,36 @@ def trains_by_settings_of_evaluation(case: Case) -> Case:
     return replace(case, config=TrainedConfig(**case.config.model_dump()))
 
 
-def loses_otherwise_in_a_stack(case: Case) -> Case:
+@mutant(instead_of("model", "vmap_loss"))
+def loses_otherwise_in_a_stack(model: Vmappable, batch: Batch, training: Training) -> Loss:
     """The loss of a stack is another one."""
-
-    def vmap_loss(model: Vmappable, batch: Batch, training: Training) -> Loss:
-        loss = model.vmap_loss(batch, training)
-        return replace(loss, value=1.1 * loss.value)
-
-    return replace(case, model=patched(case.model, vmap_loss=vmap_loss))
+    loss = model.vmap_loss(batch, training)
+    return replace(loss, value=1.1 * loss.value)
 
 
-def ignores_label_smoothing(case: Case) -> Case:
+@mutant(instead_of("model", "loss"))
+def ignores_label_smoothing(model: Model, batch: Batch, training: Training) -> Loss:
     """The loss is that of the labels as they are."""
-
-    def loss(model: Model, batch: Batch, training: Training) -> Loss:
-        return model.loss(batch, replace(training, label_smoothing=0.0))
-
-    return replace(case, model=patched(case.model, loss=loss))
+    return model.loss(batch, replace(training, label_smoothing=0.0))
 
 
-def smooths_labels_twice(case: Case) -> Case:
+@mutant(instead_of("model", "loss"))
+def smooths_labels_twice(model: Model, batch: Batch, training: Training) -> Loss:
     """A share of each target is spread over all tokens, and a share of what is left."""
-
-    def loss(model: Model, batch: Batch, training: Training) -> Loss:
-        share = training.label_smoothing
-        return model.loss(batch, replace(training, label_smoothing=1 - (1 - share) ** 2))
-
-    return replace(case, model=patched(case.model, loss=loss))
+    share = training.label_smoothing
+    return model.loss(batch, replace(training, label_smoothing=1 - (1 - share) ** 2))
 
 
-def draws_alike_in_all_copies(case: Case) -> Case:
+@mutant(instead_of("model", "vmap_loss"))
+def draws_alike_in_all_copies(model: Vmappable, batch: Batch, training: Training) -> Loss:
     """The loss of a stack gives all copies the noise of the first."""
-
-    def vmap_loss(model: Vmappable, batch: Batch, training: Training) -> Loss:
-        return model.vmap_loss(batch, replace(training, noise=Noise(training.noise.key)))
-
-    return replace(case, model=patched(case.model, vmap_loss=vmap_loss))
+    return model.vmap_loss(batch, replace(training, noise=Noise(training.noise.key)))
 
 
-def takes_every_action_for_the_first(case: Case) -> Case:
+@mutant(instead_of("model", "step"))
+def takes_every_action_for_the_first(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, State]:
     """A step does not look at the action that was chosen."""
-
-    def step(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, State]:
-        return model.step(state, torch.ones_like(actions))
-
-    return replace(case, model=patched(case.model, step=step))
+    return model.step(state, torch.ones_like(actions))
 
 
 def forgets_to_reorder(case: Case) -> Case:
@@ -265,16 +233,13 @@ def draws_inside(case: Case) -> Case:
     def change(log_probs: Tensor) -> Tensor:
         return (log_probs * (1 + 0.1 * torch.tensor(next(turns)).sin())).log_softmax(1)
 
-    return with_log_probs(case, change)
+    return _saying(case, change)
 
 
-def reads_backwards(case: Case) -> Case:
+@mutant(instead_of("model", "read"))
+def reads_backwards(model: Stepper, actions: list[int]) -> list[int]:
     """The tokens of a chain are in the wrong order."""
-
-    def read(model: Stepper, actions: list[int]) -> list[int]:
-        return model.read(actions)[::-1]
-
-    return replace(case, model=patched(case.model, read=read))
+    return model.read(actions)[::-1]
 
 
 @dataclass(frozen=True)
@@ -293,13 +258,10 @@ def draws_in_turn(case: Case) -> Case:
     return replace(case, noise=_InTurn(case.noise.key))
 
 
-def forgets_its_memory(case: Case) -> Case:
+@mutant(instead_of("model", "score"))
+def forgets_its_memory(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
     """The score of a window does not see what the last one left."""
-
-    def score(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-        return model.score(batch, replace(scoring, memory=None))
-
-    return replace(case, model=patched(case.model, score=score))
+    return model.score(batch, replace(scoring, memory=None))
 
 
 def _with_loss(case: Case, change: Callable[[Loss, Batch], Loss]) -> Case:
@@ -326,14 +288,11 @@ def learns_padding(case: Case) -> Case:
     return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value + 0.01 * batch.gold.shape[1]))
 
 
-def sets_up_by_chance(case: Case) -> Case:
+@mutant(with_setup)
+def sets_up_by_chance(model: Any) -> None:
     """`setup` draws from the random numbers of the system."""
-
-    def change(model: Any) -> None:
-        weights = next(iter(model.parameters()))
-        weights.data += SystemRandom().random()
-
-    return with_setup(case, change)
+    weights = next(iter(model.parameters()))
+    weights.data += SystemRandom().random()
 
 
 def weighs_padding(case: Case) -> Case:

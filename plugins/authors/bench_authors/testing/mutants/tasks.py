@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bench_authors.testing.cases import TaskCase
-from bench_authors.testing.contracts import patched, posing
+from bench_authors.testing.contracts import instead_of, mutant, mutants_by, patched, posing
 from bench_core import Batch, Noise, Purpose, Size, Task, TaskInfo
 
 
@@ -31,14 +31,11 @@ def _with_each_batch(case: TaskCase, change: Callable[[Batch], Batch]) -> TaskCa
     return _with_batches(case, lambda epoch, purpose: [change(batch) for batch in epoch])
 
 
-def drops_the_last_example(case: TaskCase) -> TaskCase:
+@mutant(_with_batches)
+def drops_the_last_example(epoch: list[Batch], purpose: Purpose) -> list[Batch]:
     """An epoch ends one example too early."""
-
-    def change(epoch: list[Batch], purpose: Purpose) -> list[Batch]:
-        rest = epoch[-1].select(torch.arange(len(epoch[-1]) - 1))
-        return [*epoch[:-1], *([rest] if len(rest) else [])]
-
-    return _with_batches(case, change)
+    rest = epoch[-1].select(torch.arange(len(epoch[-1]) - 1))
+    return [*epoch[:-1], *([rest] if len(rest) else [])]
 
 
 def drops_what_fills_no_batch(case: TaskCase) -> TaskCase:
@@ -61,37 +58,32 @@ def shuffles_by_turn(case: TaskCase) -> TaskCase:
     return replace(case, task=patched(case.task, batches=batches))
 
 
-def never_shuffles(case: TaskCase) -> TaskCase:
+@mutant(instead_of("task", "batches"))
+def never_shuffles(
+    task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None
+) -> Iterator[Batch]:
     """Noise changes nothing."""
-
-    def batches(task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
-        return task.batches(split, purpose, size)
-
-    return replace(case, task=patched(case.task, batches=batches))
+    return task.batches(split, purpose, size)
 
 
-def exceeds_its_size(case: TaskCase) -> TaskCase:
+@mutant(instead_of("task", "batches"))
+def exceeds_its_size(
+    task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None
+) -> Iterator[Batch]:
     """Batches are larger than asked for."""
-
-    def batches(task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
-        return task.batches(split, purpose, replace(size, number=2 * size.number), noise)
-
-    return replace(case, task=patched(case.task, batches=batches))
+    return task.batches(split, purpose, replace(size, number=2 * size.number), noise)
 
 
-def forgets_the_stop(case: TaskCase) -> TaskCase:
-    """The length of a target does not count its stop."""
-    return _with_each_batch(case, lambda batch: replace(batch, length=batch.length - 1))
-
-
-def pads_with_a_word(case: TaskCase) -> TaskCase:
-    """What pads a target is a token like others."""
-    return _with_each_batch(case, lambda batch: replace(batch, gold=batch.gold + (~batch.mask).long()))
-
-
-def opens_with_a_word(case: TaskCase) -> TaskCase:
-    """An opening does not begin with stop."""
-    return _with_each_batch(case, lambda batch: replace(batch, opening=batch.opening + 1))
+#: Openings and targets without stop in its place.
+MISPLACING_STOP = mutants_by(
+    _with_each_batch,
+    # the length of a target does not count its stop
+    forgets_the_stop=lambda batch: replace(batch, length=batch.length - 1),
+    # what pads a target is a token like others
+    pads_with_a_word=lambda batch: replace(batch, gold=batch.gold + (~batch.mask).long()),
+    # an opening does not begin with stop
+    opens_with_a_word=lambda batch: replace(batch, opening=batch.opening + 1),
+)
 
 
 def speaks_another_vocabulary(case: TaskCase) -> TaskCase:
@@ -99,41 +91,29 @@ def speaks_another_vocabulary(case: TaskCase) -> TaskCase:
     return _with_each_batch(case, lambda batch: replace(batch, gold=batch.gold + len(case.info.vocabulary)))
 
 
-def brings_another_source(case: TaskCase) -> TaskCase:
+@mutant(_with_each_batch)
+def brings_another_source(batch: Batch) -> Batch:
     """Batches have a source that the Config does not tell of, or lack theirs."""
-
-    def change(batch: Batch) -> Batch:
-        return replace(batch, source=batch.gold.double()[:, :, None, None] if batch.source is None else None)
-
-    return _with_each_batch(case, change)
+    return replace(batch, source=batch.gold.double()[:, :, None, None] if batch.source is None else None)
 
 
-def renumbers_what_it_decodes(case: TaskCase) -> TaskCase:
+@mutant(_with_batches)
+def renumbers_what_it_decodes(epoch: list[Batch], purpose: Purpose) -> list[Batch]:
     """The same rows have other ids for another purpose."""
-
-    def change(epoch: list[Batch], purpose: Purpose) -> list[Batch]:
-        number = sum(map(len, epoch))
-        return [replace(b, ids=number - 1 - b.ids) if purpose is Purpose.DECODE else b for b in epoch]
-
-    return _with_batches(case, change)
+    number = sum(map(len, epoch))
+    return [replace(b, ids=number - 1 - b.ids) if purpose is Purpose.DECODE else b for b in epoch]
 
 
-def loses_a_reference(case: TaskCase) -> TaskCase:
+@mutant(instead_of("task", "references"))
+def loses_a_reference(task: Task, split: str) -> Mapping[int, Sequence[str]]:
     """One example has no reference."""
-
-    def references(task: Task, split: str) -> Mapping[int, Sequence[str]]:
-        return dict(list(task.references(split).items())[:-1])
-
-    return replace(case, task=patched(case.task, references=references))
+    return dict(list(task.references(split).items())[:-1])
 
 
-def refers_to_letters(case: TaskCase) -> TaskCase:
+@mutant(instead_of("task", "references"))
+def refers_to_letters(task: Task, split: str) -> Mapping[int, Sequence[str]]:
     """References are one text instead of a list of texts."""
-
-    def references(task: Task, split: str) -> Mapping[int, Sequence[str]]:
-        return {number: "".join(texts) for number, texts in task.references(split).items()}
-
-    return replace(case, task=patched(case.task, references=references))
+    return {number: "".join(texts) for number, texts in task.references(split).items()}
 
 
 def speaks_in_lists(case: TaskCase) -> TaskCase:
@@ -170,34 +150,25 @@ def _weighing(case: TaskCase, weigh: Callable[[int], Tensor]) -> TaskCase:
     return _with_each_batch(case, lambda batch: replace(batch, extras={"weight": weigh(len(batch))}))
 
 
-def weighs_below_nothing(case: TaskCase) -> TaskCase:
-    """One example of a batch has a negative weight."""
-    return _weighing(case, lambda number: torch.linspace(-0.1, 1, number))
+#: Weights that have no mean, for a number of examples.
+MISWEIGHING = mutants_by(
+    _weighing,
+    # one example of a batch has a negative weight
+    weighs_below_nothing=lambda number: torch.linspace(-0.1, 1, number),
+    # weights are divided by nothing
+    weighs_without_bounds=lambda number: torch.ones(number) / 0,
+    # there are several weights for one example
+    weighs_tokens=lambda number: torch.ones(number, 2),
+    # all examples of a batch weigh 0
+    weighs_nothing=torch.zeros,
+)
 
 
-def weighs_without_bounds(case: TaskCase) -> TaskCase:
-    """Weights are divided by nothing."""
-    return _weighing(case, lambda number: torch.ones(number) / 0)
-
-
-def weighs_tokens(case: TaskCase) -> TaskCase:
-    """There are several weights for one example."""
-    return _weighing(case, lambda number: torch.ones(number, 2))
-
-
-def weighs_nothing(case: TaskCase) -> TaskCase:
-    """All examples of a batch weigh 0, so that there is no mean."""
-    return _weighing(case, torch.zeros)
-
-
-def yields_batches_on_an_accelerator(case: TaskCase) -> TaskCase:
+@mutant(_with_each_batch)
+def yields_batches_on_an_accelerator(batch: Batch) -> Batch:
     """The task moves batches itself, as soon as there is a GPU."""
-
-    def there(batch: Batch) -> Batch:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return batch.change(lambda tensor: tensor.to(device))
-
-    return _with_each_batch(case, there)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return batch.change(lambda tensor: tensor.to(device))
 
 
 def hides_numbers_from_a_move(case: TaskCase) -> TaskCase:

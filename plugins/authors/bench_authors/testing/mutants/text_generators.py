@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bench_authors.testing.cases import TextCase
-from bench_authors.testing.contracts import patched
+from bench_authors.testing.contracts import mutant, mutants_by, patched
 from bench_core import Generation, Hypothesis, Prompt
 
 Answers = list[list[Hypothesis]]
@@ -24,19 +24,13 @@ def _answering(case: TextCase, change: Callable[[Answers, Sequence[Prompt]], Ans
     return replace(case, decoder=patched(case.decoder, decode_texts=decode))
 
 
-def leaves_out_the_last(case: TextCase) -> TextCase:
-    """Give no answer to the last prompt."""
-    return _answering(case, lambda found, prompts: found[:-1])
-
-
-def answers_none(case: TextCase) -> TextCase:
-    """Give no hypothesis for the first prompt."""
-    return _answering(case, lambda found, prompts: [[], *found[1:]])
-
-
-def gives_no_text(case: TextCase) -> TextCase:
-    """Give hypotheses without texts."""
-    return _answering(case, lambda found, prompts: [[replace(one, text=None) for one in row] for row in found])
+#: Answers that are missing, or no texts.
+GIVING_NO_TEXT = mutants_by(
+    _answering,
+    leaves_out_the_last=lambda found, prompts: found[:-1],
+    answers_none=lambda found, prompts: [[], *found[1:]],
+    gives_no_text=lambda found, prompts: [[replace(one, text=None) for one in row] for row in found],
+)
 
 
 def remembers_how_often_it_was_asked(case: TextCase) -> TextCase:
@@ -50,23 +44,17 @@ def remembers_how_often_it_was_asked(case: TextCase) -> TextCase:
     return _answering(case, change)
 
 
-def counts_its_neighbours(case: TextCase) -> TextCase:
+@mutant(_answering)
+def counts_its_neighbours(found: Answers, prompts: Sequence[Prompt]) -> Answers:
     """Answer by how many prompts there are."""
-
-    def change(found: Answers, prompts: Sequence[Prompt]) -> Answers:
-        return [[replace(one, text=f"{one.text}{len(prompts)}") for one in row] for row in found]
-
-    return _answering(case, change)
+    return [[replace(one, text=f"{one.text}{len(prompts)}") for one in row] for row in found]
 
 
-def answers_in_the_order_of_ids(case: TextCase) -> TextCase:
+@mutant(_answering)
+def answers_in_the_order_of_ids(found: Answers, prompts: Sequence[Prompt]) -> Answers:
     """Answer in the order of ids."""
-
-    def change(found: Answers, prompts: Sequence[Prompt]) -> Answers:
-        order = sorted(range(len(prompts)), key=lambda place: prompts[place].id)
-        return [found[place] for place in order]
-
-    return _answering(case, change)
+    order = sorted(range(len(prompts)), key=lambda place: prompts[place].id)
+    return [found[place] for place in order]
 
 
 def learns(case: TextCase) -> TextCase:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import Tensor
 
-from bench_authors.testing.contracts import patched
+from bench_authors.testing.contracts import mutants_by, patched
 from bench_core import Batch, Loss, Model, Training
 
 if TYPE_CHECKING:
@@ -35,26 +35,20 @@ def weighing(case: Case, weigh: Weighing) -> Case:
     return replace(case, model=patched(case.model, loss=loss))
 
 
-def weighs_all_but_its_weight(case: Case) -> Case:
-    """The mean is weighted, and Loss.weight is the plain number of tokens."""
-    return weighing(case, lambda costs, n, w: ((w * costs).sum() / (w * n).sum(), n.sum()))
-
-
-def divides_by_all_tokens(case: Case) -> Case:
-    """Costs are weighted, and divided by the plain number of tokens."""
-    return weighing(case, lambda costs, n, w: ((w * costs).sum() / n.sum(), (w * n).sum()))
-
-
-def divides_by_rows(case: Case) -> Case:
-    """Costs are weighted, and divided by the weights of rows, however long these are."""
-    return weighing(case, lambda costs, n, w: ((w * costs).sum() / w.sum(), w.sum()))
-
-
-def weighs_nothing_but_its_weight(case: Case) -> Case:
-    """Loss.weight knows the weights of examples, and the mean does not."""
-    return weighing(case, lambda costs, n, w: (costs.sum() / n.sum(), (w * n).sum()))
-
-
-def makes_whole_numbers_of_weights(case: Case) -> Case:
-    """Weights are taken for numbers of copies."""
-    return weighing(case, lambda costs, n, w: ((w.ceil() * costs).sum() / (w.ceil() * n).sum(), (w.ceil() * n).sum()))
+#: Losses whose value or weight does not heed the weights of examples `w`, given costs and target tokens `n` of rows.
+MISWEIGHING = mutants_by(
+    weighing,
+    # the mean is weighted, and Loss.weight is the plain number of tokens
+    weighs_all_but_its_weight=lambda costs, n, w: ((w * costs).sum() / (w * n).sum(), n.sum()),
+    # costs are weighted, and divided by the plain number of tokens
+    divides_by_all_tokens=lambda costs, n, w: ((w * costs).sum() / n.sum(), (w * n).sum()),
+    # costs are weighted, and divided by the weights of rows, however long these are
+    divides_by_rows=lambda costs, n, w: ((w * costs).sum() / w.sum(), w.sum()),
+    # Loss.weight knows the weights of examples, and the mean does not
+    weighs_nothing_but_its_weight=lambda costs, n, w: (costs.sum() / n.sum(), (w * n).sum()),
+    # weights are taken for numbers of copies
+    makes_whole_numbers_of_weights=lambda costs, n, w: (
+        (w.ceil() * costs).sum() / (w.ceil() * n).sum(),
+        (w.ceil() * n).sum(),
+    ),
+)

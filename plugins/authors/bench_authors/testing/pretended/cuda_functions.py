@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,54 +81,46 @@ def _generators(generator: torch.Generator) -> Iterator[tuple[Any, str, Any]]:
         yield torch.cuda, name, double
 
 
-def _streams(waiting: Waiting, arrive: Callable[[], None]) -> Iterator[tuple[Any, str, Any]]:
-    class Event:
-        """Its time has always come, as all is computed at once."""
+def _queues(waiting: Waiting, arrive: Callable[[], None]) -> tuple[type, type]:
+    """Return the double of an event, and that of a stream."""
 
-        def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
-            pass
+    class Queue:
+        """A stream, or an event in one, whose time has always come, as all is computed at once."""
 
-        def record(self, stream: Any = None) -> None: ...
-        def wait(self, stream: Any = None) -> None: ...
+        device = GPU
+
+        def __init__(self, *given: Any, **settings: Any) -> None: ...
         def query(self) -> bool:
             arrive()
             return True
+
+        def synchronize(self) -> None:
+            waiting(f"{type(self).__name__}.synchronize")
 
         def elapsed_time(self, end: Any) -> float:
             return 1.0
 
-        def synchronize(self) -> None:
-            waiting("Event.synchronize")
-
-    class Stream:
-        device = GPU
-
-        def __init__(self, device: Any = None, priority: int = 0) -> None:
-            pass
-
-        def wait_stream(self, stream: Any) -> None: ...
-        def wait_event(self, event: Any) -> None: ...
-        def query(self) -> bool:
-            arrive()
-            return True
-
         def is_capturing(self) -> bool:
             return False
 
-        def record_event(self, event: Any = None) -> Event:
+        def record_event(self, event: Any = None) -> Any:
             return event or Event()
 
-        def synchronize(self) -> None:
-            waiting("Stream.synchronize")
+        record = wait = wait_stream = wait_event = __init__
 
-    @contextmanager
-    def within(stream: Any) -> Iterator[None]:
-        yield
+    class Event(Queue): ...
 
-    default = Stream()
-    yield torch.cuda, "Event", Event
-    yield torch.cuda, "Stream", Stream
-    yield torch.cuda, "stream", within
+    class Stream(Queue): ...
+
+    return Event, Stream
+
+
+def _streams(waiting: Waiting, arrive: Callable[[], None]) -> Iterator[tuple[Any, str, Any]]:
+    event, stream = _queues(waiting, arrive)
+    default = stream()
+    yield torch.cuda, "Event", event
+    yield torch.cuda, "Stream", stream
+    yield torch.cuda, "stream", nullcontext
     yield torch.cuda, "current_stream", lambda device=None: default
     yield torch.cuda, "default_stream", lambda device=None: default
     yield torch.cuda, "is_current_stream_capturing", lambda: False

@@ -39,8 +39,10 @@ def check_devices(name: str, args: Any, kwargs: Any, inputs: list[torch.Tensor])
         return None
     if name in INDEXING:
         return _check_index(name, *args, **kwargs)
+    if name == "_pack_padded_sequence" and on_gpu(args[1]):
+        raise RuntimeError("'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor")
     if name in PACKING:
-        return _check_packing(name, args)
+        return None
     if name in RECURRENT:
         inputs = _without_sizes(name, args, inputs)
     if name in FILLING:
@@ -68,11 +70,6 @@ def _check_product(name: str, inputs: list[torch.Tensor]) -> None:
         raise RuntimeError(
             f'"addmm_cuda" not implemented for {kind!r} (in {name}); only floats have products on a GPU'
         )
-
-
-def _check_packing(name: str, args: Any) -> None:
-    if name == "_pack_padded_sequence" and on_gpu(args[1]):
-        raise RuntimeError("'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor")
 
 
 def _without_sizes(name: str, args: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:

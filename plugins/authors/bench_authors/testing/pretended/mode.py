@@ -11,7 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from bench_authors.testing.pretended.cuda_functions import doubles
-from bench_authors.testing.pretended.device_rules import INDEXING, MIXING, PACKING, check_devices
+from bench_authors.testing.pretended.device_rules import INDEXING, MIXING, PACKING, RECURRENT, check_devices
 from bench_authors.testing.pretended.generators import Generator, drawing, is_random
 from bench_authors.testing.pretended.moves import MOVES, Move, attribute, pinned
 from bench_authors.testing.pretended.placement import CPU, mark, on_gpu, same_memory, tensors_in
@@ -26,7 +26,6 @@ CREATING = {
 }  # fmt: skip
 #: Methods of a tensor on whose device they make another; their sizes are numbers.
 NEW = {"new_zeros", "new_ones", "new_empty", "new_full"}
-RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 TO_NUMPY = {"numpy", "__array__", "__dlpack__"}
 
 

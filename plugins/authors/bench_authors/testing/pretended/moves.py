@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from bench_authors.testing.pretended.placement import CPU, GPU, device_of, is_pinned, mark, on_gpu, pin
+from bench_authors.testing.pretended.placement import CPU, GPU, device_of, mark, on_gpu, storage
 
 MOVES = {"to", "cuda", "cpu", "type_as"}
 
@@ -64,14 +64,15 @@ class Move:
 
 def pinned(name: str, tensor: torch.Tensor) -> Any:
     """Do what `pin_memory` and `is_pinned` do where there is a GPU."""
+    is_pinned = getattr(
+        storage(tensor), "pinned", False
+    )  # in pages that stay there, from which a GPU reads by itself
     if name == "is_pinned":
-        return is_pinned(tensor)
+        return is_pinned
     if on_gpu(tensor):
         raise RuntimeError("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned")
-    if is_pinned(tensor):
-        return tensor
-    found = tensor.clone()
-    pin(found)
+    found = tensor if is_pinned else tensor.clone()
+    storage(found).pinned = True
     return found
 
 

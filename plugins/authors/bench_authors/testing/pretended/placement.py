@@ -28,16 +28,6 @@ def mark(tensor: torch.Tensor) -> None:
         storage(tensor).of_gpu = True
 
 
-def pin(tensor: torch.Tensor) -> None:
-    """Say that a tensor in main memory is in pages that stay there, from which a GPU reads by itself."""
-    storage(tensor).pinned = True
-
-
-def is_pinned(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor in main memory is pinned."""
-    return getattr(storage(tensor), "pinned", False)
-
-
 def storage(tensor: torch.Tensor) -> Any:
     """Return the memory of a tensor, that of the values of a sparse one; views share it."""
     while _is_wrapped(tensor):

@@ -95,9 +95,8 @@ def _wait_of_index(name: str, tensor: torch.Tensor, index: Any, *values: Any, **
     """Return how an index waits: a mask is counted, a number on the GPU read, places on the CPU copied."""
     if not on_gpu(tensor):
         return None
-    parts = (
-        index if (isinstance(index, tuple | list) and name != "__getitem__") or isinstance(index, tuple) else [index]
-    )
+    several = isinstance(index, tuple) or (isinstance(index, list) and name != "__getitem__")
+    parts = index if several else [index]
     for part in parts:
         if isinstance(part, torch.Tensor):
             if on_gpu(part) and part.dtype in (torch.bool, torch.uint8):
