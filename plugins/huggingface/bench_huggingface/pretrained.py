@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,12 +30,10 @@ from bench_huggingface.checkpoint import Family
 from bench_huggingface.folder import CONFIG
 from bench_huggingface.joint_text import Joint
 from bench_huggingface.own_numbering import OwnNumbering
+from bench_huggingface.plugin import CheckpointConfig
 from bench_huggingface.stop_strings import StopStrings
 from bench_huggingface.windows import windows
 from bench_huggingface.words import Words
-
-if TYPE_CHECKING:
-    from bench_huggingface.plugin import CheckpointConfig
 
 LOGITS = 2**27  # scored at a time
 TOLERANCE = {torch.bfloat16: 0.2, torch.float16: 0.05}  # of log-probabilities that are computed in two ways

@@ -6,7 +6,6 @@ Words and slots alternate: no `LanguageModel` of the kit, which generates from l
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from pydantic import ValidationError
@@ -38,14 +37,12 @@ from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Trail
 from bench_indigo.order_cache import KeptOrders
 from bench_indigo.orders import Ordering, make_order
+from bench_indigo.plugin import IndigoConfig
 from bench_indigo.pointer import known_slots
 from bench_indigo.prefixes import Prefixes, prefixes
 from bench_indigo.relations import relations
 from bench_indigo.search import search
-
-if TYPE_CHECKING:
-    from bench_indigo.plugin import IndigoConfig
-    from bench_indigo.settings import Known
+from bench_indigo.settings import Known
 
 
 @dataclass(frozen=True)

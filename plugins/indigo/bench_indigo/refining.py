@@ -5,16 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, State, checked
+from bench_indigo.plugin import InsertConfig, InsertParallelConfig
 from bench_indigo.refiner import Refiner
-
-if TYPE_CHECKING:
-    from bench_indigo.plugin import InsertConfig, InsertParallelConfig
 
 SLOTS = 2048  # whose distributions are held at a time
 

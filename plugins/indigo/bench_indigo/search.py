@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,11 +11,9 @@ from torch import Tensor
 from bench_core import Batch, topk_stable
 from bench_indigo import slot_first
 from bench_indigo.blocks import Sources
+from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Note, Trail
 from bench_indigo.pointer import slot_logits
-
-if TYPE_CHECKING:
-    from bench_indigo.insertion_network import InsertionNetwork
 
 TIE = 2**-20  # nats that make no difference
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +14,7 @@ from bench_rnn.attention import Attention
 from bench_rnn.cells import Recurrent, Units
 from bench_rnn.encoder import Encoder
 from bench_rnn.lm import tie
-
-if TYPE_CHECKING:
-    from bench_rnn.plugin import Seq2SeqConfig
+from bench_rnn.plugin import Seq2SeqConfig
 
 Context: TypeAlias = Tensor | SourceStates  # c [N, H], the same at every step, or what is attended to
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,10 +12,8 @@ from bench_core import STOP, Batch, Loss, Noise, Scores, Scoring, TaskInfo, Trai
 from bench_rnn.api import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 from bench_ssm.averaging import Averaging, check_apart
+from bench_ssm.plugin import CharGRUConfig
 from bench_ssm.posterior import in_a_loop
-
-if TYPE_CHECKING:
-    from bench_ssm.plugin import CharGRUConfig
 
 
 class CharGRU(RecurrentLM, Averaging, Vmappable):

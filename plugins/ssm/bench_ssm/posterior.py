@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +12,7 @@ from torch.nn.functional import linear
 
 from bench_core import TaskInfo, to_device
 from bench_rnn.api import Recurrent, Units
-
-if TYPE_CHECKING:
-    from bench_ssm.plugin import DeepSSMConfig
+from bench_ssm.plugin import DeepSSMConfig
 
 LEAST, MOST = -6.0, 2.0  # of ln sigma
 
