@@ -54,11 +54,9 @@ class CaptionMetricConfig(MetricConfig):
     """What the metrics of the COCO evaluation share: captions are cut by its tokenizer, which runs in Java."""
 
     of_texts = True
+    range = 0, 100
 
     patience: PositiveFloat = 600.0  #: seconds that the tokenizer may take for one caption, its start included
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
     def extras(self) -> Set[str]:
         """Return the programs of the COCO evaluation."""
@@ -85,12 +83,10 @@ class CiderDConfig(CaptionMetricConfig):
     """CIDEr-D of captions as the COCO evaluation computes it (Vedantam et al., 2015; Chen et al., 2015)."""
 
     name, target = "cider-d", "bench_captioning.cider:CiderD"
+    range = 0, 1000
     cites = ["vedantam2015", "chen2015"]
 
     documents: Usual | None = None  #: the split whose captions words are weighed by; by default those of the examples
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 1000
 
 
 class CaptionMeteorConfig(CaptionMetricConfig):

@@ -64,10 +64,9 @@ class CodeGenerationConfig(TaskConfig):
 class ParsedCodeConfig(MetricConfig):
     """What metrics share that parse what is said; nothing is ever executed."""
 
-    newline: Annotated[str, Field(pattern=r"^\S+$")] = "_newline_"  #: the word that stands for the end of a line
+    range = 0, 100
 
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
+    newline: Annotated[str, Field(pattern=r"^\S+$")] = "_newline_"  #: the word that stands for the end of a line
 
 
 class CodeExactMatchConfig(ParsedCodeConfig):
