@@ -59,7 +59,6 @@ class IndigoConfig(TransformerSettings):
     eod_slot: bool = False  #: whether it also learns a slot for the end, right of all words
     raw_keys: bool = False  #: whether decoders choose keys instead of slots, of which each has two
     position_first: bool = False  #: whether a slot is chosen before its word, and the end beside slots
-    order_epochs: PositiveInt = 1  #: for how many epochs the orders that were found for an example are kept
 
     @model_validator(mode="after")
     def _the_end_has_one_meaning(self) -> Self:
