@@ -1,5 +1,6 @@
 """What other plugins may import: corpora, tokenizers, batches, and tasks in one method; names load on first use."""
 
+# mypy: implicit-reexport
 from __future__ import annotations
 
 from importlib import import_module
@@ -61,14 +62,7 @@ _HOMES = {
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "SPLITS", "UNKNOWN", "UNREADABLE", "Asked", "BytePairs", "Characters", "Codes", "CorpusSplits",
-    "EncodedExamples", "Encoder", "Example", "LearnedTokenizer", "Lengths", "Numbers", "Pretrained", "Ragged",
-    "SentencePiece", "SequenceTask", "SequenceTaskConfig", "StoredExamples", "TestName", "TokenSizes",
-    "TokenizedTask", "Tokenizer", "Words", "Writing", "bucketed", "by_name", "check_shared", "check_tokenizer",
-    "corpora", "cut", "evenly", "grouped", "join", "learn", "once", "padded", "placed_records", "records",
-    "shuffled", "token_statistics", "tokenizer_digests",
-]  # fmt: skip
+__all__ = ["SPLITS", "corpora", *_HOME]
 
 
 def __getattr__(name: str) -> object:
