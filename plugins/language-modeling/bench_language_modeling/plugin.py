@@ -12,26 +12,14 @@ from bench_core import Purpose, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_language_modeling import corpus
 from bench_language_modeling.settings import Corpus, Named
-from bench_text.api import Tokenizer, Words, tokenizer_digests
+from bench_text.api import CorpusTaskConfig, Tokenizer, Words, tokenizer_digests
 
 
-class TokenizedConfig(TaskConfig):
+class TokenizedConfig(CorpusTaskConfig):
     """What the tasks of this plugin have in common."""
 
     corpus: Corpus = Named(name="cpython-docs")  #: the text: a name, a generated one with its settings, or files
     tokenizer: Tokenizer = Words()  #: what text is cut into: `word`, `char`, `bpe` or `pretrained`
-
-    def at(self, split: str | None) -> Self:
-        """Return what a split depends on, or what trainings do: no test sets."""
-        found = self.corpus.trained_on() if split is None else self.corpus.restricted(split)
-        return self.model_copy(update={"corpus": found})
-
-    @property
-    def test_sets(self) -> list[str]:
-        return [*getattr(self.corpus, "tests", ())]
-
-    def purposes(self, split: str) -> Set[Purpose]:
-        return set(Purpose) if split in self.corpus.splits else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file of the corpus, generated ones have none, and of a pretrained tokenizer."""

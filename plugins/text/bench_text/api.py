@@ -11,7 +11,7 @@ from bench_text.corpora import SPLITS
 
 if TYPE_CHECKING:
     from bench_text.batching import bucketed, cut, evenly, grouped, shuffled
-    from bench_text.configs import SequenceTaskConfig
+    from bench_text.configs import CorpusTaskConfig, SequenceTaskConfig
     from bench_text.copy_source import check_shared
     from bench_text.cut_text import Asked
     from bench_text.encoder import UNKNOWN, UNREADABLE, Encoder, join
@@ -27,12 +27,16 @@ if TYPE_CHECKING:
         Codes,
         CorpusSplits,
         LearnedTokenizer,
+        OwnSplits,
+        Paths,
         Pretrained,
         SentencePiece,
         TestName,
         Tokenizer,
         Words,
+        both_sides,
         by_name,
+        listed,
     )
     from bench_text.stored_examples import StoredExamples
     from bench_text.token_sizes import TokenSizes
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "batching": ["bucketed", "cut", "evenly", "grouped", "shuffled"],
-    "configs": ["SequenceTaskConfig"],
+    "configs": ["CorpusTaskConfig", "SequenceTaskConfig"],
     "copy_source": ["check_shared"],
     "cut_text": ["Asked"],
     "examples": ["EncodedExamples", "Example"],
@@ -52,7 +56,7 @@ _HOMES = {
     "sequence_task": ["SequenceTask"],
     "settings": [
         "BytePairs", "Characters", "Codes", "LearnedTokenizer", "Pretrained", "SentencePiece", "CorpusSplits",
-        "TestName", "Tokenizer", "Words", "by_name",
+        "OwnSplits", "Paths", "TestName", "Tokenizer", "Words", "both_sides", "by_name", "listed",
     ],
     "stored_examples": ["StoredExamples"],
     "token_sizes": ["TokenSizes"],
