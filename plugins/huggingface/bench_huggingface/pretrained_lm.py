@@ -48,7 +48,7 @@ class PretrainedLM(Pretrained):
     def joint(self, prompt: Prompt, target: str) -> Joint:
         return self.words.joint(prompt, target)
 
-    def room(self, batch: Batch) -> Tensor | None:
+    def limit(self, batch: Batch) -> Tensor | None:
         return self.positions and self.positions[0] - sources_of(batch)[1] + 1  # the last token is not read
 
     def begin(self, batch: Batch) -> tuple[Tensor, Reading]:

@@ -47,7 +47,7 @@ class PretrainedSeq2Seq(Pretrained):
         """Read both apart, as encoder and decoder do."""
         return replace(self.words.target(target), prompt=self.words.source(prompt.text))
 
-    def room(self, batch: Batch) -> Tensor | None:
+    def limit(self, batch: Batch) -> Tensor | None:
         most = self.positions
         return most and torch.full_like(batch.ids, most[0] - len(self.prefix) + 1)  # the last token is not read
 

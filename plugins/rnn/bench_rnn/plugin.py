@@ -94,12 +94,10 @@ class Seq2SeqConfig(ModelConfig):
 
     cell: Cell = "gru"  #: of encoder and decoder
     variant: Variant = "torch"  #: of the GRU, as for rnn-lm
-    hidden: PositiveInt = 256  #: units of each layer
+    hidden: PositiveInt = (
+        256  #: units of each layer of both; the decoder begins with the encoder's last state
+    )
     layers: PositiveInt = 2  #: of the encoder, and of the decoder
-    encoder_hidden: PositiveInt | None = None  #: by default `hidden`, and it must equal `decoder_hidden`
-    decoder_hidden: PositiveInt | None = None  #: by default `hidden`
-    encoder_layers: PositiveInt | None = None  #: by default `layers`, and it must equal `decoder_layers`
-    decoder_layers: PositiveInt | None = None  #: by default `layers`
     bidirectional: bool = False  #: whether the encoder also reads from right to left, with as many units again
     attention: AttentionKind = "none"  #: how it scores places of the source; none has one context for all steps
     embedding: PositiveInt | None = None  #: its size for source and target, by default that of the layers
@@ -109,17 +107,8 @@ class Seq2SeqConfig(ModelConfig):
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> Self:
-        for what in ("layers", "hidden"):
-            default = getattr(self, what)
-            encoder, decoder = (getattr(self, f"{part}_{what}") or default for part in ("encoder", "decoder"))
-            if encoder != decoder:
-                raise ValueError(
-                    "the decoder begins with the encoder's last state, layer by layer and unit by unit, so "
-                    f"`encoder_{what}` must equal `decoder_{what}`; they are {encoder} and {decoder}. Set `{what}` "
-                    "alone, which is for both"
-                )
         _check_variant(self.cell, self.variant)
-        _check_tied(self.tied, self.embedding, self.decoder_hidden or self.hidden)
+        _check_tied(self.tied, self.embedding, self.hidden)
         return self
 
     def smooths_labels(self) -> bool:

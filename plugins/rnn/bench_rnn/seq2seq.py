@@ -46,7 +46,7 @@ class Seq2Seq(EncoderDecoder):
 
     def __init__(self, config: Seq2SeqConfig, info: TaskInfo, head: Head | None = None) -> None:
         super().__init__()
-        layers, hidden = config.encoder_layers or config.layers, config.encoder_hidden or config.hidden
+        layers, hidden = config.layers, config.hidden
         tokens, width = len(info.vocabulary), config.embedding or hidden
         self.embed = nn.Embedding(tokens, width)
         self.source = _shared(self.embed, info) if config.shared else nn.Embedding(len(info.source_vocabulary), width)
