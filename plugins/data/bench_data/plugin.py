@@ -28,9 +28,7 @@ class DataTaskConfig(TaskConfig):
     fields: Fields = Fields()  #: which field of a record is what
     target_language: str | None = Field(None, pattern=CODE)  #: the ISO 639 code of the language of targets
     longest: PositiveInt | None = None  #: tokens of a source or target; longer examples are not trained on
-    between: str | None = (
-        None  #: what stands between prompt and target; a space, unless they have white space there
-    )
+    between: str | None = None  #: what stands between prompt and target; a space, unless they have white space there
     empty: Literal["error", "keep", "drop"] = "error"  #: what a blank text does; `drop` leaves it out of `train`
 
     @property

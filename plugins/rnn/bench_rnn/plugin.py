@@ -94,9 +94,7 @@ class Seq2SeqConfig(ModelConfig):
 
     cell: Cell = "gru"  #: of encoder and decoder
     variant: Variant = "torch"  #: of the GRU, as for rnn-lm
-    hidden: PositiveInt = (
-        256  #: units of each layer of both; the decoder begins with the encoder's last state
-    )
+    hidden: PositiveInt = 256  #: units of each layer of both; the decoder begins with the encoder's last state
     layers: PositiveInt = 2  #: of the encoder, and of the decoder
     bidirectional: bool = False  #: whether the encoder also reads from right to left, with as many units again
     attention: AttentionKind = "none"  #: how it scores places of the source; none has one context for all steps
