@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_827,
+    "bench_core": 2_833,
     "commands": 803,
     "computing": 2_591,
     "execution": 1_507,
@@ -38,13 +38,9 @@ MODULES = {
     "plugins/authors/bench_authors/looks/models.py": 423,
     "plugins/authors/bench_authors/testing/mutants/models.py": 361,
     "plugins/code-digests/code_digests/definitions.py": 457,
-    "plugins/code-generation/bench_code_generation/pseudo_code.py": 357,
-    "plugins/metrics/bench_metrics/plugin.py": 379,
     "plugins/reports/bench_reports/statistics/claim_proofs.py": 477,
     "plugins/reports/bench_reports/statistics/estimate.py": 438,
     "plugins/reports/bench_reports/verification/report.py": 360,
-    "plugins/ssm/bench_ssm/model.py": 353,
-    "plugins/text/bench_text/sequence_task.py": 380,
     "plugins/training/bench_training/trainer.py": 422,
 }
 #: Functions that are longer, with their lines.
@@ -55,7 +51,6 @@ FUNCTIONS = {
     "plugins/authors/bench_authors/looks/models.py:_follow": 43,
     "plugins/authors/bench_authors/testing/pretended/cuda_functions.py:_streams": 55,
     "plugins/exchange/bench_exchange/commands/verify.py:command": 44,
-    "plugins/indigo/bench_indigo/search.py:search": 48,
     "plugins/notebook/bench_notebook/evaluating.py:evaluate": 45,
     "plugins/recorded/bench_recorded/commands/score.py:command": 41,
     "plugins/reports/bench_reports/figures/scales.py:_write_numbers": 46,

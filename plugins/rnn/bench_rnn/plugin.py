@@ -48,12 +48,8 @@ class RNNLMConfig(ModelConfig):
         return bidirectional
 
     @model_validator(mode="after")
-    def _has_the_variant(self) -> Self:
+    def _settings_agree(self) -> Self:
         _check_variant(self.cell, self.variant)
-        return self
-
-    @model_validator(mode="after")
-    def _tied_sizes_agree(self) -> Self:
         _check_tied(self.tied, self.embedding, self.hidden)
         return self
 
@@ -104,7 +100,7 @@ class Seq2SeqConfig(ModelConfig):
     shared: bool = False  #: one matrix for both embeddings; source and target must have one vocabulary
 
     @model_validator(mode="after")
-    def _sizes_agree(self) -> Self:
+    def _settings_agree(self) -> Self:
         _check_variant(self.cell, self.variant)
         _check_tied(self.tied, self.embedding, self.hidden)
         return self

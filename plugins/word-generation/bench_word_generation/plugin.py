@@ -43,8 +43,10 @@ class WordGenerationConfig(TaskConfig):
     unique: Share = 0.27  #: different words among as many, were they drawn from the training distribution
 
     @model_validator(mode="after")
-    def _letters_can_occur(self) -> Self:
+    def _words_can_occur(self) -> Self:
         letters = self.alphabet
+        if self.shortest > self.longest:
+            raise ValueError(f"no word has at least {self.shortest} letters and at most {self.longest}")
         if letters is None:
             return self
         if not letters or len(set(letters)) < len(letters) or any(letter.isspace() for letter in letters):
@@ -55,12 +57,6 @@ class WordGenerationConfig(TaskConfig):
                 f"{''.join(upper)!r} of the alphabet cannot occur in words that are lower-cased. Leave it out, or "
                 "set `lowercase: false`"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _lengths_are_in_order(self) -> Self:
-        if self.shortest > self.longest:
-            raise ValueError(f"no word has at least {self.shortest} letters and at most {self.longest}")
         return self
 
     def at(self, split: str | None) -> Self:
