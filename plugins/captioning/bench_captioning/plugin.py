@@ -27,7 +27,7 @@ class CaptioningConfig(TaskConfig):
     corpus: Corpus = Scenes(name="scenes")  #: a name, or annotations of your own
     features: Features = ResNet()  #: of each image: `precomputed` in a file, or computed once by a `resnet`
     form: Literal["vector", "grid"] = "vector"  #: of features: one vector an image, or one for each place in it
-    min_count: PositiveInt = 5  #: the fewest occurrences of a word in captions to train on; others are `<unk>`
+    min_count: PositiveInt = 5  #: the fewest occurrences of a word in captions to train on; rarer ones are `<unk>`
     vocab_size: int | None = Field(None, ge=3)  #: the most tokens, `<stop>` and `<unk>` included
     longest: PositiveInt | None = 100  #: words of a caption; longer ones are not trained on
     documents: list[Usual] = []  #: splits whose captions metrics may read, for document frequencies

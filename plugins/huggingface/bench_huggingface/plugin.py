@@ -84,7 +84,7 @@ class CheckpointConfig(ModelConfig):
     prompt: str = "{prompt}"  #: what it reads, with the source or prefix of an example in place of `{prompt}`
     answer: str = "{answer}"  #: how a target follows it, to be scored; what precedes `{answer}` is taken off outputs
     control_tokens: bool = False  #: whether `<|endoftext|>` and the like in data are control tokens, not text
-    thinking: Thinking = "refuse"  #: what `<think>...</think>` in outputs is: an error, or `drop` or `keep` it
+    thinking: Thinking = "refuse"  #: what becomes of `<think>...</think>` in outputs: an error, `drop` or `keep` it
     stop: list[str] = Field([], max_length=16)  #: strings that end a text, which is cut before the first of them
 
     @field_validator("prompt", "answer")

@@ -29,9 +29,7 @@ def kept(batch: Batch, noise: Noise) -> Tensor:
     words = batch.length - 1
     number = (noise.fork("number").uniform(batch.ids) * (words + 1)).long()
     draws = noise.fork("choice").uniform(batch.ids, 0, batch.gold.shape[1])
-    draws = draws.masked_fill(
-        places_of(batch.gold) >= words[:, None], 2.0
-    )  # above all: neither end nor padding
+    draws = draws.masked_fill(places_of(batch.gold) >= words[:, None], 2.0)  # above all: neither end nor padding
     return draws.argsort(1).argsort(1) < number[:, None]
 
 

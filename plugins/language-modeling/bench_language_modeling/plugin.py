@@ -38,7 +38,7 @@ class SequenceCompletionConfig(TokenizedConfig):
     short: Literal["pad", "drop"] = "pad"  # what happens to a sentence without a continuation
     longest: PositiveInt | None = None  # tokens of a sentence; longer ones are left out
     random_contexts: NonNegativeInt | None = None  # prefixes of the split `random`; as many as in test
-    references: Literal["text", "tokens"] = "text"  #: what outputs are compared with; `tokens` has `<unk>`
+    references: Literal["text", "tokens"] = "text"  #: compared with outputs; `tokens` has `<unk>` for rare words
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -73,7 +73,7 @@ class LanguageModelingConfig(TokenizedConfig):
 
     window: PositiveInt = 35  #: tokens through which gradients go back at once
     partition: Literal["sequential", "random"] = "sequential"  # random: windows stand alone, shuffled, at an offset
-    parts: PositiveInt = 1  #: equal parts that an evaluation reads, each from its own beginning; 1 is all as one
+    parts: PositiveInt = 1  #: equal parts that an evaluation reads, each from its beginning; 1: the whole stream
     stops: bool | None = None  # whether each line is followed by a stop; as is usual for the corpus
 
     @model_validator(mode="after")

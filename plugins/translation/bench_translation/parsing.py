@@ -11,13 +11,9 @@ from typing import Any, TypeAlias
 from bench_core import DataError, Split
 from bench_text.api import corpora
 from bench_translation import conllu
-from bench_translation.settings import Conllu, Parse, Pipeline, Treebank
+from bench_translation.settings import WAYS, Conllu, Parse, Pipeline, Treebank
 
 ADVICE = "Correct `parse:`, or put the files there."
-WAYS = (
-    "Install one, such as by `python -m spacy download en_core_web_sm`, or let one be learnt: "
-    "{kind: train, treebank: ud-english-ewt}"
-)
 
 #: From a split, all lines of its target and the numbers of those wanted to the heads of their words, counted from 0,
 #: of which a root is its own; None where nothing is known of the split.

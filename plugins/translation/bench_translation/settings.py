@@ -10,6 +10,12 @@ from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, mo
 from bench_core import PathOrName, Settings
 from bench_text.api import CorpusSplits, LearnedTokenizer, OwnSplits, Paths, TestName, both_sides, by_name
 
+#: How to come by a pipeline of spaCy.
+WAYS = (
+    "Install one, such as by `python -m spacy download en_core_web_sm`, or let one be learnt: "
+    "{kind: train, treebank: ud-english-ewt}"
+)
+
 
 class Pair(Settings):
     """Files: line n of a target translates line n of its source; several are joined."""

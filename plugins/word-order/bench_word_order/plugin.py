@@ -28,7 +28,7 @@ class WordOrderConfig(CorpusTaskConfig):
 
     corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, as for the tasks of language modeling
     tokenizer: Tokenizer = Words()  #: units of source and target
-    sentences: Literal["rule", "lines", "spacy"] = "rule"  #: how paragraphs are cut; lines that are sentences stay
+    sentences: Literal["rule", "lines", "spacy"] = "rule"  #: how paragraphs are cut, unless lines are sentences
     shortest: PositiveInt = 2  #: tokens of a sentence; shorter ones are left out
     longest: PositiveInt | None = None  #: tokens of a sentence; longer ones are left out
     examples: PositiveInt | None = None  #: train on at most so many sentences, spaced evenly over the corpus
