@@ -164,6 +164,7 @@ class MetricConfig(Config):
     """
 
     needs: ClassVar[type[Model]] = Model  #: Scorer if it measures the likelihood of targets
+    range: ClassVar[tuple[float, float] | None] = None  #: the lowest and highest possible score, such as (0, 100)
     of_texts: ClassVar[bool] = False  #: whether it compares outputs with references as texts, alone: it has a ceiling
     of_tokens: ClassVar[bool] = False  #: whether it looks at the tokens of outputs, which text generators do not give
 
@@ -172,11 +173,11 @@ class MetricConfig(Config):
         return None
 
     def bounds(self) -> tuple[float, float] | None:
-        """Return the lowest and highest possible score, such as (0, 100); None, the default, if undeclared.
+        """Return the lowest and highest possible score: `range`, unless settings decide them; None if undeclared.
 
         Intervals stay within the bounds, scores outside them are errors, and a claim needs the bounds of its metrics.
         """
-        return None
+        return self.range
 
     def is_count(self) -> bool:
         """Return whether scores are exact counts, without sampling error, which claims may compare by `==`."""

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, repeat
-from math import fsum, inf, log
+from math import fsum, inf, log, nan
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias
 
 from typing_extensions import TypeVar
@@ -86,13 +86,18 @@ class Metric(ABC, Generic[X]):
 class Additive(Metric[X]):
     """A metric that is a function of sums of per-example statistics; its bootstrap is a matrix product."""
 
+    factor: ClassVar[float] = 1.0  #: what means are multiplied by, such as 100 of shares in percent
+
     def row(self, part: X) -> Sequence[float]:
         """Return the finite numbers of a statistic that are summed [K]; by default all of it."""
         return part if isinstance(part, list | tuple) else [part]  # type: ignore[list-item]
 
-    @abstractmethod
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        """Return the score of `examples` examples from the sums [K], which are empty if there are none."""
+        """Return the score of `examples` examples from the sums [K], which are empty if there are none.
+
+        By default it is the mean of the first number, times `factor`; without examples it is undefined (nan).
+        """
+        return self.factor * sums[0] / examples if examples else nan
 
     def estimates(self, sums: Sequence[float], examples: int) -> Sequence[float]:
         """Return the scores by parts of the draws behind an estimate [5]; by default none, as it is exact.

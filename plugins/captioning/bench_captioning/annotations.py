@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,14 +134,8 @@ def _id(number: Any, place: int, path: Path) -> int | str:
 
 def _repeated(numbers: Sequence[Any]) -> list[Any]:
     """Return what is there twice, each once; mistaken ids that cannot be compared are told by their text."""
-    seen: set[str] = set()
-    found: dict[str, Any] = {}
-    for number in numbers:
-        told = repr(number)
-        if told in seen:
-            found[told] = number
-        seen.add(told)
-    return list(found.values())
+    times = Counter(map(repr, numbers))
+    return [*{repr(number): number for number in numbers if times[repr(number)] > 1}.values()]
 
 
 def _listed(values: Sequence[Any]) -> str:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from math import nan
 from typing import Any, Self, TypeAlias
 
 from pycocoevalcap.cider.cider_scorer import CiderScorer, cook_refs, cook_test  # type: ignore[import-untyped]
@@ -58,7 +57,7 @@ class CiderD(CaptionMetric[float]):
     references and over n = 1 to 4. Undefined (nan) without examples.
     """
 
-    label = "CIDEr-D"
+    label, factor = "CIDEr-D", 100.0
     config: CiderDConfig
 
     def __init__(self, config: CiderDConfig) -> None:
@@ -103,9 +102,6 @@ class CiderD(CaptionMetric[float]):
         scorer.ctest = [cook_test(text, ORDER) for text, _ in pairs]
         scorer.crefs = _Among((cook_refs(references, ORDER) for _, references in pairs), documents.images)
         return [float(score) for score in scorer.compute_cider()]
-
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return 100 * sums[0] / examples if examples else nan
 
 
 def _several(documents: Documents) -> Documents:

@@ -27,9 +27,7 @@ class CaptioningConfig(TaskConfig):
     corpus: Corpus = Scenes(name="scenes")  #: a name, or annotations of your own
     features: Features = ResNet()  #: of each image: `precomputed` in a file, or computed once by a `resnet`
     form: Literal["vector", "grid"] = "vector"  #: of features: one vector an image, or one for each place in it
-    min_count: PositiveInt = (
-        5  #: the fewest occurrences of a word in the captions to train on; rarer ones are `<unk>`
-    )
+    min_count: PositiveInt = 5  #: the fewest occurrences of a word in captions to train on; rarer ones are `<unk>`
     vocab_size: int | None = Field(None, ge=3)  #: the most tokens, `<stop>` and `<unk>` included
     longest: PositiveInt | None = 100  #: words of a caption; longer ones are not trained on
     documents: list[Usual] = []  #: splits whose captions metrics may read, for document frequencies
@@ -54,11 +52,9 @@ class CaptionMetricConfig(MetricConfig):
     """What the metrics of the COCO evaluation share: captions are cut by its tokenizer, which runs in Java."""
 
     of_texts = True
+    range = 0, 100
 
     patience: PositiveFloat = 600.0  #: seconds that the tokenizer may take for one caption, its start included
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
     def extras(self) -> Set[str]:
         """Return the programs of the COCO evaluation."""
@@ -85,12 +81,10 @@ class CiderDConfig(CaptionMetricConfig):
     """CIDEr-D of captions as the COCO evaluation computes it (Vedantam et al., 2015; Chen et al., 2015)."""
 
     name, target = "cider-d", "bench_captioning.cider:CiderD"
+    range = 0, 1000
     cites = ["vedantam2015", "chen2015"]
 
     documents: Usual | None = None  #: the split whose captions words are weighed by; by default those of the examples
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 1000
 
 
 class CaptionMeteorConfig(CaptionMetricConfig):

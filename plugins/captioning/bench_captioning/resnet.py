@@ -45,10 +45,10 @@ def computed(settings: ResNet, form: str, corpus: Captioned, data: Path, folder:
         for chunk in chain([first], chunks):
             table[start : start + len(chunk)] = chunk
             start += len(chunk)
-    if settings.path:
-        return Described(shape, f"{about}, {settings.pixels} pixels")
-    _standardize(folder, list(corpus.splits))
     about = f"{about}, {settings.pixels} pixels"
+    if settings.path:
+        return Described(shape, about)
+    _standardize(folder, list(corpus.splits))
     return Described(shape, about, f"Image features of {corpus.name} are those of {about}, which has learnt nothing.")
 
 

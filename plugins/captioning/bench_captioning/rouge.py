@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import nan
 
 from pycocoevalcap.rouge.rouge import Rouge  # type: ignore[import-untyped]
 
@@ -20,7 +19,7 @@ class RougeL(CaptionMetric[float]):
     Of several references, precision may be best with one and recall with another. Undefined (nan) without examples.
     """
 
-    label = "ROUGE-L"
+    label, factor = "ROUGE-L", 100.0
     config: RougeLConfig
 
     def __init__(self, config: RougeLConfig) -> None:
@@ -37,6 +36,3 @@ class RougeL(CaptionMetric[float]):
                     f"{longest:,}. Decode with a smaller `max_tokens`, or leave this metric out."
                 )
             yield float(self.scorer.calc_score([text], references))
-
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return 100 * sums[0] / examples if examples else nan

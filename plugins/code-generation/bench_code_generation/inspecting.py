@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import inf
-from pathlib import Path
 
 from bench_code_generation.corpus import collection, files
 from bench_code_generation.plugin import CodeGenerationConfig
 from bench_code_generation.settings import CPythonPairs
 from bench_core import DataError, Inspection, Split
 from bench_text.api import Lengths, check_tokenizer, corpora
-from bench_translation.api import Pair, Parallel
+from bench_translation.api import Parallel
 
 FEWEST = 2  #: pairs to train on
 
@@ -26,7 +25,8 @@ def inspect(config: CodeGenerationConfig, inspection: Inspection) -> None:
     found = collection(corpus, data)
     seen: dict[Split, set[int]] = {}
     for split in found.splits:
-        paths = _paths(files(corpus, data).own[split], data)
+        pair = files(corpus, data).own[split]
+        paths = [data / path for path in (*pair.source, *pair.target, *pair.references)]
         with inspection.noting():
             if inspection.are_small(paths):
                 seen[split] = _read(config, inspection, found, split)
@@ -35,12 +35,6 @@ def inspect(config: CodeGenerationConfig, inspection: Inspection) -> None:
                     next(corpora.lines(path), None)
     for split in {*seen} - {"train"}:
         inspection.compare(split, len(seen[split]), len(seen[split] & seen.get("train", set())))
-
-
-def _paths(pair: Pair, data: Path) -> list[Path]:
-    """Return the files of both sides, and of further references."""
-    sides = [value for _, value in pair if isinstance(value, list)]
-    return [data / path for side in sides for path in side if isinstance(path, Path)]
 
 
 def _read(config: CodeGenerationConfig, inspection: Inspection, found: Parallel, split: Split) -> set[int]:

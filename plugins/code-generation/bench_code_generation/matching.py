@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from math import nan
 from typing import Self
 
 from bench_code_generation.parsing import meaning
@@ -19,14 +18,11 @@ PYTHON = ".".join(platform.python_version_tuple()[:2])  # what parses differs be
 class Share(TextMetric[int]):
     """Share of examples of which something is true; undefined (nan) without examples."""
 
-    better, unit, scale = 1, "%", "share"
+    better, unit, scale, factor = 1, "%", "share", 100.0
 
     def __init__(self, config: ParsedCodeConfig) -> None:
         super().__init__(config)
         self.signature = f"newline:{config.newline}|python:{PYTHON}"
-
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return 100 * sums[0] / examples if examples else nan
 
     def _meaning(self, text: str) -> str | None:
         return meaning(text, self.config.newline)

@@ -11,11 +11,11 @@ from pydantic import Field, PositiveInt, model_validator
 from bench_code_generation.corpus import digests, splits
 from bench_code_generation.settings import Corpus, CPythonPairs
 from bench_core import MetricConfig, Purpose, Source, TaskConfig, hookimpl
-from bench_text.api import Words
+from bench_text.api import CorpusTaskConfig, Words
 from bench_translation.api import Both, Tokenizers
 
 
-class CodeGenerationConfig(TaskConfig):
+class CodeGenerationConfig(CorpusTaskConfig):
     """Generation of a line of Python from its pseudo-code (Oda et al., 2015; Gu et al., 2019)."""
 
     name, target = "code-generation", "bench_code_generation.generation:CodeGeneration"
@@ -41,16 +41,8 @@ class CodeGenerationConfig(TaskConfig):
             raise ValueError("a shared vocabulary needs the same tokenizer for source and target")
         return self
 
-    @property
-    def test_sets(self) -> list[str]:
-        return [*getattr(self.corpus, "tests", ())]
-
     def at(self, split: str | None) -> Self:
-        """Return what a split depends on, or what trainings do: no test sets or further references."""
-        if split is None:
-            return self.model_copy(update={"corpus": self.corpus.trained_on()})
-        unread = {} if split == "train" else {"longest": None}
-        return self.model_copy(update={"corpus": self.corpus.restricted(split), **unread})
+        return super().at(split).model_copy(update={} if split in (None, "train") else {"longest": None})
 
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all of them for the splits of the corpus."""
@@ -64,10 +56,9 @@ class CodeGenerationConfig(TaskConfig):
 class ParsedCodeConfig(MetricConfig):
     """What metrics share that parse what is said; nothing is ever executed."""
 
-    newline: Annotated[str, Field(pattern=r"^\S+$")] = "_newline_"  #: the word that stands for the end of a line
+    range = 0, 100
 
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
+    newline: Annotated[str, Field(pattern=r"^\S+$")] = "_newline_"  #: the word that stands for the end of a line
 
 
 class CodeExactMatchConfig(ParsedCodeConfig):

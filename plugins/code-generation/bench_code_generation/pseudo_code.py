@@ -73,9 +73,8 @@ class ElseIf:
     test: ast.expr
 
 
-Line: TypeAlias = (
-    ast.AST | Decorator | ElseIf | str
-)  # a statement or handler, of a block its header; or all of a line
+#: A statement or handler, of a block its header; or all of a line.
+Line: TypeAlias = ast.AST | Decorator | ElseIf | str
 
 BARE = {"else :": "otherwise ,", "finally :": "in any case ,"}
 
@@ -180,11 +179,8 @@ def _statement(line: ast.stmt) -> str:
         case ast.Return(value=value):
             return f"return {_expression(value)}" if value else "return"
         case ast.Raise(exc=error, cause=cause):
-            return (
-                "raise"
-                + (f" {_part(error)}" if error else " again")
-                + (f" because of {_part(cause)}" if cause else "")
-            )
+            what = f" {_part(error)}" if error else " again"
+            return f"raise{what}" + (f" because of {_part(cause)}" if cause else "")
         case ast.Assert(test=test, msg=message):
             return f"make sure that {_part(test)}" + (f" , or say {_part(message)}" if message else "")
         case ast.Delete(targets=targets):
@@ -331,23 +327,18 @@ def _part(node: ast.expr, depth: int = 0) -> str:
 
 
 def _is_plain(node: ast.expr) -> bool:
+    """Return whether a phrase has nothing that could be read apart."""
     if isinstance(node, ast.Attribute):
         return _is_plain(node.value)
-    return isinstance(node, ast.Name | ast.Constant) or _is_empty(node)
-
-
-def _is_empty(node: ast.expr) -> bool:
-    """Return whether a collection has nothing that could be read apart."""
-    return (isinstance(node, ast.List | ast.Tuple) and not node.elts) or (
-        isinstance(node, ast.Dict) and not node.keys
-    )
+    is_empty = isinstance(node, ast.List | ast.Tuple) and not node.elts
+    return isinstance(node, ast.Name | ast.Constant) or is_empty or (isinstance(node, ast.Dict) and not node.keys)
 
 
 def _constant(value: object) -> str:
     """Return a constant; strings are told by their letters, numbers by their digits."""
     match value:
         case None | True | False:
-            return {None: "none", True: "true", False: "false"}[value]
+            return str(value).lower()
         case str() | bytes() if len(repr(value)) <= MOST_LETTERS and repr(value) == " ".join(repr(value).split()):
             return f"the {'string' if isinstance(value, str) else 'bytes'} {value!r}"
         case int() if abs(value) < 10**MOST_DIGITS:

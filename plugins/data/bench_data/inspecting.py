@@ -114,7 +114,7 @@ def _files(origin: object) -> list[Path]:
 
 
 def _examples(config: DataTaskConfig, split: Split) -> Iterator[Example]:
-    return Reader(split, config, lambda text: {"source": text}).examples()
+    return Reader(split, config, "source").examples()
 
 
 def _references(examples: Callable[[], Iterator[Example]]) -> Iterable[Sequence[str]]:

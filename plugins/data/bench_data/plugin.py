@@ -16,6 +16,7 @@ from bench_data.settings import ASIDE, Both, Data, Fields, Files, Hub, Lines, Sa
 from bench_text.api import SentencePiece, Tokenizer, Words, tokenizer_digests
 
 CODE = r"^[a-z]{2,3}$"  # ISO 639
+CITED = {"bpe": "sennrich2016", "codes": "sennrich2016", "sentencepiece": "kudo2018"}  #: tokenizers
 
 
 class DataTaskConfig(TaskConfig):
@@ -27,9 +28,7 @@ class DataTaskConfig(TaskConfig):
     fields: Fields = Fields()  #: which field of a record is what
     target_language: str | None = Field(None, pattern=CODE)  #: the ISO 639 code of the language of targets
     longest: PositiveInt | None = None  #: tokens of a source or target; longer examples are not trained on
-    between: str | None = (
-        None  #: what stands between prompt and target; by default a space, where neither has white space
-    )
+    between: str | None = None  #: what stands between prompt and target; a space, unless they have white space there
     empty: Literal["error", "keep", "drop"] = "error"  #: what a blank text does; `drop` leaves it out of `train`
 
     @property
@@ -80,7 +79,9 @@ class DataTaskConfig(TaskConfig):
 
     def described(self) -> dict[str, Any]:
         """Return what reports show besides the files."""
-        raise NotImplementedError
+        known = {side: getattr(self, f"{side}_language", None) for side in ("source", "target")}
+        languages = {side: code for side, code in known.items() if code}
+        return {"languages": languages} if languages else {}
 
     @property
     def language(self) -> str | None:
@@ -132,14 +133,7 @@ class TextToTextConfig(DataTaskConfig):
 
     name, target = "text-to-text", "bench_data.tasks:TextToText"
     source = Source.TOKENS
-    cites = [
-        "tokenizer.source.kind=bpe: sennrich2016",
-        "tokenizer.source.kind=codes: sennrich2016",
-        "tokenizer.source.kind=sentencepiece: kudo2018",
-        "tokenizer.target.kind=bpe: sennrich2016",
-        "tokenizer.target.kind=codes: sennrich2016",
-        "tokenizer.target.kind=sentencepiece: kudo2018",
-    ]
+    cites = [f"tokenizer.{side}.kind={kind}: {key}" for side in ("source", "target") for kind, key in CITED.items()]
 
     tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: of both sides, or one for each
     shared: bool = False  #: whether sources and targets have one vocabulary
@@ -161,20 +155,14 @@ class TextToTextConfig(DataTaskConfig):
         return Fields(source="source", target="target")
 
     def described(self) -> dict[str, Any]:
-        known = {"source": self.source_language, "target": self.target_language}
-        languages = {side: code for side, code in known.items() if code}
-        return {"shared": self.shared, **({"languages": languages} if languages else {})}
+        return {"shared": self.shared, **super().described()}
 
 
 class CompletionConfig(DataTaskConfig):
     """What follows a prompt, or whole texts without one, from your own data."""
 
     name, target = "completion", "bench_data.tasks:Completion"
-    cites = [
-        "tokenizer.kind=bpe: sennrich2016",
-        "tokenizer.kind=codes: sennrich2016",
-        "tokenizer.kind=sentencepiece: kudo2018",
-    ]
+    cites = [f"tokenizer.kind={kind}: {key}" for kind, key in CITED.items()]
 
     tokenizer: Tokenizer = Words()  #: units of texts: word, char, bpe, codes, sentencepiece, pretrained
     prefix: NonNegativeInt = 0  #: tokens at the beginning of a text that are given, where there is no prompt
@@ -195,9 +183,6 @@ class CompletionConfig(DataTaskConfig):
         if isinstance(origin, Lines):
             return Fields(prompt="prompt" if origin.prompt else None, target="target")
         return Fields(target="target" if isinstance(origin, TestSet) else "text")
-
-    def described(self) -> dict[str, Any]:
-        return {"languages": {"target": self.target_language}} if self.target_language else {}
 
 
 @hookimpl

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 from bench_core import DataError, Purpose, Split
 from bench_data import data_sets, records, test_sets
@@ -21,8 +21,8 @@ HUNDRED = 100  # records or groups, of which a split may have a share
 class Reader:
     """Reads the records of a split, and counts those that `empty: drop` leaves out."""
 
-    def __init__(self, split: Split, config: DataTaskConfig, given: Callable[[str], Mapping[str, Any]]) -> None:
-        """Take what is `given` in an example for the text that it is made from: `{"source": text}`, or a prompt."""
+    def __init__(self, split: Split, config: DataTaskConfig, given: Literal["source", "prompt"]) -> None:
+        """Take the text that an example is made from, where it is `given`, for its source or its prompt."""
         self.split, self.given = split, given
         self.origin, self.empty = config.data.origins[split], config.empty
         self.fields: Fields = config.completed(split)
@@ -104,7 +104,7 @@ class Reader:
             name=self._name(record),
             group=filled(values, fields.group) if fields.group else None,
         )
-        return example if given is None else example._replace(**self.given(given))
+        return example if given is None else example._replace(**{self.given: given})  # type: ignore[arg-type]
 
     def _leaves_out(self, name: str) -> bool:
         """Return whether a record with a blank text is left out; raise FieldError if it must not be."""

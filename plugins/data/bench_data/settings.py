@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from bench_core import Settings
 from bench_data.templates import parts
-from bench_text.api import SPLITS, Pretrained, TestName, Tokenizer
+from bench_text.api import SPLITS, Paths, Pretrained, TestName, Tokenizer, both_sides, listed
 
 SHARE = "`share` is two numbers from 0 to 100, the smaller one first, such as [80, 90]"
 
@@ -17,10 +17,6 @@ SHARE = "`share` is two numbers from 0 to 100, the smaller one first, such as [8
 def _template(text: str) -> str:
     parts(text)  # raises ValueError
     return text
-
-
-def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str | Path) else value
 
 
 def _two(value: Any) -> Any:
@@ -31,11 +27,8 @@ def _two(value: Any) -> Any:
 
 #: The name of a field, or a text with names of fields between braces.
 Template: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_template)]
-Paths: TypeAlias = Annotated[
-    list[Path], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=Path | list[Path])
-]
 Templates: TypeAlias = Annotated[
-    list[Template], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=str | list[str])
+    list[Template], Field(min_length=1), BeforeValidator(listed, json_schema_input_type=str | list[str])
 ]
 
 
@@ -199,11 +192,4 @@ class Both(Settings):
         return self
 
 
-def _sides(value: Any) -> Any:
-    """Take one tokenizer for that of both sides."""
-    if isinstance(value, Both) or (isinstance(value, dict) and {"source", "target"} & set(value)):
-        return value
-    return {"source": value, "target": value}
-
-
-Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_input_type=str | Tokenizer | Both)]
+Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(both_sides, json_schema_input_type=str | Tokenizer | Both)]

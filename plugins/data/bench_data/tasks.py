@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from bench_core import Split
 from bench_data.plugin import CompletionConfig, DataTaskConfig, TextToTextConfig
@@ -17,14 +17,11 @@ class DataTask(SequenceTask):
     """Examples that settings describe, in the order of their records."""
 
     config: DataTaskConfig
+    given: ClassVar[Literal["source", "prompt"]]  #: what an example has a text for that its target is made from
 
     @property
     def splits(self) -> Sequence[Split]:
         return [*self.config.data.origins]
-
-    def given(self, text: str) -> Mapping[str, Any]:
-        """Return what a given text is in an example."""
-        raise NotImplementedError
 
     def examples(self, split: Split, data: Path) -> Iterator[Example]:
         reader = Reader(split, self.config, self.given)
@@ -59,6 +56,7 @@ class TextToText(DataTask):
     """A text from another text."""
 
     config: TextToTextConfig
+    given = "source"
 
     @property
     def tokenizers(self) -> tuple[Any, Any]:
@@ -68,17 +66,12 @@ class TextToText(DataTask):
     def target_tokenizer(self) -> Any:
         return self.config.tokenizer.target
 
-    def given(self, text: str) -> Mapping[str, Any]:
-        return {"source": text}
-
 
 class Completion(DataTask):
     """A text, or what follows a prompt."""
 
     config: CompletionConfig
-
-    def given(self, text: str) -> Mapping[str, Any]:
-        return {"prompt": text}
+    given = "prompt"
 
 
 def _label(origin: Files | Lines | Saved | Hub | TestSet) -> str:

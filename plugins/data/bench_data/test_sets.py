@@ -60,6 +60,7 @@ def _files(origin: TestSet) -> dict[str, Path]:
 def _dataset(origin: TestSet) -> Any:
     """Return what sacrebleu knows of a test set, unable to download; raise DataError for an unknown name."""
     from sacrebleu.dataset import DATASETS
+    from sacrebleu.utils import SACREBLEU_DIR  # as its variable SACREBLEU says
 
     name, pair = origin.sacrebleu, origin.pair
     if name not in DATASETS:
@@ -67,7 +68,7 @@ def _dataset(origin: TestSet) -> Any:
     if pair not in DATASETS[name].langpairs:
         raise DataError(f"test set {name} has no pair {pair!r}. {suggestion(pair, [*DATASETS[name].langpairs])}")
     dataset: Any = copy.copy(DATASETS[name])
-    raw = _folder() / name / "raw"
+    raw = Path(SACREBLEU_DIR) / name / "raw"
 
     def maybe_download() -> None:
         if not raw.is_dir() or not any(raw.iterdir()):
@@ -75,13 +76,6 @@ def _dataset(origin: TestSet) -> Any:
 
     dataset.maybe_download = maybe_download
     return dataset
-
-
-def _folder() -> Path:
-    """Return where sacrebleu keeps test sets, as its variable SACREBLEU says."""
-    from sacrebleu.utils import SACREBLEU_DIR
-
-    return Path(SACREBLEU_DIR)
 
 
 def _advice(origin: TestSet) -> str:

@@ -17,18 +17,8 @@ class Exhaustive(Decoder[Stepper]):
     config: ExhaustiveConfig
 
     def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        config = self.config
-        beam = Beam(
-            BeamConfig(
-                width=sys.maxsize,
-                finish="exhausted",
-                max_tokens=config.max_tokens,
-                candidates=config.candidates,
-                alpha=config.alpha,
-                count_stop=config.count_stop,
-                outputs=config.outputs,
-            )
-        )
+        ranking = self.config.model_dump(exclude={"most"})
+        beam = Beam(BeamConfig(width=sys.maxsize, finish="exhausted", **ranking))
         rows = [batch.select(torch.tensor([row], device=batch.ids.device)) for row in range(len(batch))]
         for row in rows:
             self._refuse_if_large(model, row)

@@ -27,12 +27,8 @@ class Greedy(Decoder[Stepper]):
     config: GreedyConfig
 
     def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
-            return highest(log_probs)
-
-        pick_processed = processed(pick, self.config.processors)
-        found = generate(model, batch, pick_processed, self.config.max_tokens)
-        return [[walked(hypothesis)] for hypothesis in found]
+        pick = processed(lambda log_probs, ids, step: highest(log_probs), self.config.processors)
+        return [[walked(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
 
 
 class Sampling(Decoder[Stepper]):

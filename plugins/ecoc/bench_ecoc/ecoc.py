@@ -13,7 +13,7 @@ with one of its allotted check bits flipped, s_w is that of the best in training
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ from bench_ecoc.layer import Layer, chunks, counts_of
 from bench_ecoc.scan import Scan
 from bench_ecoc.vectors import Vectors, learn, read
 
+T = TypeVar("T")
 Order: TypeAlias = Literal["random", "unigram", "embedding", "tour", "identity"]
 
 FEW = 2**21  # scores computed at a time where they are not kept
@@ -64,8 +65,7 @@ class Ecoc(Layer):
         if group < 1 or (order == "identity" and group > 1):
             raise SuiteError(f"a group of {group} codewords for each token cannot be, with the order {order}.")
         self.exact = exact
-        usual = (2 / self.length) ** 0.5 if exact and order != "identity" else 1.0
-        self.gain = gain or usual
+        self.gain = gain or ((2 / self.length) ** 0.5 if exact and order != "identity" else 1.0)
         self.linear = nn.Linear(hidden, self.length)
         self.register_buffer("codes_packed", torch.zeros(tokens, -(-self.length // 8), dtype=torch.uint8))
         self.register_buffer("ranks", torch.zeros(tokens, dtype=torch.int64))
@@ -98,7 +98,7 @@ class Ecoc(Layer):
     @property
     def codebook(self) -> Tensor:
         """Return the codeword of every token, uint8 [V, d]; kept, so not to be changed."""
-        return self._keep("codebook", lambda: unpack(self.codes_packed, self.length))  # type: ignore[no-any-return]
+        return self._keep("codebook", lambda: unpack(self.codes_packed, self.length))
 
     def codes(self, tokens: Tensor) -> Tensor:
         """Return the codewords of some tokens, as numbers 0 and 1 [*, d]."""
@@ -154,9 +154,8 @@ class Ecoc(Layer):
     def bit_errors(self, hidden: Tensor, gold: Tensor) -> Tensor:
         """Return the share of bits [M] on the wrong side of 1/2, for tokens `gold` [M] after `hidden` [M, H]."""
         parts = chunks(self.length, hidden, gold)
-        return torch.cat(
-            [((self.bits(units) > 0) != self.codes(some).bool()).double().mean(1) for units, some in parts]
-        )
+        wrong = ((self.bits(units) > 0) != self.codes(some).bool() for units, some in parts)
+        return torch.cat([one.double().mean(1) for one in wrong])
 
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
         return super().costs(units, gold, batch, training) if self.exact else self.bit_costs(units, gold)
@@ -239,11 +238,8 @@ class Ecoc(Layer):
         """Return how often each bit is 1 in the training split [d], float64; never quite never, nor always."""
         counts = torch.tensor(info.counts or [1] * self.tokens, dtype=torch.float64)
         total, ones = counts.sum().clamp(min=1), torch.zeros(self.length, dtype=torch.float64)
-        for packed, some in zip(
-            torch.split(self.codes_packed.cpu(), max(1, CELLS // self.length)),
-            torch.split(counts, max(1, CELLS // self.length)),
-            strict=True,
-        ):
+        packs, parts = (torch.split(one, max(1, CELLS // self.length)) for one in (self.codes_packed.cpu(), counts))
+        for packed, some in zip(packs, parts, strict=True):
             ones += some @ unpack(packed, self.length).double()
         least = 0.5 / (total + 1)
         return (ones / total).clamp(float(least), float(1 - least))
@@ -255,7 +251,7 @@ class Ecoc(Layer):
 
     @property
     def _order(self) -> Tensor:
-        return self._keep("order", self.ranks.argsort)  # type: ignore[no-any-return]
+        return self._keep("order", self.ranks.argsort)
 
     def _scans(self, z: Tensor) -> bool:
         learns = z.requires_grad and torch.is_grad_enabled()
@@ -268,14 +264,12 @@ class Ecoc(Layer):
         return self.code_scores(z)[:, self._order]
 
     def _numbers(self, dtype: torch.dtype) -> Tensor:
-        return self._keep(str(dtype), lambda: self.codebook.to(dtype))  # type: ignore[no-any-return]
+        return self._keep(str(dtype), lambda: self.codebook.to(dtype))
 
     def _scan(self, dtype: torch.dtype) -> Scan:
-        return self._keep(  # type: ignore[no-any-return]
-            f"scan {dtype}", lambda: Scan(self.codes_packed, self.ranks, self.length, dtype)
-        )
+        return self._keep(f"scan {dtype}", lambda: Scan(self.codes_packed, self.ranks, self.length, dtype))
 
-    def _keep(self, name: str, make: Callable[[], Any]) -> Any:
+    def _keep(self, name: str, make: Callable[[], T]) -> T:
         """Return what `make` once made of the buffers; made anew as soon as these are others, or elsewhere."""
         buffers = (self.codes_packed, self.ranks, self.own_checks)
         now = [(each.device, each.data_ptr(), 0 if each.is_inference() else each._version) for each in buffers]
@@ -284,7 +278,8 @@ class Ecoc(Layer):
         if name not in self._kept[1]:
             with torch.inference_mode(False), torch.no_grad():  # it may have to meet gradients later
                 self._kept[1][name] = make()
-        return self._kept[1][name]
+        found: T = self._kept[1][name]
+        return found
 
 
 def _length(tokens: int, bits: int | None, order: Order) -> int:

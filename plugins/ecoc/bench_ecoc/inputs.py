@@ -8,6 +8,7 @@ step, so that neither batch nor order matters.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -238,26 +239,17 @@ class RelaxedClass(Method):
         return _weighted(weights, self.embed(self.output.member[gold].clamp(min=0)))
 
 
+METHODS: dict[type[Mixing], Callable[..., Method]] = {Scheduled: Argmax, Soft: SoftArgmax}
+OF_CODES: dict[type[Mixing], Callable[..., Method]] = {CLVMS: MixedCode, DLVMS: RelaxedCode, Flips: BitFlips}
+OF_CLASSES: dict[type[Mixing], Callable[..., Method]] = {CLVMS: MixedClass, DLVMS: RelaxedClass}
+
+
 def method(settings: Gold | Mixing, output: Layer, embed: nn.Embedding) -> Method | None:
-    """Return the method that settings ask for, None for gold; raise SuiteError if the output layer has none such."""
-    match settings, output:
-        case Gold(), _:
-            return None
-        case Scheduled(), _:
-            return Argmax(settings, output, embed)
-        case Soft(), _:
-            return SoftArgmax(settings, output, embed)
-        case CLVMS(), Ecoc():
-            return MixedCode(settings, output, embed)
-        case DLVMS(), Ecoc():
-            return RelaxedCode(settings, output, embed)
-        case Flips(), Ecoc():
-            return BitFlips(settings, output, embed)
-        case CLVMS(), Hierarchical():
-            return MixedClass(settings, output, embed)
-        case DLVMS(), Hierarchical():
-            return RelaxedClass(settings, output, embed)
-    raise AssertionError(f"{settings} for {output}")  # its Config refuses that
+    """Return the method that settings ask for, None for gold; raise SuiteError if it does not fit the code."""
+    if isinstance(settings, Gold):
+        return None
+    kinds = METHODS | (OF_CODES if isinstance(output, Ecoc) else OF_CLASSES)
+    return kinds[type(settings)](settings, output, embed)  # its Config refuses other combinations
 
 
 def soft_argmax(scores: Tensor, temperature: float) -> Tensor:

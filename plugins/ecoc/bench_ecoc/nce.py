@@ -20,9 +20,6 @@ class NCE(Drawn):
     position. Without training it is the softmax of the scores.
     """
 
-    def __init__(self, hidden: int, tokens: int, samples: int, sparse: bool = False) -> None:
-        super().__init__(hidden, tokens, samples, sparse)
-
     def setup(self, info: TaskInfo, noise: Noise) -> None:
         self.draw_from(counts_of(info, "this output layer draws tokens"))
         nn.init.constant_(self.bias, -log(self.tokens))
@@ -38,9 +35,5 @@ class NCE(Drawn):
         """Return the cost of telling `gold` [M] from the tokens `drawn` [M, k], after `units` [M, H]."""
         own = self.scores_of(units, gold)
         others = torch.bmm(self.rows(drawn), units[:, :, None])[:, :, 0] + self.bias[drawn]
-        noise = logsigmoid(self.log_noise(drawn, drawn.shape[1]) - others).sum(1)
-        return -logsigmoid(own - self.log_noise(gold, drawn.shape[1])) - noise
-
-    def log_noise(self, tokens: Tensor, samples: int) -> Tensor:
-        """Return log(k Q) of tokens."""
-        return self.log_q[tokens] + log(samples)
+        noise = logsigmoid(self.log_drawn(drawn, drawn.shape[1]) - others).sum(1)
+        return -logsigmoid(own - self.log_drawn(gold, drawn.shape[1])) - noise

@@ -86,13 +86,9 @@ class ECOCLMConfig(RecurrentConfig):
     gain: PositiveFloat | None = None  #: of exact: what the bits' logits are multiplied by; by default sqrt(2 / bits)
 
     @model_validator(mode="after")
-    def _gain_is_of_exact(self) -> Self:
+    def _settings_are_used(self) -> Self:
         if self.gain is not None and self.loss != "exact":
             raise ValueError("`gain` is of `loss: exact`; bits are predicted as they are. Leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _reads_vectors(self) -> Self:
         if self.vectors is not None and self.order not in ("embedding", "tour"):
             raise ValueError(
                 f"`vectors` are read for `order: embedding` and `order: tour`, not {self.order}. Leave them out, or "

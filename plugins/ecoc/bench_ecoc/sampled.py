@@ -19,7 +19,7 @@ class Drawn(ByRows):
     shares: Tensor  # [V] cumulative sums of Q, float64
     log_q: Tensor  # [V]
 
-    def __init__(self, hidden: int, tokens: int, samples: int, sparse: bool) -> None:
+    def __init__(self, hidden: int, tokens: int, samples: int, sparse: bool = False) -> None:
         super().__init__(hidden, tokens, sparse)
         if samples < 1:
             raise SuiteError(f"{samples} drawn tokens cannot be. Set `samples` to 1 or more.")
@@ -38,6 +38,10 @@ class Drawn(ByRows):
         """Return tokens drawn from Q by numbers between 0 and 1 [*]."""
         uniform = to_device(uniform, self.shares.device) * self.shares[-1]
         return torch.searchsorted(self.shares, uniform, right=True).clamp(max=self.tokens - 1)
+
+    def log_drawn(self, tokens: Tensor, samples: int) -> Tensor:
+        """Return the log of how often tokens are among so many drawn ones, on average: log(k Q)."""
+        return self.log_q[tokens] + log(samples)
 
 
 class Sampled(Drawn):
@@ -64,12 +68,8 @@ class Sampled(Drawn):
 
     def costs_against(self, drawn: Tensor, units: Tensor, gold: Tensor) -> Tensor:
         """Return the cross-entropy of `gold` [M] after `units` [M, H] among itself and the tokens `drawn` [S]."""
-        own = self.scores_of(units, gold) - self.correction(gold, len(drawn))
-        others = nn.functional.linear(units, self.rows(drawn), self.bias[drawn] - self.correction(drawn, len(drawn)))
+        own = self.scores_of(units, gold) - self.log_drawn(gold, len(drawn))
+        others = nn.functional.linear(units, self.rows(drawn), self.bias[drawn] - self.log_drawn(drawn, len(drawn)))
         others = others.masked_fill(gold[:, None] == drawn, -torch.inf)  # [M, S]
         logits = torch.cat([own[:, None], others], 1)
         return cross_entropy(logits, torch.zeros_like(gold), reduction="none")
-
-    def correction(self, tokens: Tensor, samples: int) -> Tensor:
-        """Return the log of how often tokens are drawn, on average."""
-        return self.log_q[tokens] + log(samples)

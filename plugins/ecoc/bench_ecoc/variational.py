@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from bench_ecoc.lstm import walk
+from bench_ecoc.settings import Dropout
 from bench_rnn.api import Recurrent, Units
-
-if TYPE_CHECKING:
-    from bench_ecoc.settings import Dropout
-    from bench_rnn.plugin import Cell
+from bench_rnn.plugin import Cell
 
 Mask: TypeAlias = Tensor | None  # [N, 1, D] of 0 and 1 / (1 - rate); None drops nothing
 

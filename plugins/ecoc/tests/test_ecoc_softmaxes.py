@@ -167,23 +167,23 @@ def test_what_goes_by_counts_needs_them(name):
 class ForgetsQ(sampled.Sampled):
     """Logits are not corrected by how often a token is drawn."""
 
-    def correction(self, tokens, samples):
+    def log_drawn(self, tokens, samples):
         return torch.zeros(tokens.shape)
 
 
 class CorrectsUpwards(sampled.Sampled):
     """Logits are raised by log(S Q) rather than lowered."""
 
-    def correction(self, tokens, samples):
-        return -super().correction(tokens, samples)
+    def log_drawn(self, tokens, samples):
+        return -super().log_drawn(tokens, samples)
 
 
 class CountsGoldTwice(sampled.Sampled):
     """A drawn token that is gold stays."""
 
     def costs_against(self, drawn, units, gold):
-        own = self.scores_of(units, gold) - self.correction(gold, len(drawn))
-        others = linear(units, self.rows(drawn), self.bias[drawn] - self.correction(drawn, len(drawn)))
+        own = self.scores_of(units, gold) - self.log_drawn(gold, len(drawn))
+        others = linear(units, self.rows(drawn), self.bias[drawn] - self.log_drawn(drawn, len(drawn)))
         return cross_entropy(torch.cat([own[:, None], others], 1), torch.zeros_like(gold), reduction="none")
 
 
@@ -192,7 +192,7 @@ class ForgetsHowManyAreDrawn(sampled.Sampled):
 
     def costs_against(self, drawn, units, gold):
         own = self.scores_of(units, gold) - self.log_q[gold]
-        others = linear(units, self.rows(drawn), self.bias[drawn] - self.correction(drawn, len(drawn)))
+        others = linear(units, self.rows(drawn), self.bias[drawn] - self.log_drawn(drawn, len(drawn)))
         others = others.masked_fill(gold[:, None] == drawn, -torch.inf)
         return cross_entropy(torch.cat([own[:, None], others], 1), torch.zeros_like(gold), reduction="none")
 
@@ -278,14 +278,14 @@ def test_there_must_be_something_to_draw():
 class ForgetsTheNumberOfNoise(nce.NCE):
     """Scores are compared with log Q, not log(k Q)."""
 
-    def log_noise(self, tokens, samples):
+    def log_drawn(self, tokens, samples):
         return self.log_q[tokens]
 
 
 class ForgetsTheNoise(nce.NCE):
     """Scores are compared with nothing: negative sampling."""
 
-    def log_noise(self, tokens, samples):
+    def log_drawn(self, tokens, samples):
         return torch.zeros(tokens.shape)
 
 

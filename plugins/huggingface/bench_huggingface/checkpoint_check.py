@@ -12,14 +12,12 @@ from functools import cached_property
 from itertools import islice, repeat
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bench_core import DataError, Inspection
 from bench_huggingface.checkpoint import GENERATION, read_json
 from bench_huggingface.folder import CONFIG, TOKENIZER
-
-if TYPE_CHECKING:
-    from bench_huggingface.plugin import CheckpointConfig
+from bench_huggingface.plugin import CheckpointConfig
 
 READ = 10_000  #: examples of a split whose tokens are counted
 BORDER = 2  #: tokens by which what stands between prompt and target may change their sum

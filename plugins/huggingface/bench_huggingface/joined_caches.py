@@ -24,7 +24,7 @@ from transformers.cache_utils import (
 )
 
 from bench_core import SuiteError
-from bench_huggingface.kv_cache import Buffered, Claim, Copied, Past
+from bench_huggingface.kv_cache import Buffered, Claim, Copied, Past, cache_of
 from bench_huggingface.recurrent_states import Recurrent, WithBlocks, stacked
 
 KINDS = (
@@ -75,9 +75,8 @@ def _copied(parts: Sequence[Copied], longest: int) -> Copied:
     kinds = {type(layer) for cache in caches for layer in getattr(cache, "layers", [None])}
     if not all(type(cache) is DynamicCache for cache in caches) or not kinds <= {*KINDS}:
         raise SuiteError("its cache does not let prompts of several lengths be read together")
-    cache = DynamicCache()
-    cache.layers = [_layer(list(layers), longest) for layers in zip(*(one.layers for one in caches), strict=True)]
-    return Copied(cache, torch.arange(sum(len(one.rows) for one in parts), device=parts[0].rows.device))
+    layers = [_layer(list(several), longest) for several in zip(*(one.layers for one in caches), strict=True)]
+    return Copied(cache_of(layers), torch.arange(sum(len(one.rows) for one in parts), device=parts[0].rows.device))
 
 
 def _layer(layers: list[Any], longest: int) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self, TypeAlias
 
 import torch
@@ -18,7 +19,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from bench_core import State
 from bench_huggingface.attention import shown
-from bench_huggingface.recurrent_states import Recurrent, of_rwkv, of_xlstm
+from bench_huggingface.recurrent_states import Recurrent, xlstm_cache
 
 Pair: TypeAlias = tuple[Tensor, Tensor]  # [N, heads, capacity, size] keys and values of a layer
 REPLACING = (DynamicLayer, DynamicSlidingWindowLayer)  # layers that put new tensors in the place of old ones
@@ -76,7 +77,7 @@ class Buffered(State):
         if ready.length != ready.claim.length or ready.length == ready.layers[0][0].shape[2]:
             ready = ready._moved()
         ready.claim.length = ready.length + 1
-        return _cache([Room(pair, ready.length, ready.claim) for pair in ready.layers])
+        return cache_of([Room(pair, ready.length, ready.claim) for pair in ready.layers])
 
     def _selected(self) -> Self:
         rows, number = self.rows, len(self.layers[0][0])
@@ -119,7 +120,7 @@ class Copied(State):
         """Return a copy, to which a model may add one token."""
         if type(self.cache) is not DynamicCache:
             return deepcopy(self.cache)
-        return _cache([copy(layer) if type(layer) in REPLACING else deepcopy(layer) for layer in self.cache.layers])
+        return cache_of([copy(layer) if type(layer) in REPLACING else deepcopy(layer) for layer in self.cache.layers])
 
 
 Past: TypeAlias = Buffered | Copied | Recurrent
@@ -127,10 +128,10 @@ Past: TypeAlias = Buffered | Copied | Recurrent
 
 def kept(cache: Any, tokens: Tensor) -> Past:
     """Return as a State what a model left in `cache` when it read `tokens` [N, K]."""
-    if isinstance(cache, list):
-        return of_rwkv(cache)
-    if hasattr(cache, "rnn_state"):
-        return of_xlstm(cache)
+    if isinstance(cache, list):  # of RWKV, [N, H, layers] each
+        return Recurrent(cache, list)
+    if hasattr(cache, "rnn_state"):  # of xLSTM, by layer
+        return Recurrent(cache.rnn_state, partial(xlstm_cache, cache))
     layers = cache.layers if type(cache) is DynamicCache else []
     kinds = {type(layer) for layer in layers}
     if kinds == {Room}:
@@ -141,7 +142,8 @@ def kept(cache: Any, tokens: Tensor) -> Past:
     return Copied(cache, torch.arange(len(tokens), device=tokens.device))
 
 
-def _cache(layers: list[Any]) -> Cache:
+def cache_of(layers: list[Any]) -> DynamicCache:
+    """Return a cache of layers."""
     cache = DynamicCache()
     cache.layers = layers
     return cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,10 +15,8 @@ from bench_huggingface import network
 from bench_huggingface.folder import CONFIG, TOKENIZER
 from bench_huggingface.kv_cache import Past
 from bench_huggingface.numbering import Numbering
+from bench_huggingface.plugin import CausalLMConfig
 from bench_huggingface.reader import Reader
-
-if TYPE_CHECKING:
-    from bench_huggingface.plugin import CausalLMConfig
 
 LOGITS = 2**27  # scored at a time, 512 MiB in float32, so that scoring needs no more for a larger batch
 

@@ -91,7 +91,7 @@ def allocated(
             f"the architecture {config.model_type!r}", lambda: kind._from_config(config, dtype=dtype)
         )
     network.tie_weights()
-    network.base_model.warn_if_padding_and_no_attention_mask = _nothing  # padding is where causal attention is blind
+    network.base_model.warn_if_padding_and_no_attention_mask = lambda *ids: None  # causal attention is blind there
     if family == "causal":
         _attend_to_buffers(network)
     if dtype == torch.float64:
@@ -159,9 +159,6 @@ def tried(what: str, build: Callable[[], T]) -> T:
         raise
     except Exception as error:  # it has many ways to do so
         raise SuiteError(f"{what} cannot be built: {_line(error)}") from None
-
-
-def _nothing(*arguments: Any) -> None: ...
 
 
 def _line(error: Exception) -> str:

@@ -83,12 +83,8 @@ class CheckpointConfig(ModelConfig):
     dtype: DType = "float32"  #: of the weights
     prompt: str = "{prompt}"  #: what it reads, with the source or prefix of an example in place of `{prompt}`
     answer: str = "{answer}"  #: how a target follows it, to be scored; what precedes `{answer}` is taken off outputs
-    control_tokens: bool = (
-        False  #: whether `<|endoftext|>` and the like in texts of the data are control tokens, not text
-    )
-    thinking: Thinking = (
-        "refuse"  #: what becomes of `<think>...</think>` in outputs: an error, or `drop` or `keep` it
-    )
+    control_tokens: bool = False  #: whether `<|endoftext|>` and the like in data are control tokens, not text
+    thinking: Thinking = "refuse"  #: what becomes of `<think>...</think>` in outputs: an error, `drop` or `keep` it
     stop: list[str] = Field([], max_length=16)  #: strings that end a text, which is cut before the first of them
 
     @field_validator("prompt", "answer")
@@ -143,9 +139,7 @@ class PretrainedLMConfig(CheckpointConfig):
     evaluation = {"prompt", "answer", "control_tokens", "thinking", "stop", "stride", "chat", "system", "bos"}
 
     chat: bool = False  #: whether a prompt is a message of a user, in the chat template of the tokenizer
-    stride: PositiveInt | None = (
-        None  #: tokens by which windows move over texts longer than its positions; None: an error
-    )
+    stride: PositiveInt | None = None  #: tokens by which windows move over texts beyond its positions; None: an error
     system: str | None = None  #: the message of the system before it, with `chat`
     bos: bool | None = None  #: whether a prompt begins with the token that begins texts; by default as its tokenizer
 

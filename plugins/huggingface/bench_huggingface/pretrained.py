@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,12 +30,10 @@ from bench_huggingface.checkpoint import Family
 from bench_huggingface.folder import CONFIG
 from bench_huggingface.joint_text import Joint
 from bench_huggingface.own_numbering import OwnNumbering
+from bench_huggingface.plugin import CheckpointConfig
 from bench_huggingface.stop_strings import StopStrings
 from bench_huggingface.windows import windows
 from bench_huggingface.words import Words
-
-if TYPE_CHECKING:
-    from bench_huggingface.plugin import CheckpointConfig
 
 LOGITS = 2**27  # scored at a time
 TOLERANCE = {torch.bfloat16: 0.2, torch.float16: 0.05}  # of log-probabilities that are computed in two ways
@@ -95,10 +93,6 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
     def joint(self, prompt: Prompt, target: str) -> Joint:
         """Return the tokens of a prompt with its target, in the model's numbers."""
 
-    @abstractmethod
-    def room(self, batch: Batch) -> Tensor | None:
-        """Return for how many tokens of a target each row has positions [N], stop included; None for any number."""
-
     def setup(self, info: TaskInfo, noise: Noise) -> None:
         self.read_weights()
         network.tried(type(self.network).__name__, self._check)
@@ -131,9 +125,6 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
         """Return tokens in the model's numbers up to the first that ends texts, as targets may have such inside."""
         return [*takewhile(lambda token: token not in self.words.ends, self.numbering.own(tokens))]
 
-    def limit(self, batch: Batch) -> Tensor | None:
-        return self.room(batch)
-
     @torch.no_grad()
     def start(self, batch: Batch) -> tuple[Tensor, Written]:
         logits, reading = self.begin(batch)
@@ -149,7 +140,7 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         """Take rows of like length together, as many as LOGITS allows."""
         self._check_ends(batch)
-        if self.stride and self.positions and (room := self.room(batch)) is not None:
+        if self.stride and self.positions and (room := self.limit(batch)) is not None:
             longer = batch.length > room
             if bool(longer.any()):
                 found = self._in_windows(batch, self.stride)
@@ -239,7 +230,7 @@ class Pretrained(nn.Module, OwnVocabulary, Stepper[Written], Scorer):
         )
 
     def _check_room(self, batch: Batch) -> None:
-        room = self.room(batch)
+        room = self.limit(batch)
         if room is None or bool((batch.length <= room).all()):
             return
         row = int((batch.length - room).argmax())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,11 +13,9 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from bench_core import Batch, Prompt, State, SuiteError, TaskInfo
 from bench_huggingface.joined_caches import has_places, joined
 from bench_huggingface.joint_text import Joint
+from bench_huggingface.plugin import PretrainedLMConfig
 from bench_huggingface.pretrained import Pretrained, sources_of
 from bench_huggingface.reader import Reader
-
-if TYPE_CHECKING:
-    from bench_huggingface.plugin import PretrainedLMConfig
 
 #: How prompts of several lengths are read: never together; all at once, the shorter ones behind padding; or those of
 #: one length at a time, after which their caches are joined.
@@ -50,7 +48,7 @@ class PretrainedLM(Pretrained):
     def joint(self, prompt: Prompt, target: str) -> Joint:
         return self.words.joint(prompt, target)
 
-    def room(self, batch: Batch) -> Tensor | None:
+    def limit(self, batch: Batch) -> Tensor | None:
         return self.positions and self.positions[0] - sources_of(batch)[1] + 1  # the last token is not read
 
     def begin(self, batch: Batch) -> tuple[Tensor, Reading]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,11 +13,9 @@ from transformers.modeling_outputs import BaseModelOutput
 from bench_core import Batch, DataError, Prompt, State, SuiteError, TaskInfo
 from bench_huggingface.joint_text import Joint
 from bench_huggingface.kv_cache import kept
+from bench_huggingface.plugin import PretrainedSeq2SeqConfig
 from bench_huggingface.pretrained import Pretrained, sources_of
 from bench_huggingface.source_caches import Sources, cached_sources
-
-if TYPE_CHECKING:
-    from bench_huggingface.plugin import PretrainedSeq2SeqConfig
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class PretrainedSeq2Seq(Pretrained):
         """Read both apart, as encoder and decoder do."""
         return replace(self.words.target(target), prompt=self.words.source(prompt.text))
 
-    def room(self, batch: Batch) -> Tensor | None:
+    def limit(self, batch: Batch) -> Tensor | None:
         most = self.positions
         return most and torch.full_like(batch.ids, most[0] - len(self.prefix) + 1)  # the last token is not read
 

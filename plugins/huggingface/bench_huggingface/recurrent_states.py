@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -26,17 +25,8 @@ class Recurrent(State):
         return self.wrapped(self.change(Tensor.clone).states)
 
 
-def of_rwkv(states: list[Tensor]) -> Recurrent:
-    """Return the states of RWKV, [N, H, layers] each."""
-    return Recurrent(states, list)
-
-
-def of_xlstm(cache: Any) -> Recurrent:
-    """Return the states of xLSTM by layer."""
-    return Recurrent(cache.rnn_state, partial(_xlstm_cache, cache))
-
-
-def _xlstm_cache(like: Any, states: Any) -> Any:
+def xlstm_cache(like: Any, states: Any) -> Any:
+    """Return a cache of xLSTM with other states."""
     cache = copy(like)
     cache.rnn_state, cache.seqlen_offset = states, like.seqlen_offset.clone()
     return cache

@@ -12,6 +12,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from bench_core import State
+from bench_huggingface.kv_cache import cache_of
 
 Pair: TypeAlias = tuple[Tensor, Tensor]  # [N, heads, S, size] keys and values of a layer
 
@@ -34,9 +35,7 @@ class Sources(State):
     @cached_property
     def cache(self) -> DynamicCache:
         """Return them as a cache, which nothing changes."""
-        found = DynamicCache()
-        found.layers = [_layer(*pair) for pair in self.layers]
-        return found
+        return cache_of([_layer(*pair) for pair in self.layers])
 
 
 def cached_sources(cache: DynamicCache, states: Tensor, mask: Tensor) -> Sources:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedConfig
 
@@ -14,9 +14,7 @@ from bench_core import DataError, Prompt, SuiteError, thinking_in, without_think
 from bench_huggingface.checkpoint import GENERATION, read_json
 from bench_huggingface.folder import CONFIG
 from bench_huggingface.joint_text import Joint, Parts, TextReader
-
-if TYPE_CHECKING:
-    from bench_huggingface.plugin import CheckpointConfig
+from bench_huggingface.plugin import CheckpointConfig
 
 LONGEST_TAG = 40  #: characters
 

@@ -9,7 +9,7 @@ from math import nan
 from typing import Self
 
 from bench_core import Additive, Outcome, SuiteError, TaskInfo
-from bench_indigo.plugin import FirstWordsConfig, OrderAgreementConfig, OrderChunksConfig, OrderJumpConfig
+from bench_indigo.plugin import FirstWordsConfig, OrderChunksConfig
 from bench_indigo.trajectory import orders
 
 UNKNOWN = "<unk>"  #: the token that tasks have for all words that are none of theirs
@@ -19,7 +19,6 @@ class Ratio(Additive[Sequence[float]]):
     """A sum over another, of all examples; undefined (nan) where the other is 0."""
 
     better, unit = 0, ""
-    factor = 1.0
     may_be_nan = True
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
@@ -36,9 +35,6 @@ class OrderAgreement(Ratio):
     label = "Order agreement"
     signature = "tau:a|mean over outputs of two words and more"
 
-    def __init__(self, config: OrderAgreementConfig) -> None:
-        super().__init__(config)
-
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
         """Yield the tau of each and 1, or zeros; raise SuiteError where the order is unknown."""
         return ([tau(places), 1] if len(places) > 1 else [0, 0] for places in orders(outcomes))
@@ -49,9 +45,6 @@ class OrderJump(Ratio):
 
     label = "Jump"
     unit, signature = "words", "pooled over all pairs"
-
-    def __init__(self, config: OrderJumpConfig) -> None:
-        super().__init__(config)
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
         """Yield the summed distances and the number of pairs; raise SuiteError where the order is unknown."""

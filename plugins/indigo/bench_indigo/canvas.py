@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +11,9 @@ from torch.nn.functional import pad
 from bench_core import Batch, Loss, Rows, State, SuiteError, TaskInfo, Training, on_host, to_device
 from bench_indigo.blocks import Pair, Sources, sight, sinusoids
 from bench_indigo.network import EncoderDecoder
+from bench_indigo.plugin import InsertionTransformerConfig
 from bench_indigo.refiner import Refiner
 from bench_indigo.spans import Labels, canvas, kept, labels
-
-if TYPE_CHECKING:
-    from bench_indigo.plugin import InsertionTransformerConfig
 
 
 @dataclass(frozen=True)

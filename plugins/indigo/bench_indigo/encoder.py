@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from bench_core import STOP, Batch, Source, SuiteError, TaskInfo
 from bench_indigo.blocks import Embedding, Layer, Shape, shut, sight, sinusoids
+from bench_indigo.plugin import TransformerSettings
 from bench_indigo.relations import relations
-
-if TYPE_CHECKING:
-    from bench_indigo.plugin import TransformerSettings
-    from bench_indigo.settings import Positions
+from bench_indigo.settings import Positions
 
 
 class Encoder(nn.Module):

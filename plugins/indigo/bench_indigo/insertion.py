@@ -6,7 +6,6 @@ Words and slots alternate: no `LanguageModel` of the kit, which generates from l
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from pydantic import ValidationError
@@ -36,16 +35,13 @@ from bench_indigo import slot_first
 from bench_indigo.blocks import Sources, sight
 from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Trail
-from bench_indigo.order_cache import KeptOrders
 from bench_indigo.orders import Ordering, make_order
+from bench_indigo.plugin import IndigoConfig
 from bench_indigo.pointer import known_slots
 from bench_indigo.prefixes import Prefixes, prefixes
 from bench_indigo.relations import relations
 from bench_indigo.search import search
-
-if TYPE_CHECKING:
-    from bench_indigo.plugin import IndigoConfig
-    from bench_indigo.settings import Known
+from bench_indigo.settings import Known
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,6 @@ class Indigo(InsertionNetwork, Stepper[Canvas], Scorer):
     def __init__(self, config: IndigoConfig, info: TaskInfo) -> None:
         super().__init__(config, info)
         self.info = info
-        self.kept = KeptOrders(config.order_epochs) if config.order_epochs > 1 else None
         self.orderings: dict[str, Ordering] = {}
         if config.order != "searched":
             self._ordering(config.order)
@@ -260,25 +255,11 @@ class Indigo(InsertionNetwork, Stepper[Canvas], Scorer):
         self, batch: Batch, sources: Sources, config: IndigoConfig, training: Training
     ) -> tuple[Tensor, Tensor | None]:
         """Return the searched orders that an update learns from [N, W, T], and which of them there are."""
-        orders, alive = self._kept(batch, sources, config, training.epoch)
+        orders, alive = self._searched(batch, sources, config)
         if config.orders == "all":
             return orders, alive
         drawn = (training.noise.fork("one").uniform(batch.ids) * alive.sum(1)).long()
         return orders[torch.arange(len(orders), device=orders.device), drawn][:, None], None
-
-    def _kept(self, batch: Batch, sources: Sources, config: IndigoConfig, epoch: int) -> tuple[Tensor, Tensor]:
-        """Return the orders found for an update, or for an earlier one if they are kept for some epochs.
-
-        Only in training: ids of other splits are of other examples.
-        """
-        if self.kept is None or not self.training:
-            return self._searched(batch, sources, config)
-        rows = self.kept.missing(batch, epoch).to(batch.ids.device)
-        if len(rows):
-            some = batch.select(rows)
-            found = self._searched(some, sources.change(lambda tensor: tensor.index_select(0, rows)), config)
-            self.kept.keep(some, *found, epoch)
-        return self.kept.orders(batch)
 
     def _searched(self, batch: Batch, sources: Sources, config: IndigoConfig) -> tuple[Tensor, Tensor]:
         """Return the orders found for an update, by a model with dropout if there is to be noise."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
@@ -11,11 +9,9 @@ from bench_core import TaskInfo
 from bench_indigo.blocks import Sources
 from bench_indigo.kv_cache import Note, Trail
 from bench_indigo.network import EncoderDecoder
+from bench_indigo.plugin import IndigoConfig
 from bench_indigo.pointer import Pointer, slot_logits
 from bench_indigo.slot_features import Surroundings
-
-if TYPE_CHECKING:
-    from bench_indigo.plugin import IndigoConfig
 
 
 class InsertionNetwork(EncoderDecoder):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
@@ -12,9 +10,7 @@ from bench_core import Batch, SuiteError, TaskInfo
 from bench_indigo.blocks import Embedding, Shape, Sources, Words
 from bench_indigo.encoder import Encoder
 from bench_indigo.kv_cache import Stack
-
-if TYPE_CHECKING:
-    from bench_indigo.plugin import TransformerSettings
+from bench_indigo.plugin import TransformerSettings
 
 LOGITS = 2**25  # computed at a time, 128 MiB in float32, so that scoring needs no more for a larger batch
 

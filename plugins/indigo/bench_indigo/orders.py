@@ -9,7 +9,7 @@ al. (2019), with `blt-strict`, which splits down to single words, and `given`, w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TypeAlias, get_args
 
 import torch
@@ -100,10 +100,6 @@ def _balanced(batch: Batch, noise: Noise, strict: bool = False) -> Tensor:
     width = batch.gold.shape[1]
     rows = [[*_halved(length - 1, strict), *range(length - 1, width)] for length in batch.length.tolist()]
     return torch.tensor(rows, device=batch.gold.device).view_as(batch.gold)
-
-
-def _strictly_balanced(batch: Batch, noise: Noise) -> Tensor:
-    return _balanced(batch, noise, strict=True)
 
 
 @cache
@@ -208,7 +204,7 @@ _ORDERINGS: Mapping[str, Ordering] = {
     "r2l": _right_to_left,
     "odd": _odd,
     "blt": _balanced,
-    "blt-strict": _strictly_balanced,
+    "blt-strict": partial(_balanced, strict=True),
     "syn": _syntactic,
     "rnd": _random,
     "given": _given,

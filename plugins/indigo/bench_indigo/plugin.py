@@ -59,7 +59,6 @@ class IndigoConfig(TransformerSettings):
     eod_slot: bool = False  #: whether it also learns a slot for the end, right of all words
     raw_keys: bool = False  #: whether decoders choose keys instead of slots, of which each has two
     position_first: bool = False  #: whether a slot is chosen before its word, and the end beside slots
-    order_epochs: PositiveInt = 1  #: for how many epochs the orders that were found for an example are kept
 
     @model_validator(mode="after")
     def _the_end_has_one_meaning(self) -> Self:
@@ -133,54 +132,44 @@ class OrderAgreementConfig(MetricConfig):
     """Mean Kendall tau of the order of generation with that of reading."""
 
     name, target = "order-agreement", "bench_indigo.agreement:OrderAgreement"
-
-    def bounds(self) -> tuple[float, float]:
-        return -1, 1
+    range = -1, 1
 
 
 class OrderJumpConfig(MetricConfig):
     """Mean distance of words that were generated one after the other."""
 
     name, target = "order-jump", "bench_indigo.agreement:OrderJump"
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, inf
+    range = 0, inf
 
 
 class OrderChunksConfig(MetricConfig):
     """In how many pieces outputs were generated, each from left to right without a gap."""
 
     name, target = "order-chunks", "bench_indigo.agreement:OrderChunks"
+    range = 0, inf
 
     per: Literal["output", "word"] = "output"  #: what chunks are counted by
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, inf
 
 
 class FirstWordsConfig(MetricConfig):
     """Share of the commonest types among the words that were generated first."""
 
     name, target = "first-words", "bench_indigo.agreement:FirstWords"
+    range = 0, 100
 
     types: PositiveInt = 100  #: how many types of the training split are common
     first: PositiveInt = 3  #: how many words of an output are its first
     skip_unknown: bool = False  #: whether `<unk>` is passed over, in outputs and among the commonest types
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
 
 class FirstPartsConfig(MetricConfig):
     """Share of one part of speech among the words that were generated first, by the tags that the task gives."""
 
     name, target = "first-parts", "bench_indigo.parts_of_speech:FirstParts"
+    range = 0, 100
 
     part: PartOfSpeech = "NOUN"  #: of Universal Dependencies
     first: PositiveInt | None = 3  #: how many words of an output are its first; null for all, to compare with
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
 
 @hookimpl

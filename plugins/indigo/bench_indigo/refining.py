@@ -5,16 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, State, checked
+from bench_indigo.plugin import InsertConfig, InsertParallelConfig
 from bench_indigo.refiner import Refiner
-
-if TYPE_CHECKING:
-    from bench_indigo.plugin import InsertConfig, InsertParallelConfig
+from bench_indigo.spans import places_of
 
 SLOTS = 2048  # whose distributions are held at a time
 
@@ -42,7 +41,7 @@ class Sketch(State):
         """Return canvases with `words` [N, C + 1] in the slots that are `chosen`, and other slots `closed`."""
         shift = chosen.cumsum(1)  # [N, C + 1] new words in a slot and on its left
         length = self.length + shift[:, -1]
-        width, slots = int(length.max()), _places(chosen)
+        width, slots = int(length.max()), places_of(chosen)
         beyond = torch.full_like(shift, width)
         old = torch.where(slots < self.length[:, None], slots + shift, beyond)[:, :-1]
         new = torch.where(chosen, slots + shift - 1, beyond)
@@ -118,7 +117,7 @@ class InsertGreedy(Insert):
     """Insert the one best word in the one best slot; of equal ones the lower."""
 
     def chosen(self, log_probs: Tensor, opened: Tensor) -> Tensor:
-        return opened & (_places(opened) == log_probs.argmax(1)[:, None])
+        return opened & (places_of(opened) == log_probs.argmax(1)[:, None])
 
 
 class InsertParallel(Insert):
@@ -147,7 +146,3 @@ def _texts(sketch: Sketch, finished: Tensor, ended: Tensor) -> list[tuple[int, l
     columns = (sketch.row[some], sketch.canvas[some], sketch.length[some], finished[some])
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [(row, tokens[:length], stopped) for row, tokens, length, stopped in rows]
-
-
-def _places(like: Tensor) -> Tensor:
-    return torch.arange(like.shape[1], device=like.device)[None]

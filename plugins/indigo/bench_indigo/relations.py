@@ -9,24 +9,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-LEFT, RIGHT = -1, 1  #: where one item stands, seen from another
-
 
 def relations(places: Tensor) -> Tensor:
     """Return R [*, I, I] of places z [*, I]: r_ij = sign(z_i - z_j), so -1 where i stands left of j."""
     return (places[..., :, None] - places[..., None, :]).sign().to(torch.int8)
-
-
-def absolute(known: Tensor) -> Tensor:
-    """Return the places z [*, I] that R [*, I, I] means, counted from 0."""
-    return known.clamp(min=0).sum(-1)
-
-
-def beside(known: Tensor, item: Tensor, side: int) -> Tensor:
-    """Return r [*, I] of one more item, placed next to `item` [*], on its `side`."""
-    at = item[..., None]
-    row = known.gather(-2, at[..., None].expand(*at.shape, known.shape[-1]))[..., 0, :]
-    return row.scatter(-1, at, side)
 
 
 def neighbours(places: Tensor, seen: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:

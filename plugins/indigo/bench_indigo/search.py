@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,11 +10,9 @@ from torch import Tensor
 from bench_core import Batch, topk_stable
 from bench_indigo import slot_first
 from bench_indigo.blocks import Sources
+from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Note, Trail
 from bench_indigo.pointer import slot_logits
-
-if TYPE_CHECKING:
-    from bench_indigo.insertion_network import InsertionNetwork
 
 TIE = 2**-20  # nats that make no difference
 
@@ -32,8 +28,7 @@ def search(model: InsertionNetwork, batch: Batch, sources: Sources, width: int) 
     number = batch.length - 1  # [N] words
     rows, steps = batch.gold.shape
     orders = torch.arange(steps, device=number.device).expand(rows, width, steps).clone()
-    alive = torch.zeros(rows, width, dtype=torch.bool, device=number.device)
-    alive[:, 0] = True
+    alive = (torch.arange(width, device=number.device) == 0).repeat(rows, 1)
     example = (number > 1).nonzero()[:, 0]  # [M] the target of each order, ascending; of one target the best first
     if not len(example):
         return orders, alive
@@ -41,35 +36,39 @@ def search(model: InsertionNetwork, batch: Batch, sources: Sources, width: int) 
     placed = torch.arange(steps - 1, device=number.device) >= number[example, None]  # [M, K] what is not to be chosen
     chosen = placed.new_empty(len(example), 0, dtype=torch.long)  # [M, step]
     totals = torch.zeros(len(example), dtype=torch.float64, device=number.device)
-    some = sources.change(lambda tensor: tensor.index_select(0, example))
-    some = replace(some, more=model.pointer.of_word(model.embed(words[example])))
-    hidden, trail = model.begin(some, _note(model))
-    for step in count(1):
+    hidden, trail = _begun(model, sources, example, words[example])
+    for step in range(1, steps):
         slots = _slots(placed, number[example])
-        if model.config.position_first:
-            gains = slot_first.gains(model, hidden, trail, slots, words[example], ~placed)
-        else:
-            gains = _word_gains(model, hidden, words[example]) + _slot_gains(model, hidden, trail, slots)
-        parents, tokens, totals = _best(totals[:, None] + gains.masked_fill(placed, -torch.inf), trail, width)
+        gains = _gains(model, hidden, trail, slots, words[example], placed)
+        parents, tokens, totals = _best(totals[:, None] + gains, trail, width)
         left = slots[parents, tokens] + 1
         example, chosen = example[parents], torch.cat([chosen[parents], tokens[:, None]], 1)
         placed = placed[parents].scatter(1, tokens[:, None], True)
 
         ended = number[example] == step + 1
-        done = ended.nonzero()[:, 0]
-        if len(done):
-            rank = torch.arange(len(example), device=number.device) - torch.searchsorted(example, example)
-            alive[example[done], rank[done]] = True
+        if (done := ended.nonzero()[:, 0]).numel():
+            row, rank = example[done], _ranks(example)[done]
             last = placed[done].to(torch.uint8).argmin(1, keepdim=True)
-            orders[example[done], rank[done], : step + 1] = torch.cat([chosen[done], last], 1)
+            alive[row, rank], orders[row, rank, : step + 1] = True, torch.cat([chosen[done], last], 1)
         live = (~ended).nonzero()[:, 0]
         if not len(live):
-            return orders, alive
+            break
         trail, left = trail.select(parents[live]), left[live]
         example, chosen, placed, totals = example[live], chosen[live], placed[live], totals[live]
         embedded = model.dropout(model.embed(words[example, chosen[:, -1]]))
         hidden, trail = model.stack.extend(trail, embedded, left, _note(model))
-    raise AssertionError("a search ends where all words are placed")
+    return orders, alive
+
+
+def _begun(model: InsertionNetwork, sources: Sources, example: Tensor, words: Tensor) -> tuple[Tensor, Trail]:
+    """Return the states after both boundaries [M, d], and trails, for targets of number `example` [M] and `words`."""
+    some = sources.change(lambda tensor: tensor.index_select(0, example))
+    return model.begin(replace(some, more=model.pointer.of_word(model.embed(words))), _note(model))
+
+
+def _ranks(example: Tensor) -> Tensor:
+    """Return the place of each order [M] among those of its target, whose numbers `example` [M] ascend."""
+    return torch.arange(len(example), device=example.device) - torch.searchsorted(example, example)
 
 
 def _note(model: InsertionNetwork) -> Note:
@@ -90,6 +89,17 @@ def _slots(placed: Tensor, number: Tensor) -> Tensor:
     real = torch.arange(placed.shape[1], device=placed.device) < number[:, None]
     there = (placed & real).long()
     return there.cumsum(1) - there
+
+
+def _gains(
+    model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Tensor, words: Tensor, placed: Tensor
+) -> Tensor:
+    """Return log p of each word and of its slot [M, K], -inf of words that are `placed` [M, K]."""
+    if model.config.position_first:
+        gains = slot_first.gains(model, hidden, trail, slots, words, ~placed)
+    else:
+        gains = _word_gains(model, hidden, words) + _slot_gains(model, hidden, trail, slots)
+    return gains.masked_fill(placed, -torch.inf)
 
 
 def _word_gains(model: InsertionNetwork, hidden: Tensor, words: Tensor) -> Tensor:

@@ -7,20 +7,16 @@ is chosen by (h + a L + b R) / sqrt(3) in the place of h, where a and b are the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from bench_core import STOP, by_host
+from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Trail
 from bench_indigo.network import LOGITS
 from bench_indigo.pointer import known_end, known_slots, slot_logits
 from bench_indigo.prefixes import Prefixes
 from bench_indigo.relations import neighbours
-
-if TYPE_CHECKING:
-    from bench_indigo.insertion_network import InsertionNetwork
 
 
 def end_logits(model: InsertionNetwork, queries: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ def kept(batch: Batch, noise: Noise) -> Tensor:
     words = batch.length - 1
     number = (noise.fork("number").uniform(batch.ids) * (words + 1)).long()
     draws = noise.fork("choice").uniform(batch.ids, 0, batch.gold.shape[1])
-    draws = draws.masked_fill(_places(batch.gold) >= words[:, None], 2.0)  # above all draws: neither end nor padding
+    draws = draws.masked_fill(places_of(batch.gold) >= words[:, None], 2.0)  # above all: neither end nor padding
     return draws.argsort(1).argsort(1) < number[:, None]
 
 
@@ -46,7 +46,7 @@ def labels(batch: Batch, keep: Tensor, tau: float | None) -> Labels:
 
     Of a span from i to j, k weighs exp(-|(i + j) / 2 - k| / tau), divided by the sum of these.
     """
-    places, last = _places(batch.gold), batch.length[:, None] - 1
+    places, last = places_of(batch.gold), batch.length[:, None] - 1
     closing = keep | (places == last)  # a slot ends before each
     slot = closing.cumsum(1) - closing.long()
     start, end = _spans(closing)
@@ -59,7 +59,7 @@ def labels(batch: Batch, keep: Tensor, tau: float | None) -> Labels:
 
 def _spans(closing: Tensor) -> tuple[Tensor, Tensor]:
     """Return the first and last place [N, T] of the span that each missing token is in, and each closing one ends."""
-    places = _places(closing).expand(closing.shape)
+    places = places_of(closing).expand(closing.shape)
     width = closing.shape[1]
     before = torch.where(closing, places, -1).cummax(1).values  # itself, where it closes
     start = torch.cat([torch.zeros_like(before[:, :1]), before[:, :-1] + 1], 1)
@@ -73,5 +73,6 @@ def _nearness(places: Tensor, start: Tensor, end: Tensor, tau: float) -> Tensor:
     return ((parity - twice).double() / (2 * tau)).exp()
 
 
-def _places(like: Tensor) -> Tensor:
+def places_of(like: Tensor) -> Tensor:
+    """Return 0, 1, ... as a row [1, T] for a table [N, T]."""
     return torch.arange(like.shape[1], device=like.device)[None]

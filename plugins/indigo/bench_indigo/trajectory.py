@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from bench_core import SuiteError
-
-if TYPE_CHECKING:
-    from bench_core import Outcome
+from bench_core import Outcome, SuiteError
 
 
 def positions(length: int, actions: Sequence[int], position_first: bool = False) -> list[int] | None:

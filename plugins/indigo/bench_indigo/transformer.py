@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,10 +11,8 @@ from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, Stepper, Tas
 from bench_indigo.blocks import Sources, sight, sinusoids
 from bench_indigo.kv_cache import Trail
 from bench_indigo.network import EncoderDecoder
+from bench_indigo.plugin import TransformerConfig
 from bench_indigo.relations import relations
-
-if TYPE_CHECKING:
-    from bench_indigo.plugin import TransformerConfig
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,21 @@ from torch.nn.functional import pad
 
 from bench_authors.testing import catches
 from bench_indigo.pointer import known_slots, slot_logits
-from bench_indigo.relations import LEFT, RIGHT, absolute, beside, neighbours, relations
+from bench_indigo.relations import neighbours, relations
+
+LEFT, RIGHT = -1, 1  # where one item stands, seen from another
+
+
+def absolute(known):
+    """Return the places z [*, I] that R [*, I, I] means, counted from 0."""
+    return known.clamp(min=0).sum(-1)
+
+
+def beside(known, item, side):
+    """Return r [*, I] of one more item, placed next to `item` [*], on its `side`."""
+    at = item[..., None]
+    row = known.gather(-2, at[..., None].expand(*at.shape, known.shape[-1]))[..., 0, :]
+    return row.scatter(-1, at, side)
 
 
 def places_of(order):

@@ -6,7 +6,7 @@ Numbers come from `random.Random.random`, which is the same in all versions of P
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import log
 from random import Random
@@ -35,16 +35,7 @@ def text(settings: Diagnostic, name: str) -> Text:
 
 def stream(settings: Diagnostic, random: Random) -> Iterator[str]:
     """Yield the tokens, without end."""
-    match settings:
-        case Copy():
-            return _copy(settings, random)
-        case Lag():
-            return _lag(settings, random)
-        case Markov():
-            return _markov(settings, random)
-        case Cycle():
-            return _cycle(settings)
-    raise AssertionError(settings)
+    return _STREAMS[type(settings)](settings, random)
 
 
 def optimum(settings: Diagnostic, tokens: int) -> float:
@@ -94,7 +85,7 @@ def stationary(chain: list[list[float]]) -> list[float]:
     return [float(p) for p in np.linalg.solve(np.array(chain).T - np.eye(size) + 1, np.ones(size))]
 
 
-def _cycle(settings: Cycle) -> Iterator[str]:
+def _cycle(settings: Cycle, random: Random) -> Iterator[str]:
     while True:
         yield from map(_token, range(settings.states))
 
@@ -121,6 +112,11 @@ def _copy(settings: Copy, random: Random) -> Iterator[str]:
     while True:
         half = [_token(_any(settings.states, random)) for _ in range(settings.length)]
         yield from (*half, "|", *half)
+
+
+_STREAMS: Mapping[type[Diagnostic], Callable[..., Iterator[str]]] = {
+    Copy: _copy, Cycle: _cycle, Lag: _lag, Markov: _markov
+}  # fmt: skip
 
 
 def _token(state: int) -> str:

@@ -12,26 +12,14 @@ from bench_core import Purpose, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_language_modeling import corpus
 from bench_language_modeling.settings import Corpus, Named
-from bench_text.api import Tokenizer, Words, tokenizer_digests
+from bench_text.api import CorpusTaskConfig, Tokenizer, Words, tokenizer_digests
 
 
-class TokenizedConfig(TaskConfig):
+class TokenizedConfig(CorpusTaskConfig):
     """What the tasks of this plugin have in common."""
 
     corpus: Corpus = Named(name="cpython-docs")  #: the text: a name, a generated one with its settings, or files
     tokenizer: Tokenizer = Words()  #: what text is cut into: `word`, `char`, `bpe` or `pretrained`
-
-    def at(self, split: str | None) -> Self:
-        """Return what a split depends on, or what trainings do: no test sets."""
-        found = self.corpus.trained_on() if split is None else self.corpus.restricted(split)
-        return self.model_copy(update={"corpus": found})
-
-    @property
-    def test_sets(self) -> list[str]:
-        return [*getattr(self.corpus, "tests", ())]
-
-    def purposes(self, split: str) -> Set[Purpose]:
-        return set(Purpose) if split in self.corpus.splits else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file of the corpus, generated ones have none, and of a pretrained tokenizer."""
@@ -50,9 +38,7 @@ class SequenceCompletionConfig(TokenizedConfig):
     short: Literal["pad", "drop"] = "pad"  # what happens to a sentence without a continuation
     longest: PositiveInt | None = None  # tokens of a sentence; longer ones are left out
     random_contexts: NonNegativeInt | None = None  # prefixes of the split `random`; as many as in test
-    references: Literal["text", "tokens"] = (
-        "text"  #: what outputs are compared with: `tokens` has `<unk>` for rare words
-    )
+    references: Literal["text", "tokens"] = "text"  #: compared with outputs; `tokens` has `<unk>` for rare words
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -87,9 +73,7 @@ class LanguageModelingConfig(TokenizedConfig):
 
     window: PositiveInt = 35  #: tokens through which gradients go back at once
     partition: Literal["sequential", "random"] = "sequential"  # random: windows stand alone, shuffled, at an offset
-    parts: PositiveInt = (
-        1  #: equal parts that an evaluation reads, each from its own beginning; 1 is the whole stream
-    )
+    parts: PositiveInt = 1  #: equal parts that an evaluation reads, each from its beginning; 1: the whole stream
     stops: bool | None = None  # whether each line is followed by a stop; as is usual for the corpus
 
     @model_validator(mode="after")

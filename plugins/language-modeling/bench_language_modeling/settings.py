@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
-from bench_text.api import SPLITS, CorpusSplits, TestName, by_name
+from bench_text.api import SPLITS, CorpusSplits, OwnSplits, TestName, by_name
 
 
 class Text(CorpusSplits):
@@ -25,7 +25,7 @@ class Named(Text):
     name: str  #: of the corpus, see `bench data list`, or of the folder
 
 
-class Files(Text):
+class Files(OwnSplits, Text):
     """A user's own files: a paragraph or sentence a line, words set apart."""
 
     train: Path | None = None  #: text to train on
@@ -40,19 +40,8 @@ class Files(Text):
         return self
 
     @property
-    def own(self) -> dict[str, Path]:
-        """Return the file of each split that is read."""
-        found = {split: path for split in SPLITS if (path := getattr(self, split)) is not None} | self.tests
-        return {split: path for split, path in found.items() if self.has(split)}
-
-    @property
     def splits(self) -> tuple[str, ...]:
         return tuple(self.own)
-
-    def restricted(self, *splits: str) -> Self:
-        tests = {name: path for name, path in self.tests.items() if name in splits}
-        found = {split: None for split in SPLITS if split not in splits}
-        return super().restricted(*splits).model_copy(update={**found, "tests": tests})
 
 
 class English(Text):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import nan
 
 from bench_core import Outcome
 from bench_metrics.plugin import ExactMatchConfig
@@ -14,7 +13,7 @@ class ExactMatch(TextMetric[int]):
     """Share of examples whose text equals one of the references; undefined (nan) without examples."""
 
     label = "Exact match"
-    better, unit, scale = 1, "%", "share"
+    better, unit, scale, factor = 1, "%", "share", 100.0
 
     def __init__(self, config: ExactMatchConfig) -> None:
         super().__init__(config)
@@ -24,9 +23,6 @@ class ExactMatch(TextMetric[int]):
         """Yield 1 for each example that is right; raise where there is nothing to compare."""
         for text, references in compared(outcomes):
             yield int(self._plain(text) in map(self._plain, references))
-
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return 100 * sums[0] / examples if examples else nan
 
     def _plain(self, text: str) -> str:
         text = text.strip() if self.config.strip else text

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import TypeAlias
 
-from bench_core import UNSPACED, MetricConfig, SuiteError, TaskInfo
+from bench_core import UNSPACED, MetricConfig, SuiteError, TaskConfig, TaskInfo
 
 USUAL = {"ja": "ja-mecab", "ko": "ko-mecab", "yue": "zh", "zh": "zh"}  # as sacrebleu chooses; 13a for all others
 UNSPACED_LETTERS = re.compile(
@@ -24,16 +24,8 @@ SHORT = {  # ISO 639-1 for other codes of the same
 }  # fmt: skip
 
 
-class Written(Protocol):
-    """What is known of how targets are written: a TaskConfig, or the TaskInfo of a task."""
-
-    @property
-    def language(self) -> str | None:
-        """Return the language of targets, None where it is not known."""
-
-    @property
-    def tokenized(self) -> bool:
-        """Return whether spaces stand between all tokens."""
+#: What tells how targets are written: by `language`, and by `tokenized`, whether spaces stand between all tokens.
+Written: TypeAlias = TaskConfig | TaskInfo
 
 
 def language(known: Written) -> str | None:

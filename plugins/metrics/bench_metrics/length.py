@@ -27,9 +27,6 @@ class Length(Additive[int]):
         """Yield the length of each; raise SuiteError where that of a reference is unknown."""
         return map(generated if self.config.of == "hypothesis" else referred, outcomes)
 
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return sums[0] / examples if examples else nan
-
 
 class LengthDistance(Metric[list[int]]):
     """The 1-Wasserstein distance between the lengths of first hypotheses and of references, stop included.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import exp, nan
+from math import exp
 
 from bench_core import Outcome
 from bench_metrics.plugin import NotesBleuConfig
@@ -31,9 +31,6 @@ class NotesBleu(TextMetric[float]):
         cut = str.split if self.config.tokens == "words" else list
         for text, references in compared(outcomes):
             yield max(notes_bleu(cut(text), cut(label), self.config.k) for label in references)
-
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return sums[0] / examples if examples else nan
 
 
 def notes_bleu(prediction: Sequence[str], label: Sequence[str], k: int) -> float:

@@ -24,6 +24,10 @@ NORMALIZED = ("en", "cs", "de", "es", "fr", "ru")  # languages that METEOR token
 class WordsConfig(MetricConfig):
     """What metrics share that a tokenizer cuts words for."""
 
+    of_texts = True
+    libraries = frozenset({"mecab-python3", "ipadic"})
+    range = 0, 100
+
     tokenize: Tokenizer = "auto"  #: sacrebleu's, for outputs and references; `auto` goes by the language of targets
 
     def refusal(self, task: TaskConfig) -> str | None:
@@ -47,13 +51,11 @@ class PerplexityConfig(MetricConfig):
 
     name, target = "perplexity", "bench_metrics.perplexity:Perplexity"
     needs = Scorer
+    range = 0, inf  # estimates of probabilities may be above 1
     cites = ["jelinek1977"]
 
     by: str | None = None  #: which of the model's likelihoods; by default its first
     unit: Literal["token", "word"] = "token"  #: what the log-probability is shared out among
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, inf  # estimates of probabilities may be above 1
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why words cannot be counted, if they are to be."""
@@ -65,12 +67,10 @@ class BitsPerByteConfig(MetricConfig):
 
     name, target = "bits-per-byte", "bench_metrics.perplexity:BitsPerByte"
     needs = Scorer
+    range = -inf, inf  # as above
 
     by: str | None = None  #: which of the model's likelihoods; by default its first
     per: Literal["byte", "character"] = "byte"  #: of UTF-8, or of Unicode; each stop is a line break, and one of both
-
-    def bounds(self) -> tuple[float, float]:
-        return -inf, inf  # as above
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why targets are no text of their own, if they go on from a prefix."""
@@ -86,12 +86,10 @@ class NonTerminationConfig(MetricConfig):
     name, target = "non-termination", "bench_metrics.termination:NonTermination"
     of_tokens = True
     limits = {"limit": "max_tokens"}
+    range = 0, 100
     cites = ["welleck2020consistency"]
 
     limit: PositiveInt | None = None  #: L, stop included; None takes unfinished outputs at whatever length they have
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
 
 class DistinctNonTerminatedConfig(MetricConfig):
@@ -100,11 +98,9 @@ class DistinctNonTerminatedConfig(MetricConfig):
     name, target = "distinct-non-terminated", "bench_metrics.termination:DistinctNonTerminated"
     of_tokens = True
     limits = {"limit": "max_tokens"}
+    range = 0, 100
 
     limit: PositiveInt | None = None  #: as for non-termination
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
 
 class LengthConfig(MetricConfig):
@@ -112,11 +108,9 @@ class LengthConfig(MetricConfig):
 
     name, target = "length", "bench_metrics.length:Length"
     of_tokens = True
+    range = 0, inf
 
     of: Literal["hypothesis", "reference"] = "hypothesis"  #: whose length: the output's, or the reference's
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, inf
 
 
 class LengthDistanceConfig(MetricConfig):
@@ -124,20 +118,16 @@ class LengthDistanceConfig(MetricConfig):
 
     name, target = "length-distance", "bench_metrics.length:LengthDistance"
     of_tokens = True
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, inf
+    range = 0, inf
 
 
 class ReportedConfig(MetricConfig):
     """Mean of a value that the model or decoder has left with each output, such as the `calls` of a search."""
 
     name, target = "reported", "bench_metrics.reported:Reported"
+    range = -inf, inf
 
     value: str  #: its name
-
-    def bounds(self) -> tuple[float, float]:
-        return -inf, inf
 
 
 class ReportedScoreConfig(MetricConfig):
@@ -145,21 +135,17 @@ class ReportedScoreConfig(MetricConfig):
 
     name, target = "reported-score", "bench_metrics.reported:ReportedScore"
     needs = Scorer
+    range = -inf, inf
 
     value: str  #: its name
     by: str | None = None  #: which of the model's likelihoods; by default its first
-
-    def bounds(self) -> tuple[float, float]:
-        return -inf, inf
 
 
 class LogProbabilityConfig(MetricConfig):
     """Mean log-probability of what was found, stop included, by the model that it was searched in."""
 
     name, target = "log-probability", "bench_metrics.reported:LogProbability"
-
-    def bounds(self) -> tuple[float, float]:
-        return -inf, 0
+    range = -inf, 0
 
 
 class RepetitionConfig(MetricConfig):
@@ -167,20 +153,16 @@ class RepetitionConfig(MetricConfig):
 
     name, target = "repetition", "bench_metrics.repetition:Repetition"
     of_tokens = True
+    range = 0, 100
     cites = ["welleck2020unlikelihood"]
 
     n: PositiveInt = 4  #: tokens of an n-gram
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
 
 class BleuConfig(WordsConfig):
     """Corpus BLEU as sacrebleu computes it (Post, 2018, arXiv:1804.08771)."""
 
     name, target = "bleu", "bench_metrics.sacre:Bleu"
-    of_texts = True
-    libraries = frozenset({"mecab-python3", "ipadic"})
     cites = ["papineni2002", "post2018"]
 
     lowercase: bool = False  #: compare in lower case
@@ -188,9 +170,6 @@ class BleuConfig(WordsConfig):
     smooth_value: NonNegativeFloat | None = None  #: for `floor` (0.1) and `add-k` (1)
     max_order: PositiveInt = 4  #: tokens of the longest n-grams
     effective_order: bool = False  #: leave out orders that no text is long enough for
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
     def extras(self) -> Set[str]:
         """Return that of the tokenizer."""
@@ -208,6 +187,7 @@ class ChrfConfig(MetricConfig):
 
     name, target = "chrf", "bench_metrics.sacre:Chrf"
     of_texts = True
+    range = 0, 100
     cites = ["popovic2015", "word_order=2: popovic2017", "post2018"]
 
     char_order: PositiveInt = 6  #: characters of the longest n-grams
@@ -216,9 +196,6 @@ class ChrfConfig(MetricConfig):
     lowercase: bool = False  #: compare in lower case
     whitespace: bool = False  #: count blanks as characters
     eps_smoothing: bool = False  #: average over all orders, as the original script does
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why words cannot be counted, if they are to be."""
@@ -230,15 +207,13 @@ class TerConfig(MetricConfig):
 
     name, target = "ter", "bench_metrics.sacre:Ter"
     of_texts = True
+    range = 0, inf
     cites = ["snover2006", "post2018"]
 
     normalized: bool | None = None  #: split off punctuation, as tercom does; by default in Chinese and Japanese alone
     no_punct: bool = False  #: remove punctuation
     asian_support: bool | None = None  #: split Chinese and Japanese into characters, if normalized; by default these
     case_sensitive: bool = False  #: count a word in other case as an edit
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, inf
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why words cannot be counted, if they cannot."""
@@ -253,16 +228,11 @@ class RibesConfig(WordsConfig):
     """RIBES, the agreement of word order, as nltk computes it (Isozaki et al., 2010)."""
 
     name, target = "ribes", "bench_metrics.ribes:Ribes"
-    of_texts = True
-    libraries = frozenset({"mecab-python3", "ipadic"})
     cites = ["isozaki2010", "bird2009"]
 
     lowercase: bool = False  #: compare in lower case
     alpha: NonNegativeFloat = 0.25  #: exponent of the precision of words
     beta: NonNegativeFloat = 0.10  #: exponent of the brevity penalty
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
     def extras(self) -> Set[str]:
         """Return nltk's and that of the tokenizer."""
@@ -274,13 +244,11 @@ class NotesBleuConfig(MetricConfig):
 
     name, target = "notes-bleu", "bench_metrics.notes_bleu:NotesBleu"
     of_texts = True
+    range = 0, 1
     cites = ["papineni2002", "zhang2021dive"]
 
     k: PositiveInt = 4  #: tokens of the longest n-grams
     tokens: Literal["words", "characters"] = "words"  #: words are what white space separates
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 1
 
     def refusal(self, task: TaskConfig) -> str | None:
         """Return why words cannot be counted, if they are to be."""
@@ -292,12 +260,10 @@ class ExactMatchConfig(MetricConfig):
 
     name, target = "exact-match", "bench_metrics.exact_match:ExactMatch"
     of_texts = True
+    range = 0, 100
 
     strip: bool = False  #: leave out white space at both ends
     lowercase: bool = False  #: compare in lower case
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
 
 class MeteorConfig(MetricConfig):
@@ -306,15 +272,13 @@ class MeteorConfig(MetricConfig):
     name, target = "meteor", "bench_metrics.meteor:Meteor"
     of_texts = True
     libraries = frozenset({"mecab-python3", "ipadic"})
+    range = 0, 100
     cites = ["denkowski2014"]
 
     language: Language | None = None  #: by default that of targets; `other` has exact matches alone and is for all
     tokenize: Literal["meteor"] | Tokenizer = "auto"  #: `auto` is its own, or where it has none that of `bleu`
     memory: int = Field(1024, ge=64)  #: MiB that Java may take
     patience: PositiveFloat = 600.0  #: seconds that one example may take, its start included
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 100
 
     def extras(self) -> Set[str]:
         """Return Java's and that of the tokenizer."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import nan
 
 from bench_core import Additive, Outcome, SuiteError
 from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig, ReportedScoreConfig
@@ -21,9 +20,6 @@ class Reported(Additive[float]):
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
         """Yield the value of each; raise SuiteError where one has none."""
         return map(self._value, outcomes)
-
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return sums[0] / examples if examples else nan
 
     def _value(self, outcome: Outcome) -> float:
         values = self._values(outcome)
@@ -61,9 +57,6 @@ class LogProbability(Additive[float]):
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
         """Yield that of each; raise SuiteError where the model has told none."""
         return map(_log_prob, outcomes)
-
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return sums[0] / examples if examples else nan
 
 
 def _log_prob(outcome: Outcome) -> float:

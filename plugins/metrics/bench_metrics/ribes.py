@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from math import nan
 
 from nltk.translate.ribes_score import MAX_ALIGNMENT_LEN, sentence_ribes  # type: ignore[import-untyped]
 
@@ -23,7 +22,7 @@ class Ribes(TextMetric[float]):
     (nan) without examples.
     """
 
-    label = "RIBES"
+    label, factor = "RIBES", 100.0
     better = 1
 
     def __init__(self, config: RibesConfig) -> None:
@@ -43,9 +42,6 @@ class Ribes(TextMetric[float]):
         """Yield the score of each; raise SuiteError where a text is too long to be aligned."""
         for outcome, pair in zip(outcomes, compared(outcomes), strict=True):
             yield self._score(outcome.id, *pair)
-
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return 100 * sums[0] / examples if examples else nan
 
     def _score(self, number: int, text: str, references: list[str]) -> float:
         words, *others = [self._words(each) for each in [text, *references]]

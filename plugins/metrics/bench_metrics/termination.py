@@ -16,7 +16,7 @@ class NonTermination(Additive[int]):
     """r_L, the share of examples whose first hypothesis has no stop among its first L tokens."""
 
     label = "Non-termination"
-    better, unit, scale = -1, "%", "share"
+    better, unit, scale, factor = -1, "%", "share", 100.0
 
     def __init__(self, config: NonTerminationConfig) -> None:
         super().__init__(config)
@@ -25,9 +25,6 @@ class NonTermination(Additive[int]):
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
         """Yield 1 for each example that did not terminate; raise SuiteError where that is unknown."""
         return (int(not ended) for ended in terminated(outcomes, self.config.limit))
-
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return 100 * sums[0] / examples if examples else nan
 
 
 class DistinctNonTerminated(Metric[str | None]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 
@@ -11,20 +11,10 @@ from bench_core import SuiteError
 EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}  # what tokenizers need beyond sacrebleu itself
 
 
-class Tokenizer(Protocol):
-    """Turns a text into one with a blank between tokens."""
-
-    def __call__(self, line: str) -> str:
-        """Return the tokens of a line."""
-
-    def signature(self) -> str:
-        """Return what tells it from others."""
-
-
-def tokenizer(name: str) -> Tokenizer:
-    """Return a tokenizer; raise SuiteError where what it needs is not installed."""
+def tokenizer(name: str) -> Any:
+    """Return what sets blanks between tokens of a line, with a `signature()`; raise SuiteError if it cannot run."""
     try:
-        return cast(Tokenizer, BLEU(tokenize=name).tokenizer)
+        return BLEU(tokenize=name).tokenizer
     except (ImportError, RuntimeError, AssertionError) as error:  # AssertionError: MeCab has another dictionary
         if name not in EXTRAS:
             raise

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
 from bench_core.kit import SourceStates
-
-if TYPE_CHECKING:
-    from bench_rnn.plugin import AttentionKind
+from bench_rnn.plugin import AttentionKind
 
 TERMS = 2**25  # of additive attention computed at a time, 128 MiB in float32
 

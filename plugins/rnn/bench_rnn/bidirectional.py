@@ -6,7 +6,6 @@ It cannot generate: no `LanguageModel` of the kit.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +13,7 @@ from torch import Tensor, nn
 from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, TaskInfo, Training, by_host
 from bench_core.kit import Softmax
 from bench_rnn.encoder import Encoder
-
-if TYPE_CHECKING:
-    from bench_rnn.plugin import BidirectionalLMConfig
+from bench_rnn.plugin import BidirectionalLMConfig
 
 
 class BidirectionalLM(nn.Module, Scorer):

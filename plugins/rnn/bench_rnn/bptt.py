@@ -8,19 +8,16 @@ are never changed, and nothing reaches back beyond the inputs: what one window l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from bench_core import Noise
 from bench_rnn.cells import Layer, Recurrent, Units, between, stack, together
-from bench_rnn.settings import Detach, Randomized, Truncated
-
-if TYPE_CHECKING:
-    from bench_core import Noise
-    from bench_rnn.settings import Full
+from bench_rnn.settings import Detach, Full, Randomized, Truncated
 
 
 def through_time(

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, linear
 from torch.nn.utils.rnn import PackedSequence
 
-if TYPE_CHECKING:
-    from bench_rnn.plugin import Cell, Variant
+from bench_rnn.plugin import Cell, Variant
 
 Units: TypeAlias = tuple[Tensor, ...]  # hidden units, and for the LSTM its cells
 Step: TypeAlias = Callable[[Tensor, Units, Tensor, Tensor], Units]  # read, units, weight_hh, bias_hh -> units

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
@@ -11,9 +9,7 @@ from torch.nn.utils.rnn import PackedSequence
 from bench_core import by_host
 from bench_core.kit import pack, unpack
 from bench_rnn.cells import Recurrent
-
-if TYPE_CHECKING:
-    from bench_rnn.plugin import Cell, Variant
+from bench_rnn.plugin import Cell, Variant
 
 
 class Encoder(nn.Module):

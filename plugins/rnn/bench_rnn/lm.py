@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +14,7 @@ from bench_core import Batch, Scoring, TaskInfo, Training
 from bench_core.kit import Head, LanguageModel, LanguageModelState
 from bench_rnn.bptt import through_time
 from bench_rnn.cells import Recurrent, Units
-
-if TYPE_CHECKING:
-    from bench_rnn.plugin import RNNLMConfig
+from bench_rnn.plugin import RNNLMConfig
 
 
 class RecurrentLM(LanguageModel):

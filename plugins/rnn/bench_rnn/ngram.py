@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, Stepper, TaskInfo, Training, waits_for_device
-
-if TYPE_CHECKING:
-    from bench_rnn.plugin import NGramConfig
+from bench_rnn.plugin import NGramConfig
 
 MISSING = -1  # stands for tokens before the first
 

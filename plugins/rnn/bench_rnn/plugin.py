@@ -48,12 +48,8 @@ class RNNLMConfig(ModelConfig):
         return bidirectional
 
     @model_validator(mode="after")
-    def _has_the_variant(self) -> Self:
+    def _settings_agree(self) -> Self:
         _check_variant(self.cell, self.variant)
-        return self
-
-    @model_validator(mode="after")
-    def _tied_sizes_agree(self) -> Self:
         _check_tied(self.tied, self.embedding, self.hidden)
         return self
 
@@ -94,12 +90,8 @@ class Seq2SeqConfig(ModelConfig):
 
     cell: Cell = "gru"  #: of encoder and decoder
     variant: Variant = "torch"  #: of the GRU, as for rnn-lm
-    hidden: PositiveInt = 256  #: units of each layer
+    hidden: PositiveInt = 256  #: units of each layer of both; the decoder begins with the encoder's last state
     layers: PositiveInt = 2  #: of the encoder, and of the decoder
-    encoder_hidden: PositiveInt | None = None  #: by default `hidden`, and it must equal `decoder_hidden`
-    decoder_hidden: PositiveInt | None = None  #: by default `hidden`
-    encoder_layers: PositiveInt | None = None  #: by default `layers`, and it must equal `decoder_layers`
-    decoder_layers: PositiveInt | None = None  #: by default `layers`
     bidirectional: bool = False  #: whether the encoder also reads from right to left, with as many units again
     attention: AttentionKind = "none"  #: how it scores places of the source; none has one context for all steps
     embedding: PositiveInt | None = None  #: its size for source and target, by default that of the layers
@@ -108,18 +100,9 @@ class Seq2SeqConfig(ModelConfig):
     shared: bool = False  #: one matrix for both embeddings; source and target must have one vocabulary
 
     @model_validator(mode="after")
-    def _sizes_agree(self) -> Self:
-        for what in ("layers", "hidden"):
-            default = getattr(self, what)
-            encoder, decoder = (getattr(self, f"{part}_{what}") or default for part in ("encoder", "decoder"))
-            if encoder != decoder:
-                raise ValueError(
-                    "the decoder begins with the encoder's last state, layer by layer and unit by unit, so "
-                    f"`encoder_{what}` must equal `decoder_{what}`; they are {encoder} and {decoder}. Set `{what}` "
-                    "alone, which is for both"
-                )
+    def _settings_agree(self) -> Self:
         _check_variant(self.cell, self.variant)
-        _check_tied(self.tied, self.embedding, self.decoder_hidden or self.hidden)
+        _check_tied(self.tied, self.embedding, self.hidden)
         return self
 
     def smooths_labels(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +14,7 @@ from bench_rnn.attention import Attention
 from bench_rnn.cells import Recurrent, Units
 from bench_rnn.encoder import Encoder
 from bench_rnn.lm import tie
-
-if TYPE_CHECKING:
-    from bench_rnn.plugin import Seq2SeqConfig
+from bench_rnn.plugin import Seq2SeqConfig
 
 Context: TypeAlias = Tensor | SourceStates  # c [N, H], the same at every step, or what is attended to
 
@@ -48,7 +46,7 @@ class Seq2Seq(EncoderDecoder):
 
     def __init__(self, config: Seq2SeqConfig, info: TaskInfo, head: Head | None = None) -> None:
         super().__init__()
-        layers, hidden = config.encoder_layers or config.layers, config.encoder_hidden or config.hidden
+        layers, hidden = config.layers, config.hidden
         tokens, width = len(info.vocabulary), config.embedding or hidden
         self.embed = nn.Embedding(tokens, width)
         self.source = _shared(self.embed, info) if config.shared else nn.Embedding(len(info.source_vocabulary), width)

@@ -110,8 +110,6 @@ def test_beam_search_keeps_the_contracts_with_it(attention):
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"encoder_layers": 3}, r"`encoder_layers` must equal `decoder_layers`; they are 3 and 2"),
-        ({"decoder_hidden": 64}, r"`encoder_hidden` must equal `decoder_hidden`; they are 256 and 64"),
         ({"tied": True, "embedding": 3}, r"`embedding` must equal `hidden`; they are 3 and 256"),
         ({"cell": "lstm", "variant": "notes"}, r"`variant: notes` is of the GRU"),
         ({"attention": "general"}, r"attention"),
@@ -122,8 +120,8 @@ def test_settings_that_cannot_be_are_refused(wrong, told):
         Seq2SeqConfig(**wrong)
 
 
-def test_depth_and_width_may_be_given_for_each_part():
-    one = model(encoder_layers=3, decoder_layers=3, encoder_hidden=4, decoder_hidden=4, tied=True, hidden=9)
+def test_encoder_and_decoder_are_as_deep_and_as_wide():
+    one = model(layers=3, hidden=4, tied=True)
     assert len(one.encoder.directions[0]) == one.decoder.layers.num_layers == 3
     assert one.decoder.layers.hidden_size == 4
     one.loss(ROWS, TRAINING)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from bench_core import QUARTERS, Batch, Noise, Scorer, Scores, SuiteError, on_host
+from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
 from bench_ssm.trajectories import log_means
-
-if TYPE_CHECKING:
-    from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
 
 
 class Averaging(Scorer):

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bench_core import STOP, Batch, Loss, Noise, Scores, Scoring, TaskInfo, Training, Vmappable, invert
-from bench_rnn.api import RecurrentLM
+from bench_rnn.api import RecurrentLM, Units
 from bench_rnn.plugin import RNNLMConfig
 from bench_ssm.averaging import Averaging, check_apart
-from bench_ssm.posterior import in_a_loop
-
-if TYPE_CHECKING:
-    from bench_ssm.plugin import CharGRUConfig
+from bench_ssm.plugin import CharGRUConfig
 
 
 class CharGRU(RecurrentLM, Averaging, Vmappable):
@@ -34,7 +30,11 @@ class CharGRU(RecurrentLM, Averaging, Vmappable):
         self.config = config
 
     def vmap_loss(self, batch: Batch, training: Training, **more: Any) -> Loss:
-        return super().vmap_loss(batch, training, layers=partial(in_a_loop, self.rnn), **more)
+        return super().vmap_loss(batch, training, layers=self._in_a_loop, **more)
+
+    def _in_a_loop(self, inputs: Tensor, units: Units | None = None) -> tuple[Tensor, Units]:
+        """Run the layers step by step, which `torch.func.vmap` can do where torch's own kernels have no rule."""
+        return self.rnn.unroll(inputs, units, lambda units, step: units)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         return self.averaged(batch, scoring.noise) if scoring.by == "trajectories" else super().score(batch, scoring)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from bench_ssm.maps import Coupling, Inverted, Map, Scale, Shift, Triangle, compose
-from bench_ssm.plugin import parts
-
-if TYPE_CHECKING:
-    from bench_ssm.plugin import DeepSSMConfig
+from bench_ssm.plugin import DeepSSMConfig, parts
 
 START = 0.01  # standard deviation of the last weights of a network at first
 COUPLING = 8  # hidden units of a coupling layer

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -34,10 +33,8 @@ from bench_ssm import flows
 from bench_ssm.averaging import Averaging, check_apart
 from bench_ssm.flows import Flow
 from bench_ssm.latent import Latent
+from bench_ssm.plugin import DeepSSMConfig
 from bench_ssm.posterior import Posterior
-
-if TYPE_CHECKING:
-    from bench_ssm.plugin import DeepSSMConfig
 
 BITS = 1 / log(2)
 HALVES = "information_by_halves"

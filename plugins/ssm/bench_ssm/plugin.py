@@ -88,13 +88,9 @@ class DeepSSMConfig(ModelConfig):
         return self
 
     @model_validator(mode="after")
-    def _has_an_inverse_to_learn(self) -> Self:
+    def _flows_fit(self) -> Self:
         if self.inverse and parts(self.generative)[1] == "id":
             raise ValueError("a flow of kind id learns nothing, nor does its inverse. Leave `inverse` out")
-        return self
-
-    @model_validator(mode="after")
-    def _shares_one_flow(self) -> Self:
         if self.shared and self.inference not in (None, self.generative):
             raise ValueError(
                 f"one shared flow cannot be both {self.generative} and {self.inference}. Leave `inference` out, or "

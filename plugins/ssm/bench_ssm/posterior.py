@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from bench_core import TaskInfo, to_device
-from bench_rnn.api import Recurrent, Units
-
-if TYPE_CHECKING:
-    from bench_ssm.plugin import DeepSSMConfig
+from bench_rnn.api import Recurrent
+from bench_ssm.plugin import DeepSSMConfig
 
 LEAST, MOST = -6.0, 2.0  # of ln sigma
 
@@ -70,11 +68,6 @@ class Posterior(nn.Module):
             hidden = hidden + self.peek(peek)
         mean, log_std = self.proposal(torch.tanh(hidden)).to(state.dtype).chunk(2, -1)
         return mean, log_std.clamp(LEAST, MOST)
-
-
-def in_a_loop(layers: Recurrent, inputs: Tensor, units: Units | None = None) -> tuple[Tensor, Units]:
-    """Run recurrent layers step by step, which `torch.func.vmap` can do where torch's own kernels have no rule."""
-    return layers.unroll(inputs, units, lambda units, step: units)
 
 
 def walked(reader: Any, inputs: Tensor, rows: Sequence[int]) -> Tensor:

@@ -13,16 +13,12 @@ UNIT = Decimal(2) ** -53  # by so much, as a share, an operation in float64 may 
 NEVER = 2**63  # more steps than anything takes
 
 
-def half_life(epsilon: float) -> float:
-    """Return B = -log 2 / log(1 - epsilon): the steps after which p(stop) must exceed one half."""
-    return -log(2) / log1p(-epsilon)
-
-
 def greedy_steps(epsilon: float) -> int:
     """Return the last step at which greedy decoding emits stop (Theorem 4.2); NEVER if rounding may put it off.
 
-    That is ceil(B), or a step more where log alpha comes so near to -log 2 that rounding decides: the program adds
-    log(1 - epsilon) up in float64, in n steps wrong by n UNIT, and log(1 - alpha) by far less than 8 UNIT.
+    That is ceil(B) for B = -log 2 / log(1 - epsilon), or a step more where log alpha comes so near to -log 2 that
+    rounding decides: the program adds log(1 - epsilon) up in float64, in n steps wrong by n UNIT, and log(1 - alpha)
+    by far less than 8 UNIT.
     """
     with localcontext(prec=400):
         lost = -(1 - Decimal(epsilon)).ln() - UNIT

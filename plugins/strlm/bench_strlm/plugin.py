@@ -45,9 +45,7 @@ class ConstructionConfig(ModelConfig):
     cites = ["welleck2020consistency"]
 
     radius: PositiveFloat = 2.0  #: spectral radius of the top block; above 1, or its units die out
-    sight: PositiveFloat = (
-        1.0  #: weight of the top units in the logits, against the slot of stop, which starts at 0.9
-    )
+    sight: PositiveFloat = 1.0  #: weight of the top units in logits, against the slot of stop, which starts at 0.9
 
     def seeds(self, asked: Sequence[int]) -> Sequence[int]:
         return asked[:1]

@@ -10,6 +10,7 @@ The definition leaves the bias out of a; the proof of Theorem 4.2 and the author
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import log, log1p
 
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from bench_core import STOP, Batch, State, SuiteError, to_device
+from bench_core.kit import Head
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,44 @@ class Survival(State):
     """What lasts of the steps taken: log alpha of the last one [N], in float64; 0 before the first."""
 
     log_alpha: Tensor
+
+
+class SelfTerminating(Head[Survival]):
+    """Stop becomes ever more probable: p_n(stop) = 1 - prod_{m <= n} (1 - eps) sigmoid(a_m)."""
+
+    continues = False  # what has stopped does not go on
+
+    def __init__(self, epsilon: float, context: bool) -> None:
+        super().__init__()
+        self.epsilon, self.reads_prefix = epsilon, context
+
+    @abstractmethod
+    def logits_of(self, states: Tensor) -> Tensor:
+        """Return the logits of all tokens after states, [N, K, V]."""
+
+    @abstractmethod
+    def stop_of(self, states: Tensor) -> Tensor:
+        """Return the logit of stop after states, [N, K]."""
+
+    @abstractmethod
+    def costs(self, units: Tensor, words: Tensor) -> Tensor:
+        """Return -log softmax of `words` [M] among all tokens but stop, which is the first, after states [M, H]."""
+
+    def start(self, prefix: Tensor) -> Survival:
+        log_alpha = prefix.new_zeros(len(prefix), dtype=torch.float64)
+        if self.reads_prefix and prefix.shape[1]:
+            log_alpha = survive(self.stop_of(prefix), log_alpha, self.epsilon)[:, -1]
+        return Survival(log_alpha)
+
+    def log_probs(self, states: Tensor, past: Survival) -> tuple[Tensor, Survival]:
+        log_probs, log_alpha = self_terminating(self.logits_of(states), past.log_alpha, self.epsilon)
+        return log_probs, Survival(log_alpha)
+
+    def score(self, states: Tensor, batch: Batch, past: Survival, by: str) -> tuple[Tensor, Survival]:
+        log_alpha = survive(self.stop_of(states), past.log_alpha, self.epsilon)  # [N, T]
+        words = words_of(batch)
+        costs = self.costs(states.flatten(0, 1)[words], batch.gold.flatten()[words])
+        return of_gold(log_alpha, batch, costs), Survival(log_alpha[:, -1])
 
 
 class SelfTerminatingLM:

@@ -113,7 +113,7 @@ def counts_the_context(case):
 
     def start(output, prefix):
         reading = deepcopy(output)
-        reading.context = True
+        reading.reads_prefix = True
         return reading.start(prefix)
 
     return with_output(case, start=start)
@@ -174,17 +174,17 @@ def leaves_the_bias_of_stop_out(case):
 def scores_without_the_bias_of_stop(case):
     """Left out where one logit a step is enough, and there alone."""
 
-    def _stop(output, hidden):
+    def stop_of(output, hidden):
         return linear(hidden, output.logits.weight[STOP])
 
-    return with_output(case, _stop=_stop)
+    return with_output(case, stop_of=stop_of)
 
 
 def multiplies_probabilities(case):
     """alpha is a product of probabilities, which underflows."""
 
     def score(output, hidden, batch, past, by):
-        alpha = past.log_alpha.exp()[:, None] * ((1 - output.epsilon) * output._stop(hidden).sigmoid()).cumprod(1)
+        alpha = past.log_alpha.exp()[:, None] * ((1 - output.epsilon) * output.stop_of(hidden).sigmoid()).cumprod(1)
         words = output.logits(hidden)[..., 1:].softmax(2) * alpha[..., None]
         probs = torch.cat([1 - alpha[..., None], words], 2)
         return batch.at_real(probs.gather(2, batch.gold[:, :, None])[:, :, 0]).log(), past

@@ -1,5 +1,6 @@
 """What other plugins may import: corpora, tokenizers, batches, and tasks in one method; names load on first use."""
 
+# mypy: implicit-reexport
 from __future__ import annotations
 
 from importlib import import_module
@@ -10,7 +11,7 @@ from bench_text.corpora import SPLITS
 
 if TYPE_CHECKING:
     from bench_text.batching import bucketed, cut, evenly, grouped, shuffled
-    from bench_text.configs import SequenceTaskConfig
+    from bench_text.configs import CorpusTaskConfig, SequenceTaskConfig
     from bench_text.copy_source import check_shared
     from bench_text.cut_text import Asked
     from bench_text.encoder import UNKNOWN, UNREADABLE, Encoder, join
@@ -20,19 +21,8 @@ if TYPE_CHECKING:
     from bench_text.pretrained import tokenizer_digests
     from bench_text.ragged import Numbers, Ragged, padded
     from bench_text.sequence_task import SequenceTask
-    from bench_text.settings import (
-        BytePairs,
-        Characters,
-        Codes,
-        CorpusSplits,
-        LearnedTokenizer,
-        Pretrained,
-        SentencePiece,
-        TestName,
-        Tokenizer,
-        Words,
-        by_name,
-    )
+    from bench_text.settings import BytePairs, Characters, Codes, CorpusSplits, LearnedTokenizer, OwnSplits, Paths
+    from bench_text.settings import Pretrained, SentencePiece, TestName, Tokenizer, Words, both_sides, by_name, listed
     from bench_text.stored_examples import StoredExamples
     from bench_text.token_sizes import TokenSizes
     from bench_text.tokenized import TokenizedTask, token_statistics
@@ -40,7 +30,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "batching": ["bucketed", "cut", "evenly", "grouped", "shuffled"],
-    "configs": ["SequenceTaskConfig"],
+    "configs": ["CorpusTaskConfig", "SequenceTaskConfig"],
     "copy_source": ["check_shared"],
     "cut_text": ["Asked"],
     "examples": ["EncodedExamples", "Example"],
@@ -51,7 +41,7 @@ _HOMES = {
     "sequence_task": ["SequenceTask"],
     "settings": [
         "BytePairs", "Characters", "Codes", "LearnedTokenizer", "Pretrained", "SentencePiece", "CorpusSplits",
-        "TestName", "Tokenizer", "Words", "by_name",
+        "OwnSplits", "Paths", "TestName", "Tokenizer", "Words", "both_sides", "by_name", "listed",
     ],
     "stored_examples": ["StoredExamples"],
     "token_sizes": ["TokenSizes"],
@@ -61,14 +51,7 @@ _HOMES = {
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "SPLITS", "UNKNOWN", "UNREADABLE", "Asked", "BytePairs", "Characters", "Codes", "CorpusSplits",
-    "EncodedExamples", "Encoder", "Example", "LearnedTokenizer", "Lengths", "Numbers", "Pretrained", "Ragged",
-    "SentencePiece", "SequenceTask", "SequenceTaskConfig", "StoredExamples", "TestName", "TokenSizes",
-    "TokenizedTask", "Tokenizer", "Words", "Writing", "bucketed", "by_name", "check_shared", "check_tokenizer",
-    "corpora", "cut", "evenly", "grouped", "join", "learn", "once", "padded", "placed_records", "records",
-    "shuffled", "token_statistics", "tokenizer_digests",
-]  # fmt: skip
+__all__ = ["SPLITS", "corpora", *_HOME]
 
 
 def __getattr__(name: str) -> object:

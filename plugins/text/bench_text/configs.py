@@ -1,17 +1,36 @@
-"""The Config of tasks in one method; imports no torch."""
+"""The Configs of tasks in one method, and of tasks on a corpus; imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from bench_core import TaskConfig
+from bench_core import Purpose, TaskConfig
 from bench_core.kit import name_by_convention
 from bench_text.pretrained import tokenizer_digests
 from bench_text.settings import Tokenizer, Words
+
+
+class CorpusTaskConfig(TaskConfig):
+    """What Configs of tasks have in common whose setting `corpus` is a `CorpusSplits`."""
+
+    corpus: Any
+
+    @property
+    def test_sets(self) -> list[str]:
+        return [*getattr(self.corpus, "tests", ())]
+
+    def at(self, split: str | None) -> Self:
+        """Return what a split depends on, or what trainings do: no test sets or further references."""
+        found = self.corpus.trained_on() if split is None else self.corpus.restricted(split)
+        return self.model_copy(update={"corpus": found})
+
+    def purposes(self, split: str) -> Set[Purpose]:
+        """Return all of them for the splits of the corpus."""
+        return set(Purpose) if split in self.corpus.splits else set()
 
 
 class SequenceTaskConfig(TaskConfig):

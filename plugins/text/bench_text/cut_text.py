@@ -36,7 +36,7 @@ def after_words(text: str, number: int) -> str:
     return text[found.end() :] if found else ""
 
 
-def is_spaced(pairs: Iterable[tuple[str | None, str]]) -> bool:
+def are_spaced(pairs: Iterable[tuple[str | None, str]]) -> bool:
     """Return whether there is white space already between all prompts and targets; False where there are none."""
     borders = [(prompt[-1], target[0]) for prompt, target in pairs if prompt and target]
     return bool(borders) and all(end.isspace() or begin.isspace() for end, begin in borders)

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from bench_core import Noise
-from bench_text.encoder import Encoder
 from bench_text.examples import EncodedExamples
 from bench_text.merges import Merges
 from bench_text.ragged import Ragged
@@ -31,9 +30,10 @@ class Side:
     texts: Sequence[str]  # [R]
 
     @classmethod
-    def of(cls, plain: Mapping[str, Any], texts: Sequence[str]) -> Side:
-        """Return what was stored of an encoder, with texts."""
-        return cls(Merges.of(plain["merges"]), {name: place for place, name in enumerate(plain["vocabulary"])}, texts)
+    def of(cls, plain: Mapping[str, Any]) -> Side:
+        """Return what `save` wrote of a side."""
+        ids = {name: place for place, name in enumerate(plain["vocabulary"])}
+        return cls(Merges.of(plain["merges"]), ids, plain["texts"])
 
     def rows(self, ids: torch.Tensor, noise: Noise) -> Iterator[list[int]]:
         """Yield the tokens of each text; what is left out follows from noise and the id of the example [R]."""
@@ -48,13 +48,9 @@ def save(encoded: EncodedExamples, folder: Path) -> None:
     for name, encoder in encoders.items():
         if encoder and encoder.merges and getattr(encoded, name) is not None:
             texts = [getattr(example, name) for example in encoded.examples]
-            sides[name] = {**_plain(encoder, encoder.merges), "texts": texts}
+            sides[name] = {"merges": encoder.merges.plain, "vocabulary": encoder.vocabulary, "texts": texts}
     if sides:
         (folder / FILE).write_text(json.dumps(sides), encoding="utf-8")
-
-
-def _plain(encoder: Encoder, merges: Merges) -> dict[str, Any]:
-    return {"merges": merges.plain, "vocabulary": encoder.vocabulary}
 
 
 def segmented(stored: StoredExamples, folder: Path, noise: Noise, prefix: int) -> StoredExamples:
@@ -67,8 +63,7 @@ def segmented(stored: StoredExamples, folder: Path, noise: Noise, prefix: int) -
     plain = json.loads((folder / FILE).read_text(encoding="utf-8"))
     ids, rows = torch.from_numpy(stored.ids), dict[str, Ragged]()
     for name, side in plain.items():
-        own = noise.fork("dropout").fork(name)
-        rows[name] = Ragged.of(Side.of(side, side["texts"]).rows(ids, own))
+        rows[name] = Ragged.of(Side.of(side).rows(ids, noise.fork("dropout").fork(name)))
     if "source" in rows:
         stored = replace(stored, source=stopped(rows["source"]))
     if "target" in rows:

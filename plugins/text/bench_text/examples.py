@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench_core import STOP, PluginError, Purpose, Source
+from bench_core import STOP, PluginError, Purpose, Source, Split
 from bench_text.encoder import Encoder
 from bench_text.ragged import Numbers, Ragged
 
@@ -38,16 +38,36 @@ class Example(NamedTuple):
     group: str | None = None  #: shared by examples that were not drawn one by one, such as sentences of a document
 
 
-def parsed(found: Any) -> Example:
-    """Return a tuple that an author has yielded as an Example; raise ValueError if it is none."""
-    if isinstance(found, Example):
-        return found
+def numbered(yielded: Iterable[Any], kind: Source, has_prefix: bool, by: str, split: Split) -> list[Example]:
+    """Return what an author has yielded as Examples with ids; raise PluginError that says what is wrong with one."""
+    ids, names, found = set[int](), set[str](), list[Example]()
+    for place, each in enumerate(yielded):
+        try:
+            example = _example(each, place, kind, has_prefix)
+            if example.id in ids:
+                raise ValueError(f"There is an example {example.id} already: give each its own id.")
+            if example.name in names:
+                raise ValueError(f"There is an example called {example.name!r} already: give each its own name.")
+        except ValueError as error:
+            raise PluginError(f"{by} yielded {_shown(each)} as example {place} of {split}. {error}") from None
+        ids.add(example.id or 0)
+        names.update([] if example.name is None else [example.name])
+        found.append(example)
+    return found
+
+
+def _example(found: Any, place: int, kind: Source, has_prefix: bool) -> Example:
+    """Return a tuple as an Example with an id, by default its place; raise ValueError if it is wrong."""
     if not isinstance(found, tuple) or not 2 <= len(found) <= len(Example._fields):
         raise ValueError(f"It must yield {FORMS}.")
-    return Example(*found)
+    example = Example(*found)
+    _check(example, kind)
+    if example.prompt and has_prefix:
+        raise ValueError("It has a prompt, and `prefix` says how many tokens are given: only one of them may.")
+    return example._replace(id=place) if example.id is None else example
 
 
-def check(example: Example, kind: Source) -> None:
+def _check(example: Example, kind: Source) -> None:
     """Raise ValueError that says what is wrong with an example of a task whose source is of a `kind`."""
     if not isinstance(example.target, str):
         raise ValueError(f"Its target must be a text, not {example.target!r}.")
@@ -80,7 +100,7 @@ def numbers(sources: Sequence[Any], kind: Source) -> Numbers:
     return found
 
 
-def shown(found: Any) -> str:
+def _shown(found: Any) -> str:
     """Return an example as messages show it."""
     text = repr(tuple(found) if isinstance(found, tuple) else found)
     return text if len(text) <= 80 else f"{text[:80]}..."

@@ -65,8 +65,7 @@ def of_sentencepiece(settings: SentencePiece, pad: bool) -> Encoder:
 
     Raises DataError if the file is no such model, and SuiteError without the library.
     """
-    content = _content(settings)
-    model = processor(content)
+    content, model = read_model(settings)
     numbers = range(model.get_piece_size())
     names = [str(model.id_to_piece(number)) for number in numbers if not _is_special(model, number)]
     if len({*SPECIAL, *names}) < len(SPECIAL) + len(names):
@@ -109,20 +108,14 @@ def _is_special(model: Any, number: int) -> bool:
     return bool(model.is_control(number) or model.is_unknown(number) or model.is_unused(number))
 
 
-def model_of(settings: SentencePiece) -> Any:
-    """Return the model in a file; raise DataError if it is none, and SuiteError without the library."""
-    return processor(_content(settings))
-
-
-def _content(settings: SentencePiece) -> bytes:
-    """Return the content of the file; raise DataError if it is no such model."""
+def read_model(settings: SentencePiece) -> tuple[bytes, Any]:
+    """Return the bytes of a file and the model in them; raise DataError for no model, SuiteError without library."""
     content = b""
     try:
         content = settings.model.read_bytes()
         if not content:
             raise RuntimeError  # which the library takes for a model of no pieces
-        processor(content)
-        return content
+        return content, processor(content)
     except (OSError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it cannot be parsed" if content else "it is empty"
         raise DataError(f"{settings.model} is no model of SentencePiece: {why}. Correct `model:`.") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from bench_text.encoder import UNREADABLE, join
-from bench_text.given_tokens import model_of
+from bench_text.given_tokens import read_model
 from bench_text.merges import read_codes, read_known
 from bench_text.pretrained import Numbered
 from bench_text.raw_text import utf8
@@ -24,7 +24,7 @@ def check_tokenizer(settings: object, data: Path) -> None:
     if isinstance(settings, Pretrained):
         Numbered.of(settings, data)
     if isinstance(settings, SentencePiece):
-        model_of(settings)
+        read_model(settings)
     if isinstance(settings, Codes):
         read_codes(settings.codes)
         if settings.vocabulary:

@@ -86,36 +86,30 @@ class Numbered:
 
     def encode(self, lines: Sequence[str]) -> Iterator[list[int]]:
         """Yield the tokens of each line; raise DataError where one of them would be stop."""
-        for start in range(0, len(lines), TOGETHER):
-            some = lines[start : start + TOGETHER]
-            for line, found in zip(some, self._tokenizer.encode_batch(some, add_special_tokens=False), strict=True):
-                if self.stop in found.ids:
-                    raise DataError(
-                        f"{self.vocabulary[STOP]!r}, which ends texts, is inside of one: {line[:60]!r}. "
-                        "Take it out, or give the tokenizer another `stop:`."
-                    )
-                yield self._swapped(found.ids)
+        for line, found in self._encodings(lines):
+            if self.stop in found.ids:
+                raise DataError(
+                    f"{self.vocabulary[STOP]!r}, which ends texts, is inside of one: {line[:60]!r}. "
+                    "Take it out, or give the tokenizer another `stop:`."
+                )
+            yield self._swapped(found.ids)
 
     def rest(self, lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
         """Yield the text of each line after its first tokens, without the space that it may begin with."""
-        for start in range(0, len(lines), TOGETHER):
-            some = lines[start : start + TOGETHER]
-            for line, found in zip(some, self._tokenizer.encode_batch(some, add_special_tokens=False), strict=True):
-                begins = [begin for begin, _ in found.offsets[first : first + 1]]
-                yield line[begins[0] :].removeprefix(" ") if begins else ""
+        for line, found in self._encodings(lines):
+            begins = [begin for begin, _ in found.offsets[first : first + 1]]
+            yield line[begins[0] :].removeprefix(" ") if begins else ""
 
     def pieces(self, lines: Sequence[str], rows: Iterable[Sequence[int]]) -> Iterator[Sequence[bytes]]:
         """Yield the UTF-8 of each token of each line, empty for all of a line that they do not spell.
 
         Of tokens that begin within one character, the last one has it.
         """
-        for start in range(0, len(lines), TOGETHER):
-            some = lines[start : start + TOGETHER]
-            for line, found in zip(some, self._tokenizer.encode_batch(some, add_special_tokens=False), strict=True):
-                decoded = str(self._tokenizer.decode(found.ids, skip_special_tokens=False))
-                spelled = line if line == decoded.removeprefix(" " * self._begins_with_space) else ""
-                begins = [begin if place else 0 for place, (begin, _) in enumerate(found.offsets)]
-                yield [utf8(spelled[begin:end]) for begin, end in pairwise([*begins, len(line)])]
+        for line, found in self._encodings(lines):
+            decoded = str(self._tokenizer.decode(found.ids, skip_special_tokens=False))
+            spelled = line if line == decoded.removeprefix(" " * self._begins_with_space) else ""
+            begins = [begin if place else 0 for place, (begin, _) in enumerate(found.offsets)]
+            yield [utf8(spelled[begin:end]) for begin, end in pairwise([*begins, len(line)])]
 
     def text(self, tokens: Sequence[int], unknown: str = UNREADABLE) -> str:
         """Return the text of tokens, without the space before its first word, and with `unknown` for unknown ones."""
@@ -123,6 +117,12 @@ class Numbered:
         if self.unknown is None or self.unknown not in tokens:
             return text
         return text.replace(self.vocabulary[self.unknown], unknown)
+
+    def _encodings(self, lines: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """Yield each line, and what the library makes of it."""
+        for start in range(0, len(lines), TOGETHER):
+            some = lines[start : start + TOGETHER]
+            yield from zip(some, self._tokenizer.encode_batch(some, add_special_tokens=False), strict=True)
 
     def _swapped(self, tokens: Iterable[int]) -> list[int]:
         other = {STOP: self.stop, self.stop: STOP}

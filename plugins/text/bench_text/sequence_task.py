@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +26,9 @@ from bench_core import (
 )
 from bench_text import corpora, dropout
 from bench_text.corpora import SPLITS
-from bench_text.cut_text import Asked, cut, digest_of
-from bench_text.cut_text import is_spaced as spaced
+from bench_text.cut_text import Asked, are_spaced, cut, digest_of
 from bench_text.encoder import PAD, UNKNOWN, UNREADABLE, Encoder
-from bench_text.examples import DIMENSIONS, TEXTS, EncodedExamples, Example, check, numbers, parsed, shown
+from bench_text.examples import DIMENSIONS, TEXTS, EncodedExamples, Example, numbered, numbers
 from bench_text.ragged import Numbers, Ragged
 from bench_text.raw_text import size, utf8
 from bench_text.settings import Pretrained
@@ -76,10 +74,12 @@ class SequenceTask(TokenizedTask):
     def prepare(self, data: Path) -> TaskInfo:
         """Write all examples to the folder; raise DataError for a split without any, PluginError for a wrong one."""
         found = {split: self._read(split, data) for split in self.splits}
+        if isinstance(self.base, TokenizedTask):
+            self.save_tokenizers_of(self.base)
         source, target = self._known_encoders() if self.base else self.encoders(data, found)
         self.target_encoder = target
         pairs = ((self._given(one), one.target) for examples in found.values() for one in examples)
-        is_spaced = getattr(self.config, "between", None) is None and spaced(pairs)
+        is_spaced = getattr(self.config, "between", None) is None and are_spaced(pairs)
         if not self.base:
             self.save_tokenizers(target, source)
         statistics, shapes, texts = {}, {}, {}
@@ -123,8 +123,7 @@ class SequenceTask(TokenizedTask):
         return self.encoder(of_source, data, sources), self.encoder(of_target, data, targets, pad=pad)
 
     def _known_encoders(self) -> tuple[Encoder | None, Encoder]:
-        """Return the encoders of what trainings read, and copy them to the folder."""
-        self.save_tokenizers_of(cast(TokenizedTask, self.base))
+        """Return the encoders in the folder, which are those of what trainings read."""
         of_source, of_target = self.tokenizers
         source = self.restored("source", of_source) if self.config.source in TEXTS else None
         return source, self.restored("target", of_target)
@@ -192,9 +191,7 @@ class SequenceTask(TokenizedTask):
         """
         if self.config.source in DIMENSIONS:
             raise SuiteError(f"the prompts of {self.config.name} are numbers, not texts. Decode its splits instead.")
-        has_source, (of_source, of_target) = self.config.source in TEXTS, self.tokenizers
-        target = self.restored("target", of_target)
-        source = self.restored("source", of_source) if has_source else None
+        has_source, (source, target) = self.config.source in TEXTS, self._known_encoders()
         texts, wanted = self.normalized([one.text for one in prompts], targets or [""] * len(prompts))
         rows = [
             Example(text if has_source else None, due, id=one.id, prompt="" if has_source else text)
@@ -203,8 +200,8 @@ class SequenceTask(TokenizedTask):
         encoded = self.fitted(self._encoded(rows, source, target))
         if encoded.prompt and target.vocabulary[-1] == PAD:
             pad = len(target.vocabulary) - 1
-            padded = Ragged.of([*[pad] * (self.prefix - len(row)), *row] for row in encoded.prompt)
-            encoded = replace(encoded, prompt=padded)
+            padded = ([*[pad] * (self.prefix - len(row)), *row] for row in encoded.prompt)
+            encoded = replace(encoded, prompt=Ragged.of(padded))
         stored = StoredExamples.of(encoded, self.config.source)
         yield from stored.batches(Purpose.DECODE, Size(len(rows)))
 
@@ -240,8 +237,7 @@ class SequenceTask(TokenizedTask):
 
     def written(self, split: Split) -> Mapping[int, str]:
         """Return the targets that their tokens write differently from the first reference; none of train."""
-        path = self.folder / f"{split}.written.json"
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        return dict(self.load_json(f"{split}.written.json", []))
 
     def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         """Return the size of the raw text of each target with a line break for its stop; none of train, or a prefix.
@@ -268,19 +264,16 @@ class SequenceTask(TokenizedTask):
         return self.text(tokens).replace(UNREADABLE, UNKNOWN)
 
     def _texts(self, split: Split) -> list[Asked]:
-        rows = json.loads((self.folder / f"{split}.texts.json").read_text(encoding="utf-8"))
-        return [Asked(*row) for row in rows]
+        return [Asked(*row) for row in self.load_json(f"{split}.texts.json")]
 
     def _save_names(self, split: Split, examples: Sequence[Example]) -> None:
         """Write id, name and group of each example, if there are such."""
         rows = [(one.id, one.name, one.group) for one in examples if (one.name, one.group) != (None, None)]
         if rows:
-            (self.folder / f"{split}.names.json").write_text(json.dumps(rows), encoding="utf-8")
+            self.save_json(f"{split}.names.json", rows)
 
     def _names(self, split: Split) -> list[tuple[int, str | None, str | None]]:
-        path = self.folder / f"{split}.names.json"
-        rows: list[Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-        return rows
+        return list(self.load_json(f"{split}.names.json", []))
 
     def _save_dropout(self, encoded: EncodedExamples) -> None:
         """Write what is needed to cut the texts to train on anew; raise SuiteError where that is not possible."""
@@ -292,37 +285,16 @@ class SequenceTask(TokenizedTask):
 
     def _read(self, split: Split, data: Path) -> list[Example]:
         """Return the examples of a split; raise DataError without any, PluginError if one is not as it must be."""
-        found: dict[int, Example] = {}
-        names: set[str] = set()
-        for place, each in enumerate(self.examples(split, data)):
-            try:
-                example = self._numbered(parsed(each), place, found, names)
-            except ValueError as error:
-                name = type(self).__name__
-                raise PluginError(
-                    f"{name}.examples yielded {shown(each)} as example {place} of {split}. {error}"
-                ) from None
-            found[example.id or 0] = example
+        where = f"{type(self).__name__}.examples", split
+        found = numbered(self.examples(split, data), self.config.source, self.prefix > 0, *where)
         if not found:
             splits = ", ".join(self.splits)
             raise DataError(f"{self.config.name} has no examples in {split}. Each of {splits} needs some.")
-        return [*found.values()]
-
-    def _numbered(self, example: Example, place: int, found: Container[int], names: set[str]) -> Example:
-        """Return an example with its id; raise ValueError if something is wrong with it."""
-        check(example, self.config.source)
-        example = example._replace(id=place) if example.id is None else example
-        if example.id in found:
-            raise ValueError(f"There is an example {example.id} already: give each its own id.")
-        if example.name in names:
-            raise ValueError(f"There is an example called {example.name!r} already: give each its own name.")
-        if example.prompt and self.prefix:
-            raise ValueError("It has a prompt, and `prefix` says how many tokens are given: only one of them may.")
-        names.update([] if example.name is None else [example.name])
-        return example
+        return found
 
     def _encoded(self, examples: list[Example], source: Encoder | None, target: Encoder) -> EncodedExamples:
         names = sorted({name for example in examples for name in example.extras})
+        prompts = [example.prompt for example in examples]
         return EncodedExamples(
             examples,
             target,
@@ -330,14 +302,12 @@ class SequenceTask(TokenizedTask):
             source,
             self.source_rows(examples, source),
             {name: Ragged.of([*one.extras.get(name, ())] for one in examples) for name in names},
-            Ragged.of(target.encode([one.prompt for one in examples]))
-            if any(one.prompt for one in examples)
-            else None,
+            Ragged.of(target.encode(prompts)) if any(prompts) else None,
         )
 
     def _save_texts(self, split: Split, rows: Iterable[Asked]) -> None:
         """Write each example to decode as text."""
-        (self.folder / f"{split}.texts.json").write_text(json.dumps([*rows]), encoding="utf-8")
+        self.save_json(f"{split}.texts.json", [*rows])
 
     def _save_written(self, split: Split, encoded: EncodedExamples) -> dict[str, int]:
         """Write the targets that tokens change, and return of how many references they make another text."""
@@ -351,7 +321,7 @@ class SequenceTask(TokenizedTask):
                 written += [(example.id or 0, text)] if text != references[0] else []
                 lost += text not in references
         if written:
-            (self.folder / f"{split}.written.json").write_text(json.dumps(written), encoding="utf-8")
+            self.save_json(f"{split}.written.json", written)
         return {"references": number, "unwritable": lost}
 
     def _given(self, example: Example) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt, StringConstraints
 
@@ -53,6 +53,42 @@ class CorpusSplits(Settings):
     def trained_on(self) -> Self:
         """Return what trainings read."""
         return self.restricted("train", "valid")
+
+
+class OwnSplits(CorpusSplits):
+    """A corpus of which splits may be a user's own: `train`, `valid`, `test`, and others by name in `tests`."""
+
+    if TYPE_CHECKING:
+        tests: dict[Any, Any]
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """Return what is given for each split that is read."""
+        found = {split: given for split in SPLITS if (given := getattr(self, split)) is not None} | self.tests
+        return {split: given for split, given in found.items() if self.has(split)}
+
+    def restricted(self, *splits: str) -> Self:
+        tests = {name: given for name, given in self.tests.items() if name in splits}
+        left_out = {split: None for split in SPLITS if split not in splits}
+        return super().restricted(*splits).model_copy(update={**left_out, "tests": tests})
+
+
+def listed(value: Any) -> Any:
+    """Take one text or path for a list of it."""
+    return [value] if isinstance(value, str | Path) else value
+
+
+def both_sides(value: Any) -> Any:
+    """Take settings that are not those of two sides for the ones of either."""
+    if hasattr(value, "source") or (isinstance(value, dict) and {"source", "target"} & set(value)):
+        return value
+    return {"source": value, "target": value}
+
+
+#: A file, or several in a list.
+Paths: TypeAlias = Annotated[
+    list[Path], Field(min_length=1), BeforeValidator(listed, json_schema_input_type=Path | list[Path])
+]
 
 
 class Words(Settings):

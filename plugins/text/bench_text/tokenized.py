@@ -56,18 +56,27 @@ class TokenizedTask(Task):
 
     def save_vocabulary(self, vocabulary: Sequence[str]) -> None:
         """Write the names of target tokens to the folder."""
-        (self.folder / "vocabulary.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+        self.save_json("vocabulary.json", vocabulary)
 
     @cached_property
     def vocabulary(self) -> list[str]:
         """The names of target tokens, as `save_vocabulary` wrote them."""
-        return list(json.loads((self.folder / "vocabulary.json").read_text(encoding="utf-8")))
+        return list(self.load_json("vocabulary.json"))
+
+    def save_json(self, name: str, value: Any) -> None:
+        """Write JSON data to a file of the folder."""
+        (self.folder / name).write_text(json.dumps(value), encoding="utf-8")
+
+    def load_json(self, name: str, default: Any = None) -> Any:
+        """Return the JSON data of a file of the folder; `default`, if it is given, where there is no such file."""
+        path = self.folder / name
+        return default if default is not None and not path.exists() else json.loads(path.read_text(encoding="utf-8"))
 
     def save_tokenizers(self, target: Encoder, source: Encoder | None = None) -> None:
         """Write to the folder what `restored` needs to encode new texts."""
         self.save_vocabulary(target.vocabulary)
         if source is not None and source is not target:
-            (self.folder / SOURCE).write_text(json.dumps(source.vocabulary), encoding="utf-8")
+            self.save_json(SOURCE, source.vocabulary)
         for side, encoder in {"target": target, "source": source}.items():
             if encoder is not None and encoder.saved is not None:
                 (self.folder / f"{side}.tokenizer").write_bytes(encoder.saved)
@@ -80,19 +89,15 @@ class TokenizedTask(Task):
 
     def restored(self, side: Literal["source", "target"], settings: Learned | Pretrained) -> Encoder:
         """Return the encoder of one side as it was prepared; raise SuiteError if its tokenizer was not stored."""
-        file, own = self.folder / f"{side}.tokenizer", self.folder / SOURCE
-        vocabulary = self.vocabulary
-        if side == "source" and own.exists():
-            vocabulary = json.loads(own.read_text(encoding="utf-8"))
+        file = self.folder / f"{side}.tokenizer"
+        vocabulary = self.load_json(SOURCE, self.vocabulary) if side == "source" else self.vocabulary
         if not file.exists():
             raise SuiteError(
                 f"the tokenizer of {side}s of {self.config.name} was not stored, so it cannot encode new texts. If "
                 "the task comes from an older version, run the suite again; else build its encoders by `encoder`."
             )
         if isinstance(settings, Pretrained):
-            return _of_pretrained(
-                Numbered.of(Pretrained(kind="pretrained", path=".", stop=vocabulary[STOP]), self.folder), vocabulary
-            )
+            return _of_pretrained(self._pretrained, vocabulary)
         return restored(settings, vocabulary, file.read_bytes())
 
     def save_sizes(self, split: Split, sizes: Numbers) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bench_core import Source
 from bench_text.api import Example, SequenceTask, SequenceTaskConfig
-from bench_text.cut_text import after_words, cut, is_spaced
+from bench_text.cut_text import after_words, are_spaced, cut
 
 SIGNS = ("a", "b", "é", "日", " ", " ", "\t", "\n", "\u00a0", "\u2003", "\u2028", "<unk>", "  ", "x.")
 KINDS = ("word", "char", {"kind": "bpe", "vocab_size": 280})
@@ -83,7 +83,7 @@ def test_white_space_between_the_halves_is_apart_but_for_characters():
 def test_a_space_stands_between_prompts_and_targets_unless_all_of_them_have_white_space(
     tmp_path, pairs, spaced, between, source
 ):
-    assert is_spaced(pairs) == spaced
+    assert are_spaced(pairs) == spaced
     given = source is Source.TOKENS
     texts = [Example(one if given else None, target, prompt="" if given else one) for one, target in pairs]
     task, info = prepared(tmp_path, texts, source)

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench_core import DataError
 from bench_text.api import corpora
 
-COLUMNS = 10
+COLUMNS, FORM, UPOS, RELATION = 10, 1, 3, 7  # how many there are, and where some of them stand
 WORD, SPAN, EMPTY = (re.compile(rule) for rule in (r"[1-9]\d*", r"([1-9]\d*)-([1-9]\d*)", r"\d+\.\d+"))
 
 
@@ -81,15 +81,8 @@ def _sentence(path: Path, rows: Sequence[tuple[int, list[str]]]) -> Sentence:
                 f"{path}:{number}: word {columns[0]} stands where word {place} should: count them from 1."
             )
     heads = [_head(path, number, place, columns[6], len(words)) for place, (number, columns) in enumerate(words)]
-    found = Sentence(
-        path,
-        [number for number, _ in words],
-        [columns[1] for _, columns in words],
-        heads,
-        [columns[7] for _, columns in words],
-        [columns[3] for _, columns in words],
-        spans,
-    )
+    forms, relations, tags = ([columns[column] for _, columns in words] for column in (FORM, RELATION, UPOS))
+    found = Sentence(path, [number for number, _ in words], forms, heads, relations, tags, spans)
     for word in range(len(words)):
         if found.depth(word) == len(words):
             raise DataError(f"{found.place(word)}: the heads above {found.words[word]!r} go in a circle.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from bench_core import DataError, Split
 from bench_text.api import corpora
-from bench_translation import conllu, pipelines
-from bench_translation.settings import Conllu, Parse, Pipeline, Treebank
+from bench_translation import conllu
+from bench_translation.settings import WAYS, Conllu, Parse, Pipeline, Treebank
 
 ADVICE = "Correct `parse:`, or put the files there."
 
@@ -30,7 +31,7 @@ class Parser:
 def reads(settings: Parse, data: Path) -> Mapping[str, str]:
     """Return the digest of each file; raise DataError if some are missing."""
     if isinstance(settings, Pipeline):
-        folder = pipelines.folder(settings.pipeline, data)
+        folder = pipeline_folder(settings.pipeline, data)
         found = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         return {f"{settings.pipeline}/{path.relative_to(folder)}": corpora.digest(path) for path in found}
     paths = _trees(settings, data) if isinstance(settings, Conllu) else _treebank(settings, data)
@@ -46,7 +47,7 @@ def parser(settings: Parse, lowered: Callable[[str], str], data: Path) -> Parser
     from bench_translation import spacy_parser
 
     if isinstance(settings, Pipeline):
-        pipeline, about = spacy_parser.loaded(settings.pipeline, pipelines.folder(settings.pipeline, data))
+        pipeline, about = spacy_parser.loaded(settings.pipeline, pipeline_folder(settings.pipeline, data))
     else:
         pipeline, about = spacy_parser.trained(settings, _treebank(settings, data), lowered)
 
@@ -54,6 +55,16 @@ def parser(settings: Parse, lowered: Callable[[str], str], data: Path) -> Parser
         return [*spacy_parser.parsed(pipeline, (lines[number].split() for number in wanted))]
 
     return Parser(heads, {"kind": settings.kind, **about})
+
+
+def pipeline_folder(name: str, data: Path) -> Path:
+    """Return where a pipeline of spaCy is; raise DataError that says how to come by one."""
+    if (data / name / "config.cfg").is_file():
+        return data / name
+    spec = find_spec(name) if str(name).isidentifier() else None
+    if spec and spec.submodule_search_locations:
+        return Path(spec.submodule_search_locations[0])
+    raise DataError(f"no pipeline of spaCy is installed as {name!r}, or in the folder {data / name}. {WAYS}.")
 
 
 def _given(trees: Mapping[Split, Sequence[Path]], lowered: Callable[[str], str]) -> Heads:

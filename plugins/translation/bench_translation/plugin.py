@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from bench_core import UNSPACED, ModelConfig, PathOrName, Purpose, Source, Stepper, TaskConfig, hookimpl
 from bench_core.files import digests_of
-from bench_text.api import Words
+from bench_text.api import CorpusTaskConfig, Words
 from bench_translation import corpus, parsing, tags
 from bench_translation.layouts import LAYOUTS
 from bench_translation.settings import Both, Corpus, Files, Invented, Named, Parse, Tokenizers
@@ -18,7 +18,7 @@ from bench_translation.settings import Both, Corpus, Files, Invented, Named, Par
 UNDETERMINED = "und-und"  #: the pair of what trainings read, in ISO 639, where languages make no difference to it
 
 
-class TranslationConfig(TaskConfig):
+class TranslationConfig(CorpusTaskConfig):
     """Translation of sentences, from one language into another."""
 
     name, target = "translation", "bench_translation.translation:Translation"
@@ -62,15 +62,11 @@ class TranslationConfig(TaskConfig):
                     f"no spaces stand between the words of {language!r} in this corpus: give its side another "
                     "tokenizer, such as {source: char, target: {kind: bpe, vocab_size: 8000}}"
                 )
-        if self.parse and self.languages[1] in UNSPACED and not self.tokenized:
+        use = "to `parse`" if self.parse else "for `tags`" if self.tags else ""
+        if use and self.languages[1] in UNSPACED and not self.tokenized:
             raise ValueError(
-                f"no spaces stand between the words of {self.languages[1]!r} in this corpus, so there are none to "
-                "`parse`: leave it out, or take a corpus whose tokens are set apart"
-            )
-        if self.tags and self.languages[1] in UNSPACED and not self.tokenized:
-            raise ValueError(
-                f"no spaces stand between the words of {self.languages[1]!r} in this corpus, so there are none for "
-                "`tags`: leave it out, or take a corpus whose tokens are set apart"
+                f"no spaces stand between the words of {self.languages[1]!r} in this corpus, so there are none {use}"
+                ": leave it out, or take a corpus whose tokens are set apart"
             )
         return self
 
@@ -110,7 +106,7 @@ class TranslationConfig(TaskConfig):
             found = self.model_copy(update={"corpus": self.corpus.trained_on(), "tags": None})
             return found.model_copy(update={"pair": UNDETERMINED}) if self._is_alike_in_all_languages() else found
         unread = () if split == "train" else ("longest", "ratio", "examples")
-        return self.model_copy(update={"corpus": self.corpus.restricted(split), **dict.fromkeys(unread)})
+        return super().at(split).model_copy(update=dict.fromkeys(unread))
 
     def _is_alike_in_all_languages(self) -> bool:
         """Return whether files and tokens depend on no language: they are the user's, and nothing normalises them."""
@@ -122,10 +118,6 @@ class TranslationConfig(TaskConfig):
         usual = kind != "char" and not self.tokenized
         moses = usual if self.moses is None else self.moses
         return moses, moses if self.normalize is None else self.normalize
-
-    @property
-    def test_sets(self) -> list[str]:
-        return [*getattr(self.corpus, "tests", ())]
 
     def purposes(self, split: str) -> Set[Purpose]:
         """Return all of them for the splits of the corpus."""

@@ -8,16 +8,13 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, model_validator
 
 from bench_core import PathOrName, Settings
-from bench_text.api import SPLITS, CorpusSplits, LearnedTokenizer, TestName, by_name
+from bench_text.api import CorpusSplits, LearnedTokenizer, OwnSplits, Paths, TestName, both_sides, by_name
 
-
-def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str | Path) else value
-
-
-Paths: TypeAlias = Annotated[
-    list[Path], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=Path | list[Path])
-]
+#: How to come by a pipeline of spaCy.
+WAYS = (
+    "Install one, such as by `python -m spacy download en_core_web_sm`, or let one be learnt: "
+    "{kind: train, treebank: ud-english-ewt}"
+)
 
 
 class Pair(Settings):
@@ -42,24 +39,13 @@ class Invented(CorpusSplits):
     seed: int = 0  #: of what is drawn; the same one gives the same pairs
 
 
-class OwnPairs(CorpusSplits):
+class OwnPairs(OwnSplits):
     """A corpus of which splits may be a user's own files."""
 
     train: Pair | None = None
     valid: Pair | None = None
     test: Pair | None = None
     tests: dict[TestName, Pair] = {}  #: further test sets by name; each is a split of that name
-
-    @property
-    def own(self) -> dict[str, Pair]:
-        """Return the files of each split that has files of its own."""
-        found = {split: pair for split in SPLITS if (pair := getattr(self, split)) is not None} | self.tests
-        return {split: pair for split, pair in found.items() if self.has(split)}
-
-    def restricted(self, *splits: str) -> Self:
-        tests = {name: pair for name, pair in self.tests.items() if name in splits}
-        found = {split: pair if split in splits else None for split in SPLITS if (pair := getattr(self, split))}
-        return super().restricted(*splits).model_copy(update={**found, "tests": tests})
 
     def trained_on(self) -> Self:
         """Return what trainings read: no further references."""
@@ -111,14 +97,9 @@ class Both(Settings):
     target: LearnedTokenizer  #: what a target is cut into
 
 
-def _sides(value: Any) -> Any:
-    """Take one tokenizer for that of both languages."""
-    if isinstance(value, Both) or (isinstance(value, dict) and {"source", "target"} & set(value)):
-        return value
-    return {"source": value, "target": value}
-
-
-Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(_sides, json_schema_input_type=str | LearnedTokenizer | Both)]
+Tokenizers: TypeAlias = Annotated[
+    Both, BeforeValidator(both_sides, json_schema_input_type=str | LearnedTokenizer | Both)
+]
 
 
 class Conllu(Settings):

@@ -19,8 +19,7 @@ from spacy.util import fix_random_seed  # type: ignore[attr-defined]
 
 from bench_core import DataError
 from bench_translation.conllu import Sentence, sentences
-from bench_translation.pipelines import WAYS
-from bench_translation.settings import Treebank
+from bench_translation.settings import WAYS, Treebank
 
 DROPOUT = 0.1
 WORDS = 500  # of a batch

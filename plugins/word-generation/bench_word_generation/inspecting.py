@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from bench_core import Inspection
 from bench_word_generation.lexicon import counted_splits
 from bench_word_generation.plugin import WordGenerationConfig
@@ -17,11 +15,7 @@ def inspect(config: WordGenerationConfig, inspection: Inspection) -> None:
     paths = files(config.corpus, inspection.data)
     if not paths or not inspection.are_small(paths):
         return
-    if _size(paths) > LARGEST and len(paths) > 1:
+    if len(paths) > 1 and sum(path.stat().st_size for path in paths) > LARGEST:
         inspection.skipped.append(f"the words of {', '.join(map(str, paths))}")
         return
     counted_splits(count(config.corpus, inspection.data), config)
-
-
-def _size(paths: list[Path]) -> int:
-    return sum(path.stat().st_size for path in paths)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import copy
-from math import nan
 from typing import Self
 
 from bench_core import Additive, Outcome, TaskInfo
@@ -48,6 +47,3 @@ class KnownWords(Additive[float]):
         assert self.words is not None, "`prepare` comes first"
         known = outcome.hypotheses[0].finished and outcome.texts[0] in self.words
         return outcome.texts[0] if known else None
-
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return sums[0] / examples if examples else nan

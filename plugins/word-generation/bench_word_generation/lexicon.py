@@ -6,17 +6,15 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench_core import DataError, Split
 from bench_text.api import corpora
+from bench_word_generation.plugin import WordGenerationConfig
 from bench_word_generation.word_counts import Counted, entry
-
-if TYPE_CHECKING:
-    from bench_word_generation.plugin import WordGenerationConfig
 
 Counts: TypeAlias = NDArray[np.int64]
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import inf, log
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from bench_core import Batch, Hypothesis, Loss, Noise, Sampler, Scorer, Scores, Scoring, TaskInfo, Training
 from bench_word_generation.distributions import Distributions
-
-if TYPE_CHECKING:
-    from bench_word_generation.plugin import WordOracleConfig
+from bench_word_generation.plugin import WordOracleConfig
 
 
 class WordOracle(nn.Module, Sampler, Scorer):

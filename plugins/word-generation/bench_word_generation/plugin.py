@@ -43,8 +43,10 @@ class WordGenerationConfig(TaskConfig):
     unique: Share = 0.27  #: different words among as many, were they drawn from the training distribution
 
     @model_validator(mode="after")
-    def _letters_can_occur(self) -> Self:
+    def _words_can_occur(self) -> Self:
         letters = self.alphabet
+        if self.shortest > self.longest:
+            raise ValueError(f"no word has at least {self.shortest} letters and at most {self.longest}")
         if letters is None:
             return self
         if not letters or len(set(letters)) < len(letters) or any(letter.isspace() for letter in letters):
@@ -55,12 +57,6 @@ class WordGenerationConfig(TaskConfig):
                 f"{''.join(upper)!r} of the alphabet cannot occur in words that are lower-cased. Leave it out, or "
                 "set `lowercase: false`"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _lengths_are_in_order(self) -> Self:
-        if self.shortest > self.longest:
-            raise ValueError(f"no word has at least {self.shortest} letters and at most {self.longest}")
         return self
 
     def at(self, split: str | None) -> Self:
@@ -115,48 +111,40 @@ class OmittedMassConfig(ScoredWordsConfig):
     """Share of the tokens whose words have no probability, or less than a floor."""
 
     name, target = "omitted-mass", "bench_word_generation.likelihood:OmittedMass"
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 1
+    range = 0, 1
 
 
 class KnownWordsConfig(MetricConfig):
     """Share of outputs that are words of the corpus, or, of so many outputs, of different such words."""
 
     name, target = "known-words", "bench_word_generation.known_words:KnownWords"
+    range = 0, 1
     cites = ["schmidt2018"]
 
     of: Literal["train", "valid", "test", "all"] = "train"  #: the splits whose words they may be
     unique: bool = False  #: count each word once
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, 1
 
 
 class NGramPerplexityConfig(MetricConfig):
     """Perplexity a letter of outputs, by letter n-grams of the corpus with Witten and Bell's smoothing (1991)."""
 
     name, target = "ngram-perplexity", "bench_word_generation.ngrams:NGramPerplexity"
+    range = 1, inf
     cites = ["witten1991", "schmidt2018"]
 
     n: PositiveInt = 3  #: letters of an n-gram
     of: Literal["train", "valid", "test", "all"] = "all"  #: the splits whose tokens are counted
-
-    def bounds(self) -> tuple[float, float]:
-        return 1, inf
 
 
 class MutualInformationConfig(MetricConfig):
     """How much a letter tells of the noise behind it, I(w_t; noise_t | state before), as the model reports it."""
 
     name, target = "mutual-information", "bench_word_generation.trajectory_metrics:MutualInformation"
+    range = 0, inf
     cites = ["schmidt2018"]
 
     position: PositiveInt | None = None  #: t, the first letter being 1; the mean over positions
     until_stop: bool = False  #: mean over the positions up to each output's end, instead of all
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, inf
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
@@ -169,12 +157,10 @@ class LetterEntropyConfig(MetricConfig):
     """How open the letter is once the state is known, H[w_t | h_t], as the model reports it."""
 
     name, target = "letter-entropy", "bench_word_generation.trajectory_metrics:LetterEntropy"
+    range = 0, inf
     cites = ["schmidt2018"]
 
     position: PositiveInt | None = None  #: t, the first letter being 1; the mean over positions
-
-    def bounds(self) -> tuple[float, float]:
-        return 0, inf
 
 
 @hookimpl

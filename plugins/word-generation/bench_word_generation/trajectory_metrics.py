@@ -24,9 +24,6 @@ class Reported(Additive[Any]):
         name = self.called if position is None else f"{self.called}_{position}"
         return (self._value(outcome, name) for outcome in outcomes)
 
-    def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        return sums[0] / examples if examples else nan
-
     def _value(self, outcome: Outcome, name: str) -> float:
         values: Mapping[str, float] = outcome.hypotheses[0].values
         if name not in values:

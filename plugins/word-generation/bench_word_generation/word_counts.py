@@ -31,7 +31,8 @@ def count(corpus: Any, data: Path) -> Counted:
     """Return the words of all splits of a text, or of a list; raise DataError that names what is wrong, and where."""
     if isinstance(corpus, FrequencyList):
         path = located(corpus, data)
-        return Counted(_label(path), read_list(path), {"embedded": False}, path)
+        name = path.name if path.name in LISTS else corpora.label(path)
+        return Counted(name, read_list(path), {"embedded": False}, path)
     text = api.text(corpus, data)
     counts = Counter[str]()
     for split in SPLITS:
@@ -64,10 +65,6 @@ def located(corpus: FrequencyList, data: Path) -> Path:
             f"name are {' and '.join(LISTS)}."
         )
     return corpus.file
-
-
-def _label(path: Path) -> str:
-    return path.name if path.name in LISTS else corpora.label(path)
 
 
 def read_list(path: Path) -> dict[str, int]:

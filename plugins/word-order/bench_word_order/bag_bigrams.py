@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bench_core import STOP, Batch, Loss, Noise, State, Stepper, TaskInfo, Training
 from bench_text.api import check_shared
-
-if TYPE_CHECKING:
-    from bench_word_order.plugin import BagBigramsConfig
+from bench_word_order.plugin import BagBigramsConfig
 
 
 @dataclass(frozen=True)

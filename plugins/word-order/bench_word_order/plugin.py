@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
-from bench_core import ModelConfig, Purpose, Source, Stepper, TaskConfig, hookimpl, kinded
+from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinded
 from bench_language_modeling.api import Corpus, digests
-from bench_text.api import BytePairs, Words
+from bench_text.api import BytePairs, CorpusTaskConfig, Words
 
 FEWEST = 2  #: sentences that a split must have
 
@@ -18,7 +18,7 @@ _Tokenizer: TypeAlias = Annotated[Words | BytePairs, Field(discriminator="kind")
 Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]
 
 
-class WordOrderConfig(TaskConfig):
+class WordOrderConfig(CorpusTaskConfig):
     """Recovery of a sentence from the bag of its words (Gu et al., 2019, arXiv:1902.01370)."""
 
     name, target = "word-order", "bench_word_order.recovery:WordOrder"
@@ -28,9 +28,7 @@ class WordOrderConfig(TaskConfig):
 
     corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, as for the tasks of language modeling
     tokenizer: Tokenizer = Words()  #: units of source and target
-    sentences: Literal["rule", "lines", "spacy"] = (
-        "rule"  #: how paragraphs are cut; where lines are sentences, at lines
-    )
+    sentences: Literal["rule", "lines", "spacy"] = "rule"  #: how paragraphs are cut, unless lines are sentences
     shortest: PositiveInt = 2  #: tokens of a sentence; shorter ones are left out
     longest: PositiveInt | None = None  #: tokens of a sentence; longer ones are left out
     examples: PositiveInt | None = None  #: train on at most so many sentences, spaced evenly over the corpus
@@ -44,19 +42,7 @@ class WordOrderConfig(TaskConfig):
         return self
 
     def at(self, split: str | None) -> Self:
-        """Return what a split depends on, or what trainings do: no test sets."""
-        if split is None:
-            return self.model_copy(update={"corpus": self.corpus.trained_on()})
-        unread = {} if split == "train" else {"examples": None}
-        return self.model_copy(update={"corpus": self.corpus.restricted(split), **unread})
-
-    @property
-    def test_sets(self) -> list[str]:
-        return [*getattr(self.corpus, "tests", ())]
-
-    def purposes(self, split: str) -> Set[Purpose]:
-        """Return all of them for the splits of the corpus."""
-        return set(Purpose) if split in self.corpus.splits else set()
+        return super().at(split).model_copy(update={} if split in (None, "train") else {"examples": None})
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of each file of the corpus; generated ones have none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
@@ -52,14 +53,7 @@ def verify_corpora(names: tuple[str, ...], data: Path) -> int:
     chosen = names or tuple(name for name in catalogue() if present(name, data))
     if not chosen:
         say(f"no corpus is in {data}. See `bench data list`.")
-    code = 0
-    for name in chosen:
-        try:
-            say(f"{name}: {len(verify(name, data))} files as published")
-        except DataError as error:
-            say(f"bench: {error}", err=True)
-            code = 2
-    return code
+    return _told_of_each(chosen, lambda name: f"{len(verify(name, data))} files as published")
 
 
 @command.command("fetch")
@@ -69,10 +63,18 @@ def fetch_corpora(names: tuple[str, ...], data: Path) -> int:
     """Download corpora from their public homes, with a check of every file."""
     from bench_text.corpora import corpus, fetch
 
+    def fetched(name: str) -> str:
+        return f"{len(fetch(name, data))} files in {data / name}; licence: {corpus(name).licence}"
+
+    return _told_of_each(names, fetched)
+
+
+def _told_of_each(names: Iterable[str], do: Callable[[str], str]) -> int:
+    """Do something with each corpus and print what comes of it, or the error; return the exit code."""
     code = 0
     for name in names:
         try:
-            say(f"{name}: {len(fetch(name, data))} files in {data / name}; licence: {corpus(name).licence}")
+            say(f"{name}: {do(name)}")
         except DataError as error:
             say(f"bench: {error}", err=True)
             code = 2
