@@ -22,7 +22,7 @@ from bench_core.storage.store import Store
 from bench_core.terminal import counted
 from bench_exchange.compared_with_store import unlike_store
 from bench_exchange.recorded import contradictions
-from bench_exchange.repeating import repeat
+from bench_exchange.repeating import Repeating
 from bench_exchange.unpacking import LIMIT, unpacked
 
 RUN = ("cells.jsonl", "run.json", "stages.jsonl.gz")  # any of these makes a folder a run
@@ -164,7 +164,7 @@ def measured_again(run: Run, store: Store) -> Iterator[Remark]:
         return
     left = []
     with Workers(1, store.root, Path(), isolate=False) as performing:
-        for remark in repeat(names, store, performing, None, {}, same_code=True):
+        for remark in Repeating(store, performing, same_code=True).of(names):
             if remark.wrong:
                 yield remark
             else:
@@ -177,7 +177,7 @@ def measured_again(run: Run, store: Store) -> Iterator[Remark]:
 def repeated(run: Run, store: Store, data: Path, workers: int, limit: int | None) -> Iterator[Remark]:
     """Repeat the stages of a run, except trainings; yield what differs, and what cannot be repeated here."""
     with Workers(workers, store.root, data, isolate=True) as performing:
-        yield from repeat(run.artifacts(), store, performing, limit, _places(run, data))
+        yield from Repeating(store, performing, limit, _places(run, data)).of(run.artifacts())
 
 
 def _places(run: Run, data: Path) -> dict[str, str]:
