@@ -99,6 +99,11 @@ class Collected:
     sizes: dict[str, list[int]] = field(default_factory=dict)  # what it was -> bytes of each
     left: list[str] = field(default_factory=list)  # what nobody can judge, and why
 
+    @property
+    def total(self) -> int:
+        """Return how many bytes that is."""
+        return sum(map(sum, self.sizes.values()))
+
     def add(self, what: str, path: Path) -> None:
         """Count something that will be removed."""
         self.sizes.setdefault(what, []).append(weight(path))

@@ -120,5 +120,4 @@ def collectable(store: Store, folders: Iterable[Path]) -> int:
     runs = [read_run(run) for folder in folders for run in run_folders(folder)]
     if not runs:
         return weight(store.root)
-    found = collect(store, {key for run in runs for key in run.named_keys()}, dry=True)
-    return sum(sum(sizes) for sizes in found.sizes.values())
+    return collect(store, {key for run in runs for key in run.named_keys()}, dry=True).total

@@ -36,35 +36,24 @@ def draw_histograms(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 
 def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
-    """Draw lines with bands; a line of a single point has an error bar instead."""
-    cuts, artists = cuts_of(picture), list[Any]()
+    """Draw lines with bands; a line of a single point has an error bar instead.
+
+    Survival curves are steps, with a mark where outputs were cut.
+    """
+    cuts, steps, artists = cuts_of(picture), picture.figure.kind == "survival", list[Any]()
     for one, number in series:
         xs = [place_on_x(picture, point.x) for point in one.rows]
         means = _drawable(axes, xs, [point.mean for point in one.rows])
-        every = max(1, ceil(len(xs) / MARKS))
-        look = {**style.marked(number), **style.dashed(number)}
-        (line,) = axes.plot(xs, means, **look, markevery=(number % every, every), zorder=2.5)
+        every = max(1, ceil(len(xs) / (SURVIVING if steps else MARKS)))
+        start = (1 + number * every // 3 if steps else number) % every
+        look = {**style.marked(number), **style.dashed(number), "drawstyle": "steps-post" if steps else "default"}
+        (line,) = axes.plot(xs, means, **look, markevery=(start, every), zorder=2.5)
         ends = _ends(axes, one.rows, cuts)
-        if sum(mean == mean for mean in means) == 1:
+        if not steps and sum(mean == mean for mean in means) == 1:
             _draw_error_bars(axes, xs, means, ends, style.colour(number))
         else:
-            _draw_band(axes, xs, ends, style.colour(number), None)
-        artists.append(line)
-    return artists
-
-
-def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
-    """Draw steps with bands, and a mark where outputs were cut."""
-    cuts, artists = cuts_of(picture), list[Any]()
-    for one, number in series:
-        xs = [float(point.x) for point in one.rows]
-        shares = _drawable(axes, xs, [point.mean for point in one.rows])
-        every = max(1, ceil(len(xs) / SURVIVING))
-        look = {**style.marked(number), **style.dashed(number)}
-        start = (1 + number * every // 3) % every
-        (line,) = axes.plot(xs, shares, **look, drawstyle="steps-post", markevery=(start, every), zorder=2.5)
-        _draw_band(axes, xs, _ends(axes, one.rows, cuts), style.colour(number), "post")
-        cut = [(x, share) for x, share, point in zip(xs, shares, one.rows, strict=True) if point.cut]
+            _draw_band(axes, xs, ends, style.colour(number), "post" if steps else None)
+        cut = [(x, mean) for x, mean, point in zip(xs, means, one.rows, strict=True) if steps and point.cut]
         if cut:
             (marks,) = axes.plot(*zip(*cut, strict=True), color=style.colour(number), **CUT)
             marks.set_in_layout(False)
@@ -215,7 +204,7 @@ def _distances(
 ARTISTS: Mapping[str, Callable[[Axes, Numbered, Picture], Artists]] = {
     "histogram": draw_histograms,
     "line": draw_lines,
-    "survival": draw_survival,
+    "survival": draw_lines,
     "bar": draw_bars,
     "box": draw_boxes,
     "scatter": draw_spots,

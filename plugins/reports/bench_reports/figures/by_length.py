@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -31,9 +31,7 @@ BINS = 5  #: of a figure that does not say
 UNKEPT = "the run keeps its {} alone, not that by length; run the suite again"
 
 Ends: TypeAlias = tuple[int, ...]
-Part: TypeAlias = tuple[
-    int, int, float, int, Real
-]  # first and last length, their mean, examples, the metric of these
+Part: TypeAlias = tuple[int, int, float, int, Real]  # first and last length, their mean, examples, their metric
 
 
 class LengthPoint(NamedTuple):
@@ -80,20 +78,16 @@ def _stored(run: Run, store: Store) -> Iterator[ByLength]:
         keys = dict(measured(run, one))
         for metric, length, bins in dict.fromkeys(map(_wanted, figures)):
             if metric in keys and one.numbers[metric].value is not None:
-                empty = ByLength(one.cell, metric, length, bins)
-                yield _by_length(empty, keys[metric], store)
+                yield _by_length(ByLength(one.cell, metric, length, bins), keys[metric], store)
 
 
 def _by_length(empty: ByLength, key: str, store: Store) -> ByLength:
     try:
-        parts = tuple(_parts(store, key, empty.length, empty.bins))
+        return replace(empty, parts=tuple(_parts(store, key, empty.length, empty.bins)))
     except StoreError:  # names a path, which no report may
-        reason = f"what the store kept of {empty.metric} is damaged"
-        return ByLength(empty.cell, empty.metric, empty.length, empty.bins, reason=reason)
+        return replace(empty, reason=f"what the store kept of {empty.metric} is damaged")
     except Exception as error:  # whatever a metric of a plugin raises of a part of the examples
-        reason = f"{empty.metric} cannot be measured by length: {error}"
-        return ByLength(empty.cell, empty.metric, empty.length, empty.bins, reason=reason)
-    return ByLength(empty.cell, empty.metric, empty.length, empty.bins, parts)
+        return replace(empty, reason=f"{empty.metric} cannot be measured by length: {error}")
 
 
 def _parts(store: Store, key: str, length: str, bins: int | Ends) -> Iterator[Part]:

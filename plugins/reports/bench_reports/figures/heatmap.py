@@ -20,7 +20,7 @@ from bench_reports.figures.figure_data import (
     has_place,
     one_of_each_seed,
     with_unit,
-)
+)  # fmt: skip
 from bench_reports.figures.naming import NARROW
 from bench_reports.statistics.intervals import summary
 

@@ -15,18 +15,15 @@ def check_choices(names: Names) -> None:
     names.each(
         "choose",
         language(names.suite).choose,
-        (_check_grids, _check_decoders, _check_metric, _check_by, _check_split),
+        (_check_grids, _check_decoders, _check_by, _check_split),
     )
     names.unlike("choose", "choice", language(names.suite).choose)
 
 
-def _check_metric(names: Names, keys: list[str | int], choice: Choice) -> None:
-    names.known([*keys, "by"], "metric", [choice.by])
-
-
 def _check_by(names: Names, keys: list[str | int], choice: Choice) -> None:
-    """Report a metric and a decoder that cannot be used for the comparison."""
+    """Report a metric and a decoder that are unknown, or cannot be used for the comparison."""
     note = names.problems.add
+    names.known([*keys, "by"], "metric", [choice.by])
     if choice.decoder is not None:
         names.known([*keys, "decoder"], "decoder", [choice.decoder])
     metric = names.suite.metrics.get(choice.by)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from math import exp, inf, log, sqrt
 from typing import NamedTuple
 
+from bench_reports.language.claim_terms import Extreme, Piece, Values, number, pieces, queries_of, words
 from bench_reports.language.expressions import QUANTIFIER, Query, Term
-from bench_reports.statistics.claim_terms import Extreme, Piece, Values, number, pieces, queries_of, words
-from bench_reports.statistics.estimate import EVERYWHERE, SMALLEST, Estimate, Measured, contrast
+from bench_reports.statistics.estimate import EVERYWHERE, Estimate, Measured, contrast
 from bench_reports.statistics.shares import share_of
+from bench_reports.statistics.tails import SMALLEST
 
 
 class Pair(NamedTuple):
@@ -68,10 +69,10 @@ class ClaimTest:
         left, right = (pieces(part) for part in term.parts)
         if kind in ("==", "!="):
             return self._equal(left, right, kind == "==")
-        found_of_all = self._below(*((left, right) if kind.startswith("<") else (right, left)))
-        if found_of_all is None:
+        pair = self._below(*((left, right) if kind.startswith("<") else (right, left)))
+        if pair is None:
             self.vacuous.append(words(term))
-        return found_of_all or UNTESTED
+        return pair or UNTESTED
 
     def _in_every_training(self, condition: Term) -> Pair:
         """Test a condition in each training by its examples alone, without those in which it is vacuous."""
@@ -100,13 +101,11 @@ class ClaimTest:
 
     def _below(self, low: Piece, high: Piece) -> Pair | None:
         """Return the p-values of low < high; None where that could not be otherwise."""
-        for side, (least, most) in ((high, ("min", "max")), (low, ("max", "min"))):
+        for side, every in ((high, "min"), (low, "max")):
             if isinstance(side, Extreme):
-                each = [(low, one) if side is high else (one, high) for one in side.pieces]
-                found = [self._below(*pair) for pair in each]
+                found = [self._below(*((low, one) if side is high else (one, high))) for one in side.pieces]
                 known = [one or UNTESTED for one in found]
-                assert side.which in (least, most)
-                return (_every if side.which == least else _any)(known) if any(found) else None
+                return (_every if side.which == every else _any)(known) if any(found) else None
         assert isinstance(low, Term)
         assert isinstance(high, Term)
         return self._tested(low, high)
@@ -194,14 +193,10 @@ def sign_test(ours: Measured, theirs: Measured) -> Pair | None:
     (McNemar, 1947; mid-p: Fagerland, Lydersen and Laake, 2013). The variance over replicates gives their number.
     """
     counted = all(len(one.values) == 1 and share_of(one) for one in (ours, theirs))
-    if (
-        not counted
-        or ours.sample is None
-        or ours.sample != theirs.sample
-        or ours.draws is None
-        or theirs.draws is None
-    ):
+    if not counted or ours.sample is None or ours.sample != theirs.sample:
         return None
+    assert ours.draws is not None  # as of every share
+    assert theirs.draws is not None
     from scipy.special import bdtrc
 
     examples = ours.units

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench_reports.statistics.estimate import Array
+from bench_reports.statistics.tails import Array
 
 
 def koehn_p_value(difference: float, draws: Array) -> float:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench_core.stage_kinds import weights_of
-from bench_reports.statistics.estimate import Array, Estimate, Measured, contrast
+from bench_reports.statistics.estimate import Estimate, Measured, contrast
 from bench_reports.statistics.shares import Share, share_of
+from bench_reports.statistics.tails import Array
 from block_bootstrap import BLOCKS
 
 if TYPE_CHECKING:
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
 OLDER = "measured by an older version, without what tests need: run the suite again"
 NO_DRAWS = "the run keeps no draws of its examples: run the suite again"
 NOT_FINITE = "not all numbers of its seeds and draws are finite"
-UNSEEN = (
-    1 - 0.1**0.5
-)  #: share of trainings that may be of a kind of which two trainings show none, with 90 % confidence
+#: Share of trainings that may be of a kind of which two trainings show none, with 90 % confidence
+UNSEEN = 1 - 0.1**0.5
 LARGEST = 1e150  #: whose variance is a number
 TOO_LARGE = "some of its numbers are so large that their variance is none"
 

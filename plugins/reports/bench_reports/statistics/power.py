@@ -6,7 +6,8 @@ from math import sqrt
 
 import numpy as np
 
-from bench_reports.statistics.estimate import LEVEL, POWER, Estimate, Part, quantile, spreads
+from bench_reports.statistics.estimate import Estimate
+from bench_reports.statistics.tails import LEVEL, POWER, Part, quantile, spreads
 
 MOST_SEEDS = 1_000
 PILOTS = 16  # true variances that a pilot's estimate may stand for
