@@ -99,11 +99,6 @@ class Collected:
     sizes: dict[str, list[int]] = field(default_factory=dict)  # what it was -> bytes of each
     left: list[str] = field(default_factory=list)  # what nobody can judge, and why
 
-    @property
-    def total(self) -> int:
-        """Return how many bytes that is."""
-        return sum(map(sum, self.sizes.values()))
-
     def add(self, what: str, path: Path) -> None:
         """Count something that will be removed."""
         self.sizes.setdefault(what, []).append(weight(path))
@@ -143,12 +138,10 @@ def collect(store: Store, keys: Collection[str], dry: bool = False, set_aside: b
 
 def _may_go_on(store: Store, kind: str, key: str, needed: set[str]) -> bool:
     """Return whether it is a checkpoint of an unfinished training that a run refers to."""
-    if kind != CHECKPOINT:
-        return False
     with suppress(StoreError):
-        training = store.get(kind, key).manifest.get("of")
-        if isinstance(training, str) and training in needed:
-            return not any(store.has(one.name, training) for one in stage_kinds().values() if one.gives_weights)
+        training = store.get(kind, key).manifest.get("of") if kind == CHECKPOINT else None
+        weights = (one.name for one in stage_kinds().values() if one.gives_weights)
+        return training in needed and not any(store.has(one, training) for one in weights)
     return False
 
 

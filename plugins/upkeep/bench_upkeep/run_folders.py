@@ -120,4 +120,5 @@ def collectable(store: Store, folders: Iterable[Path]) -> int:
     runs = [read_run(run) for folder in folders for run in run_folders(folder)]
     if not runs:
         return weight(store.root)
-    return collect(store, {key for run in runs for key in run.named_keys()}, dry=True).total
+    found = collect(store, {key for run in runs for key in run.named_keys()}, dry=True)
+    return sum(map(sum, found.sizes.values()))

@@ -73,9 +73,8 @@ def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         _draw_error_bars(axes, xs, means, _ends(axes, one.rows, cuts), "black", halo=True)
         for x, mean in zip(xs, means, strict=True):
             if mean != mean:
-                axes.text(
-                    x, 0.02, "–", transform=axes.get_xaxis_transform(), ha="center", size=style.SMALL, color="0.4"
-                )
+                look: dict[str, Any] = {"ha": "center", "size": style.SMALL, "color": "0.4"}
+                axes.text(x, 0.02, "–", transform=axes.get_xaxis_transform(), **look)
     return artists
 
 
@@ -138,19 +137,15 @@ def place_on_x(picture: Picture, x: float | str) -> float:
 def _drawable(axes: Axes, xs: Sequence[float], values: Sequence[float | None]) -> list[float]:
     """Return values, with nan in place of those for which the axes have no place."""
     log_x, log_y = axes.get_xscale() == "log", axes.get_yscale() == "log"
-    return [
-        value if value is not None and has_place(value, log_y) and has_place(x, log_x) else nan
-        for x, value in zip(xs, values, strict=True)
-    ]
+    pairs = zip(xs, values, strict=True)
+    return [y if y is not None and has_place(y, log_y) and has_place(x, log_x) else nan for x, y in pairs]
 
 
 def _ends(axes: Axes, points: Sequence[Any], cuts: Cuts) -> list[tuple[float, float]]:
     """Return the lower and the upper ends of bands, nan where there are none, with those cut that go too far."""
-    log = axes.get_yscale() == "log"
-    known = [_cut(point.low, point.high, cuts) for point in points]
+    log, known = axes.get_yscale() == "log", (_cut(point.low, point.high, cuts) for point in points)
     return [
-        (low, high) if low is not None and high is not None and has_place(high, log) else (nan, nan)
-        for low, high in known
+        (nan, nan) if low is None or high is None or not has_place(high, log) else (low, high) for low, high in known
     ]
 
 
@@ -175,16 +170,19 @@ def _draw_error_bars(
     """Draw error bars below marks, or with a halo above bars."""
     from matplotlib.patheffects import withStroke
 
-    known = [
-        (x, mean, end) for x, mean, end in zip(xs, means, ends, strict=True) if mean == mean and end[0] == end[0]
-    ]
+    every = zip(xs, means, ends, strict=True)
+    known = [(x, mean, end) for x, mean, end in every if mean == mean and end[0] == end[0]]
     if known:
         places, own = [x for x, _, _ in known], [end for _, _, end in known]
         middles = [min(max(mean, low), high) for _, mean, (low, high) in known]  # a mean of logarithms is lower
-        reach = _distances(middles, own)
-        drawn = axes.errorbar(
-            places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=3 if halo else 2.4
-        )
+        look: dict[str, Any] = {
+            "linestyle": "",
+            "color": ink,
+            "elinewidth": 0.7,
+            "capthick": 0.7,
+            "zorder": 3 if halo else 2.4,
+        }
+        drawn = axes.errorbar(places, middles, _distances(middles, own), **look)
         for part in (*drawn.lines[1], *drawn.lines[2]):
             part.set_path_effects([withStroke(linewidth=HALO, foreground="white")] if halo else [])
 

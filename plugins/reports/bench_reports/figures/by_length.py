@@ -171,7 +171,6 @@ def _points(data: FigureData, number: Number, curves: Sequence[Sequence[Part]]) 
     points = []
     for (first, last), parts in sorted(bins.items()):
         found = mean_of_values([value for *_, value in parts], number.scale, data.figure.spread)
-        points.append(
-            LengthPoint(fmean(part[2] for part in parts), *found, first, last, sum(part[3] for part in parts))
-        )
+        x, examples = fmean(part[2] for part in parts), sum(part[3] for part in parts)
+        points.append(LengthPoint(x, *found, first, last, examples))
     return points

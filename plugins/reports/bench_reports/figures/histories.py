@@ -22,11 +22,8 @@ Curve: TypeAlias = Sequence[tuple[float, float]]  # places and values, of one se
 def history_picture(data: FigureData) -> Picture:
     """Return training curves; raise SuiteError if no history contains what is asked for."""
     figure = data.figure
-    found = {
-        (panel, names): [*_histories(data, cells)]
-        for panel, groups in data.panels.items()
-        for names, cells in groups.items()
-    }
+    several = [((panel, names), cells) for panel, groups in data.panels.items() for names, cells in groups.items()]
+    found = {place: [*_histories(data, cells)] for place, cells in several}
     told = dict.fromkeys(
         key for group in found.values() for _, history in group for entry in history for key in entry
     )

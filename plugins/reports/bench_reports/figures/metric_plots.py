@@ -82,9 +82,8 @@ def place_picture(data: FigureData) -> Picture:
     assert figure.place
     values = {data.word(one, figure.place): data.value(one, figure.place) for one in data.cells}
     numeric = figure.kind == "line" and figure.place.setting is not None and all(map(is_number, values.values()))
-    names = {
-        one: figure.called(tick_text(value, EXACT) if is_number(value) else one) for one, value in values.items()
-    }
+    texts = {one: tick_text(value, EXACT) if is_number(value) else one for one, value in values.items()}
+    names = {one: figure.called(text) for one, text in texts.items()}
     series = []
     for panel, groups in data.panels.items():
         for own, cells in groups.items():
