@@ -39,10 +39,8 @@ def unlike_store(run: Run, store: Store) -> Iterator[Remark]:
     compared = _Compared(run, store)
     yield from (Remark(text) for text in compared.contradictions())
     if compared.elsewhere:
-        text = (
-            f"{len(compared.elsewhere):,} artifacts in {store.root} were computed another time: costs, environments"
-        )
-        yield Remark(f"{run.folder}: {text}", wrong=False)
+        text = f"{len(compared.elsewhere):,} artifacts in {store.root} were computed another time"
+        yield Remark(f"{run.folder}: {text}: costs, environments", wrong=False)
     if compared.missing:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(compared.missing.items()))
         yield Remark(f"{run.folder}: not in {store.root}: {kinds}; what the run says of them", wrong=False)
@@ -86,12 +84,9 @@ class _Compared:
         if not self.store.has(kind, key):
             return []
         told, inputs = self._told(key), self.store.dependencies[kind, key].items()
-        return [
-            described(sort, name)
-            for sort, found in inputs
-            for name, mark in found.items()
-            if mark not in told.get(sort, {}).values()  # without names, which have folders of this machine
-        ]
+        every = ((sort, name, mark) for sort, found in inputs for name, mark in found.items())
+        # by marks alone, as names have folders of this machine
+        return [described(sort, name) for sort, name, mark in every if mark not in told.get(sort, {}).values()]
 
     def _told(self, key: str) -> Dependencies:
         """Return the inputs that a run records for a stage; those of all its stages if it is from before that."""

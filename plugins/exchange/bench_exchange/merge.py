@@ -91,20 +91,19 @@ class _Union:
         texts = {name: text for section in sections() for name, text in section.united(self.runs).items()}
         texts["run.json"] = json.dumps(self._info(), indent=1, ensure_ascii=False)
         texts |= {"suite.yaml": as_yaml(self.suite), "cells.jsonl": cells_text(self.cells)}
+        texts["log"] = "".join(f"{line}\n" for line in self.notes)
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         self._write_costs(folder / "costs.csv")
         self._copy_histories(folder / "history")
-        keys = {key for cell in self.cells for key in cell.artifacts.values()}
-        write_draws(folder / "draws.safetensors", self._draws(keys))
+        write_draws(folder / "draws.safetensors", self._draws())
         for section in sections():
             section.merge(self.runs, read_run(folder))
         self._write_stages(folder)
-        (folder / "log").write_text("".join(f"{line}\n" for line in self.notes), encoding="utf-8")
 
-    def _draws(self, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    def _draws(self) -> Iterator[tuple[str, Any]]:
         """Yield the bootstrap replicates of the cells, in the order of their keys; of two runs, those of the last."""
-        for key in sorted(keys):
+        for key in sorted({key for cell in self.cells for key in cell.artifacts.values()}):
             several = (run.draws for run in reversed(self.runs) if key in run.draws)
             yield from ((key, draws[key]) for draws in islice(several, 1))
 
@@ -122,8 +121,7 @@ class _Union:
         found = []
         for place in cell.environments:
             environment = self.taken[place_of(cell.cell)].run.info["environments"][place]
-            if environment not in self.environments:
-                self.environments.append(environment)
+            self.environments += [environment] if environment not in self.environments else []
             found.append(self.environments.index(environment))
         return replace(cell, environments=tuple(sorted(found)))
 
@@ -214,12 +212,11 @@ class _Union:
     def _parts(self) -> dict[str, Any]:
         """Return the settings of the parts of all runs."""
         several = [read_parts(run.folder) for run in self.runs]
-        found = _nested(several)
         seeds = {seed for parts in several for seed in parts.get("seeds", ())}
         splits = dict.fromkeys(split for parts in several for split in parts.get("splits", ()))
         sizes = sorted({parts["limits"]["batch_size"] for parts in several})
         suite = hashlib.sha256(as_yaml(self.suite).encode()).hexdigest()
-        return {**found, "suite": suite, "seeds": sorted(seeds), "splits": [*splits], "batch_sizes": sizes}
+        return {**_nested(several), "suite": suite, "seeds": sorted(seeds), "splits": [*splits], "batch_sizes": sizes}
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()

@@ -118,9 +118,8 @@ def _beside_number(stored: Artifact, folder: Path) -> Iterator[str]:
     import numpy as np
 
     if "draws.npy" in stored.manifest["files"]:
-        before, after = (
-            np.load(path, allow_pickle=False) for path in (stored.file("draws.npy"), folder / "draws.npy")
-        )
+        paths = (stored.file("draws.npy"), folder / "draws.npy")
+        before, after = (np.load(path, allow_pickle=False) for path in paths)
         yield from _between(before.tolist(), after.tolist(), PRECISION, "draws.npy")
     if "parts.jsonl.gz" in stored.manifest["files"]:
         kept, again = [*read_lines(stored.file("parts.jsonl.gz"))], [*read_lines(folder / "parts.jsonl.gz")]

@@ -16,12 +16,8 @@ from bench_core.suites import yaml_source
 from bench_core.suites.parts import LENGTHS, merged
 
 FILE = re.compile(r"sha256:[0-9a-f]{64}(\..+)?")  # stands for a file or folder
-NAMED = {
-    "tasks": "task",
-    "decoders": "decoder",
-    "metrics": "metric",
-    "probes": "probe",
-}  # section -> setting of stages
+#: Section -> setting of stages
+NAMED = {"tasks": "task", "decoders": "decoder", "metrics": "metric", "probes": "probe"}
 Settings: TypeAlias = Mapping[str, Any]
 ASIDE = ("training", "by_task", "grid")  # of a model: what its part does not read
 
@@ -57,9 +53,7 @@ def unlike_settings(run: Run, parts: Mapping[str, Any]) -> Iterator[str]:
     yield from _whole(suite, parts)
 
 
-def _model(
-    suite: Mapping[str, Any], name: str, task: str, settings: Mapping[str, Any], planned: Mapping[str, Any]
-) -> Iterator[str]:
+def _model(suite: Settings, name: str, task: str, settings: Settings, planned: Settings) -> Iterator[str]:
     """Yield where a model, or its training, is another one than was planned for a task."""
     own = merged(settings, as_mapping(settings.get("by_task")).get(task, {}))
     known = {key: value for one in planned.values() if isinstance(one, Mapping) for key, value in one.items()}
@@ -88,8 +82,8 @@ def _as_it_is(name: str, own: Settings, training: Settings, planned: Settings) -
 def _whole(suite: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield where seeds, splits, limits and hardware are not the planned ones."""
     seeds = suite.get("seeds", 1)
-    yield from _unlike((), {"seeds": [*range(seeds)] if isinstance(seeds, int) else seeds}, parts)
-    yield from _unlike((), {"splits": suite.get("splits") or ["test"]}, parts)
+    seeds = [*range(seeds)] if isinstance(seeds, int) else seeds
+    yield from _unlike((), {"seeds": seeds, "splits": suite.get("splits") or ["test"]}, parts)
     yield from _unlike(("limits",), suite.get("limits") or {}, as_mapping(parts.get("limits")))
     given = suite.get("hardware") or {}
     several = given if given and all(isinstance(one, Mapping) for one in given.values()) else {"default": given}
@@ -99,9 +93,7 @@ def _whole(suite: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
         yield from _unlike(("hardware", name), asked, planned)
 
 
-def _limited(
-    parts: Mapping[str, Any], section: str, name: str, settings: Mapping[str, Any], planned: Mapping[str, Any]
-) -> Iterator[str]:
+def _limited(parts: Settings, section: str, name: str, settings: Settings, planned: Settings) -> Iterator[str]:
     """Yield the settings that a part took from the limits of the suite, and that are not these limits."""
     limits = as_mapping(parts.get("limits"))
     for setting, limit in as_mapping(as_mapping(as_mapping(parts.get("limited")).get(section)).get(name)).items():
@@ -132,10 +124,10 @@ def _alike(given: Any, planned: Any) -> bool:
     if given is None or (isinstance(planned, str) and FILE.fullmatch(planned)):
         return True
     if isinstance(given, Mapping):
-        if not isinstance(planned, Mapping) or not {*given} & {*planned}:  # a short form of something else
-            return (
-                not isinstance(planned, Mapping) or not planned or all(_alike(given, one) for one in planned.values())
-            )
+        if not isinstance(planned, Mapping):
+            return True
+        if not {*given} & {*planned}:  # a short form of something else
+            return all(_alike(given, one) for one in planned.values())
         return all(key in planned and _alike(_plain(key, one), planned[key]) for key, one in given.items())
     if isinstance(planned, Mapping):  # a name that stands for a part, or a short form
         alike = _plain("name", given) == planned.get("name")

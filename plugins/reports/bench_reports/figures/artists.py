@@ -175,14 +175,10 @@ def _draw_error_bars(
     if known:
         places, own = [x for x, _, _ in known], [end for _, _, end in known]
         middles = [min(max(mean, low), high) for _, mean, (low, high) in known]  # a mean of logarithms is lower
-        look: dict[str, Any] = {
-            "linestyle": "",
-            "color": ink,
-            "elinewidth": 0.7,
-            "capthick": 0.7,
-            "zorder": 3 if halo else 2.4,
-        }
-        drawn = axes.errorbar(places, middles, _distances(middles, own), **look)
+        reach, order = _distances(middles, own), 3 if halo else 2.4
+        drawn = axes.errorbar(
+            places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=order
+        )
         for part in (*drawn.lines[1], *drawn.lines[2]):
             part.set_path_effects([withStroke(linewidth=HALO, foreground="white")] if halo else [])
 

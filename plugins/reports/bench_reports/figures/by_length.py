@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import BenchError, StoreError
 from bench_core.runs.provenance import recorded_part
-from bench_core.runs.results import Axes, CellResult, Number, Run
+from bench_core.runs.results import CellResult, Number, Run
 from bench_core.storage.file_formats import Real
 from bench_core.storage.outcomes import References, read_lines, read_outcomes
 from bench_reports.content.tables import applicable, why_missing
@@ -20,7 +20,7 @@ from bench_reports.figures.distributions import measured
 from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Picture, Series, axis_label, one_of_each_seed
 from bench_reports.figures.histories import outside
-from bench_reports.figures.kept_files import KeptFile, identity
+from bench_reports.figures.kept_files import KeptFile, Record, identity
 from bench_reports.language.figure_schema import LENGTHS, Figure
 from bench_reports.language.of_suite import language
 
@@ -49,15 +49,13 @@ class LengthPoint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ByLength:
+class ByLength(Record):
     """A metric of one cell by the length of examples, or why that is unknown."""
 
-    cell: Axes
     metric: str
     length: str  # such as `reference.tokens`
     bins: int | Ends  # as the figure says
     parts: Sequence[Part] = ()
-    reason: str = ""
 
     @property
     def name(self) -> str:

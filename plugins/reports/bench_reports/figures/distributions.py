@@ -11,10 +11,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.errors import StoreError
-from bench_core.runs.results import Axes, CellResult, Run
+from bench_core.runs.results import CellResult, Run
 from bench_core.storage.file_formats import Real
 from bench_core.storage.outcomes import read_lines
-from bench_reports.figures.kept_files import KeptFile
+from bench_reports.figures.kept_files import KeptFile, Record
 from bench_reports.language.of_suite import language
 
 if TYPE_CHECKING:
@@ -27,13 +27,11 @@ Counts: TypeAlias = Sequence[tuple[int | Real, int]]  # values and how often eac
 
 
 @dataclass(frozen=True)
-class Distribution:
+class Distribution(Record):
     """The values of a metric over the examples of one cell, or why they are unknown."""
 
-    cell: Axes
     metric: str
     counts: Counts = ()
-    reason: str = ""
 
     @property
     def name(self) -> str:

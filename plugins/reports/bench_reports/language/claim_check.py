@@ -128,11 +128,8 @@ class _Claims:
         bounds |= {name: found for name, one in self.names.suite.metrics.items() if (found := one.bounds())}
         answer = truth(term, bounds)
         if answer is not None:
-            ranges = ", ".join(
-                f"{name} {_range(*bounds[name])}"
-                for name in dict.fromkeys(one.query.metric for one in term.walk() if one.query)
-                if name in bounds
-            )
+            metrics = dict.fromkeys(one.query.metric for one in term.walk() if one.query)
+            ranges = ", ".join(f"{name} {_range(*bounds[name])}" for name in metrics if name in bounds)
             yield (
                 f"this is {str(answer).lower()} for all scores within the bounds of its metrics ({ranges}). Claim "
                 "something that a measurement could both support and refute."
@@ -164,9 +161,7 @@ class _Claims:
             return f"{query}: a likelihood does not depend on the decoder. Leave out `chosen`.", query
         unknown = any(not self._is_known(axis, name) for axis, name in query.axes if axis != choice.axis)
         for one in found[name].combinations:
-            concrete = {
-                axis: one if axis == choice.axis else name for axis, name in [*axes.items(), (choice.axis, "")]
-            }
+            concrete = {**axes, choice.axis: one}
             place = {axis: concrete[axis] for axis in (*TRAINING_AXES, choice.axis) if axis in concrete}
             if unknown or self._matching(Query(choice.by, tuple({**place, "split": choice.split}.items()))):
                 return "", Query(query.metric, tuple(concrete.items()))
@@ -246,6 +241,5 @@ def _unlike(ours: Sequence[str], theirs: Sequence[str]) -> str:
 
 
 def _range(low: float, high: float) -> str:
-    return (
-        f"from {low:g} to {high:g}" if isfinite(high - low) else f"from {low:g}" if isfinite(low) else f"to {high:g}"
-    )
+    ends = [*([f"from {low:g}"] if isfinite(low) else []), *([f"to {high:g}"] if isfinite(high) else [])]
+    return " ".join(ends)

@@ -161,12 +161,9 @@ def _narrowed(box: Box, atoms: Sequence[Above]) -> Box:
     for polynomial, _ in [*atoms, *atoms]:
         if max(map(len, polynomial), default=0) == 1:
             for (name,), share in ((one, share) for one, share in polynomial.items() if one):
-                others = [
-                    product_of((part, part), found[one[0]])[1]
-                    for one, part in polynomial.items()
-                    if one not in ((), (name,))
-                ]
-                limit = -(polynomial.get((), Fraction(0)) + sum(others)) / share
+                others = ((one[0], part) for one, part in polynomial.items() if one not in ((), (name,)))
+                most = sum(product_of((part, part), found[other])[1] for other, part in others)
+                limit = -(polynomial.get((), Fraction(0)) + most) / share
                 low, high = found[name]
                 found[name] = (max(low, limit), high) if share > 0 else (low, min(high, limit))
     return found

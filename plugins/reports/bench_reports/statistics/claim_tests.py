@@ -80,10 +80,8 @@ class ClaimTest:
             return _every([self._in_every_training(part) for part in condition.parts])
         inside = dict.fromkeys(queries_of(condition))
         trainings = max(len(self.measured[query].values) for query in inside)
-        tests = [
-            ClaimTest({query: in_training(self.measured[query], seed) for query in inside})
-            for seed in range(trainings)
-        ]
+        each = ({query: in_training(self.measured[query], seed) for query in inside} for seed in range(trainings))
+        tests = [*map(ClaimTest, each)]
         found = [pair for test in tests if (pair := test.p_values(condition))]
         self.comparisons += 1
         self.quantified.append(Quantified(words(condition), len(found), trainings))

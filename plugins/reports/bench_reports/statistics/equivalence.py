@@ -16,7 +16,6 @@ from bench_reports.statistics.estimate import NONE, Estimate, Measured, contrast
 from bench_reports.statistics.tails import LEVEL, Part
 
 Verdict: TypeAlias = Literal["equivalent", "better", "worse", "different", "cannot tell"]
-MOST_SEEDS = 1_000
 
 
 @dataclass(frozen=True)

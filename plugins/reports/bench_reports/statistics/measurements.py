@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, inf, isfinite, log
+from math import exp, inf, log
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from bench_core.stage_kinds import weights_of
 from bench_reports.statistics.estimate import Estimate, Measured, contrast
 from bench_reports.statistics.shares import Share, share_of
-from bench_reports.statistics.tails import Array
 from block_bootstrap import BLOCKS
 
 if TYPE_CHECKING:
@@ -114,13 +113,3 @@ def printed(scale: str, interval: tuple[float, float]) -> tuple[float, float]:
 
 def _exp(value: float) -> float:
     return exp(value) if value < log(np.finfo(float).max) else float("inf")
-
-
-def means(one: Measured) -> Array:
-    """Return the values by seed as they are printed [S]."""
-    return np.exp(one.values) if one.scale == "log" else one.values
-
-
-def is_number(value: float | None) -> bool:
-    """Return whether a value is finite."""
-    return value is not None and isfinite(value)
