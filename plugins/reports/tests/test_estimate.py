@@ -17,7 +17,7 @@ from bench_core.computing.bootstrap import draws
 from bench_metrics.plugin import BleuConfig
 from bench_reports.statistics.comparisons import all_pairs, holm, with_baseline, with_best
 from bench_reports.statistics.estimate import Estimate, Measured, contrast, difference, together
-from bench_reports.statistics.koehn import koehn_p_value
+from bench_reports.statistics.permutation import koehn_p_value
 from bench_reports.statistics.power import seeds_needed
 from bench_reports.statistics.shares import Share, share_of
 from bench_reports.statistics.tails import SMALLEST, Part, quantile

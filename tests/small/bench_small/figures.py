@@ -9,10 +9,10 @@ from itertools import combinations
 import matplotlib
 from matplotlib.figure import Figure as Canvas
 
+from bench_reports.figures import style
 from bench_reports.figures.drawing import canvas_drawer
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
-from bench_reports.figures import style
 from bench_small.runs import cell, number, run_of, with_suite, written
 
 

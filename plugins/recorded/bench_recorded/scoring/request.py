@@ -85,10 +85,8 @@ def metrics_of(words: Sequence[str]) -> dict[str, dict[str, Any]]:
         if any(not key or not sign for key, sign, _ in pairs):
             raise SuiteError(f"--metric {word}: settings are written as NAME:KEY=VALUE,KEY=VALUE.")
         alike = sum(one["name"] == name for one in found.values())
-        found[f"{name}-{alike + 1}" if alike else name] = {
-            "name": name,
-            **{key: _value(one) for key, _, one in pairs},
-        }
+        called = f"{name}-{alike + 1}" if alike else name
+        found[called] = {"name": name, **{key: _value(one) for key, _, one in pairs}}
     return found
 
 

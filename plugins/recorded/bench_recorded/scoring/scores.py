@@ -64,8 +64,7 @@ def _metric(name: str, settings: Mapping[str, Any]) -> Any:
 
 def _references(scoring: Scoring) -> list[list[str]]:
     """Return the lines of each file of references; raise DataError unless all, and the sources, have as many."""
-    found = read_alike([*scoring.references, *([scoring.source] if scoring.source else [])])
-    pieces = scoring.reference_pieces
+    found, pieces = read_alike(scoring.references, scoring.source), scoring.reference_pieces
     return [joined_lines(path, lines, pieces) for path, lines in zip(scoring.references, found, strict=False)]
 
 

@@ -61,8 +61,8 @@ def draw(picture: Picture) -> dict[str, bytes]:
 
 def canvas_drawer(picture: Picture) -> Callable[[Canvas, Picture], None]:
     """Return what draws a figure of this kind on an empty canvas."""
-    brought = kind_of(picture.figure.kind)
     special = {"heat": _draw_matrix, "box": _draw_boxes}
+    brought = kind_of(picture.figure.kind)
     return brought.draw if brought else special.get(picture.figure.kind, _draw_panels)
 
 

@@ -111,16 +111,13 @@ class Picture:
 
     def records(self) -> list[dict[str, Any]]:
         """Return one flat mapping for each thing that is drawn."""
-        panels = bool(self.figure.panels)
-        return [
-            {**({"panel": one.panel} if panels else {}), "series": one.label, **_flat(row._asdict())}
-            for one in self.series
-            for row in one.rows
-        ]
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: " ".join(map(str, value)) if isinstance(value, tuple) else value for key, value in row.items()}
+        found = []
+        for one in self.series:
+            names = {**({"panel": one.panel} if self.figure.panels else {}), "series": one.label}
+            for row in (each._asdict() for each in one.rows):
+                flat = {key: " ".join(map(str, value)) for key, value in row.items() if isinstance(value, tuple)}
+                found.append({**names, **row, **flat})
+        return found
 
 
 @dataclass
@@ -145,11 +142,9 @@ class FigureData:
     @cached_property
     def panels(self) -> Mapping[str, Mapping[Names, Sequence[CellResult]]]:
         """The groups of each panel, by its title; of the only panel, whose title is empty, if there are none."""
-        panels = self.grouped(self.cells, [self.figure.panels] if self.figure.panels else [])
-        return {
-            self.label(names, [self.figure.panels]): self.grouped(own, self.figure.by)
-            for names, own in panels.items()
-        }
+        by = [*filter(None, [self.figure.panels])]
+        panels = self.grouped(self.cells, by).items()
+        return {self.label(names, by or [""]): self.grouped(own, self.figure.by) for names, own in panels}
 
     def grouped(self, cells: Iterable[CellResult], texts: Sequence[str]) -> dict[Names, list[CellResult]]:
         """Return cells by their names on axes, or values of settings, in the order of the suite; numbers ascend."""
