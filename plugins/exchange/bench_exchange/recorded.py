@@ -139,8 +139,7 @@ class _Recorded:
     def _hardware(self, cell: CellResult, stage: RecordedStage) -> Iterator[str]:
         """Yield what a cell was computed with by its stages, and not by its environments."""
         places = [self.run.info["environments"][place] for place in cell.environments]
-        libraries = stage.ingredients.get("libraries")
-        known = libraries if isinstance(libraries, Mapping) else {}
+        known = as_mapping(stage.ingredients.get("libraries"))
         for name, version in known.items() if places else ():
             if all(place.get("libraries", {}).get(name, version) != version for place in places):
                 yield f"it was computed with {name} {version}, which none of its environments has"
@@ -230,7 +229,7 @@ class _Recorded:
             yield f"run.json: the label is {shortened(info['label'])}, not {shortened(label)}"
         for what, setting in (("tasks", "data"), ("models", "files")):
             for name, digests in info.get("read", {}).get(what, {}).items():
-                recorded = as_mapping(self.parts.get(what)).get(name, {})
+                recorded = at(self.parts, (what, name))
                 several = [recorded] if what == "tasks" else [*as_mapping(recorded).values()]
                 planned = [as_mapping(as_mapping(one).get(setting)) for one in several]
                 for file, digest in digests.items():

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from bench_core.config import ModelConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import configured
-from bench_core.runs.provenance import HARDWARE, PARTS
+from bench_core.runs.provenance import HARDWARE, PARTS, at
 from bench_core.runs.results import Run, effective_suite, plain_file
 from bench_core.suites import yaml_source
 from bench_core.suites.parts import LENGTHS, merged
@@ -40,7 +40,7 @@ def unlike_settings(run: Run, parts: Mapping[str, Any]) -> Iterator[str]:
     suite = source.data
     for section, setting in NAMED.items():
         for name, settings in as_mapping(suite.get(section)).items():
-            planned = as_mapping(as_mapping(parts.get(section)).get(name)).get(setting)
+            planned = at(parts, (section, name, setting))
             if isinstance(planned, Mapping):
                 yield from _unlike((section, name), settings, planned)
                 yield from _limited(parts, section, name, settings, planned)
@@ -48,14 +48,14 @@ def unlike_settings(run: Run, parts: Mapping[str, Any]) -> Iterator[str]:
         for setting in (one for one in planned if one.startswith("task/")):
             yield from _contradicting(("tasks", name), planned[setting], planned.get("task"))
     for name, settings in as_mapping(suite.get("models")).items():
-        for task, planned in as_mapping(as_mapping(parts.get("models")).get(name)).items():
+        for task, planned in as_mapping(at(parts, ("models", name))).items():
             yield from _model(suite, name, task, settings, as_mapping(planned))
     yield from _whole(suite, parts)
 
 
 def _model(suite: Settings, name: str, task: str, settings: Settings, planned: Settings) -> Iterator[str]:
     """Yield where a model, or its training, is another one than was planned for a task."""
-    own = merged(settings, as_mapping(settings.get("by_task")).get(task, {}))
+    own = merged(settings, at(settings, ("by_task", task)) or {})
     known = {key: value for one in planned.values() if isinstance(one, Mapping) for key, value in one.items()}
     known |= as_mapping(planned.get("model"))
     yield from _unlike(("models", name), {key: one for key, one in own.items() if key not in ASIDE}, known)
@@ -88,7 +88,7 @@ def _whole(suite: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
     given = suite.get("hardware") or {}
     several = given if given and all(isinstance(one, Mapping) for one in given.values()) else {"default": given}
     for name, hardware in several.items():
-        planned = as_mapping(as_mapping(parts.get("hardware")).get(name))
+        planned = as_mapping(at(parts, ("hardware", name)))
         asked = {key: one for key, one in hardware.items() if key in HARDWARE and one != "auto" and planned}
         yield from _unlike(("hardware", name), asked, planned)
 
@@ -96,7 +96,7 @@ def _whole(suite: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
 def _limited(parts: Settings, section: str, name: str, settings: Settings, planned: Settings) -> Iterator[str]:
     """Yield the settings that a part took from the limits of the suite, and that are not these limits."""
     limits = as_mapping(parts.get("limits"))
-    for setting, limit in as_mapping(as_mapping(as_mapping(parts.get("limited")).get(section)).get(name)).items():
+    for setting, limit in as_mapping(at(parts, ("limited", section, name))).items():
         if settings.get(setting) is None and not _alike(limits.get(limit), planned.get(setting)):
             known = f"{section}.{name} was planned with {planned.get(setting)!r}"
             yield f"limits.{limit} is {limits.get(limit)!r}, but {known}"
