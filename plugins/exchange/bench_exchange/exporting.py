@@ -28,8 +28,9 @@ from bench_core.runs.results import Run, history_files
 from bench_core.storage.artifact import Artifact, reason
 from bench_core.storage.artifact import write_manifest as write_artifact_manifest
 from bench_core.storage.contents import records
+from bench_core.storage.outcomes import read_lines
 from bench_core.storage.store import Store
-from bench_exchange.artifact_files import carried, lines
+from bench_exchange.artifact_files import carried
 
 FORMAT = "bench export 3"
 CONTENTS = "bundle.json"
@@ -120,8 +121,7 @@ def about(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def _has_texts(kind: str, artifact: Artifact) -> bool:
     """Return whether a metric keeps more of an example than numbers, such as its n-grams."""
-    parts = lines(artifact.file("parts.jsonl.gz").read_bytes()) if kind == "measure" else ()
-    return any(_is_text(json.loads(part)) for part in parts)
+    return kind == "measure" and any(map(_is_text, read_lines(artifact.file("parts.jsonl.gz"))))
 
 
 def _is_text(value: Any) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import chain, groupby
 from math import isclose
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -128,7 +129,8 @@ def _beside_number(stored: Artifact, folder: Path) -> Iterator[str]:
 
 def _by_example(stored: Sequence[Any], again: Sequence[Any], rows: int | None) -> Iterator[str]:
     """Yield the examples whose outcomes differ; where only some `rows` were done, the others are not missed."""
-    for number, pair in groupby(merge(_named(stored, 0), _named(again, 1), key=_number), key=_number):
+    both = merge(_named(stored, 0), _named(again, 1), key=itemgetter(0))
+    for number, pair in groupby(both, key=itemgetter(0)):
         found = {side: one for _, side, one in pair}
         differing = [*_between(found.get(0, {}), found.get(1, {}), PRECISION)] if rows is None or 1 in found else []
         if differing:
@@ -138,10 +140,6 @@ def _by_example(stored: Sequence[Any], again: Sequence[Any], rows: int | None) -
 def _named(lines: Iterable[Any], side: int) -> Iterator[tuple[int, int, Any]]:
     """Yield the id of each outcome, in whose order they are, a side, and the outcome."""
     return ((one["id"], side, one) for one in lines)
-
-
-def _number(named: tuple[int, int, Any]) -> int:
-    return named[0]
 
 
 def _between(stored: Any, again: Any, precision: float, path: str = "") -> Iterator[str]:

@@ -113,7 +113,8 @@ class ClaimTest:
         own = [self.measured[query] for query in slopes]
         if len(own) == 1 and own[0].is_mixed:
             self.mixed.extend(slopes)
-        if len(own) > 1 and not (gap.varies or gap.value) and all(map(_is_at_bound, own)):
+        at_bounds = (one.bounds == EVERYWHERE or one.at_bound.all() for one in own)  # also where there are none
+        if len(own) > 1 and not (gap.varies or gap.value) and all(at_bounds):
             return None
         if gap.error.variance and abs(gap.value) <= sqrt(gap.error.variance):
             self.unresolved.append(f"{words(low)} and {words(high)}")
@@ -207,11 +208,6 @@ def sign_test(ours: Measured, theirs: Measured) -> Pair | None:
         return float(bdtrc(cases, unlike, 0.5) + (bdtrc(cases - 1, unlike, 0.5) if cases else 1.0)) / 2
 
     return Pair(at_least((unlike + ahead) // 2), at_least((unlike - ahead) // 2))
-
-
-def _is_at_bound(one: Measured) -> bool:
-    """Return whether all trainings have the lowest or highest score; also of a metric without these."""
-    return one.bounds == EVERYWHERE or bool(one.at_bound.all())
 
 
 def _natural(one: Measured, value: float) -> float:

@@ -185,21 +185,20 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
     Measurements of the same trainings are paired by seed, those of the same sample by draw. Different samples are
     independent, even where their draws happen to be the same.
     """
-    bounds = EVERYWHERE
+    bounds, pairs = EVERYWHERE, [*zip(measured, weights, strict=True)]
     if value is None:
-        value = fsum(one.mean * weight for one, weight in zip(measured, weights, strict=True))
-        bounds = _between(measured, weights)
-    least = ROUNDING * fsum(abs(one.mean * weight) for one, weight in zip(measured, weights, strict=True))
+        value, bounds = fsum(one.mean * weight for one, weight in pairs), _between(pairs)
+    least = ROUNDING * fsum(abs(one.mean * weight) for one, weight in pairs)
     samples = _Samples(measured, least**2)
     seeds, known = [], True
-    for group in _trainings(measured, weights):
+    for group in _trainings(pairs):
         series = np.sum([weight * one.values for one, weight in group], axis=0)
         known &= len(series) > 1 or not any(one.trained for one, _ in group)
         if len(series) > 1:
             variance = float(series.var(ddof=1)) / len(series)
             seeds.append(Part(variance if variance > least**2 else 0.0, len(series) - 1.0))
         samples.add(group)
-    error = fsum((one.error * weight) ** 2 for one, weight in zip(measured, weights, strict=True))
+    error = fsum((one.error * weight) ** 2 for one, weight in pairs)
     known &= len(measured) != 1 or not measured[0].is_mixed
     examples, alone, skewness = samples.parts()
     floor = Part(fsum(samples.floor.values()))
@@ -207,11 +206,9 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
     return Estimate(value, together(seeds) if known else None, examples, alone, Part(error), floor, skewness, bounds)
 
 
-def _between(measured: Sequence[Measured], weights: Sequence[float]) -> tuple[float, float]:
+def _between(pairs: Group) -> tuple[float, float]:
     """Return the least and the greatest that a weighted sum of means can be."""
-    ends = [
-        sorted(weight * end for end in one.bounds) for one, weight in zip(measured, weights, strict=True) if weight
-    ]
+    ends = [sorted(weight * end for end in one.bounds) for one, weight in pairs if weight]
     return sum(low for low, _ in ends), sum(high for _, high in ends)
 
 
@@ -229,12 +226,13 @@ def together(parts: Sequence[Part]) -> Part:
     return Part(total, 1 / squares if squares else inf)
 
 
-Group: TypeAlias = Sequence[tuple[Measured, float]]  # measurements of the same trainings, with their weights
+Group: TypeAlias = Sequence[tuple[Measured, float]]  # measurements with their weights
 
 
-def _trainings(measured: Sequence[Measured], weights: Sequence[float]) -> list[Group]:
+def _trainings(pairs: Group) -> list[Group]:
+    """Return measurements of the same trainings together."""
     groups: dict[Hashable, list[tuple[Measured, float]]] = {}
-    for place, (one, weight) in enumerate(zip(measured, weights, strict=True)):
+    for place, (one, weight) in enumerate(pairs):
         groups.setdefault(_named(one.training, place), []).append((one, weight))
     return [*groups.values()]
 
