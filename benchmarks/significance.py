@@ -21,8 +21,7 @@ from tabulate import tabulate
 from bench_core import Outcome
 from bench_core.computing.bootstrap import draws
 from bench_metrics.plugin import BleuConfig
-from bench_reports.statistics.koehn import koehn_p_value
-from bench_reports.statistics.permutation import permutation_p_value
+from bench_reports.statistics.permutation import koehn_p_value, permutation_p_value
 from block_bootstrap import DRAWS, drawing
 
 SYSTEMS, SEGMENTS = 5, 3_000

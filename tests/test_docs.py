@@ -277,8 +277,9 @@ def test_the_worked_examples_of_the_statistics_are_right():
 
     from bench_reports.statistics.comparisons import holm
     from bench_reports.statistics.equivalence import verdict_of
-    from bench_reports.statistics.estimate import NONE, Estimate, Part, together
+    from bench_reports.statistics.estimate import NONE, Estimate, together
     from bench_reports.statistics.intervals import summary
+    from bench_reports.statistics.tails import Part
 
     text = (ROOT / "docs" / "statistics.md").read_text()
     found = summary([6.2, 59.8, 0.0])

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
+from bench_reports.language.claim_terms import is_true as is_true_of
+from bench_reports.language.claim_terms import undefined as undefined_in
 from bench_reports.language.expressions import LONGEST, MOST_TERMS, Query, read
-from bench_reports.statistics.claim_terms import is_true as is_true_of
-from bench_reports.statistics.claim_terms import undefined as undefined_in
 from bench_reports.statistics.intervals import summary
 
 VALUES = {

@@ -34,8 +34,6 @@ MODULES = {
     "plugins/code-digests/code_digests/definitions.py": 457,
     "plugins/code-generation/bench_code_generation/pseudo_code.py": 357,
     "plugins/metrics/bench_metrics/plugin.py": 379,
-    "plugins/reports/bench_reports/statistics/claim_proofs.py": 477,
-    "plugins/reports/bench_reports/statistics/estimate.py": 438,
     "plugins/reports/bench_reports/verification/report.py": 360,
     "plugins/ssm/bench_ssm/model.py": 353,
     "plugins/text/bench_text/sequence_task.py": 380,
@@ -45,17 +43,13 @@ MODULES = {
 FUNCTIONS = {
     "plugins/authors/bench_authors/looks/models.py:_follow": 43,
     "plugins/authors/bench_authors/testing/pretended/cuda_functions.py:_streams": 55,
-    "plugins/exchange/bench_exchange/commands/verify.py:command": 44,
     "plugins/indigo/bench_indigo/search.py:search": 48,
     "plugins/notebook/bench_notebook/evaluating.py:evaluate": 45,
-    "plugins/recorded/bench_recorded/commands/score.py:command": 41,
-    "plugins/reports/bench_reports/figures/scales.py:_write_numbers": 46,
     "plugins/training/bench_training/batch_stream.py:read_ahead": 46,
 }
 #: Functions with more parameters, with their number.
 SIGNATURES = {
     "plugins/notebook/bench_notebook/evaluating.py:evaluate": 14,
-    "plugins/recorded/bench_recorded/commands/score.py:command": 15,
 }
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from worlds import BOTH, COMMON, OWN, Generator, weights
 
-from bench_reports.statistics.estimate import EVERYWHERE, Array, Measured
+from bench_reports.statistics.estimate import EVERYWHERE, Measured
+from bench_reports.statistics.tails import Array
 
 AT_ONCE = 500  # experiments that are drawn together
 

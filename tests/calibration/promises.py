@@ -22,12 +22,13 @@ from worlds import METRICS, World, streams, weights
 
 from bench_reports.language.expressions import Query, read
 from bench_reports.statistics.claim_tests import ClaimTest, Pair
-from bench_reports.statistics.comparisons import all_pairs, beats_all, holm, with_baseline, with_best
+from bench_reports.statistics.comparisons import all_pairs, holm, with_baseline, with_best
 from bench_reports.statistics.equivalence import SAME, Printed, beside, of_two_samples
-from bench_reports.statistics.estimate import LEVEL, Array, Measured, contrast, difference
+from bench_reports.statistics.estimate import Measured, contrast, difference
 from bench_reports.statistics.looks import spent
 from bench_reports.statistics.measurements import alone, interval_of
 from bench_reports.statistics.power import seeds_needed
+from bench_reports.statistics.tails import LEVEL, Array
 from block_bootstrap import BLOCKS, block_length
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "calibration.json"
@@ -208,7 +209,7 @@ def columns(study: Study) -> Iterator[Row]:
                 for cells in world.experiments(study.repetitions, study.generator)
             ]
             top = [place for place, shift in enumerate(shifts) if shift == max(shifts)]
-            bold[f"S={seeds}"] = [100 * float(np.mean([beats_all(some) for some in found]))]
+            bold[f"S={seeds}"] = [100 * float(np.mean([max(one.p for one in some) < LEVEL for some in found]))]
             false = [any(one.adjusted < LEVEL for one in some if {one.one, one.other} <= {*top}) for some in found]
             small[f"S={seeds}"] = [100 * float(np.mean(false))]
         yield Row(f"{label}: bold", bold, dict.fromkeys(bold, ERROR))

@@ -9,7 +9,7 @@ import numpy as np
 import promises
 import pytest
 
-from bench_reports.statistics import estimate
+from bench_reports.statistics import tails
 from bench_reports.statistics.equivalence import SAME
 from bench_reports.statistics.estimate import Estimate, Measured
 
@@ -64,9 +64,9 @@ class Quantiles:
 def test_a_hundred_experiments_find_normal_quantiles_in_the_place_of_students(monkeypatch):
     from statistics import NormalDist
 
-    from bench_reports.statistics import estimate
+    from bench_reports.statistics import tails
 
-    monkeypatch.setattr(estimate, "quantile", lambda freedom, level: -NormalDist().inv_cdf(level / 2))
+    monkeypatch.setattr(tails, "quantile", lambda freedom, level: -NormalDist().inv_cdf(level / 2))
     assert [text for text in outside(promises.differences, 100, 11, quick=True) if "S=2" in text]
 
 
@@ -106,7 +106,7 @@ def test_a_thousand_experiments_find_students_test_where_skewed_means_stand_agai
     opposed = {name: world for name, world in promises.EQUAL.items() if name.startswith("opposed")}
     assert opposed
     assert not misses_of(opposed, promises.MOST_FALSE, 1)
-    monkeypatch.setattr(estimate, "straightened", lambda t, skewness: t)
+    monkeypatch.setattr(tails, "straightened", lambda t, skewness: t)
     assert misses_of(opposed, promises.MOST_FALSE, 1)
 
 

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bench_reports.statistics.estimate import Array, Measured
+from bench_reports.statistics.estimate import Measured
+from bench_reports.statistics.tails import Array
 
 DRAWS = 1_000
 COMMON, OWN, BOTH = 0.4, 0.3, 0.3  # variances of an example: alike in all cells, of a cell, of a cell and a seed

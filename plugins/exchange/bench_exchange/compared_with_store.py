@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +12,7 @@ from typing import Any
 
 from bench_core.errors import StoreError
 from bench_core.runs.manifest import Remark
-from bench_core.runs.provenance import (
-    RecordedStage,
-    computed_digest,
-    files_digest,
-    read_stages,
-)
+from bench_core.runs.provenance import RecordedStage, computed_digest, files_digest, read_stages
 from bench_core.runs.results import CellResult, Run, history_files, plain_file
 from bench_core.runs.selecting import cell_name
 from bench_core.runs.task_facts import told as facts_told
@@ -45,10 +39,8 @@ def unlike_store(run: Run, store: Store) -> Iterator[Remark]:
     compared = _Compared(run, store)
     yield from (Remark(text) for text in compared.contradictions())
     if compared.elsewhere:
-        text = (
-            f"{len(compared.elsewhere):,} artifacts in {store.root} were computed another time: costs, environments"
-        )
-        yield Remark(f"{run.folder}: {text}", wrong=False)
+        text = f"{len(compared.elsewhere):,} artifacts in {store.root} were computed another time"
+        yield Remark(f"{run.folder}: {text}: costs, environments", wrong=False)
     if compared.missing:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(compared.missing.items()))
         yield Remark(f"{run.folder}: not in {store.root}: {kinds}; what the run says of them", wrong=False)
@@ -68,16 +60,8 @@ class _Compared:
     @cached_property
     def missing(self) -> Counter[str]:
         """How many artifacts are not in the store, by kind."""
-        return Counter(
-            kind for kind, key in self.run.artifacts() if not self._places(kind, key) and self._is_behind(key)
-        )
-
-    @cached_property
-    def _behind(self) -> set[str]:
-        return {key for cell in self.run.cells for key in _behind(cell)}
-
-    def _is_behind(self, key: str) -> bool:
-        return key in self._behind
+        behind = {key for cell in self.run.cells for key in _behind(cell)}
+        return Counter(kind for kind, key in self.run.artifacts() if key in behind and not self._places(kind, key))
 
     def _places(self, kind: str, key: str) -> list[str]:
         """Return the kinds under which an artifact is in the store: its own, or that of its record.
@@ -100,12 +84,9 @@ class _Compared:
         if not self.store.has(kind, key):
             return []
         told, inputs = self._told(key), self.store.dependencies[kind, key].items()
-        return [
-            described(sort, name)
-            for sort, found in inputs
-            for name, mark in found.items()
-            if mark not in told.get(sort, {}).values()  # without names, which have folders of this machine
-        ]
+        every = ((sort, name, mark) for sort, found in inputs for name, mark in found.items())
+        # by marks alone, as names have folders of this machine
+        return [described(sort, name) for sort, name, mark in every if mark not in told.get(sort, {}).values()]
 
     def _told(self, key: str) -> Dependencies:
         """Return the inputs that a run records for a stage; those of all its stages if it is from before that."""
@@ -150,7 +131,7 @@ class _Compared:
             return
         if manifest.get("scheme", recorded.scheme) != recorded.scheme:
             yield f"{artifact.folder}: its key is of another scheme than {self.run.folder} records"
-        if "ingredients" in manifest and _normal(manifest["ingredients"]) != _normal(recorded.ingredients):
+        if manifest.get("ingredients", recorded.ingredients) != recorded.ingredients:
             yield f"{artifact.folder}: its ingredients are not those that {self.run.folder} records"
         if kind not in ("measure", "probe") and recorded.result and files_digest(manifest) != recorded.result:
             yield f"{artifact.folder}: {self.run.folder} was computed from another {kind}, with other files"
@@ -186,13 +167,14 @@ class _Compared:
 
     def _environments(self, cell: CellResult) -> Iterator[str]:
         """Yield the environment of a stage that is none of those that its cell tells."""
-        told = [_plain(_without(self.run.info["environments"][place])) for place in cell.environments]
+        several = [self.run.info["environments"][place].items() for place in cell.environments]
+        told = [_plain({name: value for name, value in one if name not in BESIDE}) for one in several]
         for name, key in cell.artifacts.items():
-            artifact = self._artifacts.get(key) if name.partition("/")[0] in COMPUTED else None
-            if key in self.elsewhere:
+            if name.partition("/")[0] not in COMPUTED or key not in self._artifacts or key in self.elsewhere:
                 continue
-            if artifact and "provenance" in artifact.manifest and _plain(artifact.manifest["provenance"]) not in told:
-                yield f"{name} was computed with {_plain(artifact.manifest['provenance'])}, by the store"
+            manifest = self._artifacts[key].manifest
+            if "provenance" in manifest and (found := _plain(manifest["provenance"])) not in told:
+                yield f"{name} was computed with {found}, by the store"
 
     def _info(self) -> Iterator[str]:
         """Yield what run.json tells of tasks and models otherwise than the store."""
@@ -299,14 +281,6 @@ def _differences(name: str, told: Mapping[str, Any], stored: Any) -> Iterator[st
         here, there = _plain(told.get(word)), _plain(stored.get(word))
         if here != there and word not in OF_RUNS:
             yield f"{name}: {word} is {here}, and {there} in the store"
-
-
-def _without(environment: Mapping[str, Any], names: Iterable[str] = BESIDE) -> dict[str, Any]:
-    return {name: value for name, value in environment.items() if name not in names}
-
-
-def _normal(value: Any) -> Any:
-    return json.loads(json.dumps(value))
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
@@ -18,6 +19,7 @@ from bench_core.runs.run_suite import read_suite_file
 from bench_core.runs.selecting import cell_name
 from bench_core.suites import yaml_source as located
 from bench_core.suites.axes import AXES
+from bench_core.suites.schema import SuiteFile
 from bench_core.suites.sections import schema_of
 
 PARTS = ("tasks", "models", "decoders", "metrics", "probes")
@@ -109,9 +111,22 @@ class Taken:
     run: Run
 
 
-def place_of(cell: CellResult) -> Place:
+def place_of(cell: Mapping[str, Any]) -> Place:
     """Return where a cell is in the matrix."""
-    return tuple(cell.cell.get(axis) for axis in AXES)
+    return tuple(cell.get(axis) for axis in AXES)
+
+
+def matrix(suite: SuiteFile) -> list[dict[str, Any]]:
+    """Return the names of each cell of a suite, in its order, but of those that it skips."""
+    hardware = suite.hardware if isinstance(suite.hardware, dict) else ["default"]
+    axes = (suite.tasks, suite.models, suite.decoders or [None], suite.splits, hardware, seeds_of(suite))
+    cells = (dict(zip(AXES, names, strict=True)) for names in product(*axes))
+    return [cell for cell in cells if not any(skip.covers(**cell) for skip in suite.skip if not skip.metric)]
+
+
+def seeds_of(suite: SuiteFile) -> Sequence[int]:
+    """Return the seeds of a suite, which may give their number alone."""
+    return range(suite.seeds) if isinstance(suite.seeds, int) else suite.seeds
 
 
 @dataclass
@@ -128,7 +143,7 @@ class Choice:
         several: dict[Place, list[Taken]] = {}
         for run in self.runs:
             for cell in run.cells:
-                several.setdefault(place_of(cell), []).append(Taken(cell, run))
+                several.setdefault(place_of(cell.cell), []).append(Taken(cell, run))
         found = {place: self._best(alike) for place, alike in several.items()}
         if self.conflicts:
             lines = [f"  {'; '.join(_listed(cells))}: {how}" for how, cells in self.conflicts.items()]
@@ -191,5 +206,4 @@ def _unlike(several: Sequence[Mapping[str, Any]]) -> list[str]:
 def _united(one: CellResult, other: CellResult) -> CellResult:
     """Return a cell with all that two runs have of it, who agree where both have it."""
     numbers, artifacts = {**other.numbers, **one.numbers}, {**other.artifacts, **one.artifacts}
-    probes = {**other.probes, **one.probes}
-    return replace(one, numbers=numbers, artifacts=artifacts, probes=probes)
+    return replace(one, numbers=numbers, artifacts=artifacts, probes={**other.probes, **one.probes})

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
 
 from bench_core import Decoder, Outcome
 from bench_core.errors import BenchError, DataError, SuiteError
 from bench_core.terminal import say, to_json, visible, write
-from bench_exchange.outputs import BREAKS, as_example
+from bench_exchange.outputs import as_example, line_break
 from bench_notebook import TrainedModel
 
 TOGETHER = 256  #: lines of a file that are decoded together
@@ -26,7 +26,7 @@ class Session:
     decoder: Decoder
     name: str  # of the model
     as_json: bool = False
-    noted: set[str] = field(default_factory=set)
+    has_noted: bool = False  # that outputs are sampled
 
     def decode(self, lines: Iterable[bytes]) -> None:
         """Write the output of each line of a file; raise DataError that names a line which is no prompt."""
@@ -72,24 +72,19 @@ class Session:
         for outcome in self.trained.decode(texts, self.decoder, first):
             write(self._line(outcome))
         sys.stdout.flush()
-        if self.trained.sampled:
-            self._note(f"outputs are sampled, with seed {self.trained.seed} (--seed) and the number of the line.")
+        if self.trained.sampled and not self.has_noted:
+            self.has_noted = True
+            about = f"with seed {self.trained.seed} (--seed) and the number of the line."
+            say(f"note: outputs are sampled, {about}", err=True)
 
     def _line(self, outcome: Outcome) -> str:
         if self.as_json:
             found = as_example(outcome, {"line": outcome.id + 1})
             return to_json({name: found[name] for name in ("line", "prompt", "outputs")}) + "\n"
         text = outcome.texts[0]
-        for character, name in BREAKS.items():
-            if character in text and not sys.stdout.isatty():
-                raise SuiteError(
-                    f"the output of line {outcome.id + 1} has a line break ({name}), and there is one output a line. "
-                    "Choose --json."
-                )
+        if (name := line_break(text)) and not sys.stdout.isatty():
+            raise SuiteError(
+                f"the output of line {outcome.id + 1} has a line break ({name}), and there is one output a line. "
+                "Choose --json."
+            )
         return f"{text}\n"
-
-    def _note(self, text: str) -> None:
-        """Say something beside the outputs, once."""
-        if text not in self.noted:
-            self.noted.add(text)
-            say(f"note: {visible(text)}", err=True)

@@ -10,7 +10,8 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -27,8 +28,9 @@ from bench_core.runs.results import Run, history_files
 from bench_core.storage.artifact import Artifact, reason
 from bench_core.storage.artifact import write_manifest as write_artifact_manifest
 from bench_core.storage.contents import records
+from bench_core.storage.outcomes import read_lines
 from bench_core.storage.store import Store
-from bench_exchange.artifact_files import carried, lines
+from bench_exchange.artifact_files import carried
 
 FORMAT = "bench export 3"
 CONTENTS = "bundle.json"
@@ -59,8 +61,6 @@ class Exported:
 
 def export_run(run: Run, store: Store, path: Path, numbers_only: bool = False) -> Exported:
     """Write a run and what is small behind its cells; raise SuiteError where the file is there or cannot be."""
-    if path.exists():
-        raise SuiteError(f"{path} already exists. Choose another file by -o, or remove it.")
     if wrong := [remark.text for remark in problems(run.folder) if remark.wrong]:
         raise SuiteError(
             f"{wrong[0]} The run cannot be exported. Run the suite again: what is stored is not computed."
@@ -121,8 +121,7 @@ def about(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def _has_texts(kind: str, artifact: Artifact) -> bool:
     """Return whether a metric keeps more of an example than numbers, such as its n-grams."""
-    parts = lines(artifact.file("parts.jsonl.gz").read_bytes()) if kind == "measure" else ()
-    return any(_is_text(json.loads(part)) for part in parts)
+    return kind == "measure" and any(map(_is_text, read_lines(artifact.file("parts.jsonl.gz"))))
 
 
 def _is_text(value: Any) -> bool:
@@ -130,24 +129,36 @@ def _is_text(value: Any) -> bool:
 
 
 def _write(path: Path, folder: Path, run: str) -> None:
-    """Pack a folder under a temporary name, and rename the file; raise SuiteError if that fails."""
-    partial, digests = path.with_name(f".{path.name}-{token_hex(4)}"), {}
-    try:
-        with ZipFile(partial, "w") as archive:
-            for source in sorted(one for one in folder.rglob("*") if one.is_file()):
-                name, content = source.relative_to(folder).as_posix(), source.read_bytes()
-                digests[name] = sha256(content).hexdigest()
-                _pack(archive, name, content)
-            contents = {"format": FORMAT, "run": run, "digests": digests}
-            _pack(archive, CONTENTS, json.dumps(contents, indent=1).encode())
-        os.rename(partial, path)
-    except OSError as error:
-        raise SuiteError(f"{path}: cannot be written: {reason(error)}. Name another file by -o.") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    """Pack a folder; raise SuiteError if the file is there, or cannot be written."""
+    digests = {}
+    with whole(path, "-o") as partial, ZipFile(partial, "w") as archive:
+        for source in sorted(one for one in folder.rglob("*") if one.is_file()):
+            name, content = source.relative_to(folder).as_posix(), source.read_bytes()
+            digests[name] = sha256(content).hexdigest()
+            _pack(archive, name, content)
+        contents = {"format": FORMAT, "run": run, "digests": digests}
+        _pack(archive, CONTENTS, json.dumps(contents, indent=1).encode())
 
 
 def _pack(archive: ZipFile, name: str, content: bytes) -> None:
     info = ZipInfo(name, NEVER)
     info.create_system, info.external_attr = 3, 0o100644 << 16  # as on Unix, wherever it is written
     archive.writestr(info, content, ZIP_DEFLATED, 6)
+
+
+@contextmanager
+def whole(path: Path, option: str) -> Iterator[Path]:
+    """Give another name for a new file, which gets its own at the end; others are named by an option of a command.
+
+    Raises SuiteError if the file is there, or cannot be written.
+    """
+    if os.path.lexists(path):
+        raise SuiteError(f"{path} already exists. Choose another file by {option}, or remove it.")
+    partial = path.with_name(f".{path.name}-{token_hex(4)}")
+    try:
+        yield partial
+        os.rename(partial, path)
+    except OSError as error:
+        raise SuiteError(f"{path}: cannot be written: {reason(error)}. Name another file by {option}.") from None
+    finally:
+        partial.unlink(missing_ok=True)

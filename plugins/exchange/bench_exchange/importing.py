@@ -15,7 +15,7 @@ from typing import Any
 from bench_core.planning.cache_keys import SCHEME
 from bench_core.planning.stage_code import changed_code
 from bench_core.runs.manifest import extending
-from bench_core.runs.provenance import RecordedStage, read_stages
+from bench_core.runs.provenance import RecordedStage, at, read_stages
 from bench_core.runs.results import write_run
 from bench_core.runs.unverified import TRUSTED, write_unverified
 from bench_core.storage.artifact import Artifact
@@ -53,8 +53,8 @@ def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT, trust: 
         lacking = _lacking_code(stages)
         if lacking and not trust:
             raise refused(path, _lacks(lacking, len(stages)))
-        if strange := next((key for key in (one.manifest["key"] for one in artifacts) if key not in stages), None):
-            raise refused(path, f"the run records no stage {strange}")
+        if strange := [key for one in artifacts if (key := one.manifest["key"]) not in stages]:
+            raise refused(path, f"the run records no stage {strange[0]}")
         imported = _add(artifacts, store, lacking)
         imported.unchecked = [remark.text.replace(f"{name}/", "") for remark in remarks]
         imported.run = _add_run(folder / "run", runs, contents.run)
@@ -72,8 +72,7 @@ def _lacking_code(stages: Mapping[str, RecordedStage]) -> dict[str, list[str]]:
         stage, found = stages[key], dict[str, Any]()
         for _, inner in stage.inputs.values():
             found |= settings(inner) if inner in stages else {}
-        training = stage.settings.get("training")
-        select = training.get("select") if isinstance(training, Mapping) else None
+        select = at(stage.settings, ("training", "select"))
         chosen = {kind: select.get(kind) for kind in ("metric", "decoder")} if isinstance(select, Mapping) else {}
         return found | chosen | {**stage.settings}
 

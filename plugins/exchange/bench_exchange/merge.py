@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,18 @@ from bench_core.runs.results import (
 from bench_core.runs.run_suite import effective_suite
 from bench_core.runs.unverified import read_unverified, write_unverified
 from bench_core.stage_kinds import weights_of
-from bench_core.suites.axes import AXES
-from bench_exchange.compatibility import PARTS, Choice, Place, Taken, check, place_of, prepared, suite_of
+from bench_exchange.compatibility import (
+    PARTS,
+    Choice,
+    Place,
+    Taken,
+    check,
+    matrix,
+    place_of,
+    prepared,
+    seeds_of,
+    suite_of,
+)
 from placed_settings import Located, as_yaml
 from plain_files import from_csv, to_csv
 
@@ -81,48 +91,44 @@ class _Union:
         texts = {name: text for section in sections() for name, text in section.united(self.runs).items()}
         texts["run.json"] = json.dumps(self._info(), indent=1, ensure_ascii=False)
         texts |= {"suite.yaml": as_yaml(self.suite), "cells.jsonl": cells_text(self.cells)}
+        texts["log"] = "".join(f"{line}\n" for line in self.notes)
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         self._write_costs(folder / "costs.csv")
         self._copy_histories(folder / "history")
-        keys = {key for cell in self.cells for key in cell.artifacts.values()}
-        write_draws(folder / "draws.safetensors", self._draws(keys))
+        write_draws(folder / "draws.safetensors", self._draws())
         for section in sections():
             section.merge(self.runs, read_run(folder))
         self._write_stages(folder)
-        (folder / "log").write_text("".join(f"{line}\n" for line in self.notes), encoding="utf-8")
 
-    def _draws(self, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    def _draws(self) -> Iterator[tuple[str, Any]]:
         """Yield the bootstrap replicates of the cells, in the order of their keys; of two runs, those of the last."""
-        for key in sorted(keys):
+        for key in sorted({key for cell in self.cells for key in cell.artifacts.values()}):
             several = (run.draws for run in reversed(self.runs) if key in run.draws)
             yield from ((key, draws[key]) for draws in islice(several, 1))
 
     def _ordered(self) -> list[CellResult]:
         """Return all cells, in the order of the suite; those that no run has are not run."""
         suite, _ = effective_suite(Located("suite.yaml", dict(self.suite)))
-        hardware = suite.hardware if isinstance(suite.hardware, dict) else ["default"]
-        axes = (suite.tasks, suite.models, suite.decoders or [None], suite.splits, hardware, _seeds(suite.seeds))
-        places = {place: number for number, place in enumerate(product(*axes))}
-        cells = {place: one.result for place, one in self.taken.items()}
-        for place in places:
-            cell = dict(zip(AXES, place, strict=True))
-            if place not in cells and not any(skip.covers(**cell) for skip in suite.skip if not skip.metric):
-                cells[place] = CellResult(cell, "not run", NOWHERE)
-        return sorted(cells.values(), key=lambda one: places.get(place_of(one), len(places)))
+        places = {place_of(cell): cell for cell in matrix(suite)}
+        ranks = {place: rank for rank, place in enumerate(places)}
+        lacking = [CellResult(cell, "not run", NOWHERE) for place, cell in places.items() if place not in self.taken]
+        cells = [*(one.result for one in self.taken.values()), *lacking]
+        return sorted(cells, key=lambda one: ranks.get(place_of(one.cell), len(ranks)))
 
     def _numbered(self, cell: CellResult) -> CellResult:
         """Return a cell whose environments are numbered as in the whole."""
         found = []
         for place in cell.environments:
-            environment = self.taken[place_of(cell)].run.info["environments"][place]
-            if environment not in self.environments:
-                self.environments.append(environment)
+            environment = self.taken[place_of(cell.cell)].run.info["environments"][place]
+            self.environments += [environment] if environment not in self.environments else []
             found.append(self.environments.index(environment))
         return replace(cell, environments=tuple(sorted(found)))
 
     def _info(self) -> dict[str, Any]:
         infos = [run.info for run in self.runs]
+        of_stages = (stage.observed for stage, _ in self._stages.values())
+        observed = dependencies.united([*(one.get("observed", {}) for one in infos), *of_stages])
         several = dict.fromkeys(change for info in infos for change in info.get("changes", ()))
         changes = [change for change in several if change.partition(".")[0] not in OF_CELLS]
         return {
@@ -139,29 +145,20 @@ class _Union:
             "samples": list(self._samples()),
             "merged": [{"run": run.folder.name, "cells": len(run.cells)} for run in self.runs],
             "notes": self.notes,
-            **(
-                {"observed": observed}
-                if (observed := dependencies.united([*(one.get("observed", {}) for one in infos), *self._observed]))
-                else {}
-            ),
+            **({"observed": observed} if observed else {}),
         }
-
-    @property
-    def _observed(self) -> Iterator[dependencies.Dependencies]:
-        """What each stage observed besides its key."""
-        yield from (stage.observed for stage, _ in self._stages.values())
 
     def _sources(self) -> Iterator[tuple[CellResult, Run]]:
         """Yield the cells that some run has, and the run that each was taken from."""
         for cell in self.cells:
-            if place_of(cell) in self.taken:
-                yield cell, self.taken[place_of(cell)].run
+            if taken := self.taken.get(place_of(cell.cell)):
+                yield cell, taken.run
 
     def _samples(self) -> Iterator[Any]:
         """Yield the outputs of one seed of each group of cells: the first of which a run shows any."""
         seen = set()
         for cell, run in self._sources():
-            names = place_of(cell)[:-1]
+            names = place_of(cell.cell)[:-1]
             samples = [sample for sample in run.info["samples"] if sample["cell"] == cell.cell]
             if samples and names not in seen:
                 seen.add(names)
@@ -215,12 +212,11 @@ class _Union:
     def _parts(self) -> dict[str, Any]:
         """Return the settings of the parts of all runs."""
         several = [read_parts(run.folder) for run in self.runs]
-        found = _nested(several)
         seeds = {seed for parts in several for seed in parts.get("seeds", ())}
         splits = dict.fromkeys(split for parts in several for split in parts.get("splits", ()))
         sizes = sorted({parts["limits"]["batch_size"] for parts in several})
         suite = hashlib.sha256(as_yaml(self.suite).encode()).hexdigest()
-        return {**found, "suite": suite, "seeds": sorted(seeds), "splits": [*splits], "batch_sizes": sizes}
+        return {**_nested(several), "suite": suite, "seeds": sorted(seeds), "splits": [*splits], "batch_sizes": sizes}
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
@@ -234,8 +230,8 @@ def _nested(several: Sequence[Any]) -> Any:
     """Return the entries of nested mappings, each as the first of them has it."""
     found = _together(several)
     for name, value in found.items():
-        alike = [one[name] for one in several if isinstance(one.get(name), Mapping)]
-        found[name] = _nested(alike) if isinstance(value, Mapping) else value
+        if isinstance(value, Mapping):
+            found[name] = _nested([one[name] for one in several if isinstance(one.get(name), Mapping)])
     return found
 
 
@@ -255,21 +251,14 @@ def united(runs: Sequence[Run], cells: Sequence[CellResult]) -> dict[str, Any]:
     for section in PARTS:
         if names := _together(one.get(section) or {} for one in several):
             found[section] = names
-    found["seeds"] = _as_setting({seed for run in runs for seed in _seeds(run.suite.seeds)})
+    seeds = {seed for run in runs for seed in seeds_of(run.suite)}
+    found["seeds"] = len(seeds) if seeds == {*range(len(seeds))} else sorted(seeds)
     splits = list(dict.fromkeys(split for run in runs for split in run.suite.splits))
     if splits != runs[0].suite.splits:
         found["splits"] = splits
     found["skip"] = _skipped(runs, several, cells)
     found["hardware"] = _hardware(runs, several)
     return {key: value for key, value in found.items() if value}
-
-
-def _seeds(setting: int | list[int]) -> Sequence[int]:
-    return range(setting) if isinstance(setting, int) else setting
-
-
-def _as_setting(seeds: set[int]) -> int | list[int]:
-    return len(seeds) if seeds == {*range(len(seeds))} else sorted(seeds)
 
 
 def _skipped(runs: Sequence[Run], several: Sequence[Mapping[str, Any]], cells: Sequence[CellResult]) -> list[Any]:

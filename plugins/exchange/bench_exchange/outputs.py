@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from bench_core import Hypothesis, Outcome
 from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.results import Run, as_json
 from bench_core.runs.selecting import cell_name, chosen, only_one
-from bench_core.storage.artifact import reason
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES
 from bench_core.terminal import to_json, write
+from bench_exchange.exporting import whole
 from bench_notebook import StoredOutcomes
 from plain_files import csv_lines
 
@@ -53,7 +50,9 @@ class Outputs:
         """
         if form == "text":
             return self._texts()
-        return self._json() if form == "jsonl" else self._csv()
+        if form == "csv":
+            return csv_lines((row for rows in self._each(as_rows) for row in rows), COLUMNS)
+        return (to_json(example) + "\n" for example in self._each(as_example))
 
     def _cells(self) -> list[Any]:
         return chosen(self.run.cells, lambda one: one.cell, self.cells)
@@ -76,12 +75,6 @@ class Outputs:
                     yield shape(outcome, about)
             except StoreError as error:
                 self.problems.append(str(error))
-
-    def _json(self) -> Iterator[str]:
-        return (to_json(example) + "\n" for example in self._each(as_example))
-
-    def _csv(self) -> Iterator[str]:
-        return csv_lines((row for rows in self._each(as_rows) for row in rows), COLUMNS)
 
     def _texts(self) -> Iterator[str]:
         """Return the first output of each example of one cell, a line each."""
@@ -139,13 +132,17 @@ def _flat(value: Any) -> Any:
 
 def _line(outcome: Outcome, cell: str) -> str:
     text = outcome.texts[0] if outcome.texts else ""
-    for character, name in BREAKS.items():
-        if character in text:
-            raise SuiteError(
-                f"{cell}: the output of example {outcome.id} has a line break ({name}), and a text file has "
-                "one output a line. Choose --format jsonl or csv."
-            )
+    if name := line_break(text):
+        raise SuiteError(
+            f"{cell}: the output of example {outcome.id} has a line break ({name}), and a text file has one output a "
+            "line. Choose --format jsonl or csv."
+        )
     return f"{text}\n"
+
+
+def line_break(text: str) -> str:
+    """Return the code of a line break in a text; the empty string if it has none."""
+    return next((name for character, name in BREAKS.items() if character in text), "")
 
 
 def write_lines(lines: Iterable[str], out: Path | None) -> None:
@@ -157,20 +154,8 @@ def write_lines(lines: Iterable[str], out: Path | None) -> None:
         for line in lines:
             write(line)
         return
-    with _whole(out) as partial, partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+    with (
+        whole(out, "--out") as partial,
+        partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
         file.writelines(lines)
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Give another name for a new file, which gets its own at the end."""
-    if os.path.lexists(path):
-        raise SuiteError(f"{path} already exists. Choose another file by --out, or remove it.")
-    partial = path.with_name(f".{path.name}-{token_hex(4)}")
-    try:
-        yield partial
-        os.rename(partial, path)
-    except OSError as error:
-        raise SuiteError(f"{path}: cannot be written: {reason(error)}. Name another file by --out.") from None
-    finally:
-        partial.unlink(missing_ok=True)

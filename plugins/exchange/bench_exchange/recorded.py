@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from bench_core.errors import StoreError
@@ -21,18 +20,11 @@ from bench_core.runs.provenance import (
     read_stages,
     settings_by_part,
 )
-from bench_core.runs.results import (
-    CellResult,
-    Run,
-    finding_digest,
-    history_files,
-    number_digest,
-    plain_file,
-)
+from bench_core.runs.results import CellResult, Run, finding_digest, history_files, number_digest, plain_file
 from bench_core.runs.selecting import cell_name
 from bench_core.stage_kinds import WEIGHTS
-from bench_core.suites.axes import AXES
-from bench_exchange.suite_settings import unlike_settings
+from bench_exchange.compatibility import matrix
+from bench_exchange.suite_settings import as_mapping, shortened, unlike_settings
 from input_digests import described
 from plain_files import from_csv
 
@@ -92,10 +84,11 @@ class _Recorded:
         """Yield where the stages of a cell are not those of its names."""
         for name, key in cell.artifacts.items():
             stage = self.stages.get(key)
-            if stage is None or stage.kind != name.partition("/")[0]:
-                yield (
-                    f"{name} {key} is not among the recorded stages" if stage is None else f"{name} is a {stage.kind}"
-                )
+            if stage is None:
+                yield f"{name} {key} is not among the recorded stages"
+                continue
+            if stage.kind != name.partition("/")[0]:
+                yield f"{name} is a {stage.kind}"
                 continue
             yield from (f"{name}: {text}" for text in self._settings(cell, name, stage))
             yield from self._inputs(cell, name, stage)
@@ -119,7 +112,7 @@ class _Recorded:
                 fits = value == known or value in (several or ())  # merged runs may differ in it
             if not fits:
                 way, ours, theirs = _leaf(value, known, place[-1])
-                yield f"{way} is {_short(ours)}, and {_owner(place)} has {_short(theirs)}"
+                yield f"{way} is {shortened(ours)}, and {_owner(place)} has {shortened(theirs)}"
 
     def _inputs(self, cell: CellResult, name: str, stage: RecordedStage) -> Iterator[str]:
         """Yield the inputs of a stage that are not the cell's other stages."""
@@ -146,8 +139,7 @@ class _Recorded:
     def _hardware(self, cell: CellResult, stage: RecordedStage) -> Iterator[str]:
         """Yield what a cell was computed with by its stages, and not by its environments."""
         places = [self.run.info["environments"][place] for place in cell.environments]
-        libraries = stage.ingredients.get("libraries")
-        known = libraries if isinstance(libraries, Mapping) else {}
+        known = as_mapping(stage.ingredients.get("libraries"))
         for name, version in known.items() if places else ():
             if all(place.get("libraries", {}).get(name, version) != version for place in places):
                 yield f"it was computed with {name} {version}, which none of its environments has"
@@ -160,9 +152,8 @@ class _Recorded:
         """Yield the stages and numbers that a cell should have, and those that it should not."""
         suite = self.run.suite
         skipped = [skip for skip in suite.skip if skip.metric]
-        metrics = {
-            name for name in suite.metrics if not any(one.covers(**{**cell.cell, "metric": name}) for one in skipped)
-        }
+        of_cell = ({**cell.cell, "metric": name} for name in suite.metrics)
+        metrics = {one["metric"] for one in of_cell if not any(skip.covers(**one) for skip in skipped)}
         weights = next((name for name in WEIGHTS if name in cell.artifacts), WEIGHTS[0])
         expected = {"prepare", weights, *(f"measure/{name}" for name in metrics)}
         expected |= {"decode"} if cell.cell.get("decoder") else set()
@@ -182,7 +173,10 @@ class _Recorded:
             result = left.get(f"measure/{name}", "")
             told = number_digest(number, self.run.draws.get(key or "")) if number.value is not None else ""
             if told != result:
-                yield f"{name}: {_difference(told, result)}, or its bootstrap replicates"
+                wrong = "the number is not the one that its stage left"
+                wrong = wrong if result else "there is a number, but its stage did not finish"
+                wrong = wrong if told else "the number that its stage left is missing"
+                yield f"{name}: {wrong}, or its bootstrap replicates"
         for name in {*left} & {f"probe/{name}" for name in cell.probes}:
             if finding_digest(cell.probes[name.partition("/")[2]]) != left[name]:
                 yield f"{name}: the finding is not the one that its stage left"
@@ -195,15 +189,7 @@ class _Recorded:
 
     def _matrix(self) -> Iterator[str]:
         """Yield the cells that a run lacks by its suite, and those that it has besides or twice."""
-        suite = self.run.suite
-        hardware = suite.hardware if isinstance(suite.hardware, dict) else ["default"]
-        seeds = range(suite.seeds) if isinstance(suite.seeds, int) else suite.seeds
-        axes = (suite.tasks, suite.models, suite.decoders or [None], suite.splits, hardware, seeds)
-        skips = [skip for skip in suite.skip if not skip.metric]
-        places = (dict(zip(AXES, names, strict=True)) for names in product(*axes))
-        expected = {
-            cell_name(cell) for cell in places if self._pairs(cell) and not any(skip.covers(**cell) for skip in skips)
-        }
+        expected = {cell_name(cell) for cell in matrix(self.run.suite) if self._pairs(cell)}
         found = Counter(cell_name(cell.cell) for cell in self.run.cells)
         for name in sorted(expected ^ {*found}):
             yield f"{name}: the {'cell is missing' if name in expected else 'suite has no such cell'}"
@@ -237,15 +223,15 @@ class _Recorded:
         info, suite = self.run.info, self.run.suite
         for name, known in (("suite", suite.suite), ("title", suite.title), ("source", suite.source)):
             if info.get(name, known) != known:
-                yield f"run.json: {name} is {_short(info[name])}, and {_short(known)} in suite.yaml"
+                yield f"run.json: {name} is {shortened(info[name])}, and {shortened(known)} in suite.yaml"
         label = f"{suite.suite}-{info['profile']}" if info.get("profile") else suite.suite
         if info["label"] != label:
-            yield f"run.json: the label is {_short(info['label'])}, not {_short(label)}"
+            yield f"run.json: the label is {shortened(info['label'])}, not {shortened(label)}"
         for what, setting in (("tasks", "data"), ("models", "files")):
             for name, digests in info.get("read", {}).get(what, {}).items():
-                recorded = _mapping(self.parts.get(what)).get(name, {})
-                several = [recorded] if what == "tasks" else [*_mapping(recorded).values()]
-                planned = [_mapping(_mapping(one).get(setting)) for one in several]
+                recorded = at(self.parts, (what, name))
+                several = [recorded] if what == "tasks" else [*as_mapping(recorded).values()]
+                planned = [as_mapping(as_mapping(one).get(setting)) for one in several]
                 for file, digest in digests.items():
                     told = [one[file] for one in planned if file in one]
                     if told and digest not in told:
@@ -276,16 +262,6 @@ class _Recorded:
                 yield f"history/{path.name} is of no recorded training"
 
 
-def _difference(told: str, result: str) -> str:
-    if not told:
-        return "the number that its stage left is missing"
-    return (
-        "the number is not the one that its stage left"
-        if result
-        else "there is a number, but its stage did not finish"
-    )
-
-
 def _owner(place: Iterable[str]) -> str:
     """Say whose setting a place is, such as `model 'lstm' on 'words'`."""
     section, *names = place
@@ -301,12 +277,3 @@ def _leaf(one: Any, other: Any, way: str) -> tuple[str, Any, Any]:
         name = next(name for name in {**one, **other} if one.get(name) != other.get(name) or name not in one)
         return _leaf(one.get(name), other.get(name), f"{way}.{name}")
     return way, one, other
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."

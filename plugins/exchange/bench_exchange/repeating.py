@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import chain, groupby
 from math import isclose
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,69 +28,56 @@ LONGEST = 60  # characters of a value in a message
 PRECISION = 1e-5  # relative, of sums of float32; on other hardware the last digits differ
 
 
-def repeat(
-    names: Sequence[tuple[str, str]],
-    store: Store,
-    workers: Executor,
-    rows: int | None,
-    places: Mapping[str, str],
-    same_code: bool = False,
-) -> Iterator[Remark]:
-    """Do stored stages again, of decodings and scorings at least so many `rows`; yield all that differs, in order.
+@dataclass(frozen=True)
+class Repeating:
+    """Does stored stages again, and tells what differs."""
 
-    `places` are where the files lie that settings name, each with what stands for it in keys. With `same_code`,
-    stages whose code or libraries are not those of here are not done.
-    """
-    chosen = [name for name in names if name[0] in FILES and store.has(*name)]
-    threads = ThreadPoolExecutor(workers.capacity)
-    try:
-        about = (store, workers, rows, places, same_code)
-        found = threads.map(lambda name: [*_repeat(name[0], name[1], *about)], chosen)
-        yield from chain.from_iterable(found)
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)  # after an interruption, the workers end what is under way
+    store: Store
+    workers: Executor
+    rows: int | None = None  # at least so many of each decoding and scoring; all by default
+    places: Mapping[str, str] = field(default_factory=dict)  # of files that settings name -> what it is in keys
+    same_code: bool = False  # leaves out stages whose code or libraries are not those of here
 
-
-def _repeat(
-    kind: str,
-    key: str,
-    store: Store,
-    workers: Executor,
-    rows: int | None,
-    places: Mapping[str, str],
-    same_code: bool,
-) -> Iterator[Remark]:
-    try:
-        stored = store.get(kind, key)
-        request = _request(stored, places)
-    except (StoreError, KeyError, TypeError, ValueError) as error:
-        yield Remark(f"{kind} {key} cannot be done again: {error}")
-        return
-    stage = request.stage
-    name = f"{kind} of {stage.label}{_parts(stage)}"
-    lacking = [role for role, names in stage.inputs.items() if not _has(store, stage, *names)]
-    if lacking:
-        why = _lack(stage, "model" if "model" in lacking else lacking[0])
-        yield Remark(f"{name}: not done again: {why}", wrong=False)
-        return
-    with TemporaryDirectory() as folder:
+    def of(self, names: Sequence[tuple[str, str]]) -> Iterator[Remark]:
+        """Yield all that differs in some stages, in their order."""
+        chosen = [name for name in names if name[0] in FILES and self.store.has(*name)]
+        threads = ThreadPoolExecutor(self.workers.capacity)
         try:
-            workers.submit(
-                replace(request, again=folder, rows=rows, same_code=same_code), lambda text, share: None
-            ).result()
-            yield from (Remark(f"{name}: {text}") for text in _differences(stage, stored, Path(folder), rows))
-        except (StageFailed, StoreError) as failure:
-            elsewhere = isinstance(failure, StageFailed) and failure.elsewhere
-            yield Remark(f"{name} cannot be done again: {failure}", wrong=not elsewhere)
+            yield from chain.from_iterable(threads.map(lambda name: [*self._stage(*name)], chosen))
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)  # interrupted, the workers end what is under way
+
+    def _stage(self, kind: str, key: str) -> Iterator[Remark]:
+        try:
+            stored = self.store.get(kind, key)
+            request = _request(stored, self.places)
+        except (StoreError, KeyError, TypeError, ValueError) as error:
+            yield Remark(f"{kind} {key} cannot be done again: {error}")
+            return
+        stage = request.stage
+        name = f"{kind} of {stage.label}{_parts(stage)}"
+        lacking = [role for role, names in stage.inputs.items() if not _has(self.store, stage, *names)]
+        if lacking:
+            why = _lack(stage, "model" if "model" in lacking else lacking[0])
+            yield Remark(f"{name}: not done again: {why}", wrong=False)
+            return
+        with TemporaryDirectory() as folder:
+            request = replace(request, again=folder, rows=self.rows, same_code=self.same_code)
+            try:
+                self.workers.submit(request, lambda text, share: None).result()
+                yield from (
+                    Remark(f"{name}: {text}") for text in _differences(stage, stored, Path(folder), self.rows)
+                )
+            except (StageFailed, StoreError) as failure:
+                elsewhere = isinstance(failure, StageFailed) and failure.elsewhere
+                yield Remark(f"{name} cannot be done again: {failure}", wrong=not elsewhere)
 
 
 def _request(stored: Artifact, places: Mapping[str, str]) -> StageRequest:
     """Return the request for the stage of an artifact, with the places of the files that its settings name."""
-    about = stored.manifest["ingredients"]
-    label = stored.manifest.get("label") or stored.folder.name
-    names = ("settings", "inputs", "code", "libraries")
-    rest = {**{name: about[name] for name in names}, "roots": {}, "places": places}
-    stage = {"kind": stored.folder.parent.name, "key": stored.folder.name, "label": label, **rest}
+    kind, key, label = stored.folder.parent.name, stored.folder.name, stored.manifest.get("label")
+    about = {name: stored.manifest["ingredients"][name] for name in ("settings", "inputs", "code", "libraries")}
+    stage = {"kind": kind, "key": key, "label": label or key, **about, "roots": {}, "places": places}
     return StageRequest.from_json({"stage": stage})
 
 
@@ -131,9 +119,8 @@ def _beside_number(stored: Artifact, folder: Path) -> Iterator[str]:
     import numpy as np
 
     if "draws.npy" in stored.manifest["files"]:
-        before, after = (
-            np.load(path, allow_pickle=False) for path in (stored.file("draws.npy"), folder / "draws.npy")
-        )
+        paths = (stored.file("draws.npy"), folder / "draws.npy")
+        before, after = (np.load(path, allow_pickle=False) for path in paths)
         yield from _between(before.tolist(), after.tolist(), PRECISION, "draws.npy")
     if "parts.jsonl.gz" in stored.manifest["files"]:
         kept, again = [*read_lines(stored.file("parts.jsonl.gz"))], [*read_lines(folder / "parts.jsonl.gz")]
@@ -142,7 +129,8 @@ def _beside_number(stored: Artifact, folder: Path) -> Iterator[str]:
 
 def _by_example(stored: Sequence[Any], again: Sequence[Any], rows: int | None) -> Iterator[str]:
     """Yield the examples whose outcomes differ; where only some `rows` were done, the others are not missed."""
-    for number, pair in groupby(merge(_named(stored, 0), _named(again, 1), key=_number), key=_number):
+    both = merge(_named(stored, 0), _named(again, 1), key=itemgetter(0))
+    for number, pair in groupby(both, key=itemgetter(0)):
         found = {side: one for _, side, one in pair}
         differing = [*_between(found.get(0, {}), found.get(1, {}), PRECISION)] if rows is None or 1 in found else []
         if differing:
@@ -152,10 +140,6 @@ def _by_example(stored: Sequence[Any], again: Sequence[Any], rows: int | None) -
 def _named(lines: Iterable[Any], side: int) -> Iterator[tuple[int, int, Any]]:
     """Yield the id of each outcome, in whose order they are, a side, and the outcome."""
     return ((one["id"], side, one) for one in lines)
-
-
-def _number(named: tuple[int, int, Any]) -> int:
-    return named[0]
 
 
 def _between(stored: Any, again: Any, precision: float, path: str = "") -> Iterator[str]:

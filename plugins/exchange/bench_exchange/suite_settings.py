@@ -10,19 +10,15 @@ from typing import Any, TypeAlias
 from bench_core.config import ModelConfig
 from bench_core.errors import SuiteError
 from bench_core.registry import configured
-from bench_core.runs.provenance import HARDWARE, PARTS
+from bench_core.runs.provenance import HARDWARE, PARTS, at
 from bench_core.runs.results import Run, plain_file
 from bench_core.runs.run_suite import effective_suite
 from bench_core.suites import yaml_source
 from bench_core.suites.parts import LENGTHS, merged
 
 FILE = re.compile(r"sha256:[0-9a-f]{64}(\..+)?")  # stands for a file or folder
-NAMED = {
-    "tasks": "task",
-    "decoders": "decoder",
-    "metrics": "metric",
-    "probes": "probe",
-}  # section -> setting of stages
+#: Section -> setting of stages
+NAMED = {"tasks": "task", "decoders": "decoder", "metrics": "metric", "probes": "probe"}
 Settings: TypeAlias = Mapping[str, Any]
 ASIDE = ("training", "by_task", "grid")  # of a model: what its part does not read
 
@@ -44,30 +40,28 @@ def unlike_settings(run: Run, parts: Mapping[str, Any]) -> Iterator[str]:
     effective_suite(source)  # which expands grids
     suite = source.data
     for section, setting in NAMED.items():
-        for name, settings in _mapping(suite.get(section)).items():
-            planned = _mapping(_mapping(parts.get(section)).get(name)).get(setting)
+        for name, settings in as_mapping(suite.get(section)).items():
+            planned = at(parts, (section, name, setting))
             if isinstance(planned, Mapping):
                 yield from _unlike((section, name), settings, planned)
                 yield from _limited(parts, section, name, settings, planned)
-    for name, planned in _mapping(parts.get("tasks")).items():
+    for name, planned in as_mapping(parts.get("tasks")).items():
         for setting in (one for one in planned if one.startswith("task/")):
             yield from _contradicting(("tasks", name), planned[setting], planned.get("task"))
-    for name, settings in _mapping(suite.get("models")).items():
-        for task, planned in _mapping(_mapping(parts.get("models")).get(name)).items():
-            yield from _model(suite, name, task, settings, _mapping(planned))
+    for name, settings in as_mapping(suite.get("models")).items():
+        for task, planned in as_mapping(at(parts, ("models", name))).items():
+            yield from _model(suite, name, task, settings, as_mapping(planned))
     yield from _whole(suite, parts)
 
 
-def _model(
-    suite: Mapping[str, Any], name: str, task: str, settings: Mapping[str, Any], planned: Mapping[str, Any]
-) -> Iterator[str]:
+def _model(suite: Settings, name: str, task: str, settings: Settings, planned: Settings) -> Iterator[str]:
     """Yield where a model, or its training, is another one than was planned for a task."""
-    own = merged(settings, _mapping(settings.get("by_task")).get(task, {}))
+    own = merged(settings, at(settings, ("by_task", task)) or {})
     known = {key: value for one in planned.values() if isinstance(one, Mapping) for key, value in one.items()}
-    known |= _mapping(planned.get("model"))
+    known |= as_mapping(planned.get("model"))
     yield from _unlike(("models", name), {key: one for key, one in own.items() if key not in ASIDE}, known)
     training = merged(suite.get("training") or {}, own.get("training") or {})
-    recorded = {**_mapping(planned.get("training")), "initial": planned.get("initial")}
+    recorded = {**as_mapping(planned.get("training")), "initial": planned.get("initial")}
     if "training" not in planned:
         yield from _as_it_is(name, own, training, planned)
         return
@@ -78,7 +72,7 @@ def _model(
 def _as_it_is(name: str, own: Settings, training: Settings, planned: Settings) -> Iterator[str]:
     """Yield where a model is trained by the suite, or has other weights, and was planned to be evaluated as it is."""
     model = recorded_model(planned.get("model"))
-    if LENGTHS.isdisjoint(_mapping(own.get("training"))) and (model is None or model.is_pretrained()):
+    if LENGTHS.isdisjoint(as_mapping(own.get("training"))) and (model is None or model.is_pretrained()):
         return  # it heeds no settings that do not say how long it is trained
     initial = {key: value for key, value in training.items() if key == "initial"}
     yield from _unlike(("models", name, "training"), initial, planned)
@@ -89,34 +83,32 @@ def _as_it_is(name: str, own: Settings, training: Settings, planned: Settings) -
 def _whole(suite: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield where seeds, splits, limits and hardware are not the planned ones."""
     seeds = suite.get("seeds", 1)
-    yield from _unlike((), {"seeds": [*range(seeds)] if isinstance(seeds, int) else seeds}, parts)
-    yield from _unlike((), {"splits": suite.get("splits") or ["test"]}, parts)
-    yield from _unlike(("limits",), suite.get("limits") or {}, _mapping(parts.get("limits")))
+    seeds = [*range(seeds)] if isinstance(seeds, int) else seeds
+    yield from _unlike((), {"seeds": seeds, "splits": suite.get("splits") or ["test"]}, parts)
+    yield from _unlike(("limits",), suite.get("limits") or {}, as_mapping(parts.get("limits")))
     given = suite.get("hardware") or {}
     several = given if given and all(isinstance(one, Mapping) for one in given.values()) else {"default": given}
     for name, hardware in several.items():
-        planned = _mapping(_mapping(parts.get("hardware")).get(name))
+        planned = as_mapping(at(parts, ("hardware", name)))
         asked = {key: one for key, one in hardware.items() if key in HARDWARE and one != "auto" and planned}
         yield from _unlike(("hardware", name), asked, planned)
 
 
-def _limited(
-    parts: Mapping[str, Any], section: str, name: str, settings: Mapping[str, Any], planned: Mapping[str, Any]
-) -> Iterator[str]:
+def _limited(parts: Settings, section: str, name: str, settings: Settings, planned: Settings) -> Iterator[str]:
     """Yield the settings that a part took from the limits of the suite, and that are not these limits."""
-    limits = _mapping(parts.get("limits"))
-    for setting, limit in _mapping(_mapping(_mapping(parts.get("limited")).get(section)).get(name)).items():
+    limits = as_mapping(parts.get("limits"))
+    for setting, limit in as_mapping(at(parts, ("limited", section, name))).items():
         if settings.get(setting) is None and not _alike(limits.get(limit), planned.get(setting)):
             known = f"{section}.{name} was planned with {planned.get(setting)!r}"
             yield f"limits.{limit} is {limits.get(limit)!r}, but {known}"
 
 
 def _unlike(way: Sequence[str], given: Any, planned: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in _mapping(given).items():
+    for key, value in as_mapping(given).items():
         if key not in planned:
             yield f"{'.'.join([*way, str(key)])} was not planned"
         elif not _alike(_plain(key, value), planned[key]):
-            yield f"{'.'.join([*way, str(key)])} is {_short(value)}, and was planned as {_short(planned[key])}"
+            yield f"{'.'.join([*way, str(key)])} is {shortened(value)}, and was planned as {shortened(planned[key])}"
 
 
 def _contradicting(way: Sequence[str], part: Any, whole: Any) -> Iterator[str]:
@@ -125,7 +117,7 @@ def _contradicting(way: Sequence[str], part: Any, whole: Any) -> Iterator[str]:
         for key in part:
             yield from _contradicting((*way, str(key)), part[key], whole.get(key))
     elif part and whole and part != whole:
-        yield f"{'.'.join(way)} is {_short(whole)}, and was planned for a split as {_short(part)}"
+        yield f"{'.'.join(way)} is {shortened(whole)}, and was planned for a split as {shortened(part)}"
 
 
 def _alike(given: Any, planned: Any) -> bool:
@@ -133,10 +125,10 @@ def _alike(given: Any, planned: Any) -> bool:
     if given is None or (isinstance(planned, str) and FILE.fullmatch(planned)):
         return True
     if isinstance(given, Mapping):
-        if not isinstance(planned, Mapping) or not {*given} & {*planned}:  # a short form of something else
-            return (
-                not isinstance(planned, Mapping) or not planned or all(_alike(given, one) for one in planned.values())
-            )
+        if not isinstance(planned, Mapping):
+            return True
+        if not {*given} & {*planned}:  # a short form of something else
+            return all(_alike(given, one) for one in planned.values())
         return all(key in planned and _alike(_plain(key, one), planned[key]) for key, one in given.items())
     if isinstance(planned, Mapping):  # a name that stands for a part, or a short form
         alike = _plain("name", given) == planned.get("name")
@@ -159,10 +151,12 @@ def _plain(key: str, value: Any) -> Any:
     return value.rpartition("/")[2] if key == "name" and isinstance(value, str) else value
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping, which is empty in place of anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
-def _short(value: Any) -> str:
+def shortened(value: Any) -> str:
+    """Return a value as messages show it."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from pydantic import Field
@@ -121,9 +121,8 @@ def _contents(archive: ZipFile, entries: Mapping[str, ZipInfo]) -> Contents:
     try:
         contents: Contents = parsed(Contents, _content(archive, entries[CONTENTS]))
     except (KeyError, ValueError) as error:
-        raise ValueError(
-            f"no `bench export` of this version wrote it ({CONTENTS}: {error}); export it again"
-        ) from None
+        text = f"no `bench export` of this version wrote it ({CONTENTS}: {error}); export it again"
+        raise ValueError(text) from None
     odd = sorted({*contents.digests, CONTENTS} ^ {*entries})
     if odd:
         raise ValueError(f"{odd[0]!r} is not both in it and in its {CONTENTS}")
@@ -148,7 +147,9 @@ def _artifacts(store: Store, limit: int) -> list[Artifact]:
     for artifact in artifacts:
         artifact.check()
         try:
-            _check_ingredients(artifact.manifest)
+            made: Ingredients = parsed(Ingredients, json.dumps(artifact.manifest.get("ingredients")).encode())
+            if made.kind != recorded_kind(artifact.manifest["kind"]):
+                raise ValueError(f"the ingredients are those of a {made.kind} stage")
             for name in artifact.manifest["files"]:
                 left -= check(name, (artifact.folder / name).read_bytes(), left)
         except TooLarge:
@@ -156,12 +157,6 @@ def _artifacts(store: Store, limit: int) -> list[Artifact]:
         except ValueError as error:
             raise ValueError(f"{artifact.folder}: it is not what it should be: {error}") from None
     return artifacts
-
-
-def _check_ingredients(manifest: Mapping[str, Any]) -> None:
-    found: Ingredients = parsed(Ingredients, json.dumps(manifest.get("ingredients")).encode())
-    if found.kind != recorded_kind(manifest["kind"]):
-        raise ValueError(f"the ingredients are those of a {found.kind} stage")
 
 
 def _check_run(folder: Path) -> None:

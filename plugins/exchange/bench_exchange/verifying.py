@@ -23,7 +23,7 @@ from bench_core.storage.store import Store
 from bench_core.terminal import counted
 from bench_exchange.compared_with_store import unlike_store
 from bench_exchange.recorded import contradictions
-from bench_exchange.repeating import repeat
+from bench_exchange.repeating import Repeating
 from bench_exchange.unpacking import LIMIT, unpacked
 
 RUN = ("cells.jsonl", "run.json", "stages.jsonl.gz")  # any of these makes a folder a run
@@ -78,9 +78,8 @@ class Verifier:
         self._count("run", run)
         yield from verify_run(run, self.store if self.store.root.is_dir() else None)
         if trusted := read_unverified(folder):
-            yield Remark(
-                f"{folder}: {counted(len(trusted), 'stage')} imported on trust, or made of such", wrong=False
-            )
+            text = f"{counted(len(trusted), 'stage')} imported on trust, or made of such"
+            yield Remark(f"{folder}: {text}", wrong=False)
         if not self.store.root.is_dir():
             yield Remark(f"{folder}: there is no store at {self.store.root}: artifacts behind the run", wrong=False)
         self.seen.append(run)
@@ -163,14 +162,10 @@ def measured_again(run: Run, store: Store) -> Iterator[Remark]:
     names = [(kind, key) for kind, key in run.artifacts() if kind == "measure" and store.has(kind, key)]
     if not names:
         return
-    left = []
     with Workers(1, store.root, Path(), isolate=False) as performing:
-        for remark in repeat(names, store, performing, None, {}, same_code=True):
-            if remark.wrong:
-                yield remark
-            else:
-                left.append(remark.text)
-    if left:
+        found = [*Repeating(store, performing, same_code=True).of(names)]
+    yield from (remark for remark in found if remark.wrong)
+    if left := [remark.text for remark in found if not remark.wrong]:
         text = f"{len(left):,} of {len(names):,} numbers could not be measured again, such as: {left[0]}"
         yield Remark(text, wrong=False)
 
@@ -178,7 +173,7 @@ def measured_again(run: Run, store: Store) -> Iterator[Remark]:
 def repeated(run: Run, store: Store, data: Path, workers: int, limit: int | None) -> Iterator[Remark]:
     """Repeat the stages of a run, except trainings; yield what differs, and what cannot be repeated here."""
     with Workers(workers, store.root, data, isolate=True) as performing:
-        yield from repeat(run.artifacts(), store, performing, limit, _places(run, data))
+        yield from Repeating(store, performing, limit, _places(run, data)).of(run.artifacts())
 
 
 def _places(run: Run, data: Path) -> dict[str, str]:
@@ -191,15 +186,11 @@ def _places(run: Run, data: Path) -> dict[str, str]:
 
 def _verifiable(path: Path) -> Iterable[Path]:
     """Yield the runs and reports at a path: itself, or those below."""
-    found = [path] if _is_one(path) else []
-    for place, folders, _ in os.walk(path) if not found else ():
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(place)] if _is_one(Path(place)) else []
+    found: list[Path] = []
+    for place, folders, _ in os.walk(path):
+        found += [Path(place)] if _has(Path(place), (*RUN, *REPORT)) else []
+        folders[:] = [name for name in folders if not name.startswith(".") and found != [path]]
     return sorted(found)
-
-
-def _is_one(folder: Path) -> bool:
-    return _has(folder, (*RUN, *REPORT))
 
 
 def _has(folder: Path, names: Iterable[str]) -> bool:

@@ -101,7 +101,9 @@ class Ray(Executor):
         reference = self._begun(request, needs)
         while not ray.wait([reference], timeout=PAUSE)[0]:
             if self.closed.is_set():
-                self._cancel(reference)
+                ray.cancel(reference)
+                if not ray.wait([reference], timeout=PATIENCE)[0]:  # in which it cleans up
+                    ray.cancel(reference, force=True)
                 break
             with suppress(RayError):  # what it says is not worth a failure
                 if said := ray.get(self.board.last.remote(request.stage.key), timeout=PAUSE):
@@ -125,12 +127,9 @@ class Ray(Executor):
     def _begun(self, request: StageRequest, needs: Mapping[str, float]) -> Any:
         """Return the reference of the task of a stage."""
         memory = {"memory": int(needs["memory"])} if "memory" in needs else {}
-        task = self.tasks["GPU" in needs].options(
-            name=f"{request.stage.kind} {request.stage.label}",
-            num_cpus=needs["CPU"],
-            num_gpus=needs.get("GPU", 0),
-            **memory,
-        )
+        name = f"{request.stage.kind} {request.stage.label}"
+        own = {"name": name, "num_cpus": needs["CPU"], "num_gpus": needs.get("GPU", 0), **memory}
+        task = self.tasks["GPU" in needs].options(**own)
         return task.remote(json.dumps(request.to_json()), str(self.store), str(self.data), self.board)
 
     def _needs(self, request: StageRequest) -> dict[str, float]:
@@ -154,12 +153,6 @@ class Ray(Executor):
         if self.config.address is None:
             raise StageFailed(f"Ray has no {_words(needs)} on this machine.", expected=True)
         self.warn(f"no machine of the Ray cluster has {_words(needs)}; the stage waits for one to join.")
-
-    def _cancel(self, reference: Any) -> None:
-        """Interrupt a stage, which has a while to clean up."""
-        ray.cancel(reference)
-        if not ray.wait([reference], timeout=PATIENCE)[0]:
-            ray.cancel(reference, force=True)
 
 
 def _knock(address: str) -> None:

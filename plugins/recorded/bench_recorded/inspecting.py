@@ -40,6 +40,6 @@ def inspect_references(config: ReferencesConfig, inspection: Inspection) -> None
     """Note what is wrong with files of references and sources."""
     paths = [*config.references, *([config.sources] if config.sources else [])]
     if inspection.are_small(paths):
-        found = read_alike(paths)
+        found = read_alike(config.references, config.sources)
         sources = found[-1] if config.sources else [""] * len(found[0])
         inspection.prompts["test"] = lambda: (Prompt(number, text) for number, text in enumerate(sources))

@@ -25,11 +25,10 @@ class References(Task):
 
     def prepare(self, data: Path) -> TaskInfo:
         """Copy the lines; raise DataError where files have different numbers of them."""
-        paths = [*self.config.references, *([self.config.sources] if self.config.sources else [])]
-        found = read_alike(paths)
-        streams, pieces = len(self.config.references), self.config.pieces
-        references = [joined_lines(path, lines, pieces) for path, lines in zip(paths[:streams], found, strict=False)]
-        read = {"references": references, "sources": found[streams:]}
+        paths, pieces = self.config.references, self.config.pieces
+        found = read_alike(paths, self.config.sources)
+        references = [joined_lines(path, lines, pieces) for path, lines in zip(paths, found, strict=False)]
+        read = {"references": references, "sources": found[len(paths) :]}
         (self.folder / FILE).write_text(json.dumps(read), encoding="utf-8")
         extras: dict[str, Any] = {"statistics": {"test": {"examples": len(found[0])}}}
         return TaskInfo(["<stop>"], extras=extras | ({"references": f"pieces={pieces}"} if pieces else {}))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bench_core.runs.results import Run
-    from bench_reports.language.expressions import Term
 
 
 def write_report(run: Run, folder: Path) -> str:
@@ -23,13 +22,6 @@ def run_html(run: Run) -> str:
     from bench_reports.render.notebook import notebook_html
 
     return notebook_html(run)
-
-
-def truth(term: Term, bounds: Mapping[str, tuple[float, float]]) -> bool | None:
-    """Return whether a claim is true, or false, of all scores within the bounds of its metrics; None if it varies."""
-    from bench_reports.statistics.claim_proofs import truth
-
-    return truth(term, bounds)
 
 
 def power_rows(run: Run, seeds: int, differences: Mapping[str, float]) -> Sequence[Mapping[str, Any]]:

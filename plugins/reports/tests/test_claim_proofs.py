@@ -14,9 +14,9 @@ from scipy.optimize import linprog
 
 from bench_core.errors import SuiteError
 from bench_core.suites.load import load
+from bench_reports.language.claim_proofs import implies, truth
 from bench_reports.language.expressions import read
-from bench_reports.statistics.claim_proofs import implies, truth
-from bench_reports.statistics.simplex import Simplex
+from bench_reports.language.simplex import Simplex
 
 RANGES = {
     "a": (0, 100),
@@ -99,9 +99,9 @@ def test_thousands_of_random_expressions_are_constant_if_and_only_if_random_numb
 
 
 def test_random_numbers_find_a_proof_that_is_wrong(monkeypatch):
-    from bench_reports.statistics import claim_proofs
+    from bench_reports.language import claim_formulas
 
-    monkeypatch.setattr(claim_proofs, "NEGATED", {**claim_proofs.NEGATED, "<": ">"})  # not of equal numbers
+    monkeypatch.setattr(claim_formulas, "NEGATED", {**claim_formulas.NEGATED, "<": ">"})  # not of equal numbers
     assert [*disagreements(5, 100)]
 
 

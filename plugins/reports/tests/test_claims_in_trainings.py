@@ -16,7 +16,8 @@ from bench_reports.content.claims import judge
 from bench_reports.language.expressions import Query, read
 from bench_reports.language.schema import Claim
 from bench_reports.statistics.claim_tests import ClaimTest, sign_test
-from bench_reports.statistics.estimate import LEVEL, Measured, contrast
+from bench_reports.statistics.estimate import Measured, contrast
+from bench_reports.statistics.tails import LEVEL
 
 LESS = "v('rate', decoder='beam') < v('rate', decoder='greedy')"
 

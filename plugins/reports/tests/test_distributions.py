@@ -48,7 +48,7 @@ def test_distributions_are_read_as_they_were_written(tmp_path):
     ]
     DISTRIBUTIONS.write(path, written)
     first, second = DISTRIBUTIONS.read(run)
-    assert second == Distribution(CELL, "b", [], "why not")
+    assert second == Distribution(CELL, "b", [], reason="why not")
     assert first.counts[:3] == [(0.1, 1), (1, 1), (2, 2)]
     assert {(value, count) for value, count in first.counts[3:] if not isnan(value)} == {(inf, 1), (-inf, 1)}
     assert [count for value, count in first.counts if isnan(value)] == [2]

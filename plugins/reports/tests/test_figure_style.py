@@ -15,8 +15,8 @@ from bench_small.figures import beyond, canvas_of, measured, overlapping, plotte
 from bench_reports.figures import style
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.naming import columns_of, distinct
-from bench_reports.figures.scales import digits_of
 from bench_reports.figures.tick_text import EXACT, tick_text
+from bench_reports.figures.ticks import digits_of
 
 #: How deuteranopes and protanopes see linear RGB (Machado, Oliveira and Fernandes, 2009, severity 1).
 SIGHT = {

@@ -9,20 +9,11 @@ import pytest
 from scipy import stats
 
 from bench_reports.statistics.equivalence import SAME, Printed, beside, of_two_samples
-from bench_reports.statistics.estimate import (
-    LEVEL,
-    SMALLEST,
-    Estimate,
-    Measured,
-    Part,
-    bent,
-    contrast,
-    difference,
-    straightened,
-)
+from bench_reports.statistics.estimate import Estimate, Measured, contrast, difference
 from bench_reports.statistics.looks import level_of, spent
 from bench_reports.statistics.measurements import interval_of
 from bench_reports.statistics.shares import share_of
+from bench_reports.statistics.tails import LEVEL, SMALLEST, Part, bent, straightened
 
 DICE = np.random.default_rng(4)
 SKEWED = Estimate(10.0, Part(1.0, 4.0), Part(0.5, 60.0), Part(0.8, 60.0), skewness=0.7)

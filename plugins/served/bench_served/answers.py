@@ -70,7 +70,11 @@ class Answers:
         with self._errors(), FileLock(self.path.with_suffix(".lock"), thread_local=False, fallback_to_soft=False):
             if (known := self.find(request)) is not None:
                 return known
-            self._append(line)
+            with self.path.open("ab") as file:
+                file.truncate(self._end)  # what a killed process left unfinished
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
         return answer
 
     @contextmanager
@@ -81,13 +85,6 @@ class Answers:
             raise DataError(
                 f"{self.path}: answers cannot be kept here ({error.strerror or error}). Make room, or allow writing."
             ) from None
-
-    def _append(self, line: bytes) -> None:
-        with self.path.open("ab") as file:
-            file.truncate(self._end)  # what a killed process left unfinished
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
 
     def _look(self) -> None:
         """Learn of the whole lines that others have added."""

@@ -88,7 +88,7 @@ class Client:
     noise: Noise  # of pauses
     clock: Clock = field(default_factory=Clock)
     warn: Callable[[str], None] = lambda text: None
-    has_warned: bool = False
+    has_warned: bool = False  # of the first request that is sent again
     errors: list[Exception] = field(default_factory=list)
     idle: set[asyncio.Task[Any]] = field(default_factory=set)  # what waits before it sends a request
 
@@ -115,7 +115,9 @@ class Client:
                 if self.errors:
                     return
 
-        async with self._connections() as http:
+        limits = httpx2.Limits(max_connections=self.config.parallel)
+        proxies = not is_here(self.config.url)  # of the environment
+        async with httpx2.AsyncClient(timeout=None, limits=limits, follow_redirects=False, trust_env=proxies) as http:
             works = [work() for _ in range(min(self.config.parallel, len(requests)))]
             await asyncio.gather(*works, return_exceptions=True)  # those that were idle at an error are cancelled
 
@@ -136,13 +138,6 @@ class Client:
         finally:
             self.idle.discard(task)
 
-    def _connections(self) -> httpx2.AsyncClient:
-        """Return connections that follow no redirect, and use proxies of the environment but for this machine."""
-        limits = httpx2.Limits(max_connections=self.config.parallel)
-        return httpx2.AsyncClient(
-            timeout=None, limits=limits, follow_redirects=False, trust_env=not is_here(self.config.url)
-        )
-
     async def _answer(self, http: httpx2.AsyncClient, request: Request) -> dict[str, Any]:
         """Return the answer to a request, after several tries unless another request has failed meanwhile."""
         pace, tries = pace_of(self.config.url, self.config.rate), self.config.retries + 1
@@ -162,17 +157,13 @@ class Client:
             if number + 1 == tries or self.errors:
                 break
             pause = self._pause(request, number, last)
-            self._report_retry(last, pause)
+            if not self.has_warned:
+                self.has_warned = True
+                more = f"up to {self.config.retries} times, first in {pause:.1f} s"
+                self.warn(self.secret.hide(f"{self.config.url}: {last}. It is tried again, {more}."))
             await self._sleep(pause)
         where = f"{self.config.url}{request.path} was asked {number + 1} times, the last time: "
         raise ServerError(f"{where}{last}. Answers so far are kept: run the suite again when it works")
-
-    def _report_retry(self, error: TemporaryError, pause: float) -> None:
-        """Warn of the first request that is sent again, before it is."""
-        if not self.has_warned:
-            self.has_warned = True
-            tries = f"up to {self.config.retries} times, first in {pause:.1f} s"
-            self.warn(self.secret.hide(f"{self.config.url}: {error}. It is tried again, {tries}."))
 
     def _pause(self, request: Request, number: int, error: TemporaryError) -> float:
         """Return the seconds before the next try: twice as many each time, a half of them by chance."""
@@ -230,14 +221,14 @@ def _said(text: str) -> str:
 def asked_wait(header: str) -> float:
     """Return the seconds that a header Retry-After asks to wait: it has a number or a date; 0 for anything else."""
     try:
-        return max(0.0, float(header)) if header.strip()[:1].isdigit() else _until(parsedate_to_datetime(header))
+        if header.strip()[:1].isdigit():
+            return max(0.0, float(header))
+        moment = parsedate_to_datetime(header)
+        return max(
+            0.0, ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+        )
     except (ValueError, TypeError, OverflowError):
         return 0.0
-
-
-def _until(moment: datetime) -> float:
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
 def is_unprotected(config: ServedConfig) -> bool:

@@ -33,24 +33,18 @@ class ServedModel(nn.Module, Served, TextScorer):
 
     def generate(self, prompts: Sequence[Prompt], generation: Generation) -> list[list[Hypothesis]]:
         """Return the draws for each prompt, in the order of drawing."""
-        rows = [
-            [to_generate(self.config, prompt, generation, number) for number in range(generation.settings.n)]
-            for prompt in prompts
-        ]
-        requests = [one for row in rows for one in row]
-        found = iter(self._asked(requests, generation, lambda one, said: hypothesis_of(self.config, one, said)))
-        return [[next(found) for _ in row] for row in rows]
+        config, draws = self.config, generation.settings.n
+        requests = [to_generate(config, prompt, generation, draw) for prompt in prompts for draw in range(draws)]
+        found = self._asked(requests, generation, lambda one, said: hypothesis_of(config, one, said))
+        return [found[first : first + draws] for first in range(0, len(found), draws)]
 
     def score_texts(
         self, prompts: Sequence[Prompt], targets: Sequence[str], generation: Generation
     ) -> list[TextScore]:
         """Return the log-probability of each target after its prompt, in tokens of the server."""
-        config = self.config
-        requests = [to_score(config, *one, generation) for one in zip(prompts, targets, strict=True)]
-        parts = {
-            id(request): scored_parts(config, prompt, target)
-            for request, prompt, target in zip(requests, prompts, targets, strict=True)
-        }
+        config, pairs = self.config, [*zip(prompts, targets, strict=True)]
+        requests = [to_score(config, *pair, generation) for pair in pairs]
+        parts = {id(one): scored_parts(config, *pair) for one, pair in zip(requests, pairs, strict=True)}
 
         def read(request: Request, answer: dict[str, Any]) -> TextScore:
             return score_of(choice_of(config, answer), *parts[id(request)], config.end or "")

@@ -14,6 +14,7 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -59,12 +60,6 @@ def _base(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
-def _with_place(template: str, name: str) -> str:
-    if f"{{{name}}}" not in template:
-        raise ValueError(f"it has {{{name}}} where the {name} of an example goes")
-    return template
-
-
 class ServedConfig(ModelConfig):
     """A model behind an address: OpenAI-compatible completions or chat, as of vLLM, llama.cpp, Ollama, transformers.
 
@@ -95,15 +90,13 @@ class ServedConfig(ModelConfig):
     timeout: PositiveFloat = 300.0  #: seconds for a whole answer
     retries: NonNegativeInt = 6  #: further tries after an overload, a server error, a timeout or half an answer
 
-    @field_validator("prompt")
+    @field_validator("prompt", "scored")
     @classmethod
-    def _has_prompt(cls, value: str) -> str:
-        return _with_place(value, "prompt")
-
-    @field_validator("scored")
-    @classmethod
-    def _has_target(cls, value: str) -> str:
-        return _with_place(value, "target")
+    def _has_place(cls, template: str, info: ValidationInfo) -> str:
+        name = "target" if info.field_name == "scored" else "prompt"
+        if f"{{{name}}}" not in template:
+            raise ValueError(f"it has {{{name}}} where the {name} of an example goes")
+        return template
 
     @model_validator(mode="after")
     def _fits(self) -> ServedConfig:
@@ -154,7 +147,8 @@ class RequestConfig(DecoderConfig):
 
     @model_validator(mode="after")
     def _fits(self) -> RequestConfig:
-        if taken := sorted(name for name, value in self.more.items() if not _is_free(name, value)):
+        free = {"logprobs", *(name for name in FREE if self.more.get(name) is None)}
+        if taken := sorted({*self.more} & OWN_FIELDS - free):
             raise ValueError(f"`more` cannot decide {', '.join(taken)}, which other settings do")
         if self.n > 1 and not self.temperature:
             raise ValueError("at temperature 0 all draws are the same. Set `n: 1`, or a temperature")
@@ -170,10 +164,6 @@ class RequestConfig(DecoderConfig):
             "stop": [*self.stop] or None, **self.more,
         }  # fmt: skip
         return {name: value for name, value in found.items() if value is not None}
-
-
-def _is_free(name: str, value: Any) -> bool:
-    return name not in OWN_FIELDS or name == "logprobs" or (name in FREE and value is None)
 
 
 @hookimpl

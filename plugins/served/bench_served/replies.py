@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from bench_core import DataError, Hypothesis, Thinking, thinking_in, without_thinking
@@ -62,8 +62,9 @@ def hypothesis_of(config: ServedConfig, request: Request, answer: Mapping[str, A
         known = ", ".join(sorted(ENDED | CUT))
         raise ServerError(f"its answer ended by {brief(repr(reason))}, which is none of {known}")
     text, answered = _spoken(_text(config, choice, reason).removeprefix(request.separator), request.thinking)
-    text, stopped = before_stop(text, request.stops)
-    finished = answered and (stopped or reason in ENDED)
+    stops = [place for place in map(text.find, request.stops) if place >= 0]
+    text = text[: min(stops)] if stops else text
+    finished = answered and (bool(stops) or reason in ENDED)
     return Hypothesis([], finished, text=text, token_count=_token_count(request, answer, finished))
 
 
@@ -78,12 +79,6 @@ def _spoken(text: str, thinking: Thinking) -> tuple[str, bool]:
         f"its answer has {tag}, and would be compared with that: {brief(repr(text))}. Set `thinking: drop` of the "
         "decoder to take it off, or `thinking: keep`; no answer is asked again"
     )
-
-
-def before_stop(text: str, stops: Sequence[str]) -> tuple[str, bool]:
-    """Return the text before the first stop text in it, and whether there is one."""
-    places = [place for place in map(text.find, stops) if place >= 0]
-    return (text[: min(places)], True) if places else (text, False)
 
 
 def _text(config: ServedConfig, choice: Mapping[str, Any], reason: str) -> str:

@@ -49,7 +49,8 @@ def key_of(described: Mapping[str, Any]) -> str:
 def to_generate(config: ServedConfig, prompt: Prompt, generation: Generation, number: int) -> Request:
     """Return the request for a draw by its number, from 0."""
     settings: RequestConfig = generation.settings
-    seed = _seed(generation, prompt, number) if settings.temperature else None
+    own = generation.noise.fork("request").fork(prompt.id).fork(number)
+    seed = own.key % SEEDS if settings.temperature else None
     body = {"model": config.model, **_content(config, prompt), **settings.fields()}
     if seed is not None and "seed" not in settings.more:
         body["seed"] = seed
@@ -97,7 +98,3 @@ def _content(config: ServedConfig, prompt: Prompt) -> dict[str, Any]:
 def _about(prompt: Prompt, generation: Generation) -> str:
     name = f" ({prompt.name!r})" if prompt.name else ""
     return f"example {prompt.id}{name} of {generation.split!r}"
-
-
-def _seed(generation: Generation, prompt: Prompt, number: int) -> int:
-    return generation.noise.fork("request").fork(prompt.id).fork(number).key % SEEDS

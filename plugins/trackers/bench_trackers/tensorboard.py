@@ -34,8 +34,12 @@ class TensorBoard(Observer):
             self.suite = self.config.dir / file_name(event.suite)
             self.numbers = f"numbers/{file_name(event.run)}"
         elif isinstance(event, TrainingStarted):
-            # those of the checkpoint's own step were written before it
-            self._write(training_folder(event.training), _restart(event.step + 1 if event.step else 0))
+            # TensorBoard drops what it has of this step and later; those of a checkpoint's own were written before
+            restart = SessionLog(status=SessionLog.START)
+            step = event.step + 1 if event.step else 0
+            self._write(
+                training_folder(event.training), Record(wall_time=time.time(), step=step, session_log=restart)
+            )
         elif isinstance(event, Update | Evaluation):
             for name, value in curves(event):
                 self._write(training_folder(event.training), _point(name, event.step, value))
@@ -57,13 +61,7 @@ class TensorBoard(Observer):
             self.writers.pop(folder).close()
 
 
-def _restart(step: int) -> Record:
-    """Return the record after which TensorBoard drops what it has of this and later steps."""
-    return Record(wall_time=time.time(), step=step, session_log=SessionLog(status=SessionLog.START))
-
-
 def _point(name: str, step: int, value: float) -> Record:
     """Return a point of a curve."""
-    return Record(
-        wall_time=time.time(), step=step, summary=Summary(value=[Summary.Value(tag=name, simple_value=value)])
-    )
+    summary = Summary(value=[Summary.Value(tag=name, simple_value=value)])
+    return Record(wall_time=time.time(), step=step, summary=summary)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.registry import stage_kinds
@@ -40,24 +40,9 @@ def entries(store: Store, kind: str | None = None) -> Iterator[Entry]:
 def _entry(store: Store, kind: str, key: str) -> Entry:
     size = weight(store.root / kind / key)
     try:
-        return Entry(kind, key, about(store.get(kind, key).manifest), size)
+        return Entry(kind, key, str(store.get(kind, key).manifest.get("label") or ""), size)
     except StoreError:
         return Entry(kind, key, "damaged: see `bench store verify`", size, True)
-
-
-def about(manifest: Mapping[str, Any]) -> str:
-    """Return a description of an artifact: its label, else its parts and main settings."""
-    label, ingredients = manifest.get("label"), manifest.get("ingredients")
-    if isinstance(label, str) and label:
-        return label
-    settings = ingredients.get("settings") if isinstance(ingredients, dict) else None
-    words = []
-    for name, value in settings.items() if isinstance(settings, dict) else ():
-        if isinstance(value, dict) and isinstance(value.get("name"), str):
-            words.append(value["name"])
-        elif name in ("by", "seed", "split") and value is not None:
-            words.append(f"{name} {value}" if name != "split" else str(value))
-    return ", ".join(words)
 
 
 def weight(path: Path) -> int:
@@ -138,12 +123,10 @@ def collect(store: Store, keys: Collection[str], dry: bool = False, set_aside: b
 
 def _may_go_on(store: Store, kind: str, key: str, needed: set[str]) -> bool:
     """Return whether it is a checkpoint of an unfinished training that a run refers to."""
-    if kind != CHECKPOINT:
-        return False
     with suppress(StoreError):
-        training = store.get(kind, key).manifest.get("of")
-        if isinstance(training, str) and training in needed:
-            return not any(store.has(one.name, training) for one in stage_kinds().values() if one.gives_weights)
+        training = store.get(kind, key).manifest.get("of") if kind == CHECKPOINT else None
+        weights = (one.name for one in stage_kinds().values() if one.gives_weights)
+        return training in needed and not any(store.has(one, training) for one in weights)
     return False
 
 

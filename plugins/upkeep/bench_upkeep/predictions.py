@@ -79,7 +79,7 @@ class Predictions:
         return forecast is not None and forecast.is_calibrated(stage, self.costs, self.keys.of_speed(stage))
 
     def _recorded(self, stage: Stage, key: str) -> Prediction | None:
-        found = self.costs.read(Record, key, _device(stage))
+        found = self.costs.read(Record, key, device_name(stage.settings.get("device", "cpu")))
         if found is None:
             return None
         return Prediction(found.seconds, "record", found.peak, None if on_gpu(stage) else found.cpu_seconds)
@@ -108,7 +108,3 @@ def total(seconds: Iterable[float | None]) -> tuple[float, int]:
 def on_gpu(stage: Stage) -> bool:
     """Return whether a stage computes on a GPU, of whose time CPU seconds say nothing."""
     return stage.settings.get("device") == "cuda"
-
-
-def _device(stage: Stage) -> str:
-    return device_name(stage.settings.get("device", "cpu"))

@@ -121,4 +121,4 @@ def collectable(store: Store, folders: Iterable[Path]) -> int:
     if not runs:
         return weight(store.root)
     found = collect(store, {key for run in runs for key in run.named_keys()}, dry=True)
-    return sum(sum(sizes) for sizes in found.sizes.values())
+    return sum(map(sum, found.sizes.values()))

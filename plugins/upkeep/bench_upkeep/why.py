@@ -47,9 +47,8 @@ class Difference:
 
 Differences: TypeAlias = Mapping[str, Difference]  #: by their texts
 NEW = Difference("new", "", None, None, "new: that run did not record it")
-UNKNOWN = Difference(
-    "unknown", "", None, None, "ingredients of the recorded artifact unknown: it, or one of its inputs, is not stored"
-)
+_LOST = "ingredients of the recorded artifact unknown: it, or one of its inputs, is not stored"
+UNKNOWN = Difference("unknown", "", None, None, _LOST)
 
 
 @dataclass(frozen=True)
@@ -174,15 +173,14 @@ def _differences(
     for what, name in {**now, **before}:
         old, new = before.get((what, name)), now.get((what, name))
         if what == "code" and old and new and old != new:
-            yield from _code_differences(
-                name, read_listing(store, json.loads(old)), code_digests().listing(stage.roots[name])
-            )
+            yield from _code_differences(name, read_listing(store, json.loads(old)), stage.roots[name])
         elif old != new:
             yield difference(what, name, old, new)
 
 
-def _code_differences(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Difference]:
+def _code_differences(name: str, before: Mapping[str, str], roots: tuple[str, ...]) -> Iterator[Difference]:
     """Yield the definitions that differ; what they take part in, if those of before are unknown."""
+    now = code_digests().listing(roots)
     names = [one for one in {**now, **before} if before.get(one) != now.get(one)] if before else []
     for one in names or [name]:
         old, new = (before.get(one), now.get(one)) if names else ("before", "now")

@@ -9,10 +9,10 @@ from itertools import combinations
 import matplotlib
 from matplotlib.figure import Figure as Canvas
 
+from bench_reports.figures import style
 from bench_reports.figures.drawing import canvas_drawer
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
-from bench_reports.figures.style import STYLE
 from bench_small.runs import cell, number, run_of, with_suite, written
 
 
@@ -68,8 +68,7 @@ def canvas_of(run):
     picture = the_picture(run)
     assert not picture.empty, picture.empty
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
+        style.apply()
         canvas = Canvas(layout="constrained")
         canvas_drawer(picture)(canvas, picture)
         canvas.draw_without_rendering()

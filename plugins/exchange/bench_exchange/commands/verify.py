@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import counted, say
+from bench_core.terminal import counted, say, visible
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -56,30 +57,21 @@ def command(
     the end stands what could not be checked, and why. What has no manifest is not verified, and the exit code is 1,
     but for the reports of version 0.1 that are known by their digests.
     """
-    from bench_core.terminal import visible
     from bench_exchange.verifying import Verifier, repeated
 
     if limit is not None and not again:
         raise click.UsageError("--limit N requires --again.")
     verifier, left, wrong = Verifier(store, runs, require_run), list[str](), 0
-
-    def tell(remarks: object) -> None:
-        nonlocal wrong
-        for remark in remarks:  # type: ignore[attr-defined]
-            if remark.wrong:
-                say(visible(remark.text))
-                wrong += 1
-            else:
-                left.append(remark.text)
-
-    for path in paths:
-        tell(verifier.verify(path))
-    for run in verifier.seen if again else ():
-        tell(repeated(run, store, data, workers, limit))
+    found = chain.from_iterable(map(verifier.verify, paths))
+    more = (repeated(run, store, data, workers, limit) for run in (verifier.seen if again else ()))  # once seen
+    for remark in chain(found, chain.from_iterable(more)):
+        if remark.wrong:
+            say(visible(remark.text))
+            wrong += 1
+        else:
+            left.append(f"  {visible(remark.text)}")
     if left:
-        say("not checked:")
-        for text in left:
-            say(f"  {visible(text)}")
+        say("\n".join(["not checked:", *left]))
     about = ", ".join(counted(number, what) for what, number in verifier.counts.items()) or "nothing verified"
     say(f"{about}: {counted(wrong, 'contradiction') if wrong else 'no contradictions'}")
     return int(bool(wrong) or not verifier.counts)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from shutil import get_terminal_size
 from tempfile import TemporaryDirectory
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -14,9 +16,25 @@ from bench_core.terminal import say, to_json
 from bench_recorded.plugin import Format
 from bench_recorded.reading.pieces import Pieces
 
+if TYPE_CHECKING:
+    from bench_recorded.scoring.request import Scoring
+
 FILE = click.Path(path_type=Path)
 FORMATS, PIECES, THINKING = (click.Choice(get_args(one)) for one in (Format, Pieces, Thinking))
 REDIRECTED = 160  # characters of a line where no terminal says how wide it is
+
+
+def _gathered(command: Callable[[Scoring, str], None]) -> Callable[..., None]:
+    """Give a command what is to be scored as one argument, and the format that is printed."""
+
+    @wraps(command)
+    def gathered(outputs: Sequence[Path], names: Sequence[str], form: str, as_json: bool, **given: Any) -> None:
+        from bench_recorded.scoring.request import Scoring, metrics_of, names_of
+
+        given["metrics"] = metrics_of(given["metrics"])
+        command(Scoring(outputs=outputs, names=names_of(outputs, names), **given), "json" if as_json else form)
+
+    return gathered
 
 
 @click.command()
@@ -28,7 +46,7 @@ REDIRECTED = 160  # characters of a line where no terminal says how wide it is
 )  # fmt: skip
 @click.option("--name", "names", multiple=True, help="What a file is called, one for each in their order.")
 @click.option("--source", type=FILE, help="A file of sources.")
-@click.option("--read", "kind", type=FORMATS, default="auto", show_default=True, help="How files are read.")
+@click.option("--read", "format", type=FORMATS, default="auto", show_default=True, help="How files are read.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "latex"]), default="text", show_default=True,
     help="What is printed.",
@@ -53,42 +71,23 @@ REDIRECTED = 160  # characters of a line where no terminal says how wide it is
     help="What becomes of <think>...</think> in an output.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-def command(
-    outputs: tuple[Path, ...],
-    references: tuple[Path, ...],
-    metrics: tuple[str, ...],
-    names: tuple[str, ...],
-    source: Path | None,
-    kind: str,
-    form: str,
-    match: str,
-    test: Literal["bootstrap", "permutation"],
-    language: str | None,
-    tokenized: bool,
-    pieces: tuple[str, ...],
-    reference_pieces: str | None,
-    thinking: str,
-    as_json: bool,
-) -> None:
+@_gathered
+def command(scoring: Scoring, form: str) -> None:
     """Score files of OUTPUTS against references; the first of several is the baseline of paired tests.
 
     \b
     bench score --references ref.txt ours.txt theirs.txt --metric bleu --metric chrf
     """
-    from bench_recorded.scoring.request import TABLE, Scoring, metrics_of, names_of
+    from bench_recorded.scoring.request import TABLE
     from bench_recorded.scoring.scores import scores
     from bench_recorded.scoring.shown import as_data, as_text
     from bench_reports.api import tables_latex
 
-    scoring = Scoring(
-        references, outputs, names_of(outputs, names), metrics_of(metrics), source, kind, match, test, language,
-        tokenized, pieces, reference_pieces, thinking,
-    )  # fmt: skip
     with TemporaryDirectory(prefix="bench-") as folder:
         found = scores(scoring, Path(folder))
         for text in found.warnings:
             say(f"bench: {text}", err=True)
-        if as_json or form == "json":
+        if form == "json":
             say(to_json(as_data(scoring, found), 1))
         elif form == "latex":
             say(tables_latex(found.run)[TABLE])

@@ -21,11 +21,8 @@ def harness_records(file: OutputFile, fields: Fields, chosen: str | None) -> lis
         raise file.error(1, f"begins the log of several filters. Choose one by `filter`: {', '.join(filters)}.")
     if chosen is not None and chosen not in filters:
         raise file.error(1, f"begins a log without the filter {chosen!r}; it has {', '.join(filters) or 'none'}.")
-    return [
-        _record(file, line, found, fields)
-        for line, found in lines
-        if chosen is None or str(found.get("filter")) == chosen
-    ]
+    taken = [(line, found) for line, found in lines if chosen is None or str(found.get("filter")) == chosen]
+    return [_record(file, line, found, fields) for line, found in taken]
 
 
 def _record(file: OutputFile, line: int, found: Mapping[str, Any], fields: Fields) -> Record:

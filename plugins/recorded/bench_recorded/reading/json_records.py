@@ -132,11 +132,11 @@ def _beside(file: OutputFile, line: int, texts: Sequence[str], found: Any, name:
 
 
 def _log_prob(file: OutputFile, line: int, found: Any, fields: Fields) -> float | None:
-    return None if found is MISSING or found is None else file.log_prob(found, line, fields.log_prob)
+    return None if found in (MISSING, None) else file.log_prob(found, line, fields.log_prob)
 
 
 def _tokens(file: OutputFile, line: int, found: Any, fields: Fields) -> int:
-    if found is MISSING or found is None:
+    if found in (MISSING, None):
         return -1
     if isinstance(found, list):
         return len(found)

@@ -85,11 +85,9 @@ def joined(texts: Sequence[tuple[str, str]], pieces: Pieces | None) -> Iterator[
 
     Without a setting they must not look cut.
     """
-    if pieces == "none":
-        yield from (text for _, text in texts)
-        return
     if pieces is None:
         _refuse_pieces(texts, "")
+    if pieces is None or pieces == "none":
         yield from (text for _, text in texts)
         return
     way = WAYS[pieces]

@@ -48,10 +48,8 @@ def recording(path: Path, config: RecordedConfig, prompts: Path | None = None) -
 def _with_prompts(file: OutputFile, records: Sequence[Record], path: Path) -> list[Record]:
     prompts = read_lines(path)
     if len(prompts) != len(records):
-        raise DataError(
-            f"{path} has {counted(len(prompts), 'prompt')}, and {file.path} outputs for "
-            f"{counted(len(records), 'example')}. There is a line for each."
-        )
+        both = f"{counted(len(prompts), 'prompt')}, and {file.path} outputs for {counted(len(records), 'example')}"
+        raise DataError(f"{path} has {both}. There is a line for each.")
     return [replace(record, prompt=prompt) for record, prompt in zip(records, prompts, strict=True)]
 
 

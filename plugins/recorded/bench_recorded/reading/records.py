@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import isnan
+from operator import itemgetter
 from pathlib import Path
 
 from bench_core import DataError
@@ -79,15 +81,10 @@ class OutputFile:
 
 def contiguous(file: OutputFile, parts: Iterable[tuple[int, str, Output]]) -> Iterator[Record]:
     """Yield the records of (line, id, output) that stand together by id; raise DataError where an id comes again."""
-    found: dict[str, Record] = {}
-    last = None
-    for line, name, output in parts:
-        if name == last:
-            known = found[name]
-            found[name] = Record(known.line, [*known.outputs, output], name)
-        elif name in found:
-            raise file.error(line, f"has id {name} again: its other outputs are at line {found[name].line}.")
-        else:
-            found[name] = Record(line, [output], name)
-        last = name
-    yield from found.values()
+    lines: dict[str, int] = {}
+    for name, several in groupby(parts, key=itemgetter(1)):
+        (line, _, first), *more = several
+        if name in lines:
+            raise file.error(line, f"has id {name} again: its other outputs are at line {lines[name]}.")
+        lines[name] = line
+        yield Record(line, [first, *(output for *_, output in more)], name)

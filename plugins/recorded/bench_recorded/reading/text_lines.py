@@ -31,15 +31,17 @@ def read_lines(path: Path) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
-def read_alike(paths: Sequence[Path]) -> list[list[str]]:
-    """Return the lines of several files; raise DataError where they have different numbers of them."""
+def read_alike(references: Sequence[Path], sources: Path | None) -> list[list[str]]:
+    """Return the lines of each file of references, then of that of sources, if there is one.
+
+    Raises DataError where they have different numbers of lines.
+    """
+    paths = [*references, *([sources] if sources else [])]
     found = [read_lines(path) for path in paths]
     for path, lines in zip(paths, found, strict=True):
         if len(lines) != len(found[0]):
-            raise DataError(
-                f"{path} has {counted(len(lines), 'line')}, and {paths[0]} has {len(found[0]):,}. There is a line "
-                "for each example."
-            )
+            both = f"{path} has {counted(len(lines), 'line')}, and {paths[0]} has {len(found[0]):,}"
+            raise DataError(f"{both}. There is a line for each example.")
     return found
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench_core import SuiteError
+from bench_recorded.reading.pieces import Pieces
 
 OWN = "bench-recorded"  #: the distribution of the parts here
 TASK, DECODER, TABLE = "test", "recorded", "scores"  #: names in the suite
@@ -28,20 +29,23 @@ class Scoring:
     test: Literal["bootstrap", "permutation"] = "bootstrap"
     language: str | None = None
     tokenized: bool = False
-    pieces: Sequence[str] = ()  # of all files of outputs, or of each
-    reference_pieces: str | None = None
+    pieces: Sequence[Pieces] = ()  # of all files of outputs, or of each
+    reference_pieces: Pieces | None = None
     thinking: str = "refuse"
 
     def suite(self) -> dict[str, Any]:
         """Return the suite that scores them; systems are called by their place, as names may be of any kind."""
         systems = self.systems
-        task: dict[str, Any] = {
+        task = {
             "name": f"{OWN}/references", "references": [*map(_absolute, self.references)], "lang": self.language,
             "tokens": self.tokenized, "pieces": self.reference_pieces,
             "sources": _absolute(self.source) if self.source else None,
         }  # fmt: skip
         table: dict[str, Any] = {
             "id": TABLE, "rows": ["model"], "values": [*self.metrics], "spread": "interval", "test": self.test,
+        }  # fmt: skip
+        model = {
+            "name": f"{OWN}/recorded", "format": self.format, "match": self.match, "thinking": self.thinking,
         }  # fmt: skip
         compared = {"baseline": next(iter(systems)), "differences": True} if len(systems) > 1 else {}
         return {
@@ -50,14 +54,7 @@ class Scoring:
             "labels": {one: name for one, name in zip(systems, self.names, strict=True) if name.strip()},
             "tasks": {TASK: task},
             "models": {
-                one: {
-                    "name": f"{OWN}/recorded",
-                    "outputs": _absolute(path),
-                    "format": self.format,
-                    "match": self.match,
-                    "pieces": pieces,
-                    "thinking": self.thinking,
-                }
+                one: {**model, "outputs": _absolute(path), "pieces": pieces}
                 for (one, path), pieces in zip(systems.items(), self.all_pieces, strict=True)
             },
             "decoders": {DECODER: {"name": f"{OWN}/as-recorded"}},
@@ -66,7 +63,7 @@ class Scoring:
         }
 
     @property
-    def all_pieces(self) -> Sequence[str | None]:
+    def all_pieces(self) -> Sequence[Pieces | None]:
         """The pieces of each file; raises SuiteError unless they are given for none, for all or for each."""
         number, given = len(self.outputs), [*self.pieces]
         if len(given) not in (0, 1, number):
@@ -88,10 +85,8 @@ def metrics_of(words: Sequence[str]) -> dict[str, dict[str, Any]]:
         if any(not key or not sign for key, sign, _ in pairs):
             raise SuiteError(f"--metric {word}: settings are written as NAME:KEY=VALUE,KEY=VALUE.")
         alike = sum(one["name"] == name for one in found.values())
-        found[f"{name}-{alike + 1}" if alike else name] = {
-            "name": name,
-            **{key: _value(one) for key, _, one in pairs},
-        }
+        called = f"{name}-{alike + 1}" if alike else name
+        found[called] = {"name": name, **{key: _value(one) for key, _, one in pairs}}
     return found
 
 

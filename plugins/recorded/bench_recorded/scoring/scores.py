@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import bench_core
 from bench_core import DataError, Model, Prompt, SuiteError, TaskInfo, part
-from bench_core.terminal import counted
 from bench_metrics.api import Sacrebleu
 from bench_recorded.matching import matched
 from bench_recorded.plugin import RecordedConfig
 from bench_recorded.reading.pieces import joined_lines
 from bench_recorded.reading.recording import recording
-from bench_recorded.reading.text_lines import read_lines
+from bench_recorded.reading.text_lines import read_alike
 from bench_recorded.scoring.request import Scoring
 from bench_recorded.scoring.sacrebleu_tests import MetricResult, sacrebleu_tests
 
@@ -54,7 +53,8 @@ def _metric(name: str, settings: Mapping[str, Any]) -> Any:
 
     schema: Any = part("metric", str(settings["name"])).config
     if schema.needs is not Model or schema.of_tokens:
-        raise SuiteError(f"--metric {name}: it looks at {_beyond(schema)}, and files of outputs have texts alone.")
+        beyond = "tokens" if schema.of_tokens else "what a model computes"
+        raise SuiteError(f"--metric {name}: it looks at {beyond}, and files of outputs have texts alone.")
     try:
         return schema.model_validate({key: value for key, value in settings.items() if key != "name"})
     except ValidationError as error:
@@ -62,29 +62,16 @@ def _metric(name: str, settings: Mapping[str, Any]) -> Any:
         raise SuiteError(f"--metric {name}: {'; '.join(wrong)}. See `bench describe {settings['name']}`.") from None
 
 
-def _beyond(schema: Any) -> str:
-    return "tokens" if schema.of_tokens else "what a model computes"
-
-
 def _references(scoring: Scoring) -> list[list[str]]:
     """Return the lines of each file of references; raise DataError unless all, and the sources, have as many."""
-    paths = [*scoring.references, *([scoring.source] if scoring.source else [])]
-    found = [read_lines(path) for path in paths]
-    for path, lines in zip(paths, found, strict=True):
-        if len(lines) != len(found[0]):
-            raise DataError(
-                f"{path} has {counted(len(lines), 'line')}, and {scoring.references[0]} has {len(found[0]):,}. There "
-                "is a line for each example."
-            )
-    pieces: Any = scoring.reference_pieces
+    found, pieces = read_alike(scoring.references, scoring.source), scoring.reference_pieces
     return [joined_lines(path, lines, pieces) for path, lines in zip(scoring.references, found, strict=False)]
 
 
 def _texts(scoring: Scoring, name: str, number: int, warnings: list[str]) -> list[str]:
     """Return the first output of a system for each example; raise DataError if one has none."""
-    config = RecordedConfig.model_validate(
-        {key: value for key, value in scoring.suite()["models"][name].items() if key != "name"}
-    )
+    settings = {key: value for key, value in scoring.suite()["models"][name].items() if key != "name"}
+    config = RecordedConfig.model_validate(settings)
     prompts = [Prompt(place, "") for place in range(number)]
     found = matched(recording(scoring.systems[name], config), config, prompts, "test", number)
     warnings += found.warnings()
@@ -106,7 +93,6 @@ def _run(scoring: Scoring, folder: Path) -> Run:
     path = folder / "score.yaml"
     path.write_text(json.dumps(scoring.suite()), encoding="utf-8")
     run = bench_core.run(path, store=folder / "store", out=folder / "runs")
-    reasons = [one.reason for one in run.cells if one.status != "done"]
-    if reasons:
+    if reasons := [one.reason for one in run.cells if one.status != "done"]:
         raise DataError(reasons[0])
     return run

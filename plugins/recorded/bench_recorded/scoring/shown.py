@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from tabulate import tabulate
 
 from bench_core.terminal import visible
 from bench_recorded.scoring.request import TABLE, Scoring
-from bench_recorded.scoring.sacrebleu_tests import MetricResult, SystemResult
+from bench_recorded.scoring.sacrebleu_tests import SystemResult
 from bench_recorded.scoring.scores import Scores
 from bench_reports.api import table_records, tables_text
 
@@ -37,16 +38,20 @@ def as_data(scoring: Scoring, found: Scores) -> dict[str, Any]:
         "reference_pieces": scoring.reference_pieces,
         "thinking": scoring.thinking,
         "scores": table_records(found.run)[TABLE],
-        "sacrebleu": {name: _result(scoring, result) for name, result in found.tests.items()},
+        "sacrebleu": {
+            name: {
+                "signature": result.signature,
+                "systems": dict(zip(scoring.names, map(asdict, result.systems), strict=True)),
+            }
+            for name, result in found.tests.items()
+        },
     }
 
 
 def _altered(scoring: Scoring) -> Iterator[str]:
     """Yield how texts are compared otherwise than as they stand in their files."""
-    for name, pieces in [
-        *zip(scoring.names, scoring.all_pieces, strict=True),
-        ("References", scoring.reference_pieces),
-    ]:
+    pairs = zip(scoring.names, scoring.all_pieces, strict=True)
+    for name, pieces in (*pairs, ("References", scoring.reference_pieces)):
         if pieces:
             yield f"{visible(name)}: pieces {'as they are' if pieces == 'none' else f'of {pieces}, joined'}"
     if scoring.thinking != "refuse":
@@ -54,10 +59,8 @@ def _altered(scoring: Scoring) -> Iterator[str]:
 
 
 def _tests_table(scoring: Scoring, found: Scores) -> str:
-    rows = [
-        [visible(name), *(_entry(result.systems[place]) for result in found.tests.values())]
-        for place, name in enumerate(scoring.names)
-    ]
+    columns = [map(_entry, result.systems) for result in found.tests.values()]
+    rows = zip(map(visible, scoring.names), *columns, strict=True)
     return str(tabulate(rows, ["System", *found.tests], disable_numparse=True))
 
 
@@ -65,11 +68,3 @@ def _entry(one: SystemResult) -> str:
     """Return a score, the mean and the half width of its interval, and its p-value, as sacrebleu rounds them."""
     interval = "" if one.mean is None or one.half_width is None else f" ({one.mean:.1f} ± {one.half_width:.1f})"
     return f"{one.score:.1f}{interval}" + ("" if one.p is None else f", p = {one.p:.4f}")
-
-
-def _result(scoring: Scoring, result: MetricResult) -> dict[str, Any]:
-    systems = {
-        name: {"score": one.score, "mean": one.mean, "half_width": one.half_width, "p": one.p}
-        for name, one in zip(scoring.names, result.systems, strict=True)
-    }
-    return {"signature": result.signature, "systems": systems}

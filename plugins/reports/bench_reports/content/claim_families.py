@@ -99,7 +99,7 @@ def _demote(tested: Sequence[_Tested], bounds: Mapping[str, tuple[float, float]]
 
     No claim holds more often by it, so that its error stays below 5 % (coherence: Gabriel, 1969).
     """
-    from bench_reports.statistics.claim_proofs import implies
+    from bench_reports.language.claim_proofs import implies
 
     for stronger in tested:
         for weaker in tested:

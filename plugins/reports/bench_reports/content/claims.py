@@ -86,7 +86,7 @@ def _evidence(run: Run, text: str, made: Sequence[Chosen]) -> Evidence:
 
 
 def _weighed(run: Run, found: Evidence, term: Term, seeds: Sequence[int]) -> Evidence:
-    from bench_reports.statistics.claim_terms import is_true, undefined
+    from bench_reports.language.claim_terms import is_true, undefined
     from bench_reports.statistics.measurements import measured
 
     values = found.values

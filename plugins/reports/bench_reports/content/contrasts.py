@@ -14,8 +14,8 @@ from bench_core.runs.selecting import cell_name
 from bench_reports.content.sorting import seed_of
 from bench_reports.statistics.estimate import Estimate, difference
 from bench_reports.statistics.intervals import Summary, summary
-from bench_reports.statistics.koehn import koehn_p_value
 from bench_reports.statistics.measurements import measured, printed
+from bench_reports.statistics.permutation import koehn_p_value
 
 Pair: TypeAlias = tuple[CellResult, CellResult]  # A and B
 

@@ -13,8 +13,9 @@ from bench_core.runs.results import Run
 from bench_reports.content.grid import Column, Entry, Grid
 from bench_reports.content.tables import grids
 from bench_reports.statistics.comparisons import compared
-from bench_reports.statistics.estimate import Estimate, Part
+from bench_reports.statistics.estimate import Estimate
 from bench_reports.statistics.power import seeds_needed
+from bench_reports.statistics.tails import Part
 
 
 def power_rows(run: Run, seeds: int, differences: Mapping[str, float]) -> list[dict[str, Any]]:

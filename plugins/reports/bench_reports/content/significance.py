@@ -12,8 +12,9 @@ from bench_reports.content.grid import Entry, Grid, Place, Test
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
 from bench_reports.statistics.comparisons import Comparison, with_baseline, with_best
-from bench_reports.statistics.estimate import LEVEL, Measured
+from bench_reports.statistics.estimate import Measured
 from bench_reports.statistics.measurements import printed
+from bench_reports.statistics.tails import LEVEL
 
 
 def tested(grid: Grid) -> Grid:

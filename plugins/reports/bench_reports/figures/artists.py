@@ -36,35 +36,24 @@ def draw_histograms(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 
 def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
-    """Draw lines with bands; a line of a single point has an error bar instead."""
-    cuts, artists = cuts_of(picture), list[Any]()
+    """Draw lines with bands; a line of a single point has an error bar instead.
+
+    Survival curves are steps, with a mark where outputs were cut.
+    """
+    cuts, steps, artists = cuts_of(picture), picture.figure.kind == "survival", list[Any]()
     for one, number in series:
         xs = [place_on_x(picture, point.x) for point in one.rows]
         means = _drawable(axes, xs, [point.mean for point in one.rows])
-        every = max(1, ceil(len(xs) / MARKS))
-        look = {**style.marked(number), **style.dashed(number)}
-        (line,) = axes.plot(xs, means, **look, markevery=(number % every, every), zorder=2.5)
+        every = max(1, ceil(len(xs) / (SURVIVING if steps else MARKS)))
+        start = (1 + number * every // 3 if steps else number) % every
+        look = {**style.marked(number), **style.dashed(number), "drawstyle": "steps-post" if steps else "default"}
+        (line,) = axes.plot(xs, means, **look, markevery=(start, every), zorder=2.5)
         ends = _ends(axes, one.rows, cuts)
-        if sum(mean == mean for mean in means) == 1:
+        if not steps and sum(mean == mean for mean in means) == 1:
             _draw_error_bars(axes, xs, means, ends, style.colour(number))
         else:
-            _draw_band(axes, xs, ends, style.colour(number), None)
-        artists.append(line)
-    return artists
-
-
-def draw_survival(axes: Axes, series: Numbered, picture: Picture) -> Artists:
-    """Draw steps with bands, and a mark where outputs were cut."""
-    cuts, artists = cuts_of(picture), list[Any]()
-    for one, number in series:
-        xs = [float(point.x) for point in one.rows]
-        shares = _drawable(axes, xs, [point.mean for point in one.rows])
-        every = max(1, ceil(len(xs) / SURVIVING))
-        look = {**style.marked(number), **style.dashed(number)}
-        start = (1 + number * every // 3) % every
-        (line,) = axes.plot(xs, shares, **look, drawstyle="steps-post", markevery=(start, every), zorder=2.5)
-        _draw_band(axes, xs, _ends(axes, one.rows, cuts), style.colour(number), "post")
-        cut = [(x, share) for x, share, point in zip(xs, shares, one.rows, strict=True) if point.cut]
+            _draw_band(axes, xs, ends, style.colour(number), "post" if steps else None)
+        cut = [(x, mean) for x, mean, point in zip(xs, means, one.rows, strict=True) if steps and point.cut]
         if cut:
             (marks,) = axes.plot(*zip(*cut, strict=True), color=style.colour(number), **CUT)
             marks.set_in_layout(False)
@@ -84,9 +73,8 @@ def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         _draw_error_bars(axes, xs, means, _ends(axes, one.rows, cuts), "black", halo=True)
         for x, mean in zip(xs, means, strict=True):
             if mean != mean:
-                axes.text(
-                    x, 0.02, "–", transform=axes.get_xaxis_transform(), ha="center", size=style.SMALL, color="0.4"
-                )
+                look: dict[str, Any] = {"ha": "center", "size": style.SMALL, "color": "0.4"}
+                axes.text(x, 0.02, "–", transform=axes.get_xaxis_transform(), **look)
     return artists
 
 
@@ -149,19 +137,15 @@ def place_on_x(picture: Picture, x: float | str) -> float:
 def _drawable(axes: Axes, xs: Sequence[float], values: Sequence[float | None]) -> list[float]:
     """Return values, with nan in place of those for which the axes have no place."""
     log_x, log_y = axes.get_xscale() == "log", axes.get_yscale() == "log"
-    return [
-        value if value is not None and has_place(value, log_y) and has_place(x, log_x) else nan
-        for x, value in zip(xs, values, strict=True)
-    ]
+    pairs = zip(xs, values, strict=True)
+    return [y if y is not None and has_place(y, log_y) and has_place(x, log_x) else nan for x, y in pairs]
 
 
 def _ends(axes: Axes, points: Sequence[Any], cuts: Cuts) -> list[tuple[float, float]]:
     """Return the lower and the upper ends of bands, nan where there are none, with those cut that go too far."""
-    log = axes.get_yscale() == "log"
-    known = [_cut(point.low, point.high, cuts) for point in points]
+    log, known = axes.get_yscale() == "log", (_cut(point.low, point.high, cuts) for point in points)
     return [
-        (low, high) if low is not None and high is not None and has_place(high, log) else (nan, nan)
-        for low, high in known
+        (nan, nan) if low is None or high is None or not has_place(high, log) else (low, high) for low, high in known
     ]
 
 
@@ -186,15 +170,14 @@ def _draw_error_bars(
     """Draw error bars below marks, or with a halo above bars."""
     from matplotlib.patheffects import withStroke
 
-    known = [
-        (x, mean, end) for x, mean, end in zip(xs, means, ends, strict=True) if mean == mean and end[0] == end[0]
-    ]
+    every = zip(xs, means, ends, strict=True)
+    known = [(x, mean, end) for x, mean, end in every if mean == mean and end[0] == end[0]]
     if known:
         places, own = [x for x, _, _ in known], [end for _, _, end in known]
         middles = [min(max(mean, low), high) for _, mean, (low, high) in known]  # a mean of logarithms is lower
-        reach = _distances(middles, own)
+        reach, order = _distances(middles, own), 3 if halo else 2.4
         drawn = axes.errorbar(
-            places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=3 if halo else 2.4
+            places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=order
         )
         for part in (*drawn.lines[1], *drawn.lines[2]):
             part.set_path_effects([withStroke(linewidth=HALO, foreground="white")] if halo else [])
@@ -215,7 +198,7 @@ def _distances(
 ARTISTS: Mapping[str, Callable[[Axes, Numbered, Picture], Artists]] = {
     "histogram": draw_histograms,
     "line": draw_lines,
-    "survival": draw_survival,
+    "survival": draw_lines,
     "bar": draw_bars,
     "box": draw_boxes,
     "scatter": draw_spots,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_core.data import Outcome, TaskInfo
 from bench_core.errors import BenchError, StoreError
 from bench_core.runs.provenance import recorded_part
-from bench_core.runs.results import Axes, CellResult, Number, Run
+from bench_core.runs.results import CellResult, Number, Run
 from bench_core.storage.file_formats import Real
 from bench_core.storage.outcomes import References, read_lines, read_outcomes
 from bench_reports.content.tables import applicable, why_missing
@@ -20,7 +20,7 @@ from bench_reports.figures.distributions import measured
 from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Picture, Series, axis_label, one_of_each_seed
 from bench_reports.figures.histories import outside
-from bench_reports.figures.kept_files import KeptFile, identity
+from bench_reports.figures.kept_files import KeptFile, Record, identity
 from bench_reports.language.figure_schema import LENGTHS, Figure
 from bench_reports.language.of_suite import language
 
@@ -31,9 +31,7 @@ BINS = 5  #: of a figure that does not say
 UNKEPT = "the run keeps its {} alone, not that by length; run the suite again"
 
 Ends: TypeAlias = tuple[int, ...]
-Part: TypeAlias = tuple[
-    int, int, float, int, Real
-]  # first and last length, their mean, examples, the metric of these
+Part: TypeAlias = tuple[int, int, float, int, Real]  # first and last length, their mean, examples, their metric
 
 
 class LengthPoint(NamedTuple):
@@ -51,15 +49,13 @@ class LengthPoint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ByLength:
+class ByLength(Record):
     """A metric of one cell by the length of examples, or why that is unknown."""
 
-    cell: Axes
     metric: str
     length: str  # such as `reference.tokens`
     bins: int | Ends  # as the figure says
     parts: Sequence[Part] = ()
-    reason: str = ""
 
     @property
     def name(self) -> str:
@@ -80,20 +76,16 @@ def _stored(run: Run, store: Store) -> Iterator[ByLength]:
         keys = dict(measured(run, one))
         for metric, length, bins in dict.fromkeys(map(_wanted, figures)):
             if metric in keys and one.numbers[metric].value is not None:
-                empty = ByLength(one.cell, metric, length, bins)
-                yield _by_length(empty, keys[metric], store)
+                yield _by_length(ByLength(one.cell, metric, length, bins), keys[metric], store)
 
 
 def _by_length(empty: ByLength, key: str, store: Store) -> ByLength:
     try:
-        parts = tuple(_parts(store, key, empty.length, empty.bins))
+        return replace(empty, parts=tuple(_parts(store, key, empty.length, empty.bins)))
     except StoreError:  # names a path, which no report may
-        reason = f"what the store kept of {empty.metric} is damaged"
-        return ByLength(empty.cell, empty.metric, empty.length, empty.bins, reason=reason)
+        return replace(empty, reason=f"what the store kept of {empty.metric} is damaged")
     except Exception as error:  # whatever a metric of a plugin raises of a part of the examples
-        reason = f"{empty.metric} cannot be measured by length: {error}"
-        return ByLength(empty.cell, empty.metric, empty.length, empty.bins, reason=reason)
-    return ByLength(empty.cell, empty.metric, empty.length, empty.bins, parts)
+        return replace(empty, reason=f"{empty.metric} cannot be measured by length: {error}")
 
 
 def _parts(store: Store, key: str, length: str, bins: int | Ends) -> Iterator[Part]:
@@ -177,7 +169,6 @@ def _points(data: FigureData, number: Number, curves: Sequence[Sequence[Part]]) 
     points = []
     for (first, last), parts in sorted(bins.items()):
         found = mean_of_values([value for *_, value in parts], number.scale, data.figure.spread)
-        points.append(
-            LengthPoint(fmean(part[2] for part in parts), *found, first, last, sum(part[3] for part in parts))
-        )
+        x, examples = fmean(part[2] for part in parts), sum(part[3] for part in parts)
+        points.append(LengthPoint(x, *found, first, last, examples))
     return points

@@ -11,10 +11,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bench_core.errors import StoreError
-from bench_core.runs.results import Axes, CellResult, Run
+from bench_core.runs.results import CellResult, Run
 from bench_core.storage.file_formats import Real
 from bench_core.storage.outcomes import read_lines
-from bench_reports.figures.kept_files import KeptFile
+from bench_reports.figures.kept_files import KeptFile, Record
 from bench_reports.language.of_suite import language
 
 if TYPE_CHECKING:
@@ -27,13 +27,11 @@ Counts: TypeAlias = Sequence[tuple[int | Real, int]]  # values and how often eac
 
 
 @dataclass(frozen=True)
-class Distribution:
+class Distribution(Record):
     """The values of a metric over the examples of one cell, or why they are unknown."""
 
-    cell: Axes
     metric: str
     counts: Counts = ()
-    reason: str = ""
 
     @property
     def name(self) -> str:
@@ -63,20 +61,17 @@ def _stored(run: Run, store: Store) -> Iterator[Distribution]:
         named = {name for figure in language(run).figures if figure.covers(one.cell) for name in figure.values}
         for metric, key in measured(run, one):
             if metric in named and one.numbers[metric].value is not None:
-                yield _distribution(one.cell, metric, key, store)
+                try:
+                    parts = read_lines(store.get("measure", key).file("parts.jsonl.gz"))
+                except StoreError:  # names a path, which no report may
+                    yield Distribution(one.cell, metric, reason=f"what the store kept of {metric} is damaged")
+                else:
+                    yield distribution(one.cell, metric, parts)
 
 
 def measured(run: Run, one: CellResult) -> list[tuple[str, str]]:
     """Return the metrics of a cell in the order of the suite, each with the key of its measurement."""
     return [(name, one.artifacts[key]) for name in run.suite.metrics if (key := f"measure/{name}") in one.artifacts]
-
-
-def _distribution(cell: Mapping[str, Any], metric: str, key: str, store: Store) -> Distribution:
-    try:
-        parts = read_lines(store.get("measure", key).file("parts.jsonl.gz"))
-    except StoreError:  # names a path, which no report may
-        return Distribution(cell, metric, reason=f"what the store kept of {metric} is damaged")
-    return distribution(cell, metric, parts)
 
 
 def pooled(several: Iterable[Iterable[tuple[int | Real, int]]]) -> list[tuple[float, int]]:

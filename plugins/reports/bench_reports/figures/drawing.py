@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import chain, pairwise
+from itertools import chain, count, pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from bench_reports.figures import style
-from bench_reports.figures.artists import ARTISTS, Artists, draw_spots
+from bench_reports.figures.artists import ARTISTS, draw_spots
 from bench_reports.figures.figure_data import Picture, Series, kind_of
 from bench_reports.figures.heatmap import Layout, draw_tiles
 from bench_reports.figures.limits import set_limits
@@ -49,8 +49,7 @@ def draw(picture: Picture) -> dict[str, bytes]:
     drawn = {}
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # letters that the font of the PDF lacks, axes to the end of all numbers
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(style.STYLE)
+        style.apply()
         canvas = Canvas(layout="constrained")
         canvas_drawer(picture)(canvas, picture)
         for kind, metadata in METADATA.items():
@@ -62,8 +61,8 @@ def draw(picture: Picture) -> dict[str, bytes]:
 
 def canvas_drawer(picture: Picture) -> Callable[[Canvas, Picture], None]:
     """Return what draws a figure of this kind on an empty canvas."""
-    brought = kind_of(picture.figure.kind)
     special = {"heat": _draw_matrix, "box": _draw_boxes}
+    brought = kind_of(picture.figure.kind)
     return brought.draw if brought else special.get(picture.figure.kind, _draw_panels)
 
 
@@ -71,6 +70,10 @@ def _draw_panels(canvas: Canvas, picture: Picture) -> None:
     """Draw a panel for each title, with shared axes, and the names of the series where they fit."""
     panels, artists = _panels(canvas, picture), dict[tuple[str, bool], Any]()
     numbers = _numbers(picture.series)
+    spots = any(
+        hasattr(row, "y") for one in picture.series for row in one.rows[:1]
+    )  # a line of these is drawn so, too
+    draw_series = draw_spots if spots else ARTISTS[picture.figure.kind]
     room = (picture.figure.inches - LEFT) / _columns(picture) - BETWEEN
     titles = dict(zip(panels, fitting(canvas, [*panels], room, style.TEXT), strict=True))
     for title, axes in panels.items():
@@ -78,7 +81,7 @@ def _draw_panels(canvas: Canvas, picture: Picture) -> None:
         set_scales(axes, picture)
         if picture.figure.panels:
             axes.set_title(titles[title])
-        drawn = _artists(picture)(axes, [(one, numbers[one.label, one.shared]) for one in own], picture)
+        drawn = draw_series(axes, [(one, numbers[one.label, one.shared]) for one in own], picture)
         artists.update({(one.label, one.shared): artist for one, artist in zip(own, drawn, strict=True)})
     set_limits(panels[picture.panels[0]], picture)
     _divide_x(canvas, picture, [*panels.values()])
@@ -86,12 +89,6 @@ def _draw_panels(canvas: Canvas, picture: Picture) -> None:
         order = sorted(artists, key=lambda name: (name[1], numbers[name]))
         names = distinct([label for label, _ in order], 0.88 * (picture.figure.inches - HANDLE), NARROW)
         add_legend(canvas, [artists[name] for name in order], names)
-
-
-def _artists(picture: Picture) -> Callable[[Axes, Sequence[tuple[Series, int]], Picture], Artists]:
-    """Return what draws the series of a panel; a line between points of two metrics is drawn as these are."""
-    spots = any(hasattr(row, "y") for one in picture.series for row in one.rows[:1])
-    return draw_spots if spots else ARTISTS[picture.figure.kind]
 
 
 def _panels(canvas: Canvas, picture: Picture) -> dict[str, Axes]:
@@ -119,19 +116,14 @@ def _panels(canvas: Canvas, picture: Picture) -> dict[str, Axes]:
 
 def _columns(picture: Picture) -> int:
     """Return how many panels stand beside each other, the rows being about equally long."""
-    count, most = len(picture.panels), max(1, int(picture.figure.inches / NARROWEST))
-    return ceil(count / ceil(count / most))
+    number, most = len(picture.panels), max(1, int(picture.figure.inches / NARROWEST))
+    return ceil(number / ceil(number / most))
 
 
 def _numbers(series: Sequence[Series]) -> dict[tuple[str, bool], int]:
     """Return the number of each series by its name, the same in all panels; what all groups share counts apart."""
-    found: dict[tuple[str, bool], int] = {}
-    turns = [0, 0]
-    for one in series:
-        if (one.label, one.shared) not in found:
-            found[one.label, one.shared] = turns[one.shared]
-            turns[one.shared] += 1
-    return found
+    turns = (count(), count())
+    return {name: next(turns[name[1]]) for name in dict.fromkeys((one.label, one.shared) for one in series)}
 
 
 def _divide_x(canvas: Canvas, picture: Picture, panels: Sequence[Axes]) -> None:
@@ -163,10 +155,8 @@ def _name_series(
         named = name_points(canvas, panels[0], spots, ways, some=own)
         return needless or (named and not own)
     if len(panels) == 1 and figure.kind in CURVED and not needless:
-        lines = {name: _drawn(artist) for name, artist in artists.items()}
-        ends = [
-            (line, plain(name[0], figure.inches), style.ink(numbers[name])) for name, line in lines.items() if line
-        ]
+        known = [(way, name) for name, artist in artists.items() if (way := _drawn(artist))]
+        ends = [(way, plain(name[0], figure.inches), style.ink(numbers[name])) for way, name in known]
         return bool(ends) and name_ends(canvas, panels[0], ends)
     return needless
 
@@ -218,9 +208,8 @@ def _draw_boxes(canvas: Canvas, picture: Picture) -> None:
     axes.set(xlabel=plain(picture.x_label, 0.8 * width))
     set_scales(axes, picture)
     ARTISTS["box"](axes, [(one, 0) for one in picture.series], picture)
-    axes.set_yticks(
-        range(1, len(picture.series) + 1), distinct([one.label for one in picture.series], width / 2, NARROW)
-    )
+    names = distinct([one.label for one in picture.series], width / 2, NARROW)
+    axes.set_yticks(range(1, len(names) + 1), names)
 
 
 def _draw_matrix(canvas: Canvas, picture: Picture) -> None:

@@ -112,16 +112,13 @@ class Picture:
 
     def records(self) -> list[dict[str, Any]]:
         """Return one flat mapping for each thing that is drawn."""
-        panels = bool(self.figure.panels)
-        return [
-            {**({"panel": one.panel} if panels else {}), "series": one.label, **_flat(row._asdict())}
-            for one in self.series
-            for row in one.rows
-        ]
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: " ".join(map(str, value)) if isinstance(value, tuple) else value for key, value in row.items()}
+        found = []
+        for one in self.series:
+            names = {**({"panel": one.panel} if self.figure.panels else {}), "series": one.label}
+            for row in (each._asdict() for each in one.rows):
+                flat = {key: " ".join(map(str, value)) for key, value in row.items() if isinstance(value, tuple)}
+                found.append({**names, **row, **flat})
+        return found
 
 
 @dataclass
@@ -146,11 +143,9 @@ class FigureData:
     @cached_property
     def panels(self) -> Mapping[str, Mapping[Names, Sequence[CellResult]]]:
         """The groups of each panel, by its title; of the only panel, whose title is empty, if there are none."""
-        panels = self.grouped(self.cells, [self.figure.panels] if self.figure.panels else [])
-        return {
-            self.label(names, [self.figure.panels]): self.grouped(own, self.figure.by)
-            for names, own in panels.items()
-        }
+        by = [*filter(None, [self.figure.panels])]
+        panels = self.grouped(self.cells, by).items()
+        return {self.label(names, by or [""]): self.grouped(own, self.figure.by) for names, own in panels}
 
     def grouped(self, cells: Iterable[CellResult], texts: Sequence[str]) -> dict[Names, list[CellResult]]:
         """Return cells by their names on axes, or values of settings, in the order of the suite; numbers ascend."""
@@ -164,19 +159,13 @@ class FigureData:
 
     def order(self, side: Side) -> dict[str, int]:
         """Return the rank of each name on an axis, or of each value of a setting."""
-        if side.setting is None:
-            return {name: rank for rank, name in enumerate(names_on(self.run, side.axis))}
         ranks = {name: rank for rank, name in enumerate(names_on(self.run, side.axis))}
-        firsts: dict[Any, int] = {}
-        for one in self.cells:
-            value, rank = self.value(one, side), ranks[name_on(one, side.axis)]
-            firsts[word(value)] = min(rank, firsts.get(word(value), rank))
-        values = {word(value): value for value in (self.value(one, side) for one in self.cells)}
+        if side.setting is None:
+            return ranks
+        cells = sorted(self.cells, key=lambda one: ranks[name_on(one, side.axis)])
+        values = {word(value): value for value in (self.value(one, side) for one in cells)}
         numbers = all(map(is_number, values.values()))
-        return {
-            text: rank
-            for rank, text in enumerate(sorted(values, key=values.__getitem__ if numbers else firsts.__getitem__))
-        }
+        return {text: rank for rank, text in enumerate(sorted(values, key=values.__getitem__) if numbers else values)}
 
     def value(self, one: CellResult, side: Side) -> Any:
         """Return the name of a cell on an axis, or its value of a setting; raise SuiteError if it is not given."""
@@ -184,7 +173,8 @@ class FigureData:
         if side.setting is None:
             return name
         if side == self.figure.place and name in self.figure.at:
-            return plain_number(self.figure.at[name])
+            number = self.figure.at[name]
+            return int(number) if number == int(number) else number  # so that it is written without a point
         section = getattr(self.run.suite, SECTIONS[side.axis])
         found = setting_value(section, name, side.setting, name_on(one, "task"), self._training)
         if found is MISSING:
@@ -202,7 +192,8 @@ class FigureData:
     def label(self, names: Names, texts: Sequence[str] | None = None) -> str:
         """Return the label of a group, such as `lstm/tied=true`, or the words of the suite for it."""
         figure, sides = self.figure, [self.figure.sides[text] for text in (texts or self.figure.by) if text]
-        parts = [_part(name, side) for name, side in zip(names, sides, strict=True)]
+        pairs = zip(names, sides, strict=True)
+        parts = [name if side.setting in (None, "name") else f"{side}={name}" for name, side in pairs]
         return figure.called(join(*map(figure.called, parts)))
 
     def axis_label(self, axis: Literal["x", "y"]) -> str:
@@ -229,11 +220,6 @@ class FigureData:
             kinds = "; ".join(f"{label}: {', '.join(filter(None, kind))}" for kind, (label, _) in found.items())
             raise SuiteError(f"{metric} is not one number for all, but of several kinds or signatures ({kinds}).")
         return next((number for _, number in found.values()), Number())
-
-
-def _part(name: str, side: Side) -> str:
-    """Return a name, or the value of a setting beside its name."""
-    return name if side.setting in (None, "name") else f"{side}={name}"
 
 
 def one_of_each_seed(cells: Sequence[CellResult]) -> Sequence[CellResult]:
@@ -270,11 +256,6 @@ def has_place(value: float | None, log: bool) -> bool:
 def is_number(value: object) -> bool:
     """Return whether the value of a setting is a number."""
     return type(value) in (int, float)
-
-
-def plain_number(value: float) -> float:
-    """Return a whole number as such, so that it is written without a point."""
-    return int(value) if value == int(value) else value
 
 
 def axis_label(figure: Figure, numbers: Mapping[str, Number]) -> str:

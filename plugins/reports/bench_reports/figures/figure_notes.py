@@ -19,9 +19,8 @@ def figure_notes(run: Run, picture: Picture) -> list[str]:
     limits = run_limits(run) if not picture.figure.history else ""
     environments = unlike(run, picture.cells)
     corpus = corpus_note(run, [name_on(one, "task") for one in picture.cells])
-    return [
-        *filter(None, [unverified(run, picture.cells), *about, limits, environments, corpus, *_left_out(picture)])
-    ]
+    notes = [unverified(run, picture.cells), *about, limits, environments, corpus, *_left_out(picture)]
+    return [*filter(None, notes)]
 
 
 def _behind(picture: Picture) -> str:

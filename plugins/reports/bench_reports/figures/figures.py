@@ -35,33 +35,25 @@ def _figures(run: Run) -> list[Figure]:
 
     Axes have their own names.
     """
-    common = {name: label for name, label in (_metrics(run) | run.suite.labels).items() if name not in ("x", "y")}
-    return [one.model_copy(update={"labels": {**common, **one.labels}}) for one in language(run).figures]
-
-
-def _metrics(run: Run) -> dict[str, str]:
-    """Return the labels of the metrics that have some, by their names in the suite."""
     numbers = {name: number for one in run.cells for name, number in one.numbers.items() if number.label}
     types = types_of(run)
-    return {name: label for name, number in numbers.items() if (label := own_label(types, name, number))}
+    metrics = {name: label for name, number in numbers.items() if (label := own_label(types, name, number))}
+    common = {name: label for name, label in (metrics | run.suite.labels).items() if name not in ("x", "y")}
+    return [one.model_copy(update={"labels": {**common, **one.labels}}) for one in language(run).figures]
 
 
 def _picture(data: FigureData) -> Picture:
     try:
-        found = _maker(data.figure.kind)(data)
+        kind = data.figure.kind
+        maker = MAKERS.get(kind) or getattr(kind_of(kind), "make", None)
+        if maker is None:
+            raise SuiteError(f"no installed plugin draws figures of the kind {kind!r}.")
+        found = maker(data)
     except SuiteError as error:
         return Picture(data.figure, cells=data.cells, missing=[*data.missing], empty=str(error))
     lack = "none of its cells has anything to draw." if data.cells else "the run has no cells for it."
     notes = [*found.notes, *cut_note(found), *(f"Numbers without intervals: {reason}." for reason in data.untested)]
     return replace(found, cells=data.cells, missing=[*data.missing], notes=notes, empty="" if found.series else lack)
-
-
-def _maker(kind: str) -> Callable[[FigureData], Picture]:
-    if kind in MAKERS:
-        return MAKERS[kind]
-    if brought := kind_of(kind):
-        return brought.make
-    raise SuiteError(f"no installed plugin draws figures of the kind {kind!r}.")
 
 
 def _line_picture(data: FigureData) -> Picture:

@@ -20,7 +20,7 @@ from bench_reports.figures.figure_data import (
     has_place,
     one_of_each_seed,
     with_unit,
-)
+)  # fmt: skip
 from bench_reports.figures.naming import NARROW
 from bench_reports.statistics.intervals import summary
 
@@ -47,13 +47,9 @@ def heat_picture(data: FigureData) -> Picture:
     ranks = [data.order(figure.sides[text]) for text in (figure.x, figure.y)]
     columns, rows = (sorted({place[way] for place in groups}, key=ranks[way].__getitem__) for way in (0, 1))
     tiles = {place: _tile(data, figure.called(place[0]), cells) for place, cells in groups.items()}
-    series = [
-        Series(figure.called(row), found, max(tile.seeds for tile in found))
-        for row in rows
-        if (found := [tiles.get((column, row), Tile(figure.called(column))) for column in columns])
-    ]
-    if not any(tile.seeds for tile in tiles.values()):
-        series = []
+    of_rows = {row: [tiles.get((column, row), Tile(figure.called(column))) for column in columns] for row in rows}
+    series = [Series(figure.called(row), own, max(tile.seeds for tile in own)) for row, own in of_rows.items()]
+    series = series if any(one.seeds for one in series) else []
     notes, title = [*_notes(series, figure.scale == "log")], with_unit(figure.called(figure.value), number)
     x, y = data.axis_label("x"), data.axis_label("y")
     picture = Picture(figure, series, x, y, {figure.value: number}, notes, title=title)

@@ -56,17 +56,12 @@ def spread_picture(data: FigureData) -> Picture:
     figure, log = data.figure, data.figure.scales.x == "log"
     numbers = {metric: data.number(metric) for metric in figure.values}
     measured = [metric for metric in figure.values if metric in data.run.suite.metrics]
-    spreads = [
-        spread
-        for panel, groups in data.panels.items()
-        for metric in measured
-        for spread in _spreads(data, metric, panel, groups)
-    ]
+    panels = ((metric, *panel) for panel in data.panels.items() for metric in measured)
+    spreads = [spread for panel in panels for spread in _spreads(data, *panel)]
     own = list(dict.fromkeys(one.metric for one in spreads if not one.shared)) or [*figure.values]
     if len(own) > 1:
-        spreads = [
-            one if one.shared else replace(one, label=join(one.label, figure.called(one.metric))) for one in spreads
-        ]
+        named = ((one, join(one.label, figure.called(one.metric))) for one in spreads)
+        spreads = [one if one.shared else replace(one, label=label) for one, label in named]
     same = list(dict.fromkeys(one.metric for one in spreads if one.shared))
     notes = [f"{' and '.join(same)}: the same in all groups, drawn once."] if same else []
     notes += _outside(spreads, log)
@@ -114,10 +109,8 @@ def _histograms(spreads: Sequence[Spread], most: int, log: bool) -> list[Series]
 
 
 def _boxes(spreads: Sequence[Spread], log: bool) -> list[Series]:
-    drawn = [(one, drawable(one.counts, log)) for one in spreads]
-    return [
-        Series(one.label, [box(values)], one.seeds, size(one.counts), one.shared) for one, values in drawn if values
-    ]
+    drawn = [(one, values) for one in spreads if (values := drawable(one.counts, log))]
+    return [Series(one.label, [box(values)], one.seeds, size(one.counts), one.shared) for one, values in drawn]
 
 
 def _outside(spreads: Sequence[Spread], log: bool) -> Iterator[str]:

@@ -22,12 +22,14 @@ Curve: TypeAlias = Sequence[tuple[float, float]]  # places and values, of one se
 def history_picture(data: FigureData) -> Picture:
     """Return training curves; raise SuiteError if no history contains what is asked for."""
     figure = data.figure
-    found = {
-        (panel, names): [*_histories(data, cells)]
-        for panel, groups in data.panels.items()
-        for names, cells in groups.items()
-    }
-    _check_entry(figure.y, [history for group in found.values() for _, history in group])
+    several = [((panel, names), cells) for panel, groups in data.panels.items() for names, cells in groups.items()]
+    found = {place: [*_histories(data, cells)] for place, cells in several}
+    told = dict.fromkeys(
+        key for group in found.values() for _, history in group for entry in history for key in entry
+    )
+    if told and figure.y not in told:
+        known = [key for key in told if key not in ("step", "epoch", "best")]
+        raise SuiteError(f"no training of this run tells its {figure.y!r}. {suggestion(figure.y, known)}")
     series, groups = [], []
     for (panel, names), group in found.items():
         if curves := [*_curves(data, group)]:
@@ -36,13 +38,6 @@ def history_picture(data: FigureData) -> Picture:
     x_label = figure.labels.get("x") or {"step": "updates", "epoch": "epochs"}[figure.x]
     notes = [*_uneven(groups), *outside(data, series)]
     return Picture(figure, series, x_label, figure.labels.get("y") or _entry_label(data), notes=notes)
-
-
-def _check_entry(entry: str, histories: Sequence[History]) -> None:
-    keys = list(dict.fromkeys(key for history in histories for evaluation in history for key in evaluation))
-    if keys and entry not in keys:
-        known = [key for key in keys if key not in ("step", "epoch", "best")]
-        raise SuiteError(f"no training of this run tells its {entry!r}. {suggestion(entry, known)}")
 
 
 def _histories(data: FigureData, cells: Iterable[CellResult]) -> Iterator[tuple[CellResult, History]]:

@@ -6,10 +6,11 @@ Each is a file of JSON lines, one for a cell and what a figure shows of it.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bench_core.errors import StoreError
 from bench_core.runs.manifest import Remark
@@ -26,22 +27,20 @@ if TYPE_CHECKING:
 LONGEST = 250  # characters of what is wrong with a file
 
 
-class Record(Protocol):
+@dataclass(frozen=True)
+class Record(ABC):
     """What is known of the examples of one cell, or why it is not."""
 
-    @property
-    def cell(self) -> Axes:
-        """Return the names of the cell."""
+    cell: Axes
+    reason: str = field(default="", kw_only=True)  # why nothing is known; empty if something is
 
     @property
-    def reason(self) -> str:
-        """Return why nothing is known; empty if it is."""
-
-    @property
+    @abstractmethod
     def name(self) -> str:
         """Return what tells it from other records of the cell."""
 
     @property
+    @abstractmethod
     def stage(self) -> str:
         """Return the stage from whose artifact it is made, as cells name it."""
 

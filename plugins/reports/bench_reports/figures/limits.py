@@ -44,19 +44,14 @@ def set_limits(axes: Axes, picture: Picture) -> None:
         axes.margins(x=0.02)
         axes.set_ylim(bottom=lowest / 2 if log else 0)
     elif kind == "survival":
-        _show_lengths(axes, picture)
+        last = max(point.x for one in picture.series for point in one.rows)  # from before the first token to the last
+        axes.set_xlim(*((1, 1.05 * max(last, 2)) if axes.get_xscale() == "log" else (0, 1.02 * max(last, 1))))
         if not log:
             axes.set_ylim(0, 104)
     axes.set_xlim(*cuts_of(picture, "x").ends)
     axes.set_ylim(*cuts_of(picture, "y").ends)
     if kind in ("line", "bar") and not picture.figure.points and not log:
         _stay_in_range(axes, picture)
-
-
-def _show_lengths(axes: Axes, picture: Picture) -> None:
-    """Let the x axis of survival curves begin before the first token and end with the last."""
-    last = max(point.x for one in picture.series for point in one.rows)
-    axes.set_xlim(*((1, 1.05 * max(last, 2)) if axes.get_xscale() == "log" else (0, 1.02 * max(last, 1))))
 
 
 def cuts_of(picture: Picture, axis: Literal["x", "y"] = "y") -> Cuts:
@@ -105,18 +100,12 @@ def _stay_in_range(axes: Axes, picture: Picture) -> None:
     """Let the y axis go beyond 0, or beyond the whole of a share, by a little at most, if nothing drawn does more."""
     number = picture.numbers.get(picture.figure.y, Number())
     _, highest = RANGES.get(number.scale, (0.0, inf))
-    drawn = [
-        float(value)
-        for one in picture.series
-        for row in one.rows
-        for value in (row.mean, row.low, row.high)
-        if value is not None and has_place(value, log=False)
-    ]
+    rows = [row for one in picture.series for row in one.rows]
+    values = (value for row in rows for value in (row.mean, row.low, row.high))
+    drawn = [float(value) for value in values if value is not None and has_place(value, log=False)]
     if not drawn:
         return
     low, high = (0.0, 1.0) if min(drawn) == max(drawn) == 0 else axes.get_ylim()
     reach = BEYOND * (min(high, highest) - max(low, 0.0))
-    axes.set_ylim(
-        max(low, -reach) if min(drawn) >= 0 else low,
-        min(high, highest + reach) if max(drawn) <= highest else high,
-    )
+    bottom = max(low, -reach) if min(drawn) >= 0 else low
+    axes.set_ylim(bottom, min(high, highest + reach) if max(drawn) <= highest else high)

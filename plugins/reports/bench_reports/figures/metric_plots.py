@@ -82,9 +82,8 @@ def place_picture(data: FigureData) -> Picture:
     assert figure.place
     values = {data.word(one, figure.place): data.value(one, figure.place) for one in data.cells}
     numeric = figure.kind == "line" and figure.place.setting is not None and all(map(is_number, values.values()))
-    names = {
-        one: figure.called(tick_text(value, EXACT) if is_number(value) else one) for one, value in values.items()
-    }
+    texts = {one: tick_text(value, EXACT) if is_number(value) else one for one, value in values.items()}
+    names = {one: figure.called(text) for one, text in texts.items()}
     series = []
     for panel, groups in data.panels.items():
         for own, cells in groups.items():
@@ -108,16 +107,21 @@ def _points(
 ) -> Iterator[Point]:
     """Yield a point for each place of a series; one that no seed has is empty."""
     for (name,), own in data.grouped(cells, [data.figure.x]).items():
-        known = []
-        for one in one_of_each_seed(own):
-            if quantity.value(one) is None:
-                quantity.leave_out(one)
-            else:
-                known.append(one)
-        if known:
+        if known := _known(one_of_each_seed(own), quantity):
             yield Point(xs[name], *quantity.mean(known))
         else:
             yield Point(xs[name], None, None, None, None, 0)
+
+
+def _known(cells: Sequence[CellResult], *quantities: Quantity) -> list[CellResult]:
+    """Return the cells that have all of some quantities, and note the others."""
+    known = []
+    for one in cells:
+        if lacking := next((quantity for quantity in quantities if quantity.value(one) is None), None):
+            lacking.leave_out(one)
+        else:
+            known.append(one)
+    return known
 
 
 def scatter_picture(data: FigureData) -> Picture:
@@ -148,14 +152,7 @@ def scatter_picture(data: FigureData) -> Picture:
 def _spots(data: FigureData, x: Quantity, y: Quantity, cells: Sequence[CellResult]) -> Iterator[Spot]:
     """Yield the points of a series."""
     for names, own in data.grouped(cells, data.figure.points).items():
-        known = []
-        for one in own:
-            lacking = next((quantity for quantity in (x, y) if quantity.value(one) is None), None)
-            if lacking:
-                lacking.leave_out(one)
-            else:
-                known.append(one)
-        if known:
+        if known := _known(own, x, y):
             name = data.label(names, data.figure.points) if data.figure.points else ""
             across, along = x.mean(known), y.mean(known)
             yield Spot(name, *across[:4], *along[:4], along.seeds)

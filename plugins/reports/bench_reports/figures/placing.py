@@ -63,12 +63,9 @@ def beside_points(
     marks = [*(Box(x - radius, y - radius, x + radius, y + radius) for x, y in points), *obstacles]
     taken: dict[int, Box] = {}
     for one in sorted(range(len(points)), key=lambda one: (-_neighbours(points, one, sizes[one][0]), one)):
-        fits = (
-            box
-            for box in _around(points[one], sizes[one], radius)
-            if box.inside(bounds) and not any(map(box.overlaps, (*taken.values(), *marks)))
-        )
-        if place := next(fits, None):
+        inside = (box for box in _around(points[one], sizes[one], radius) if box.inside(bounds))
+        free = (box for box in inside if not any(map(box.overlaps, (*taken.values(), *marks))))
+        if place := next(free, None):
             taken[one] = place
     return [taken[one][:2] if one in taken else None for one in range(len(points))]
 

@@ -2,59 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 TEXT, SMALL = 8.0, 7.0  #: points, of labels and titles, and of ticks, legends and names at lines
-STYLE: dict[Any, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": "0.3",
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.labelsize": TEXT,
-    "axes.linewidth": 0.5,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 4,
-    "axes.titlesize": TEXT,
-    "errorbar.capsize": 1.8,
-    "figure.constrained_layout.h_pad": 0.03,
-    "figure.constrained_layout.w_pad": 0.03,
-    "figure.constrained_layout.wspace": 0.03,
-    "font.size": TEXT,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.4,
-    "hatch.linewidth": 0.5,
-    "legend.borderaxespad": 0.2,
-    "legend.borderpad": 0.2,
-    "legend.columnspacing": 1.4,
-    "legend.fontsize": SMALL,
-    "legend.frameon": False,
-    "legend.handlelength": 2.6,
-    "legend.handletextpad": 0.6,
-    "legend.labelspacing": 0.35,
-    "lines.linewidth": 1.1,
-    "lines.markersize": 3.6,
-    "pdf.fonttype": 42,  # publishers refuse type 3
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "bench",
-    "xtick.color": "0.3",
-    "xtick.labelcolor": "black",
-    "xtick.labelsize": SMALL,
-    "xtick.major.size": 2.5,
-    "xtick.major.width": 0.5,
-    "xtick.minor.pad": 4.5,  # so that names of minor ticks stand in line with those of major ones
-    "xtick.minor.size": 1.5,
-    "xtick.minor.width": 0.4,
-    "ytick.color": "0.3",
-    "ytick.labelcolor": "black",
-    "ytick.labelsize": SMALL,
-    "ytick.major.size": 2.5,
-    "ytick.major.width": 0.5,
-    "ytick.minor.pad": 4.5,
-    "ytick.minor.size": 1.5,
-    "ytick.minor.width": 0.4,
-}
 # Three colours and black by Tol (2021), whose lightness differs by 20 and more, then three that the colour-blind can
 # tell from these and from each other; neighbours also differ in grey.
 COLOURS = ("#004488", "#ddaa33", "#bb5566", "#000000", "#66ccee", "#776600", "#cc79a7")
@@ -62,6 +13,14 @@ DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.
 MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "*", "p")
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "oooo", "++++", "||||", "oo..", "**")
 SHADES = ("0.85", "0.7", "0.55")  #: of what all groups share
+
+
+def apply() -> None:
+    """Have matplotlib draw figures for print, whatever else is set."""
+    import matplotlib
+
+    matplotlib.rcdefaults()
+    matplotlib.rc_file(Path(__file__).with_name("print.mplstyle"), use_default_template=False)
 
 
 def colour(number: int) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_core.errors import StoreError
-from bench_core.runs.results import Axes, CellResult, Run
+from bench_core.runs.results import CellResult, Run
 from bench_core.storage.outcomes import read_outcomes
 from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Names, Picture, Series, one_of_each_seed
-from bench_reports.figures.kept_files import KeptFile, identity
+from bench_reports.figures.kept_files import KeptFile, Record, identity
 from bench_reports.language.of_suite import language
 
 if TYPE_CHECKING:
@@ -41,12 +41,10 @@ class Surviving(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lengths:
+class Lengths(Record):
     """How long the outputs of one cell are, or why that is unknown."""
 
-    cell: Axes
     ends: Ends = ()
-    reason: str = ""
 
     @property
     def name(self) -> str:

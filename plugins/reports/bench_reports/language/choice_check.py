@@ -12,21 +12,15 @@ from bench_reports.language.table_names import shown_in
 
 def check_choices(names: Names) -> None:
     """Report every problem of a choice."""
-    names.each(
-        "choose",
-        language(names.suite).choose,
-        (_check_grids, _check_decoders, _check_metric, _check_by, _check_split),
-    )
-    names.unlike("choose", "choice", language(names.suite).choose)
-
-
-def _check_metric(names: Names, keys: list[str | int], choice: Choice) -> None:
-    names.known([*keys, "by"], "metric", [choice.by])
+    choices = language(names.suite).choose
+    names.each("choose", choices, (_check_grids, _check_decoders, _check_by, _check_split))
+    names.unlike("choose", "choice", choices)
 
 
 def _check_by(names: Names, keys: list[str | int], choice: Choice) -> None:
-    """Report a metric and a decoder that cannot be used for the comparison."""
+    """Report a metric and a decoder that are unknown, or cannot be used for the comparison."""
     note = names.problems.add
+    names.known([*keys, "by"], "metric", [choice.by])
     if choice.decoder is not None:
         names.known([*keys, "decoder"], "decoder", [choice.decoder])
     metric = names.suite.metrics.get(choice.by)
@@ -110,9 +104,8 @@ def check_shown(names: Names, keys: list[str | int], table: Table) -> None:
     for number, choice in enumerate(choices):
         clashing = [other.id for other in choices[:number] if other.axis == choice.axis]
         if clashing:
-            text = f"choices {clashing[0]!r} and {choice.id!r} are both among {choice.axis}s. "
-            text = f"{text}A table shows one among models and one among decoders."
-            names.problems.add([*keys, "chosen"], text)
+            text = f"choices {clashing[0]!r} and {choice.id!r} are both among {choice.axis}s"
+            names.problems.add([*keys, "chosen"], f"{text}. A table shows one among models and one among decoders.")
         ours = shown_in(names, table, choice.axis)
         for name in table.where.get(choice.axis, ()):
             if name in names.names(choice.axis) and name not in ours:

@@ -9,12 +9,12 @@ from functools import cached_property
 from itertools import product
 from math import inf, isfinite
 
-from bench_core.optional import REPORTS, installed_module
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, TRAINING_AXES
 from bench_core.suites.check import needs_scores
 from bench_core.suites.grids import gathered
 from bench_core.suites.names import Names, listed
+from bench_reports.language.claim_proofs import truth
 from bench_reports.language.expressions import QUANTIFIER, Query, Term, read
 from bench_reports.language.figure_schema import TRAINING_COSTS
 from bench_reports.language.of_suite import language
@@ -25,7 +25,9 @@ from placed_settings import Unreadable
 
 def check_claims(names: Names) -> None:
     """Report every claim that is not a valid expression over values of the suite."""
-    _Claims(names).check()
+    claims = language(names.suite).claims
+    names.unlike("claims", "claim", claims)
+    names.each("claims", claims, (_Claims(names).check,))
 
 
 @dataclass
@@ -34,18 +36,14 @@ class _Claims:
 
     names: Names
 
-    def check(self) -> None:
+    def check(self, names: Names, keys: list[str | int], claim: Claim) -> None:
         """Report every problem of a claim."""
-        self.names.unlike("claims", "claim", language(self.names.suite).claims)
-        self.names.each("claims", language(self.names.suite).claims, (self._check_claim,))
-
-    def _check_claim(self, names: Names, keys: list[str | int], claim: Claim) -> None:
-        self._check_expression(names, [*keys, "assert"], claim.expression)
+        self._check_expression([*keys, "assert"], claim.expression)
         for premise, condition in claim.requires.items():
-            self._check_expression(names, [*keys, "requires", premise], condition)
+            self._check_expression([*keys, "requires", premise], condition)
 
-    def _check_expression(self, names: Names, keys: list[str | int], text: str) -> None:
-        expression = read(text)
+    def _check_expression(self, keys: list[str | int], text: str) -> None:
+        names, expression = self.names, read(text)
         for problem in expression.problems:
             names.problems.add(keys, problem)
         before = len(names.problems.found)
@@ -128,17 +126,13 @@ class _Claims:
         """Yield that a claim is true, or false, for all scores within the bounds of its metrics."""
         bounds = dict.fromkeys(TRAINING_COSTS, (0.0, inf))
         bounds |= {name: found for name, one in self.names.suite.metrics.items() if (found := one.bounds())}
-        reports = installed_module(REPORTS, "for_core")
-        truth = reports.truth(term, bounds) if reports else None
-        if truth is not None:
-            ranges = ", ".join(
-                f"{name} {_range(*bounds[name])}"
-                for name in dict.fromkeys(one.query.metric for one in term.walk() if one.query)
-                if name in bounds
-            )
+        answer = truth(term, bounds)
+        if answer is not None:
+            metrics = dict.fromkeys(one.query.metric for one in term.walk() if one.query)
+            ranges = ", ".join(f"{name} {_range(*bounds[name])}" for name in metrics if name in bounds)
             yield (
-                f"this is {'true' if truth else 'false'} for all scores within the bounds of its metrics ({ranges}). "
-                "Claim something that a measurement could both support and refute."
+                f"this is {str(answer).lower()} for all scores within the bounds of its metrics ({ranges}). Claim "
+                "something that a measurement could both support and refute."
             )
 
     def _located(self, term: Term, named: Mapping[Query, Query]) -> Term:
@@ -167,9 +161,7 @@ class _Claims:
             return f"{query}: a likelihood does not depend on the decoder. Leave out `chosen`.", query
         unknown = any(not self._is_known(axis, name) for axis, name in query.axes if axis != choice.axis)
         for one in found[name].combinations:
-            concrete = {
-                axis: one if axis == choice.axis else name for axis, name in [*axes.items(), (choice.axis, "")]
-            }
+            concrete = {**axes, choice.axis: one}
             place = {axis: concrete[axis] for axis in (*TRAINING_AXES, choice.axis) if axis in concrete}
             if unknown or self._matching(Query(choice.by, tuple({**place, "split": choice.split}.items()))):
                 return "", Query(query.metric, tuple(concrete.items()))
@@ -188,12 +180,10 @@ class _Claims:
             left_out = f"{query} has no value: the suite skips every matching cell."
             return [] if self.names.suite.profile or "skip" in self.names.suite.changes else [left_out]
         models = self.names.suite.models
-        if query.metric in TRAINING_COSTS and any(
-            models[one["model"]].at(one["task"]).training.together for one in cells
-        ):
-            return [
-                f"{query}: seeds trained together have one cost, by which nothing is tested. Leave `together` out."
-            ]
+        trainings = [models[one["model"]].at(one["task"]).training for one in cells]
+        if query.metric in TRAINING_COSTS and any(one.together for one in trainings):
+            text = "seeds trained together have one cost, by which nothing is tested. Leave `together` out."
+            return [f"{query}: {text}"]
         found = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
         return [
             f"{query} does not say which {axis}: {listed(several)}. Add one, such as `{axis}={several[0]!r}`."
@@ -251,6 +241,5 @@ def _unlike(ours: Sequence[str], theirs: Sequence[str]) -> str:
 
 
 def _range(low: float, high: float) -> str:
-    return (
-        f"from {low:g} to {high:g}" if isfinite(high - low) else f"from {low:g}" if isfinite(low) else f"to {high:g}"
-    )
+    ends = [*([f"from {low:g}"] if isfinite(low) else []), *([f"to {high:g}"] if isfinite(high) else [])]
+    return " ".join(ends)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES, Axis
@@ -82,24 +81,23 @@ def _check_setting(
     """Report the first problem of the places that names of an axis have in a task; return whether there is none."""
     section = names.source.data.get(SECTIONS[axis]) or {}
     training = {**training_schema()().model_dump(), **(names.source.data.get("training") or {})}
-    seen: dict[tuple[str | None, ...], str] = {}
+    seen: dict[tuple[str, ...], str] = {}
     for name in _shown(names, figure, axis):
-        place = tuple(
-            word(figure.at[name])
-            if figure.place == side and name in figure.at
-            else label(name, side, section, task, training)
+        values = [
+            figure.at[name] if figure.place == side and name in figure.at
+            else setting_value(section, name, side.setting, task, training) if side.setting else name
             for side in sides.values()
-        )
-        if None in place:
-            text = [*sides][place.index(None)]
+        ]  # fmt: skip
+        if MISSING in values:
+            text = [*sides][values.index(MISSING)]
             key = next(key for key in ("x", "y", "panels", "by") if text in getattr(figure, key))
             way = f"Set one, say `at: {{{name}: VALUE}}`" if figure.place and key == "x" else "Set one"
             problem = f"{axis} {name!r} has no value of {sides[text].setting!r}. {way}, or select others by `where`."
             names.problems.add([*keys, key], problem)
             return False
-        if place in seen:
+        if (place := tuple(map(word, values))) in seen:
             text = f"{seen[place]!r} and {name!r} have the same place in figure {figure.id!r}"
-            names.problems.add(keys, f"{text}: {'/'.join(map(str, place))}. Select one by `where`.")
+            names.problems.add(keys, f"{text}: {'/'.join(place)}. Select one by `where`.")
             return False
         seen[place] = name
     return True
@@ -122,20 +120,3 @@ def _check_history(names: Names, keys: list[str | int], figure: Figure) -> None:
     if name not in known and (" " in name or name in (*metrics, "step", "epoch", "best")):
         keys = [*keys, "y"]
         names.problems.add(keys, f"no training history of this suite contains {name!r}. {suggestion(name, known)}")
-
-
-def label(
-    name: str,
-    side: Side,
-    section: Mapping[str, Any],
-    task: str | None = None,
-    training: Mapping[str, Any] | None = None,
-) -> str | None:
-    """Return the name, or its setting (`hidden`, `training.lr`) as written in the suite; None if it is not written.
-
-    The other arguments are those of `setting_value`.
-    """
-    if side.setting is None:
-        return name
-    found = setting_value(section, name, side.setting, task, training)
-    return None if found is MISSING else word(found)

@@ -29,34 +29,23 @@ COSTS: Mapping[str, tuple[str, ...]] = {
     "score": ("examples", "tokens", "tokens_per_second", "ms_per_example"),
 }  #: stages whose costs a figure can show, with their specific costs
 OF_ALL_STAGES = ("seconds", "cpu_seconds", "peak_mib")
-TRAINING_COSTS = tuple(
-    f"cost.train.{what}" for what in (*OF_ALL_STAGES, *COSTS["train"])
-)  #: those that claims can name
+#: Costs that claims can name
+TRAINING_COSTS = tuple(f"cost.train.{what}" for what in (*OF_ALL_STAGES, *COSTS["train"]))
 LENGTHS: Mapping[str, str] = {
     "reference.tokens": "tokens of the reference, stop included",
     "reference.words": "words of the reference, stop included",
     "source.words": "words of the source",
 }  #: lengths of an example that a line can have as its x, and the labels of that axis
-NEEDED: Mapping[str, tuple[str, ...]] = {
-    "histogram": ("values",),
-    "box": ("values",),
-    "line": ("x", "y"),
-    "bar": ("x", "y"),
-    "scatter": ("x", "y"),
-    "survival": (),
-    "heat": ("x", "y", "value"),
-    "order": ("examples",),
-}  #: the keys that each kind of figure requires
-OPTIONAL: Mapping[str, tuple[str, ...]] = {
-    "histogram": ("bins", "panels", "labels"),
-    "box": ("labels",),
-    "line": ("points", "panels", "at", "bins", "spread", "labels"),
-    "bar": ("panels", "at", "spread", "labels"),
-    "scatter": ("points", "panels", "spread", "labels"),
-    "survival": ("panels", "spread", "labels"),
-    "heat": ("labels",),
-    "order": (),
-}  #: the keys that some kinds have, beside those that all have
+KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "histogram": (("values",), ("bins", "panels", "labels")),
+    "box": (("values",), ("labels",)),
+    "line": (("x", "y"), ("points", "panels", "at", "bins", "spread", "labels")),
+    "bar": (("x", "y"), ("panels", "at", "spread", "labels")),
+    "scatter": (("x", "y"), ("points", "panels", "spread", "labels")),
+    "survival": ((), ("panels", "spread", "labels")),
+    "heat": (("x", "y", "value"), ("labels",)),
+    "order": (("examples",), ()),
+}  #: of each kind of figure, the keys that it requires and those that it may have, beside those that all have
 CALLED = {"heat": "heat map", "order": "figure of orders", "survival": "survival curve"}
 WIDTHS: Mapping[str, float] = {"column": 3.25, "page": 6.75}  #: inches of a column and of a page of two columns
 USUAL_WIDTH, MOST_EXAMPLES, MOST_BINS = 5.5, 20, 1000
@@ -81,9 +70,7 @@ class Figure(Strict):
     panels: str = ""  #: an axis or a setting: a panel for each of its names or values, with shared axes
     where: dict[Axis, Names] = {}  #: selects cells by names on axes; all by default
     at: dict[str, FiniteFloat] = {}  #: values on x for names that lack its setting, such as `{greedy: 1}`
-    bins: Bins | tuple[PositiveInt, ...] | None = (
-        None  #: number of bins; a line by length also takes their upper ends
-    )
+    bins: Bins | tuple[PositiveInt, ...] | None = None  #: their number; a line by length also takes their upper ends
     examples: Examples | tuple[NonNegativeInt, ...] = ()  #: the number of outputs, or their ids (order)
     scale: Scale | Scales = "linear"  #: of the values, or of each axis; of the colours (heat)
     spread: Literal["interval", "std", "none"] = "interval"  #: what bands and error bars show
@@ -92,13 +79,12 @@ class Figure(Strict):
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Figure:
-        needed, name = NEEDED[self.kind], CALLED.get(self.kind, self.kind)
-        allowed = (*needed, *OPTIONAL[self.kind])
+        (needed, optional), name = KEYS[self.kind], CALLED.get(self.kind, self.kind)
         for key in ("values", "value", "x", "y", "bins", "examples", "points", "panels", "at", "spread", "labels"):
             given = self.spread != "interval" if key == "spread" else getattr(self, key)
             if key in needed and not given:
                 raise ValueError(f"a {name} needs {' and '.join(f'`{one}`' for one in needed)}")
-            if given and key not in allowed:
+            if given and key not in (*needed, *optional):
                 source = f", it is drawn from {' and '.join(needed)}" if needed else ""
                 raise ValueError(f"a {name} has no `{key}`{source}")
         if self.kind == "box" and self.scales.y != "linear":
@@ -122,12 +108,10 @@ class Figure(Strict):
             raise ValueError("`bins` of a histogram is a number of bins")
         if self.at and not (self.place and self.place.setting):
             raise ValueError("`at` is for names without the setting on x; here, x is no setting")
-        between = self.kind == "scatter" or (
-            self.kind == "line" and not (self.history or self.by_length or self.place)
-        )
-        if self.points and not between:
+        between = self.kind == "line" and not (self.history or self.by_length or self.place)
+        if self.points and not between and self.kind != "scatter":
             raise ValueError("`points` are for figures of a metric or a cost against another")
-        if self.kind == "line" and between and not self.points:
+        if between and not self.points:
             known = [*AXES[:-1], *(f"{axis}.SETTING" for axis in WITH_SETTINGS), "training.SETTING"]
             raise ValueError(
                 f"the x of a line is `step` or `epoch`, an axis or a setting ({', '.join(known)}), a length "

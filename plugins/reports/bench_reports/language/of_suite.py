@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placed_settings import Unreadable
 
 if TYPE_CHECKING:
+    from bench_core.runs.results import Run
+    from bench_core.suites.suite import Suite
     from bench_reports.language.figure_schema import Figure
     from bench_reports.language.published import Published
     from bench_reports.language.schema import Choice, Claim, Table
-
-
-class HasSections(Protocol):
-    """A suite, or a run."""
-
-    @property
-    def sections(self) -> Mapping[str, Any]:
-        """What it has for the keys of plugins."""
 
 
 class Language(NamedTuple):
@@ -57,6 +51,6 @@ class Language(NamedTuple):
         return self.sections[key]
 
 
-def language(suite: HasSections) -> Language:
+def language(suite: Suite | Run) -> Language:
     """Return the sections of a suite, or of a run, that reports are made of."""
     return Language(suite.sections)

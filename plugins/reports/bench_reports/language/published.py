@@ -14,29 +14,29 @@ from bench_core.suites import yaml_source as located
 from placed_settings import Located, Problems
 
 
-class Value(BaseModel):
-    """A published number, with its standard deviation if the paper gives one."""
+class Strict(BaseModel):
+    """A mapping of a file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class Value(Strict):
+    """A published number, with its standard deviation if the paper gives one."""
 
     mean: int | float | bool | str | list[int | float | bool | str]
     std: float | None = None
     runs: PositiveInt | None = None  #: trainings behind it, where not as many as behind the others of its table
 
 
-class Tolerance(BaseModel):
+class Tolerance(Strict):
     """How far numbers may be apart that are equal for all practical purposes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     within: NonNegativeFloat  #: in the unit of the numbers
     why: str = Field(min_length=1)  #: the reason for it
 
 
-class Published(BaseModel):
+class Published(Strict):
     """A published table: rows to columns to values, which may be numbers, settings or text."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     id: str
     place: str  #: where it stands in the paper, such as "Table 1"
@@ -68,10 +68,8 @@ class Published(BaseModel):
         return list(dict.fromkeys(column for row in self.rows.values() for column in row))
 
 
-class PublishedFile(BaseModel):
+class PublishedFile(Strict):
     """A file of published tables."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     paper: str
     tables: list[Published]

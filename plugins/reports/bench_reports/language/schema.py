@@ -137,7 +137,7 @@ class Table(Strict):
         return values
 
     @model_validator(mode="after")
-    def _has_axes_of_its_kind(self) -> Table:
+    def _has_what_its_kind_has(self) -> Table:
         rows, columns = self.rows, {*self.columns}
         if self.of == "choices" and (rows or not columns <= {"task", "model", "hardware"} or "model" not in columns):
             raise ValueError(
@@ -147,10 +147,6 @@ class Table(Strict):
             raise ValueError("a table of tasks has rows `[task]`, no columns, and only `task` in `where`")
         if self.of != "results" and self.test != "bootstrap":
             raise ValueError(f"a table of {self.of} has no per-example scores to test; leave `test` out")
-        return self
-
-    @model_validator(mode="after")
-    def _has_numbers_to_add(self) -> Table:
         for name in ("differences", "pairs", "average", "ranks"):
             if getattr(self, name) and self.of != "results":
                 raise ValueError(f"a table of {self.of} has no results; leave `{name}` out")

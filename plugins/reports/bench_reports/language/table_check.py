@@ -72,17 +72,15 @@ def _check_baseline(names: Names, keys: list[str | int], table: Table) -> None:
 
 def _check_reference(names: Names, keys: list[str | int], table: Table) -> None:
     """Report an unknown published table, and names of it that map to nothing."""
-    reference = table.reference
+    reference, known = table.reference, language(names.suite).published
     if reference is None:
         return
     keys = [*keys, "reference"]
-    if reference.table not in language(names.suite).published:
-        hint = suggestion(
-            reference.table, list(language(names.suite).published), "Known, from references/ beside the suite"
-        )
+    if reference.table not in known:
+        hint = suggestion(reference.table, list(known), "Known, from references/ beside the suite")
         names.problems.add([*keys, "table"], f"no published table has the id {reference.table!r}. {hint}")
         return
-    published = language(names.suite).published[reference.table]
+    published = known[reference.table]
     with suppress(Unreadable):
         rows = settings(names, table) if table.of == "choices" else labels(names, table, table.rows)
         _check_mapping(names, [*keys, "rows"], reference.rows, list(published.rows), rows)
@@ -107,12 +105,8 @@ def _check_mapping(
 
 def _check_pairs(names: Names, keys: list[str | int], table: Table) -> None:
     """Report a table that is called as the file of the pairs of another."""
-    others = [
-        f"{one.id}-pairs"
-        for one in language(names.suite).tables
-        if getattr(one, "pairs", False) and hasattr(one, "id")
-    ]
-    if getattr(table, "id", "") in others:
+    others = [one for one in language(names.suite).tables if getattr(one, "pairs", False) and hasattr(one, "id")]
+    if getattr(table, "id", "") in [f"{one.id}-pairs" for one in others]:
         text = f"the pairs of another table are in files called {table.id!r}. Rename this one."
         names.problems.add([*keys, "id"], text)
 

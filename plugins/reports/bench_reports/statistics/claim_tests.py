@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from math import exp, inf, log, sqrt
 from typing import NamedTuple
 
+from bench_reports.language.claim_terms import Extreme, Piece, Values, number, pieces, queries_of, words
 from bench_reports.language.expressions import QUANTIFIER, Query, Term
-from bench_reports.statistics.claim_terms import Extreme, Piece, Values, number, pieces, queries_of, words
-from bench_reports.statistics.estimate import EVERYWHERE, SMALLEST, Estimate, Measured, contrast
+from bench_reports.statistics.estimate import EVERYWHERE, Estimate, Measured, contrast
 from bench_reports.statistics.shares import share_of
+from bench_reports.statistics.tails import SMALLEST
 
 
 class Pair(NamedTuple):
@@ -68,10 +69,10 @@ class ClaimTest:
         left, right = (pieces(part) for part in term.parts)
         if kind in ("==", "!="):
             return self._equal(left, right, kind == "==")
-        found_of_all = self._below(*((left, right) if kind.startswith("<") else (right, left)))
-        if found_of_all is None:
+        pair = self._below(*((left, right) if kind.startswith("<") else (right, left)))
+        if pair is None:
             self.vacuous.append(words(term))
-        return found_of_all or UNTESTED
+        return pair or UNTESTED
 
     def _in_every_training(self, condition: Term) -> Pair:
         """Test a condition in each training by its examples alone, without those in which it is vacuous."""
@@ -79,10 +80,8 @@ class ClaimTest:
             return _every([self._in_every_training(part) for part in condition.parts])
         inside = dict.fromkeys(queries_of(condition))
         trainings = max(len(self.measured[query].values) for query in inside)
-        tests = [
-            ClaimTest({query: in_training(self.measured[query], seed) for query in inside})
-            for seed in range(trainings)
-        ]
+        each = ({query: in_training(self.measured[query], seed) for query in inside} for seed in range(trainings))
+        tests = [*map(ClaimTest, each)]
         found = [pair for test in tests if (pair := test.p_values(condition))]
         self.comparisons += 1
         self.quantified.append(Quantified(words(condition), len(found), trainings))
@@ -100,13 +99,11 @@ class ClaimTest:
 
     def _below(self, low: Piece, high: Piece) -> Pair | None:
         """Return the p-values of low < high; None where that could not be otherwise."""
-        for side, (least, most) in ((high, ("min", "max")), (low, ("max", "min"))):
+        for side, every in ((high, "min"), (low, "max")):
             if isinstance(side, Extreme):
-                each = [(low, one) if side is high else (one, high) for one in side.pieces]
-                found = [self._below(*pair) for pair in each]
+                found = [self._below(*((low, one) if side is high else (one, high))) for one in side.pieces]
                 known = [one or UNTESTED for one in found]
-                assert side.which in (least, most)
-                return (_every if side.which == least else _any)(known) if any(found) else None
+                return (_every if side.which == every else _any)(known) if any(found) else None
         assert isinstance(low, Term)
         assert isinstance(high, Term)
         return self._tested(low, high)
@@ -116,7 +113,8 @@ class ClaimTest:
         own = [self.measured[query] for query in slopes]
         if len(own) == 1 and own[0].is_mixed:
             self.mixed.extend(slopes)
-        if len(own) > 1 and not (gap.varies or gap.value) and all(map(_is_at_bound, own)):
+        at_bounds = (one.bounds == EVERYWHERE or one.at_bound.all() for one in own)  # also where there are none
+        if len(own) > 1 and not (gap.varies or gap.value) and all(at_bounds):
             return None
         if gap.error.variance and abs(gap.value) <= sqrt(gap.error.variance):
             self.unresolved.append(f"{words(low)} and {words(high)}")
@@ -194,14 +192,10 @@ def sign_test(ours: Measured, theirs: Measured) -> Pair | None:
     (McNemar, 1947; mid-p: Fagerland, Lydersen and Laake, 2013). The variance over replicates gives their number.
     """
     counted = all(len(one.values) == 1 and share_of(one) for one in (ours, theirs))
-    if (
-        not counted
-        or ours.sample is None
-        or ours.sample != theirs.sample
-        or ours.draws is None
-        or theirs.draws is None
-    ):
+    if not counted or ours.sample is None or ours.sample != theirs.sample:
         return None
+    assert ours.draws is not None  # as of every share
+    assert theirs.draws is not None
     from scipy.special import bdtrc
 
     examples = ours.units
@@ -214,11 +208,6 @@ def sign_test(ours: Measured, theirs: Measured) -> Pair | None:
         return float(bdtrc(cases, unlike, 0.5) + (bdtrc(cases - 1, unlike, 0.5) if cases else 1.0)) / 2
 
     return Pair(at_least((unlike + ahead) // 2), at_least((unlike - ahead) // 2))
-
-
-def _is_at_bound(one: Measured) -> bool:
-    """Return whether all trainings have the lowest or highest score; also of a metric without these."""
-    return one.bounds == EVERYWHERE or bool(one.at_bound.all())
 
 
 def _natural(one: Measured, value: float) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeAlias
 
-from bench_reports.statistics.estimate import LEVEL, Estimate, Measured, contrast
+from bench_reports.statistics.estimate import Estimate, Measured, contrast
 
 Row: TypeAlias = Sequence[Measured]  # what is averaged: measurements of several test sets, or a single one
 
@@ -38,21 +38,8 @@ def with_best(rows: Sequence[Row], better: int) -> list[Comparison]:
 
     The best is picked by the data, so the correction is over all pairs of rows, any of which could have been picked.
     """
-    best = best_of(rows, better)
-    return [_from(best, one) for one in all_pairs(rows) if best in (one.one, one.other)]
-
-
-def best_of(rows: Sequence[Row], better: int) -> int:
-    """Return the place of the best mean, on the scale of the tests."""
-    return max(range(len(rows)), key=lambda place: better * sum(one.mean for one in rows[place]))
-
-
-def beats_all(comparisons: Sequence[Comparison]) -> bool:
-    """Return whether the best row is better than every other: wrong in at most 5 % of columns.
-
-    To say so needs no correction, since every single comparison must (intersection-union test; Berger, 1982).
-    """
-    return bool(comparisons) and max(one.p for one in comparisons) < LEVEL
+    best = max(range(len(rows)), key=lambda place: better * sum(one.mean for one in rows[place]))
+    return [one if one.one == best else _reversed(one) for one in all_pairs(rows) if best in (one.one, one.other)]
 
 
 def compared(rows: Sequence[Row], one: int, other: int) -> Comparison:
@@ -80,8 +67,5 @@ def holm(values: Sequence[float], family: int = 0) -> list[float]:
     return found
 
 
-def _from(best: int, found: Comparison) -> Comparison:
-    """Return a comparison with the best row as its first."""
-    if found.one == best:
-        return found
+def _reversed(found: Comparison) -> Comparison:
     return replace(found, one=found.other, other=found.one, estimate=found.estimate.reversed())

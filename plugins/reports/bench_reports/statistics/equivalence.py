@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from bench_reports.statistics.estimate import LEVEL, NONE, Estimate, Measured, Part, contrast, together
+from bench_reports.statistics.estimate import NONE, Estimate, Measured, contrast, together
+from bench_reports.statistics.tails import LEVEL, Part
 
 Verdict: TypeAlias = Literal["equivalent", "better", "worse", "different", "cannot tell"]
-MOST_SEEDS = 1_000
 
 
 @dataclass(frozen=True)

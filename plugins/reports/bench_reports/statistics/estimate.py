@@ -15,31 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import pairwise
-from math import fsum, inf, isfinite, log10, sqrt
-from typing import Literal, NamedTuple, TypeAlias
+from math import fsum, inf, isfinite, sqrt
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
+from bench_reports.statistics.tails import LEVEL, POWER, Array, Part, detectable, p_above, reach, skewness_of
 
-LEVEL = 0.05  #: of tests; intervals have 1 - LEVEL
-POWER = 0.8  #: with which a detectable difference is found
-SMALLEST = 1e-12  #: of p-values: 1,000 draws say nothing of such tails
-MOST = 1e9  # degrees of freedom; more are as good as infinitely many
-FAR = 1e30  # standard errors; the cube of any number is finite
 ROUNDING = 1e-11  # of numbers: relative differences that come from the order of sums
 UNDERSTATED = 3.0  #: times 1 / sqrt(N): by how much a sample has less skewness than what it was drawn from, simulated
 EVERYWHERE = (-inf, inf)
-
-
-class Part(NamedTuple):
-    """A variance, and the degrees of freedom with which it is known."""
-
-    variance: float
-    freedom: float = inf
 
 
 NONE = Part(0.0)
@@ -163,7 +149,7 @@ class Estimate:
         trainings, and with and without skewness, it is the one that shows least: the skewness of a small sample with
         an outlier is itself uncertain, and the population may have none.
         """
-        found = [_p_above(parts, spread, self.value - null) for parts in self._parts() for spread in self._spreads]
+        found = [p_above(parts, spread, self.value - null) for parts in self._parts() for spread in self._spreads]
         return sorted([min(found), max(found), 0.5])[1]
 
     @property
@@ -174,7 +160,7 @@ class Estimate:
 
     def _reached(self, level: float) -> tuple[float, float]:
         """Return how far the interval reaches below the value, and (negative) above it, wherever its bounds are."""
-        reached = [_reach(parts, spread, level) for parts in self._parts() for spread in self._spreads]
+        reached = [reach(parts, spread, level) for parts in self._parts() for spread in self._spreads]
         return max(below for below, _ in reached), min(above for _, above in reached)
 
     def detectable(self, power: float = POWER) -> float:
@@ -183,7 +169,7 @@ class Estimate:
         The error is itself an estimate: its multiple is such that the probability is right on average. It is larger
         by as much as skewness widens the interval.
         """
-        found = max(_detectable(parts, power) for parts in self._parts())
+        found = max(detectable(parts, power) for parts in self._parts())
         return found * self.half_width() / replace(self, skewness=0.0).half_width() if found else found
 
     def _parts(self) -> Iterator[Sequence[Part]]:
@@ -199,21 +185,20 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
     Measurements of the same trainings are paired by seed, those of the same sample by draw. Different samples are
     independent, even where their draws happen to be the same.
     """
-    bounds = EVERYWHERE
+    bounds, pairs = EVERYWHERE, [*zip(measured, weights, strict=True)]
     if value is None:
-        value = fsum(one.mean * weight for one, weight in zip(measured, weights, strict=True))
-        bounds = _between(measured, weights)
-    least = ROUNDING * fsum(abs(one.mean * weight) for one, weight in zip(measured, weights, strict=True))
+        value, bounds = fsum(one.mean * weight for one, weight in pairs), _between(pairs)
+    least = ROUNDING * fsum(abs(one.mean * weight) for one, weight in pairs)
     samples = _Samples(measured, least**2)
     seeds, known = [], True
-    for group in _trainings(measured, weights):
+    for group in _trainings(pairs):
         series = np.sum([weight * one.values for one, weight in group], axis=0)
         known &= len(series) > 1 or not any(one.trained for one, _ in group)
         if len(series) > 1:
             variance = float(series.var(ddof=1)) / len(series)
             seeds.append(Part(variance if variance > least**2 else 0.0, len(series) - 1.0))
         samples.add(group)
-    error = fsum((one.error * weight) ** 2 for one, weight in zip(measured, weights, strict=True))
+    error = fsum((one.error * weight) ** 2 for one, weight in pairs)
     known &= len(measured) != 1 or not measured[0].is_mixed
     examples, alone, skewness = samples.parts()
     floor = Part(fsum(samples.floor.values()))
@@ -221,11 +206,9 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
     return Estimate(value, together(seeds) if known else None, examples, alone, Part(error), floor, skewness, bounds)
 
 
-def _between(measured: Sequence[Measured], weights: Sequence[float]) -> tuple[float, float]:
+def _between(pairs: Group) -> tuple[float, float]:
     """Return the least and the greatest that a weighted sum of means can be."""
-    ends = [
-        sorted(weight * end for end in one.bounds) for one, weight in zip(measured, weights, strict=True) if weight
-    ]
+    ends = [sorted(weight * end for end in one.bounds) for one, weight in pairs if weight]
     return sum(low for low, _ in ends), sum(high for _, high in ends)
 
 
@@ -243,14 +226,20 @@ def together(parts: Sequence[Part]) -> Part:
     return Part(total, 1 / squares if squares else inf)
 
 
-Group: TypeAlias = Sequence[tuple[Measured, float]]  # measurements of the same trainings, with their weights
+Group: TypeAlias = Sequence[tuple[Measured, float]]  # measurements with their weights
 
 
-def _trainings(measured: Sequence[Measured], weights: Sequence[float]) -> list[Group]:
+def _trainings(pairs: Group) -> list[Group]:
+    """Return measurements of the same trainings together."""
     groups: dict[Hashable, list[tuple[Measured, float]]] = {}
-    for place, (one, weight) in enumerate(zip(measured, weights, strict=True)):
-        groups.setdefault(place if one.training is None else ("of", one.training), []).append((one, weight))
+    for place, (one, weight) in enumerate(pairs):
+        groups.setdefault(_named(one.training, place), []).append((one, weight))
     return [*groups.values()]
+
+
+def _named(shared: Hashable, place: int) -> Hashable:
+    """Return what measurements have in common; the place of one that shares nothing."""
+    return place if shared is None else ("of", shared)
 
 
 class _Samples:
@@ -261,16 +250,12 @@ class _Samples:
         self.members: dict[Hashable, list[Measured]] = {}
         for place, one in enumerate(measured):
             if one.draws is not None:
-                self.members.setdefault(self._name(one, place), []).append(one)
+                self.members.setdefault(_named(one.sample, place), []).append(one)
         self.moved = dict.fromkeys(self.members, np.zeros(1))  # [D], the sum of means over seeds in each draw
         self.own = dict.fromkeys(self.members, 0.0)  # the variance of what draws add to single seeds
         self.floor = dict.fromkeys(self.members, 0.0)  # the variance of a share of three cases: the rule of three
         self.skewed: list[tuple[float, float]] = []  # skewness and variance of parts
         self.names = {id(one): name for name, some in self.members.items() for one in some}
-
-    @staticmethod
-    def _name(one: Measured, place: int) -> Hashable:
-        return place if one.sample is None else ("of", one.sample)
 
     def add(self, group: Group) -> None:
         """Add measurements of the same trainings."""
@@ -307,7 +292,7 @@ class _Samples:
                 self.skewed.append((skewness * (1 + UNDERSTATED / sqrt(units)), variance))
         whole = together(alone)
         total = whole.variance + fsum(self.floor.values())
-        return together(more), whole, fsum(_skewness(one, total) for one in self.skewed) if total else 0.0
+        return together(more), whole, fsum(skewness_of(one, total) for one in self.skewed) if total else 0.0
 
     def _length(self, name: Hashable) -> tuple[int, int]:
         """Return the place and the length of the blocks that all measurements of a sample are drawn by."""
@@ -318,121 +303,3 @@ class _Samples:
 
     def _units(self, name: Hashable) -> float:
         return min(one.units for one in self.members[name]) / self._length(name)[1]
-
-
-def _weighted(parts: Sequence[Part], level: float) -> float:
-    """Return an error times its critical value: the mean of those of its parts, weighted by their variances."""
-    total = fsum(variance for variance, _ in parts)
-    return fsum(v * quantile(freedom, level) for v, freedom in parts if v) / sqrt(total) if total else 0.0
-
-
-def _p_above(parts: Sequence[Part], skewed: tuple[float, float], apart: float) -> float:
-    """Return the one-sided p-value by which a number that is estimated `apart` above 0 is above it."""
-    total = fsum(variance for variance, _ in parts)
-    if not apart or not total:
-        return 0.5 if not apart else SMALLEST / 2 if apart > 0 else 1 - SMALLEST / 2
-    error = sqrt(total)
-    straight = straightened(max(-FAR, min(apart / error, FAR)), _skewness(skewed, total))
-    tail = max(_level(parts, abs(straight) * error), SMALLEST) / 2
-    return tail if straight > 0 else 1 - tail
-
-
-def _skewness(skewed: tuple[float, float], total: float) -> float:
-    """Return the skewness of a sum of which a part has some skewness and variance, and the rest none.
-
-    By chance a few trainings may vary less than their examples explain; even so the part is no more than the whole.
-    """
-    skewness, variance = skewed
-    return float(skewness * min(1.0, variance / total) ** 1.5)
-
-
-def _level(parts: Sequence[Part], apart: float) -> float:
-    """Return the level at which the widths of an interval without skewness are `apart`."""
-    if _weighted(parts, SMALLEST) <= apart:
-        return SMALLEST
-    total = fsum(variance for variance, _ in parts)
-    if (freedom := next((freedom for variance, freedom in parts if variance == total), None)) is not None:
-        from scipy.special import stdtr
-
-        return float(2 * stdtr(min(freedom, MOST), -apart / sqrt(total)))
-    from scipy.optimize import brentq
-
-    if _weighted(parts, 1 - 1e-9) >= apart:
-        return 1.0
-    level = brentq(lambda exponent: _weighted(parts, 10**exponent) - apart, log10(SMALLEST), log10(1 - 1e-9))
-    return float(10**level)
-
-
-def _reach(parts: Sequence[Part], skewed: tuple[float, float], level: float) -> tuple[float, float]:
-    """Return how far a test at `level` reaches below an estimate, and (negative) above it."""
-    total = fsum(variance for variance, _ in parts)
-    if not total:
-        return 0.0, 0.0
-    error = sqrt(total)
-    critical, skewness = _weighted(parts, level) / error, _skewness(skewed, total)
-    return bent(critical, skewness) * error, bent(-critical, skewness) * error
-
-
-def straightened(t: float, skewness: float) -> float:
-    """Return Student's statistic, transformed so that it is Student's though the mean has some skewness.
-
-    The transformation is monotone, t + g t^2 / 3 + g^2 t^3 / 27 + g / 6 (Hall, 1992: On the removal of skewness by
-    transformation), with the skewness g of the mean.
-    """
-    return t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
-
-
-def bent(straight: float, skewness: float) -> float:
-    """Return the statistic that is `straightened` to a value."""
-    if abs(skewness) < 1e-6:
-        return straight
-    return 3 / skewness * (float(np.cbrt(1 + skewness * (straight - skewness / 6))) - 1)
-
-
-def _detectable(parts: Sequence[Part], power: float) -> float:
-    total = fsum(variance for variance, _ in parts)
-    return fsum(v * _multiple(freedom, power) for v, freedom in parts if v) / sqrt(total) if total else 0.0
-
-
-def quantile(freedom: float, level: float) -> float:
-    """Return the two-sided critical value of Student's t."""
-    from scipy.special import stdtrit
-
-    return float(-stdtrit(min(freedom, MOST), level / 2))
-
-
-@lru_cache(maxsize=1024)
-def spreads(freedom: float) -> Array:
-    """Return equally probable ratios of an estimated standard deviation to the true one."""
-    if freedom > 1e4:
-        return np.ones(1)
-    from scipy.special import chdtri
-
-    found: Array = np.sqrt(chdtri(freedom, (np.arange(64) + 0.5) / 64) / freedom)
-    return found
-
-
-def _multiple(freedom: float, power: float) -> float:
-    """Return the multiple of an estimated error that is found with some power, from those of a grid."""
-    if not isfinite(freedom) or freedom >= GRID[-1]:
-        return _multiple_on_grid(inf, power)
-    place = log10(max(freedom, GRID[0]))
-    low, high = next((a, b) for a, b in pairwise(GRID) if log10(b) >= place)
-    left, right = _multiple_on_grid(low, power), _multiple_on_grid(high, power)
-    return left + (right - left) * (place - log10(low)) / (log10(high) - log10(low))
-
-
-GRID = [1 / 2, *(10 ** (place / 16) for place in range(65))]  # of degrees of freedom
-
-
-@lru_cache(maxsize=1024)
-def _multiple_on_grid(freedom: float, power: float) -> float:
-    """Return m with mean P(found) = power, of a true difference of m estimated errors.
-
-    The mean is over two experiments: one whose estimated error the difference is told in, one that looks for it.
-    """
-    from scipy.optimize import brentq
-    from scipy.special import ndtr
-
-    told, found, critical = spreads(freedom)[:, None], spreads(freedom)[None], quantile(freedom, LEVEL)
-    return float(brentq(lambda m: ndtr(m * told - critical * found).mean() - power, 0.0, 1e4))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bench_reports.statistics.estimate import LEVEL
+from bench_reports.statistics.tails import LEVEL
 
 LOOK = re.compile(r"until=decided, look (\d+) of (\d+)")  #: what a run was asked for that had its seeds added
 

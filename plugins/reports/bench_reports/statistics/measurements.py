@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, inf, isfinite, log
+from math import exp, inf, log
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench_core.stage_kinds import weights_of
-from bench_reports.statistics.estimate import Array, Estimate, Measured, contrast
+from bench_reports.statistics.estimate import Estimate, Measured, contrast
 from bench_reports.statistics.shares import Share, share_of
 from block_bootstrap import BLOCKS
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 OLDER = "measured by an older version, without what tests need: run the suite again"
 NO_DRAWS = "the run keeps no draws of its examples: run the suite again"
 NOT_FINITE = "not all numbers of its seeds and draws are finite"
-UNSEEN = (
-    1 - 0.1**0.5
-)  #: share of trainings that may be of a kind of which two trainings show none, with 90 % confidence
+#: Share of trainings that may be of a kind of which two trainings show none, with 90 % confidence
+UNSEEN = 1 - 0.1**0.5
 LARGEST = 1e150  #: whose variance is a number
 TOO_LARGE = "some of its numbers are so large that their variance is none"
 
@@ -114,13 +113,3 @@ def printed(scale: str, interval: tuple[float, float]) -> tuple[float, float]:
 
 def _exp(value: float) -> float:
     return exp(value) if value < log(np.finfo(float).max) else float("inf")
-
-
-def means(one: Measured) -> Array:
-    """Return the values by seed as they are printed [S]."""
-    return np.exp(one.values) if one.scale == "log" else one.values
-
-
-def is_number(value: float | None) -> bool:
-    """Return whether a value is finite."""
-    return value is not None and isfinite(value)

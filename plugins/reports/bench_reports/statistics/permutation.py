@@ -1,7 +1,7 @@
 """The paired permutation test (approximate randomization): Noreen, 1989; Riezler and Maxwell, 2005.
 
 If it made no difference which of two cells an output came from, exchanging the outputs of an example between them
-would change nothing but by chance.
+would change nothing but by chance. Beside it stands the paired bootstrap as sacrebleu counts it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ def permutation_p_value(
     apart = np.abs(np.concatenate(differences))
     near = apart < apart[0] - ROUNDING * max(largest, float(apart[0]))  # of what is no number, this is not so
     return float((~near).mean())
+
+
+def koehn_p_value(difference: float, draws: NDArray[np.float64]) -> float:
+    """Return the p-value of Koehn (2004) from the differences of draws [D], as sacrebleu has it.
+
+    It is one-sided, and knows nothing of other trainings.
+    """
+    apart = np.abs(draws) - np.abs(draws).mean()
+    return (int((apart > abs(difference)).sum()) + 1) / (len(draws) + 1)
 
 
 def _scores(

@@ -6,7 +6,8 @@ from math import sqrt
 
 import numpy as np
 
-from bench_reports.statistics.estimate import LEVEL, POWER, Estimate, Part, quantile, spreads
+from bench_reports.statistics.estimate import Estimate
+from bench_reports.statistics.tails import LEVEL, POWER, Part, quantile, spreads
 
 MOST_SEEDS = 1_000
 PILOTS = 16  # true variances that a pilot's estimate may stand for
@@ -51,8 +52,5 @@ def _power(found: Estimate, seeds: int, difference: float, more: int) -> float:
     pilot = found.seeds.freedom
     ratios = spreads(round(min(pilot, 1e5), 2))
     ratios = ratios[:: max(1, len(ratios) // PILOTS)]
-    parts = [
-        Part(found.seeds.variance * seeds / more / ratio**2, pilot * (more - 1) / max(1, seeds - 1))
-        for ratio in ratios
-    ]
-    return float(np.mean([chance(difference, part, found) for part in parts]))
+    variance, freedom = found.seeds.variance * seeds / more, pilot * (more - 1) / max(1, seeds - 1)
+    return float(np.mean([chance(difference, Part(variance / ratio**2, freedom), found) for ratio in ratios]))

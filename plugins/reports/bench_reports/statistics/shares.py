@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench_reports.statistics.estimate import LEVEL, SMALLEST, Measured
+from bench_reports.statistics.estimate import Measured
+from bench_reports.statistics.tails import LEVEL, SMALLEST
 
 
 @dataclass(frozen=True)

@@ -112,5 +112,5 @@ def collect_garbage(
         say(f"{visible(what)}: {len(sizes)}, {size(sum(sizes))}")
     for text in found.left:
         say(f"left: {visible(text)}")
-    freed = size(sum(sum(sizes) for sizes in found.sizes.values()))
+    freed = size(sum(map(sum, found.sizes.values())))
     say(f"would free {freed}; nothing was removed" if dry_run else f"freed {freed}")

@@ -43,7 +43,8 @@ class Simplex:
                     row[inner] = row.get(inner, Fraction(0)) + factor * share
             self._forms[key] = new = self.variable()
             self._rows[new] = {one: factor for one, factor in row.items() if factor}
-            self.value[new] = self._sum(self._rows[new])
+            for one, factor in self._rows[new].items():
+                self.value[new] = _added(self.value[new], self.value[one], factor)
         return self._forms[key]
 
     def mark(self) -> int:
@@ -75,11 +76,10 @@ class Simplex:
     def feasible(self) -> bool:
         """Return whether there are values within all bounds, which are then in `value`."""
         while True:
-            wrong = next((one for one in sorted(self._rows) if self._target(one) is not None), None)
-            if wrong is None:
+            targets = ((one, self._target(one)) for one in sorted(self._rows))
+            wrong, target = next(((one, target) for one, target in targets if target is not None), (-1, None))
+            if target is None:
                 return True
-            target = self._target(wrong)
-            assert target is not None
             up = target > self.value[wrong]
             entering = next((one for one in sorted(self._rows[wrong]) if self._can_help(wrong, one, up)), None)
             if entering is None:
@@ -102,15 +102,15 @@ class Simplex:
         """Exchange a basic variable, which moves to `target`, for another."""
         row = self._rows.pop(leaving)
         factor = row.pop(entering)
-        step = _times(_minus(target, self.value[leaving]), 1 / factor)
+        step = _added(NOTHING, _added(target, self.value[leaving], -1), 1 / factor)
         solved = {one: -share / factor for one, share in row.items()}
         solved[leaving] = 1 / factor
         self.value[leaving] = target
-        self.value[entering] = _plus(self.value[entering], step)
+        self.value[entering] = _added(self.value[entering], step)
         for basic, other in self._rows.items():
             share = other.pop(entering, None)
             if share is not None:
-                self.value[basic] = _plus(self.value[basic], _times(step, share))
+                self.value[basic] = _added(self.value[basic], step, share)
                 for one, part in solved.items():
                     total = other.get(one, 0) + share * part
                     if total:
@@ -120,26 +120,13 @@ class Simplex:
         self._rows[entering] = solved
 
     def _move(self, one: int, target: Value) -> None:
-        step = _minus(target, self.value[one])
+        step = _added(target, self.value[one], -1)
         self.value[one] = target
         for basic, row in self._rows.items():
             if one in row:
-                self.value[basic] = _plus(self.value[basic], _times(step, row[one]))
-
-    def _sum(self, row: Form) -> Value:
-        found = NOTHING
-        for one, factor in row.items():
-            found = _plus(found, _times(self.value[one], factor))
-        return found
+                self.value[basic] = _added(self.value[basic], step, row[one])
 
 
-def _plus(one: Value, other: Value) -> Value:
-    return one[0] + other[0], one[1] + other[1]
-
-
-def _minus(one: Value, other: Value) -> Value:
-    return one[0] - other[0], one[1] - other[1]
-
-
-def _times(one: Value, factor: Fraction) -> Value:
-    return one[0] * factor, one[1] * factor
+def _added(one: Value, other: Value, factor: Fraction | int = 1) -> Value:
+    """Return the sum of a number and a multiple of another."""
+    return one[0] + factor * other[0], one[1] + factor * other[1]

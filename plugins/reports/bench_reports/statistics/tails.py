@@ -1,0 +1,150 @@
+"""Critical values, p-values and detectable differences of estimates whose variance has several parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from math import fsum, inf, isfinite, log10, sqrt
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+LEVEL = 0.05  #: of tests; intervals have 1 - LEVEL
+POWER = 0.8  #: with which a detectable difference is found
+SMALLEST = 1e-12  #: of p-values: 1,000 draws say nothing of such tails
+MOST = 1e9  # degrees of freedom; more are as good as infinitely many
+FAR = 1e30  # standard errors; the cube of any number is finite
+
+
+class Part(NamedTuple):
+    """A variance, and the degrees of freedom with which it is known."""
+
+    variance: float
+    freedom: float = inf
+
+
+def _weighted(parts: Sequence[Part], multiple: Callable[[float], float]) -> float:
+    """Return an error times the mean of multiples by degrees of freedom, weighted by the variances of its parts."""
+    total = fsum(variance for variance, _ in parts)
+    return fsum(v * multiple(freedom) for v, freedom in parts if v) / sqrt(total) if total else 0.0
+
+
+def critical_width(parts: Sequence[Part], level: float) -> float:
+    """Return an error times its critical value."""
+    return _weighted(parts, lambda freedom: quantile(freedom, level))
+
+
+def p_above(parts: Sequence[Part], skewed: tuple[float, float], apart: float) -> float:
+    """Return the one-sided p-value by which a number that is estimated `apart` above 0 is above it."""
+    total = fsum(variance for variance, _ in parts)
+    if not apart or not total:
+        return 0.5 if not apart else SMALLEST / 2 if apart > 0 else 1 - SMALLEST / 2
+    error = sqrt(total)
+    straight = straightened(max(-FAR, min(apart / error, FAR)), skewness_of(skewed, total))
+    tail = max(_level(parts, abs(straight) * error), SMALLEST) / 2
+    return tail if straight > 0 else 1 - tail
+
+
+def skewness_of(skewed: tuple[float, float], total: float) -> float:
+    """Return the skewness of a sum of which a part has some skewness and variance, and the rest none.
+
+    By chance a few trainings may vary less than their examples explain; even so the part is no more than the whole.
+    """
+    skewness, variance = skewed
+    return float(skewness * min(1.0, variance / total) ** 1.5)
+
+
+def _level(parts: Sequence[Part], apart: float) -> float:
+    """Return the level at which the widths of an interval without skewness are `apart`."""
+    if critical_width(parts, SMALLEST) <= apart:
+        return SMALLEST
+    total = fsum(variance for variance, _ in parts)
+    if (freedom := next((freedom for variance, freedom in parts if variance == total), None)) is not None:
+        from scipy.special import stdtr
+
+        return float(2 * stdtr(min(freedom, MOST), -apart / sqrt(total)))
+    from scipy.optimize import brentq
+
+    if critical_width(parts, 1 - 1e-9) >= apart:
+        return 1.0
+    level = brentq(lambda exponent: critical_width(parts, 10**exponent) - apart, log10(SMALLEST), log10(1 - 1e-9))
+    return float(10**level)
+
+
+def reach(parts: Sequence[Part], skewed: tuple[float, float], level: float) -> tuple[float, float]:
+    """Return how far a test at `level` reaches below an estimate, and (negative) above it."""
+    total = fsum(variance for variance, _ in parts)
+    if not total:
+        return 0.0, 0.0
+    error = sqrt(total)
+    critical, skewness = critical_width(parts, level) / error, skewness_of(skewed, total)
+    return bent(critical, skewness) * error, bent(-critical, skewness) * error
+
+
+def straightened(t: float, skewness: float) -> float:
+    """Return Student's statistic, transformed so that it is Student's though the mean has some skewness.
+
+    The transformation is monotone, t + g t^2 / 3 + g^2 t^3 / 27 + g / 6 (Hall, 1992: On the removal of skewness by
+    transformation), with the skewness g of the mean.
+    """
+    return t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+
+
+def bent(straight: float, skewness: float) -> float:
+    """Return the statistic that is `straightened` to a value."""
+    if abs(skewness) < 1e-6:
+        return straight
+    return 3 / skewness * (float(np.cbrt(1 + skewness * (straight - skewness / 6))) - 1)
+
+
+def detectable(parts: Sequence[Part], power: float) -> float:
+    """Return the true difference that is found with some power."""
+    return _weighted(parts, lambda freedom: _multiple(freedom, power))
+
+
+def quantile(freedom: float, level: float) -> float:
+    """Return the two-sided critical value of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(-stdtrit(min(freedom, MOST), level / 2))
+
+
+@lru_cache(maxsize=1024)
+def spreads(freedom: float) -> Array:
+    """Return equally probable ratios of an estimated standard deviation to the true one."""
+    if freedom > 1e4:
+        return np.ones(1)
+    from scipy.special import chdtri
+
+    found: Array = np.sqrt(chdtri(freedom, (np.arange(64) + 0.5) / 64) / freedom)
+    return found
+
+
+def _multiple(freedom: float, power: float) -> float:
+    """Return the multiple of an estimated error that is found with some power, from those of a grid."""
+    if not isfinite(freedom) or freedom >= GRID[-1]:
+        return _multiple_on_grid(inf, power)
+    place = log10(max(freedom, GRID[0]))
+    low, high = next((a, b) for a, b in pairwise(GRID) if log10(b) >= place)
+    left, right = _multiple_on_grid(low, power), _multiple_on_grid(high, power)
+    return left + (right - left) * (place - log10(low)) / (log10(high) - log10(low))
+
+
+GRID = [1 / 2, *(10 ** (place / 16) for place in range(65))]  # of degrees of freedom
+
+
+@lru_cache(maxsize=1024)
+def _multiple_on_grid(freedom: float, power: float) -> float:
+    """Return m with mean P(found) = power, of a true difference of m estimated errors.
+
+    The mean is over two experiments: one whose estimated error the difference is told in, one that looks for it.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import ndtr
+
+    told, found, critical = spreads(freedom)[:, None], spreads(freedom)[None], quantile(freedom, LEVEL)
+    return float(brentq(lambda m: ndtr(m * told - critical * found).mean() - power, 0.0, 1e4))
