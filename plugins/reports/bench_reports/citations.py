@@ -87,17 +87,16 @@ def bibliography(package: str) -> dict[str, Reference]:
 
 def parsed(text: str, path: Path) -> Iterator[Reference]:
     """Yield the entries of a BibTeX file; raise PluginError, with file and line, for what is none."""
-    from pybtex.database import BibliographyData, BibliographyDataError
+    from pybtex.database import BibliographyData
     from pybtex.database.input.bibtex import Parser
     from pybtex.exceptions import PybtexError
     from pybtex.scanner import PybtexSyntaxError
 
     try:
         found: BibliographyData = Parser(encoding="utf-8").parse_string(text)
-    except PybtexSyntaxError as error:
-        raise PluginError(f"{path}:{error.lineno}: {error}.") from None
-    except (BibliographyDataError, PybtexError) as error:
-        raise PluginError(f"{path}: {error}.") from None
+    except PybtexError as error:
+        line = f":{error.lineno}" if isinstance(error, PybtexSyntaxError) else ""
+        raise PluginError(f"{path}{line}: {error}.") from None
     for key, entry in found.entries.items():
         people = {role: " and ".join(map(str, persons)) for role, persons in entry.persons.items()}
         fields = {name.lower(): " ".join(value.split()) for name, value in {**people, **entry.fields}.items()}
@@ -139,11 +138,6 @@ def of_corpus(name: str) -> list[Reference]:
     return [bibliography(package)[key] for package, keys in known.items() for key in keys]
 
 
-def of_core() -> Reference:
-    """Return the reference of this project itself."""
-    return bibliography(OWN)[CORE]
-
-
 Named: TypeAlias = tuple[PartKind, str, str, Config | None]  # kind, the suite's name, the part's, and its settings
 Sections: TypeAlias = Mapping[PartKind, Mapping[str, Any]]  # settings by the suite's names
 
@@ -151,13 +145,11 @@ Sections: TypeAlias = Mapping[PartKind, Mapping[str, Any]]  # settings by the su
 def of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple[str, str, list[Named]]:
     """Return label, source and parts of a suite file; raise SuiteError with every mistake in it."""
     suite = load(path, profile, [*settings])
+    models = {name: entry.config for name, entry in suite.models.items()}
     sections: Sections = {
-        "task": suite.tasks,
-        "model": {name: entry.config for name, entry in suite.models.items()},
-        "decoder": suite.decoders,
-        "metric": suite.metrics,
+        "task": suite.tasks, "model": models, "decoder": suite.decoders, "metric": suite.metrics,
         "probe": suite.probes,
-    }
+    }  # fmt: skip
     by_task = ((name, one.config) for name, entry in suite.models.items() for one in entry.by_task.values())
     others: list[Named] = [("model", suite.origins.get(name, name), one.name, one) for name, one in by_task]
     return suite.label, suite.source, [*_named(sections, suite.origins), *others]
@@ -195,7 +187,7 @@ def _named(sections: Sections, grids: Mapping[str, str], data: Mapping[str, Any]
 def gathered(parts: Iterable[Named]) -> References:
     """Return the references of parts and of the corpora that they read, those of tasks first."""
     found = References()
-    found.add("bench", [of_core()])
+    found.add("bench", [bibliography(OWN)[CORE]])
     for kind, name, of, config in parts:
         called = f"{kind} {name}" if name == of else f"{kind} {name} ({of})"
         if config is None:
@@ -207,20 +199,14 @@ def gathered(parts: Iterable[Named]) -> References:
         found.add(called if references else f"{called}: {distribution} names none", references)
         for inner in configs_inside(config):
             found.add(f"{inner.name} in {called}", of_part(type(inner), inner.model_dump(mode="json")))
-        for corpus in _corpora(settings) if kind == "task" else ():
+        corpus = settings.get("corpus") if kind == "task" else None
+        if isinstance(corpus, Mapping):
+            corpus = str(corpus.get("name") or "of own files")
+        if isinstance(corpus, str):
             known = of_corpus(corpus)
             found.add(f"corpus {corpus}" if known else f"corpus {corpus} of task {name}: none is known", known)
     found.without = list(dict.fromkeys(found.without))
     return found
-
-
-def _corpora(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the corpora that a task reads, as the settings of tasks give them."""
-    corpus = settings.get("corpus")
-    if isinstance(corpus, Mapping):
-        yield str(corpus.get("name") or "of own files")
-    elif isinstance(corpus, str):
-        yield corpus
 
 
 def plain(found: References) -> Any:

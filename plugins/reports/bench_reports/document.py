@@ -117,14 +117,9 @@ class JudgedClaim:
 
     id: str
     verdict: str
-    text: str  # as the suite writes it
+    statement: str
     expression: str
     grounds: str
-
-    @property
-    def statement(self) -> str:
-        """Return the text on one line."""
-        return " ".join(self.text.split())
 
 
 @dataclass(frozen=True)
@@ -224,7 +219,9 @@ class Markup:
         """Return spans with spaces between them, but before those that are joined to others."""
         written = ""
         for span in spans:
-            word = self._span(span)
+            escape = self.sign if self.sign and span.style == "sign" else self.text
+            word = self.styles.get(span.style, "{}").format(escape(span.text))
+            word = self.link.format(text=word, link=self.text(span.link)) if span.link else word
             written += word if span.joined or not (written and word) else f" {word}"
         return written
 
@@ -238,11 +235,6 @@ class Markup:
             [between.join(self.text(word) for word in words if word) for words in parts],
             *([self.line(cell.spans) for cell in row] for row in table.rows),
         ]
-
-    def _span(self, span: Span) -> str:
-        escape = self.sign if self.sign and span.style == "sign" else self.text
-        word = self.styles.get(span.style, "{}").format(escape(span.text))
-        return self.link.format(text=word, link=self.text(span.link)) if span.link else word
 
 
 def spans_of(level: Sequence[str], above: Sequence[Sequence[str]]) -> list[tuple[str, int]]:

@@ -32,12 +32,6 @@ class _Tested:
         return "holds" if self.true <= self.level else "fails" if self.false <= self.level else "unclear"
 
 
-def decided(judged: Sequence[Judgement]) -> bool:
-    """Return whether the primary claims hold, fail or are vacuous; all claims, if none is primary."""
-    primary = [one for one in judged if one.claim.primary] or judged
-    return all(one.verdict.startswith(("holds", "fails", "vacuous")) for one in primary)
-
-
 def together(found: Sequence[tuple[Claim, Evidence]], level: float = LEVEL) -> list[Judgement]:
     """Return the verdicts of claims that are judged together, at a level that is less if seeds were added."""
     tested = {claim.id: _tested(claim, one, level) for claim, one in found if one.pair}
@@ -48,12 +42,12 @@ def together(found: Sequence[tuple[Claim, Evidence]], level: float = LEVEL) -> l
     return [_judgement(claim, one, tested.get(claim.id)) for claim, one in found]
 
 
-def chance(claims: Sequence[Claim], judged: Sequence[Judgement]) -> str:
+def chance(judged: Sequence[Judgement]) -> str:
     """Return how many claims there are, and how many would hold by chance at most."""
     tested = [one for one in judged if one.p is not None]
     others = sum(not one.claim.primary for one in tested)
-    primary = sum(one.primary for one in claims)
-    parts = [f"{counted(len(claims), 'claim')}, {len(tested)} tested"]
+    primary = sum(one.claim.primary for one in judged)
+    parts = [f"{counted(len(judged), 'claim')}, {len(tested)} tested"]
     if primary:
         parts.append(f"{primary} primary, any of which holds wrongly in at most 5 % of experiments")
     if others:

@@ -36,12 +36,17 @@ def judge(run: Run) -> list[Judgement]:
     """Return what became of each claim of a run's suite."""
     from bench_reports.statistics.looks import level_of
 
-    made = choices(run) if any("chosen" in text for one in language(run).claims for text in _expressions(one)) else []
-    return together([(claim, _judged(run, claim, made)) for claim in language(run).claims], level_of(run.info))
+    claims = language(run).claims
+    chosen = any("chosen" in text for one in claims for text in (one.expression, *one.requires.values()))
+    made = choices(run) if chosen else []
+    return together([(claim, _judged(run, claim, made)) for claim in claims], level_of(run.info))
 
 
-def _expressions(claim: Claim) -> list[str]:
-    return [claim.expression, *claim.requires.values()]
+def decided(run: Run) -> bool:
+    """Return whether the primary claims hold, fail or are vacuous; all claims, if none is primary."""
+    judged = judge(run)
+    primary = [one for one in judged if one.claim.primary] or judged
+    return all(one.verdict.startswith(("holds", "fails", "vacuous")) for one in primary)
 
 
 def _judged(run: Run, claim: Claim, made: Sequence[Chosen]) -> Evidence:

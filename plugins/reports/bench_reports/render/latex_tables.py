@@ -35,11 +35,8 @@ class Size(NamedTuple):
     @property
     def before(self) -> str:
         """Return the commands that set it."""
-        return (
-            self.command
-            if self.space == SPACE
-            else rf"{self.command}\setlength{{\tabcolsep}}{{{self.space / 2:g}pt}}"
-        )
+        narrower = rf"\setlength{{\tabcolsep}}{{{self.space / 2:g}pt}}" if self.space != SPACE else ""
+        return self.command + narrower
 
 
 SPACE = 12.0
@@ -118,10 +115,6 @@ class Tabular:
         """Return the largest size of type in which it fits, or the smallest."""
         return next((size for size in SIZES if self.width(size) <= inches * INCH), SIZES[-1])
 
-    def shrunk(self, inches: float) -> float:
-        """Return the share of the smallest type to which it is shrunk, at most 1."""
-        return min(1.0, inches * INCH / self.width(SIZES[-1]))
-
     def set(self, lines: Sequence[str], size: Size) -> str:
         """Return some of its rows as a `tabular`, which shrinks to the line if it is wider after all."""
         columns = "l" + self.table.side[0] * (self.columns - 1)
@@ -139,17 +132,14 @@ def table_file(table: doc.Table) -> str:
     tabular = Tabular.fitting(table, table.file.inches)
     size = tabular.size(table.file.inches)
     remarks = [*filter(None, [too_wide(table)]), *table.file.details]
-    comments = "".join(f"% {_comment(one)}\n" for one in remarks)
+    ascii_only = (visible(one).encode("ascii", "backslashreplace").decode() for one in remarks)
+    comments = "".join(f"% {' '.join(one.split())}\n" for one in ascii_only)
     pieces = [*_pieces(table, tabular.rows())]
     floats = [
         _float(table, table.file, tabular.set(lines, size), number, number == len(pieces) - 1)
         for number, lines in enumerate(pieces)
     ]
     return f"{NEEDS}\n{comments}{''.join(floats)}"
-
-
-def _comment(text: str) -> str:
-    return " ".join(visible(text).encode("ascii", "backslashreplace").decode().split())
 
 
 def plain_table(table: doc.Table) -> str:
@@ -164,8 +154,8 @@ def too_wide(table: doc.Table) -> str:
     if not table.file:
         return ""
     room = table.file.inches
-    tabular = Tabular.fitting(table, room)
-    share, wide = tabular.shrunk(room), tabular.width(SIZES[-1]) / INCH
+    wide = Tabular.fitting(table, room).width(SIZES[-1]) / INCH
+    share = room / wide  # of the smallest type, to which it is shrunk
     if share > 1 - HARDLY:
         return ""
     advice = "Set `transpose: true`, `width: page`, shorter `labels`, or make it several tables."
