@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 from bench_core.terminal import counted
@@ -15,7 +15,7 @@ from bench_reports.content.choices import Chosen, choices
 from bench_reports.content.claim_families import together
 from bench_reports.content.cost_tables import with_cost
 from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, p_words
-from bench_reports.content.sorting import is_fixed, name_on, seed_of
+from bench_reports.content.sorting import is_fixed, name_on, number_of, seed_of
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.language.expressions import QUANTIFIER, Query, Term, read
 from bench_reports.language.figure_schema import TRAINING_COSTS
@@ -200,13 +200,8 @@ def found_of(run: Run, query: Query, made: Sequence[Chosen] = ()) -> Found:
         return found(reason="the run has no such cell" + (f" (profile {profile})" if profile else ""))
     if several := _several(cells, query):
         return found(reason=several)
-    numbers: dict[int, Number] = {}
-    having: dict[int, CellResult] = {}
-    for one in sorted(cells, key=seed_of):
-        number = one.numbers.get(query.metric)
-        if number is not None and number.value is not None:
-            numbers[seed_of(one)] = number
-            having[seed_of(one)] = one
+    having = {seed_of(one): one for one in sorted(cells, key=seed_of) if number_of(one, query.metric)}
+    numbers = {seed: one.numbers[query.metric] for seed, one in having.items()}
     lacking = [one for one in cells if seed_of(one) not in numbers]
     words = [(one.status if one.status != "done" else "", why_missing(one, query.metric)) for one in lacking]
     reasons = [", ".join(filter(None, pair)) or "not measured" for pair in words]

@@ -11,11 +11,8 @@ from bench_core.suites.axes import AXES
 from bench_reports.content.sorting import name_on, ordered
 
 ALWAYS = ("python", "torch", "bench", "device", "precision", "threads")  # shown always; neither host nor time
-GROUPS = {
-    "libraries": "",
-    "code": "code of ",
-    "process": "",
-}  # by name, shown where they differ; and what is said before them
+#: By name, shown where they differ; and what is said before them.
+GROUPS = {"libraries": "", "code": "code of ", "process": ""}
 MOST_NAMES = 8  # of an axis, or of cells that a figure leaves out for one reason
 
 

@@ -89,20 +89,14 @@ def withheld_note(run: Run, shown: Sequence[Sample]) -> list[str]:
 
 def why_withheld(run: Run, tasks: Iterable[str]) -> str:
     """Return why prompts and references of some tasks are not shown, and what changes that; empty if all are."""
-    groups: dict[str, list[str]] = {}
-    for task, reason in _withheld(run, tasks).items():
-        groups.setdefault(reason, []).append(task)
+    known, groups = run.info.get("tasks") or {}, dict[str, list[str]]()
+    for task in dict.fromkeys(tasks):
+        if reason := why_not_quoted(task, known.get(task) or {}, run.suite.quote):
+            groups.setdefault(reason, []).append(task)
     sentences = [
         f"Prompts and references of {', '.join(names)} are not shown: {why}." for why, names in groups.items()
     ]
     return " ".join([*sentences, *([REMEDY] if groups and run.suite.quote is not False else [])])
-
-
-def _withheld(run: Run, tasks: Iterable[str]) -> dict[str, str]:
-    """Return those tasks of a run whose texts may not be shown, each with the reason."""
-    known, quote = run.info.get("tasks") or {}, run.suite.quote
-    reasons = {task: why_not_quoted(task, known.get(task) or {}, quote) for task in dict.fromkeys(tasks)}
-    return {task: reason for task, reason in reasons.items() if reason}
 
 
 def _text_of(sample: Mapping[str, Any]) -> tuple[str, str]:

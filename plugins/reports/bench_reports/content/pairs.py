@@ -42,8 +42,7 @@ class Pair:
     @property
     def interval(self) -> tuple[float, float]:
         """Return its 95 % interval."""
-        ends = self.found.estimate.interval()
-        return printed("log", ends) if self.column.number.scale == "log" else ends
+        return printed(self.column.number.scale, self.found.estimate.interval())
 
     @property
     def text(self) -> str:
@@ -62,13 +61,9 @@ class Pair:
         return {**about, "value": self.column.value, **numbers, "p": self.found.p, "adjusted": self.found.adjusted}
 
 
-def pairs_of(grid: Grid) -> list[Pair]:
-    """Return the comparisons of all pairs of rows of the same examples, if a table asks for them."""
-    return [*_pairs(grid)] if grid.table.pairs else []
-
-
-def _pairs(grid: Grid) -> Iterator[Pair]:
-    for place, column in enumerate(grid.columns):
+def pairs_of(grid: Grid) -> Iterator[Pair]:
+    """Yield the comparisons of all pairs of rows of the same examples, if a table asks for them."""
+    for place, column in enumerate(grid.columns if grid.table.pairs else ()):
         alike: dict[str, list[int]] = defaultdict(list)
         for row, entries in enumerate(grid.entries):
             if column.of != "ranks" and not entries[place].untested and entries[place].summary:

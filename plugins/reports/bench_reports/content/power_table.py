@@ -10,7 +10,7 @@ from typing import Any
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.runs.results import Run
-from bench_reports.content.grid import Column, Entry, Grid
+from bench_reports.content.grid import Column, Grid
 from bench_reports.content.tables import grids
 from bench_reports.statistics.comparisons import compared
 from bench_reports.statistics.estimate import Estimate, Part
@@ -42,7 +42,8 @@ def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[
     for test in grid.tests:
         (first, place), (other, _) = test.first, test.other
         column, pair = grid.columns[place], (grid.entries[first][place], grid.entries[other][place])
-        estimate = _estimate(*pair)
+        ours, theirs = (entry.measured for entry in pair)
+        estimate = compared([ours, theirs], 0, 1).estimate if ours and theirs else None
         if estimate is None or estimate.seeds is None:
             continue
         pilot = min(entry.summary.n for entry in pair if entry.summary)
@@ -58,10 +59,6 @@ def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[
             "needed": needed,
             "would find": _as_printed(column, with_seeds(estimate, pilot, seeds).detectable()) if seeds > 1 else None,
         }
-
-
-def _estimate(ours: Entry, theirs: Entry) -> Estimate | None:
-    return compared([ours.measured, theirs.measured], 0, 1).estimate if ours.measured and theirs.measured else None
 
 
 def with_seeds(found: Estimate, pilot: int, seeds: int) -> Estimate:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from math import exp
 
 from bench_core.runs.results import CellResult, Run
-from bench_reports.content.grid import Entry, Grid, Place, Test
+from bench_reports.content.grid import Grid, Place, Test
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
-from bench_reports.statistics.comparisons import Comparison, with_baseline, with_best
+from bench_reports.statistics.comparisons import with_baseline, with_best
 from bench_reports.statistics.estimate import LEVEL, Measured
 from bench_reports.statistics.measurements import printed
 
@@ -36,20 +36,13 @@ def _tests(grid: Grid) -> Iterator[Test]:
             if not grid.table.baseline:
                 found = with_best(numbers, column.number.better)
             else:
-                found = (
-                    with_baseline(numbers, rows.index(baseline)) if baseline is not None and baseline in rows else []
-                )
+                found = with_baseline(numbers, rows.index(baseline)) if baseline in rows else []
             if not any(one.estimate.varies for one in found):
                 continue  # nothing is left to chance: one training, and no examples that are a sample
-            scale = numbers[0][0].scale
-            yield from (_test(one, [(row, place) for row in rows], scale) for one in found)
-
-
-def _test(found: Comparison, places: Sequence[Place], scale: str) -> Test:
-    interval = found.estimate.interval()
-    shown = printed("log", interval) if scale == "log" else interval
-    detectable = found.estimate.detectable()
-    return Test(places[found.one], places[found.other], found.p, found.adjusted, shown, detectable)
+            for one in found:
+                first, other = (rows[one.one], place), (rows[one.other], place)
+                interval = printed(numbers[0][0].scale, one.estimate.interval())
+                yield Test(first, other, one.p, one.adjusted, interval, one.estimate.detectable())
 
 
 def marked(grid: Grid, tests: Sequence[Test]) -> Grid:
@@ -142,8 +135,3 @@ def _over(seeds: set[int], exchanges: int) -> str:
         return "paired test over examples for these trainings alone: one seed, so the training variance is unknown"
     few = ", where a number has one seed over examples alone" if 1 in seeds else ""
     return f"paired test over examples and seeds{few}"
-
-
-def untested(entries: Sequence[Entry]) -> list[str]:
-    """Return why numbers could not be tested, each reason once."""
-    return list(dict.fromkeys(entry.untested for entry in entries if entry.untested))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench_core.runs.results import CellResult, Run
+from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES, Axis
 from bench_core.suites.schema import Hardware
 
@@ -28,6 +28,12 @@ def name_on(one: CellResult, axis: Axis) -> str:
 def seed_of(one: CellResult) -> int:
     """Return the seed of a cell."""
     return int(one.cell.get("seed", 0))
+
+
+def number_of(one: CellResult, metric: str) -> Number | None:
+    """Return a metric's number of a cell, or None where there is no value."""
+    number = one.numbers.get(metric)
+    return number if number and number.value is not None else None
 
 
 def is_fixed(run: Run, cells: Sequence[CellResult]) -> bool:

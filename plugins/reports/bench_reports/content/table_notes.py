@@ -8,7 +8,7 @@ from dataclasses import replace
 from bench_core.runs.results import CellResult, Number, Run
 from bench_reports.content.conditions import LONGEST, corpus_note, description, quoted, run_limits, span
 from bench_reports.content.environments import unlike, unverified
-from bench_reports.content.grid import Column, Entry, Grid
+from bench_reports.content.grid import Column, Grid
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
 from bench_reports.content.outputs import shortened
@@ -93,7 +93,8 @@ def _content(run: Run, grid: Grid) -> str:
 
 def _seeds(run: Run, grid: Grid) -> str:
     """Say what numbers and what stands beside them are over: seeds, or for a system without them examples."""
-    done = [entry for entry in _entries(grid, "cells") if entry.status == "done"]
+    pairs = [pair for row in grid.entries for pair in zip(row, grid.columns, strict=True)]
+    done = [entry for entry, column in pairs if column.of == "cells" and entry.status == "done"]
     if not done:
         return ""
     seeds = {entry.seeds for entry in done if not entry.fixed}
@@ -105,21 +106,12 @@ def _seeds(run: Run, grid: Grid) -> str:
         "interval": f"Mean {over} and 95 % interval." if seeds != {1} else "One seed, and 95 % interval.",
         "none": f"Mean {over}." if seeds != {1} else "One seed.",
     }[grid.table.spread]
-    if fixed := _fixed_rows(run, grid):
+    labels, rows = Labels.of(run, grid.table), zip(grid.rows, grid.entries, strict=True)
+    if fixed := [", ".join(labels.row(row)) for row, entries in rows if any(entry.fixed for entry in entries)]:
         text += f" Without seeds, as {'they are' if len(fixed) > 1 else 'it is'}: {', '.join(fixed)}."
     if any(not entry.complete for entry in done):
         text += " †k/n: the mean over only k of n seeds, as the others have no number."
     return text
-
-
-def _fixed_rows(run: Run, grid: Grid) -> list[str]:
-    labels = Labels.of(run, grid.table)
-    rows = zip(grid.rows, grid.entries, strict=True)
-    return [", ".join(labels.row(row)) for row, entries in rows if any(entry.fixed for entry in entries)]
-
-
-def _entries(grid: Grid, of: str) -> list[Entry]:
-    return [entry for row in grid.entries for entry, column in zip(row, grid.columns, strict=True) if column.of == of]
 
 
 def _added(grid: Grid) -> str:
@@ -135,14 +127,14 @@ def _added(grid: Grid) -> str:
 
 def _significance(run: Run, grid: Grid) -> Iterable[str]:
     """Say what bold numbers and marks mean, and which differences there was little chance to see."""
-    from bench_reports.content.significance import method, shown_differences, untested
+    from bench_reports.content.significance import method, shown_differences
 
     labels = Labels.of(run, grid.table)
     if grid.tests:
         yield method(run, grid, labels)
     if detectable := shown_differences(grid, labels):
         yield f"Minimum detectable difference (80 % power): {', '.join(detectable)}."
-    for reason in untested([entry for row in grid.entries for entry in row]):
+    for reason in dict.fromkeys(entry.untested for row in grid.entries for entry in row if entry.untested):
         yield f"Numbers without tests: {reason}."
 
 

@@ -18,7 +18,7 @@ from bench_reports.content.digits import with_digits
 from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_reports.content.labels import labelled
 from bench_reports.content.listings import listed
-from bench_reports.content.sorting import is_fixed, name_on, names_on, ordered, seed_of
+from bench_reports.content.sorting import is_fixed, name_on, names_on, number_of, ordered, seed_of
 from bench_reports.content.verdicts import compared
 from bench_reports.language.of_suite import language
 from bench_reports.language.published import Value
@@ -166,10 +166,10 @@ def _split(run: Run, column: Column, cells: Iterable[CellResult]) -> list[Column
     """Return a column for each kind and signature among the numbers of one."""
     found: dict[Variant, Number] = {}
     for one in cells:
-        if number := _number(one, column.value):
+        if number := number_of(one, column.value):
             found.setdefault(_variant(number), number)
     if not found:
-        same = (number for one in run.cells if (number := _number(one, column.value)))
+        same = (number for one in run.cells if (number := number_of(one, column.value)))
         known = next(same, Number())
         about = {name: getattr(known, name) for name in ("digits", "label", "unit", "better")}
         return [Column(column.label, column.names, column.value, Number(**about))]
@@ -212,7 +212,7 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
     from bench_reports.statistics.measurements import interval_of, measured
 
     cells = sorted(cells, key=seed_of)
-    found = {seed_of(one): number for one in cells if (number := _number(one, column.value))}
+    found = {seed_of(one): number for one in cells if (number := number_of(one, column.value))}
     own = {seed: number for seed, number in found.items() if _variant(number) == _variant(column.number)}
     if found and not own:
         return Entry("none")
@@ -224,7 +224,7 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
         return Entry(_status(missing, published), seeds, reasons=reasons, published=published)
     values = [number.value for number in own.values() if number.value is not None]
     behind = tuple(
-        {seed_of(one): one for one in cells if seed_of(one) in own and _number(one, column.value)}.values()
+        {seed_of(one): one for one in cells if seed_of(one) in own and number_of(one, column.value)}.values()
     )
     known = measured(run, behind, column.value)
     again = partial(_measurement, run, behind, column.value)
@@ -246,12 +246,6 @@ def _measurement(run: Run, cells: Sequence[CellResult], value: str) -> tuple[Mea
 
     found = measured(run, cells, value)
     return () if isinstance(found, str) else (found,)
-
-
-def _number(one: CellResult, value: str) -> Number | None:
-    """Return a metric's number of a cell, or None where there is no value."""
-    number = one.numbers.get(value)
-    return number if number and number.value is not None else None
 
 
 def _status(missing: Sequence[CellResult], published: Value | None) -> Status:

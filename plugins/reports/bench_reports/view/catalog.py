@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -34,9 +35,13 @@ class Catalog:
         if not found.runs and not found.reports:
             raise SuiteError(_nothing(self.root, found))
         reports = [report_in(self.root, folder) for folder in found.reports]
-        entries = [self._shown(folder, reports) for folder in found.runs]
+        entries = []
+        for folder in found.runs:
+            its = reports_of(self.root / folder, reports)
+            entries.append(self._shown("run", folder, its, partial(read_entry, self.root, folder, its)))
         linked = {report.folder for one in entries for report in one.entry.reports}
-        entries += [self._shown_report(report) for report in reports if report.folder not in linked]
+        alone = [one for one in reports if one.folder not in linked]
+        entries += [self._shown("report", one.folder, [one], partial(read_report, self.root, one)) for one in alone]
         self._known = {one.entry.folder: self._known[one.entry.folder] for one in entries}
         self.files = {
             report.address(file.as_posix()): self.root / report.folder / file
@@ -49,14 +54,7 @@ class Catalog:
         """What the last page was about."""
         return [one.entry for _, one in self._known.values()]
 
-    def _shown(self, folder: Path, reports: Sequence[Report]) -> Shown:
-        its = reports_of(self.root / folder, reports)
-        return self._unless_known("run", folder, its, lambda: read_entry(self.root, folder, its))
-
-    def _shown_report(self, report: Report) -> Shown:
-        return self._unless_known("report", report.folder, [report], lambda: read_report(self.root, report))
-
-    def _unless_known(
+    def _shown(
         self, kind: Literal["run", "report"], folder: Path, reports: Sequence[Report], read: Callable[[], Entry]
     ) -> Shown:
         """Return what is shown of a folder; it is read again only if files in it or its reports have changed."""

@@ -55,12 +55,10 @@ def report_in(root: Path, folder: Path) -> Report:
 def reports_of(run: Path, reports: Sequence[Report]) -> list[Report]:
     """Return the reports of the run in a folder; by their names alone only where one of them has no digest."""
     manifest, name = manifest_of(run), run.resolve().name
-
-    def is_its(one: Report) -> bool:
-        unknown = one.digest is None or manifest is None
-        return one.run == name if unknown else manifest is not None and one.digest in manifest.digests
-
-    return [one for one in reports if is_its(one)]
+    return [
+        one for one in reports
+        if (one.digest in manifest.digests if manifest and one.digest is not None else one.run == name)
+    ]  # fmt: skip
 
 
 def _files(report: Path, place: str) -> list[Path]:
