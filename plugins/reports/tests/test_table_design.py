@@ -283,7 +283,7 @@ def test_differences_from_a_baseline_stand_beside_each_number_with_what_a_test_s
 def test_all_pairs_are_told_with_intervals_and_p_values_for_all_of_them(tmp_path):
     run = several(tmp_path, {"pairs": True, "average": True})
     (grid,) = grids(run)
-    found = pairs_of(grid)
+    found = [*pairs_of(grid)]
     assert len(found) == 3 * 3, "pairs of models in two columns and their average"
     greedy = [pair for pair in found if pair.column.label == "greedy"]
     p = [pair.found.p for pair in greedy]

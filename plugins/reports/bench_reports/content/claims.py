@@ -15,7 +15,7 @@ from bench_reports.content.choices import Chosen, choices
 from bench_reports.content.claim_families import together
 from bench_reports.content.cost_tables import with_cost
 from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, p_words
-from bench_reports.content.sorting import is_fixed, name_on, number_of, seed_of
+from bench_reports.content.sorting import by_key, is_fixed, name_on, number_of, seed_of
 from bench_reports.content.tables import applicable, why_missing
 from bench_reports.language.expressions import QUANTIFIER, Query, Term, read
 from bench_reports.language.figure_schema import TRAINING_COSTS
@@ -142,9 +142,7 @@ def _trainings(one: Quantified) -> int:
 
 def _tested_in(test: ClaimTest) -> Iterator[str]:
     """Yield in how many trainings conditions were tested that every one must meet."""
-    by_number: dict[tuple[int, int], list[str]] = {}
-    for one in test.quantified:
-        by_number.setdefault((one.tested, one.trainings), []).append(one.condition)
+    by_number = by_key(((one.tested, one.trainings), one.condition) for one in test.quantified)
     for (tested, trainings), conditions in by_number.items():
         which = f": {'; '.join(conditions[:SHOWN])}" if len(by_number) > 1 else ""
         yield f"tested in {tested} of {counted(trainings, 'training')}{which}"

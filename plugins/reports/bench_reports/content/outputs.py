@@ -16,6 +16,7 @@ from bench_core.terminal import visible
 from bench_reports.content.choices import choices, place_of
 from bench_reports.content.conditions import quoted
 from bench_reports.content.numbers import rounded
+from bench_reports.content.sorting import by_key
 from bench_reports.document import Example
 
 LONGEST = 300  # characters of an output where all stand one below the other
@@ -52,16 +53,17 @@ def _shown_samples(run: Run) -> list[Mapping[str, Any]]:
 
 def samples(run: Run) -> list[Sample]:
     """Gather the outputs of different cells by their example."""
-    examples: dict[str, list[Mapping[str, Any]]] = {}
-    for sample in _shown_samples(run):
-        name = join(str(sample["cell"].get("task") or ""), str(sample["cell"].get("split") or ""))
-        examples.setdefault(f"{name}{EXAMPLE}{sample.get('id', '')}", []).append(sample)
     found = []
-    for name, outputs in examples.items():
+    for name, outputs in by_key((_example_of(one), one) for one in _shown_samples(run)).items():
         first = outputs[0]
         given = {key: shortened(first[key], LONGEST) for key in ("prompt", "reference") if first.get(key)}
         found.append(Sample(name, given, [*map(_text_of, outputs)], [*_courses(outputs)], outputs))
     return found
+
+
+def _example_of(sample: Mapping[str, Any]) -> str:
+    place = join(*(str(sample["cell"].get(axis) or "") for axis in ("task", "split")))
+    return f"{place}{EXAMPLE}{sample.get('id', '')}"
 
 
 def few(run: Run, shown: Sequence[Sample]) -> Sequence[Sample]:
@@ -89,13 +91,10 @@ def withheld_note(run: Run, shown: Sequence[Sample]) -> list[str]:
 
 def why_withheld(run: Run, tasks: Iterable[str]) -> str:
     """Return why prompts and references of some tasks are not shown, and what changes that; empty if all are."""
-    known, groups = run.info.get("tasks") or {}, dict[str, list[str]]()
-    for task in dict.fromkeys(tasks):
-        if reason := why_not_quoted(task, known.get(task) or {}, run.suite.quote):
-            groups.setdefault(reason, []).append(task)
-    sentences = [
-        f"Prompts and references of {', '.join(names)} are not shown: {why}." for why, names in groups.items()
-    ]
+    known, names = run.info.get("tasks") or {}, dict.fromkeys(tasks)
+    reasons = [(why_not_quoted(task, known.get(task) or {}, run.suite.quote), task) for task in names]
+    groups = by_key(pair for pair in reasons if pair[0])
+    sentences = [f"Prompts and references of {', '.join(some)} are not shown: {why}." for why, some in groups.items()]
     return " ".join([*sentences, *([REMEDY] if groups and run.suite.quote is not False else [])])
 
 

@@ -11,8 +11,9 @@ from bench_core.runs.results import CellResult, Run
 from bench_reports.content.grid import Grid, Place, Test
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
+from bench_reports.content.sorting import by_key
 from bench_reports.statistics.comparisons import with_baseline, with_best
-from bench_reports.statistics.estimate import LEVEL, Measured
+from bench_reports.statistics.estimate import LEVEL
 from bench_reports.statistics.measurements import printed
 
 
@@ -26,11 +27,10 @@ def _tests(grid: Grid) -> Iterator[Test]:
     for place, column in enumerate(grid.columns):
         if column.of != "cells" and grid.table.test == "permutation":
             continue  # which exchanges examples of one test set
-        alike: dict[str, list[tuple[int, Sequence[Measured]]]] = defaultdict(list)
-        for row, entries in enumerate(grid.entries):
-            own = entries[place].measured
-            if own and (column.number.better or baseline is not None):
-                alike[entries[place].sample].append((row, own))
+        if not column.number.better and baseline is None:
+            continue
+        known = ((row, entries[place]) for row, entries in enumerate(grid.entries))
+        alike = by_key((entry.sample, (row, own)) for row, entry in known if (own := entry.measured))
         for members in alike.values():
             rows, numbers = [row for row, _ in members], [own for _, own in members]
             if not grid.table.baseline:

@@ -1,12 +1,24 @@
-"""Sorts cells, and the names on an axis, in the order of the suite."""
+"""Sorts cells, and the names on an axis, in the order of the suite; what cells and suites have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES, Axis
 from bench_core.suites.schema import Hardware
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+def by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the values of each key, in the order in which they come."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def ordered(run: Run) -> list[CellResult]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from bench_reports.content.digits import with_digits
 from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_reports.content.labels import labelled
 from bench_reports.content.listings import listed
-from bench_reports.content.sorting import is_fixed, name_on, names_on, number_of, ordered, seed_of
+from bench_reports.content.sorting import by_key, is_fixed, name_on, names_on, number_of, ordered, seed_of
 from bench_reports.content.verdicts import compared
 from bench_reports.language.of_suite import language
 from bench_reports.language.published import Value
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 KINDS = ("", "exact", "bound", "estimate")
 
-Groups: TypeAlias = Mapping[tuple[Names | None, Names | None], list[CellResult]]  # by names on rows and columns
+Groups: TypeAlias = Mapping[tuple[Names | None, Names | None], Sequence[CellResult]]  # by names on rows and columns
 
 
 class Variant(NamedTuple):
@@ -56,15 +55,13 @@ def grids(run: Run) -> list[Grid]:
 
 def whole_grids(run: Run) -> list[Grid]:
     """Return a table for each grid that a choice was made among, with all of its combinations."""
-    groups: dict[tuple[str, ...], list[Chosen]] = defaultdict(list)
-    for one in choices(run):
-        if one.grid.settings:
-            groups[one.choice.id, one.grid.name, one.task, one.hardware].append(one)
+    made = (one for one in choices(run) if one.grid.settings)
+    groups = by_key(((one.choice.id, one.grid.name, one.task, one.hardware), one) for one in made)
     cells, numbers = ordered(run), dict.fromkeys((choice.id for choice in language(run).choose), 0)
     found = []
-    for (name, *_), made in groups.items():
+    for (name, *_), same in groups.items():
         numbers[name] += 1
-        found.append(_whole_grid(run, made, f"{name}-{numbers[name]}", cells))
+        found.append(_whole_grid(run, same, f"{name}-{numbers[name]}", cells))
     return found
 
 
@@ -106,9 +103,7 @@ def _declared(run: Run, table: Table, cells: Sequence[CellResult], made: Sequenc
 
 def _grid(run: Run, table: Table, cells: Sequence[CellResult]) -> Grid:
     inside = [one for one in cells if _chosen(one, table)]
-    groups: dict[tuple[Names | None, Names | None], list[CellResult]] = defaultdict(list)
-    for one in inside:
-        groups[_on(one, table.rows), _on(one, table.columns)].append(one)
+    groups: Groups = by_key(((_on(one, table.rows), _on(one, table.columns)), one) for one in inside)
     published = language(run).published.get(table.reference.table) if table.reference else None
     printed = printed_values(table, published)
     rows = _rows(run, table, groups, dict.fromkeys(row for row, _ in printed))
@@ -146,9 +141,7 @@ def _rows(run: Run, table: Table, groups: Groups, printed: Collection[str]) -> l
 
 
 def _columns(run: Run, table: Table, groups: Groups, printed: Collection[str]) -> list[Column]:
-    present: dict[Names | None, list[CellResult]] = defaultdict(list)
-    for (_, names), cells in groups.items():
-        present[names].extend(cells)
+    present = by_key((names, one) for (_, names), cells in groups.items() for one in cells)
     several = len(table.values) > 1 or not table.columns
     columns = [
         Column(join(*names, value if several else ""), names, value)

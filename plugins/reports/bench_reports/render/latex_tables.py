@@ -80,16 +80,10 @@ class Tabular:
         depth = max(map(len, found))
         return [list(words) for words in zip(*([""] * (depth - len(one)) + one for one in found), strict=True)]
 
-    @property
-    def is_grouped(self) -> bool:
-        """Return whether rows stand below the names of their groups."""
-        groups = [group for group, _ in self.table.within]
-        return any(one and one == other for one, other in pairwise(groups))
-
     def rows(self) -> list[list[str]]:
         """Return each row as lines; the first of a group begins with that."""
         cells = [[LATEX.line(cell.spans) for cell in row] for row in self.table.rows]
-        if not self.is_grouped:
+        if not any(one and one == other for (one, _), (other, _) in pairwise(self.table.within)):  # no groups
             return [[_line(row)] for row in cells]
         found, before = list[list[str]](), ""
         for (group, label), row in zip(self.table.within, cells, strict=True):

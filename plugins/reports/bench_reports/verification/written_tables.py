@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import TypeAlias
@@ -115,7 +115,7 @@ def _grouped(lines: Rows) -> Rows:
 
 
 @dataclass
-class _Page(HTMLParser):
+class Page(HTMLParser):
     """Collects the tables of a page, by their ids, and its text."""
 
     tables: dict[str, Rows] = field(default_factory=dict)
@@ -172,12 +172,12 @@ class _Page(HTMLParser):
             self.text.append(data)
 
 
-def html_tables(text: str) -> tuple[dict[str, Rows], dict[str, list[list[str | None]]], str]:
-    """Return the tables of a page by their ids, the values by which it sorts them, and all of its text."""
-    page = _Page()
+def read_html(text: str) -> Page:
+    """Return the tables of a page, the values by which it sorts them, and all of its text."""
+    page = Page()
     page.feed(text)
     page.close()
-    return page.tables, page.values, " ".join(page.text)
+    return page
 
 
 def unlike(one: Rows, other: Rows) -> Iterator[tuple[int, int]]:
@@ -189,8 +189,3 @@ def unlike(one: Rows, other: Rows) -> Iterator[tuple[int, int]]:
         for column, pair in enumerate(zip(ours, theirs, strict=True)):
             if letters(pair[0]) != letters(pair[1]):
                 yield place, column
-
-
-def plain(rows: Iterable[Sequence[str]]) -> Rows:
-    """Return the rows of a Markdown table without marks."""
-    return [[plain_markdown(cell) for cell in row] for row in rows]
