@@ -118,10 +118,8 @@ def _judgement(claim: Claim, found: Evidence, tested: _Tested | None) -> Judgeme
     if verdict != "unclear":
         verdict += found.where
     elif found.unresolved:
-        verdict, remarks = (
-            "not tested",
-            [f"the difference is below the error of an estimate: {found.unresolved}", *remarks],
-        )
+        verdict = "not tested"
+        remarks = [f"the difference is below the error of an estimate: {found.unresolved}", *remarks]
     elif found.where:
         remarks.append(f"judged{found.where}")
     adjusted = tested.true if tested.claim.primary or tested.true != found.pair.true else None

@@ -15,8 +15,7 @@ LONGEST = 300  # characters of a reason in a footnote; the list of incomplete ce
 
 def limits(run: Run) -> list[str]:
     """Return the limits that all numbers of a run have in common, and what they were made of."""
-    corpora = corpus_note(run, names_on(run, "task"))
-    return [*filter(None, [run_limits(run), corpora])]
+    return [run_limits(run), *filter(None, [corpus_note(run, names_on(run, "task"))])]
 
 
 def exemptions(run: Run) -> str:

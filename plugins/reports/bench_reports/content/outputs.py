@@ -123,6 +123,11 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]} …"
 
 
+def cut(text: str, longest: int) -> str:
+    """Return a text, or its beginning with a note of its length."""
+    return text if len(text) <= longest else f"{text[:longest]} … [{longest:,} of {len(text):,} characters]"
+
+
 def side_by_side(samples: Sequence[Sample]) -> dict[str, Any]:
     """Return examples, the names of cells, and what each of those made of which example, as JSON data."""
     names = dict.fromkeys(name for sample in samples for name, _ in sample.outputs)
@@ -131,7 +136,7 @@ def side_by_side(samples: Sequence[Sample]) -> dict[str, Any]:
     examples = [
         {
             "name": visible(sample.name),
-            "given": {name: _cut(sample.records[0][name], longest) for name in sample.given},
+            "given": {name: visible(cut(sample.records[0][name], longest)) for name in sample.given},
             "outputs": [
                 {"cell": cells[name], **_output(record, longest)}
                 for (name, _), record in zip(sample.outputs, sample.records, strict=True)
@@ -153,27 +158,20 @@ def _output(record: Mapping[str, Any], longest: int) -> dict[str, Any]:
     values = record.get("values")
     more = {**(values if isinstance(values, Mapping) else {}), **{k: v for k, v in record.items() if k not in KNOWN}}
     details = {visible(str(name)): _spelled(value, longest) for name, value in more.items() if value is not None}
-    found = {"text": _cut(record["text"], longest), "facts": [fact for fact in facts if fact]}
+    found = {"text": visible(cut(record["text"], longest)), "facts": [fact for fact in facts if fact]}
     return {**found, **({"details": details} if details else {})}
 
 
 def _spelled(value: Any, longest: int) -> str | list[str]:
     """Return what a model reports of an output: a word, or a list of them such as the order of insertions."""
     if isinstance(value, Mapping):
-        return _cut(", ".join(f"{name} {_word(item)}" for name, item in value.items()), longest)
+        return visible(cut(", ".join(f"{name} {_word(item)}" for name, item in value.items()), longest))
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_cut(_word(item), FEWEST) for item in list(value)[:longest]]
-    return _cut(_word(value), longest)
+        return [visible(cut(_word(item), FEWEST)) for item in list(value)[:longest]]
+    return visible(cut(_word(value), longest))
 
 
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
-
-
-def _cut(text: str, longest: int) -> str:
-    """Return text that can be seen, with a note of what was cut off."""
-    if len(text) <= longest:
-        return visible(text)
-    return f"{visible(text[:longest])} … [{longest:,} of {len(text):,} characters]"

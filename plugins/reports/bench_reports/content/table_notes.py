@@ -31,19 +31,13 @@ MOST_APART = 5  # numbers in a note
 
 def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return what a reader of a table has to know, as plain text."""
-    of_results = [
-        _content(run, grid),
-        _seeds(run, grid),
-        _errors(run, grid),
-        _apart(run, grid),
-        *_significance(run, grid),
-        _added(grid),
-    ]
-    about = of_results if grid.table.of == "results" else []
-    note = quoted(grid.table.note)
-    corpora = corpus_note(run, [row.label for row in grid.rows]) if grid.table.of == "tasks" else ""
-    trusted = unverified(run, grid.cells)
-    return [*filter(None, [note, *grid.notes, trusted, *about, corpora, _published(grid), *_reasons(grid)])]
+    found = [quoted(grid.table.note), *grid.notes, unverified(run, grid.cells)]
+    if grid.table.of == "results":
+        found += [_content(run, grid), _seeds(run, grid), _errors(run, grid), _apart(run, grid)]
+        found += [*_significance(run, grid), _added(grid)]
+    if grid.table.of == "tasks":
+        found.append(corpus_note(run, [row.label for row in grid.rows]))
+    return [*filter(None, [*found, _published(grid), *_reasons(grid)])]
 
 
 def details(run: Run, grid: Grid) -> list[str]:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from bench_reports.view.finding import manifest_of
 
-FOLDER = "files"  #: of a page: what it links to is below
+FOLDER = Path("files")  #: of a page: what it links to is below
 PLACES = ("", "tables", "figures", "costs")  # of a report: where its files are
 SUFFIXES = (".html", ".md", ".txt", ".tex", ".csv", ".json", ".svg", ".pdf", ".png")
 
@@ -27,7 +27,7 @@ class Report:
 
     def address(self, file: str) -> str:
         """Return the address of a file of the report, as seen from the page."""
-        return address(self.folder / file)
+        return quote(os.fsencode((FOLDER / self.folder / file).as_posix()))
 
     @property
     def pages(self) -> Mapping[str, str]:
@@ -75,8 +75,3 @@ def _files(report: Path, place: str) -> list[Path]:
 def _natural(name: str) -> list[tuple[int, str]]:
     """Return what names are sorted by, so that `table-10` comes after `table-9`."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
-
-
-def address(path: Path) -> str:
-    """Return the address of a file below the folder that is viewed, as seen from the page."""
-    return quote(os.fsencode(Path(FOLDER, path).as_posix()))
