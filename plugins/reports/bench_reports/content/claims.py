@@ -15,8 +15,7 @@ from bench_reports.content.choices import Chosen, choices
 from bench_reports.content.claim_families import together
 from bench_reports.content.cost_tables import with_cost
 from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, p_words
-from bench_reports.content.sorting import by_key, is_fixed, name_on, number_of, seed_of
-from bench_reports.content.tables import applicable, why_missing
+from bench_reports.content.sorting import applicable, by_key, is_fixed, name_on, number_of, seed_of, why_missing
 from bench_reports.language.expressions import QUANTIFIER, Query, Term, read
 from bench_reports.language.figure_schema import TRAINING_COSTS
 from bench_reports.language.of_suite import language
@@ -67,10 +66,9 @@ def _unshown(run: Run, premise: str, condition: str, made: Sequence[Chosen]) -> 
         what = "refuted" if found.pair.false <= LEVEL else "not shown"
         yield f"premise {what}: {premise} ({numbers}; {p_words(found.pair.true)})"
     elif not found.pair:
-        why = (
-            "; ".join(found.remarks) if found.verdict != "vacuous" else f"{numbers}: it could not have been otherwise"
-        )
-        yield f"premise not tested: {premise} ({why or numbers})"
+        vacuous = f"{numbers}: it could not have been otherwise"
+        why = vacuous if found.verdict == "vacuous" else "; ".join(found.remarks) or numbers
+        yield f"premise not tested: {premise} ({why})"
 
 
 def _evidence(run: Run, text: str, made: Sequence[Chosen]) -> Evidence:
@@ -171,10 +169,8 @@ def _reservations(values: Sequence[Found], seeds: Sequence[int]) -> list[str]:
         found.append(f"judged by {counted(len(seeds), 'seed')}, as values of others are missing{why}")
     fixed = dict.fromkeys(join(*(name for _, name in one.cell.axes)) for one in values if one.fixed)
     found += [f"{name} stands as it is: nothing is known of other trainings" for name in fixed]
-    variants: dict[str, set[tuple[str, str]]] = {}
-    for one in values:
-        variants.setdefault(one.query.metric, set()).update(_variants(one))
-    unlike = [metric for metric, known in variants.items() if len(known) > 1]
+    variants = by_key((one.query.metric, variant) for one in values for variant in _variants(one))
+    unlike = [metric for metric, known in variants.items() if len({*known}) > 1]
     return [*found, *(f"the values of {metric!r} differ in kind or signature" for metric in unlike)]
 
 

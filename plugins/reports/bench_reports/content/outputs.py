@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -73,13 +72,9 @@ def few(run: Run, shown: Sequence[Sample]) -> Sequence[Sample]:
     """
     if run.suite.samples <= FEW:
         return shown
-    numbers: Counter[str] = Counter()
-    kept = set()
-    for sample in sorted(shown, key=lambda one: len({record.get("finished", True) for record in one.records}) < 2):
-        place = sample.name.rpartition(EXAMPLE)[0]
-        numbers[place] += 1
-        if numbers[place] <= FEW:
-            kept.add(sample.name)
+    telling = sorted(shown, key=lambda one: len({record.get("finished", True) for record in one.records}) < 2)
+    places = by_key((sample.name.rpartition(EXAMPLE)[0], sample.name) for sample in telling)
+    kept = {name for names in places.values() for name in names[:FEW]}
     return [sample for sample in shown if sample.name in kept]
 
 

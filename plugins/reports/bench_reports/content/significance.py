@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from math import exp
+from math import exp, log
 
 from bench_core.runs.results import CellResult, Run
 from bench_reports.content.grid import Grid, Place, Test
@@ -61,29 +61,17 @@ def marked(grid: Grid, tests: Sequence[Test]) -> Grid:
     return replace(grid, entries=entries, tests=tests)
 
 
-def smallest_differences(grid: Grid) -> dict[str, tuple[float, float]]:
+def shown_differences(grid: Grid, labels: Labels) -> list[str]:
     """Return for each metric the differences, lowest and highest, that its comparisons would mostly have found.
 
-    On a log scale they are ratios.
+    In words, such as `BLEU 0.4 to 1.1`, or on a log scale `Perplexity 2 to 5 %`.
     """
-    found: dict[str, tuple[float, float]] = {}
-    for test in grid.tests:
-        if test.detectable:
-            column = grid.columns[test.first[1]]
-            least = exp(min(test.detectable, 700)) if column.number.scale == "log" else test.detectable
-            low, high = found.get(column.value, (least, least))
-            found[column.value] = min(low, least), max(high, least)
-    return found
-
-
-def shown_differences(grid: Grid, labels: Labels) -> list[str]:
-    """Return these differences in words, such as `BLEU 0.4 to 1.1` or `Perplexity 2 to 5 %`."""
-    columns = {column.value: column.number for column in grid.columns if column.of == "cells"}
-    texts = []
-    for name, ends in smallest_differences(grid).items():
-        number = columns[name]
+    columns = {column.value: column.number for column in reversed(grid.columns) if column.of == "cells"}
+    texts, tests = [], [test for test in grid.tests if test.detectable]
+    for name, found in by_key((grid.columns[test.first[1]].value, test.detectable) for test in tests).items():
+        number, ends = columns[name], (min(found), max(found))
         if number.scale == "log":
-            words = [_percent(end - 1) if end < 11 else "over 1,000" for end in ends]
+            words = [_percent(exp(end) - 1) if end < log(11) else "over 1,000" for end in ends]
         else:
             words = [rounded(end, number.digits) for end in ends]
         percent = " %" * (number.scale == "log")

@@ -48,6 +48,18 @@ def number_of(one: CellResult, metric: str) -> Number | None:
     return number if number and number.value is not None else None
 
 
+def applicable(run: Run, cells: Sequence[CellResult], metric: str) -> list[CellResult]:
+    """Return the cells in which a metric was not left out on purpose."""
+    skips = [skip for skip in run.suite.skip if metric in skip.metric]
+    return [one for one in cells if not any(skip.covers(**one.cell, metric=metric) for skip in skips)]
+
+
+def why_missing(one: CellResult, metric: str) -> str:
+    """Return why a metric has no number: what is known of it alone, or of its cell."""
+    own = one.numbers.get(metric, Number()).reason
+    return own if own not in ("", "not run") else one.reason
+
+
 def is_fixed(run: Run, cells: Sequence[CellResult]) -> bool:
     """Return whether cells are of one system whatever the seeds, as its Config says, such as recorded outputs.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import Run
 from bench_reports.content.conditions import LONGEST, corpus_note, description, quoted, run_limits, span
 from bench_reports.content.environments import unlike, unverified
-from bench_reports.content.grid import Column, Grid
+from bench_reports.content.grid import Grid
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
 from bench_reports.content.outputs import shortened
-from bench_reports.content.sorting import name_on
+from bench_reports.content.sorting import by_key, name_on
 from bench_reports.content.verdicts import obstacles, same_examples
 
 MEANING_OF_VERDICTS = (
@@ -134,15 +134,12 @@ def _significance(run: Run, grid: Grid) -> Iterable[str]:
 
 def _errors(run: Run, grid: Grid) -> str:
     """Say how large the errors are that numbers have by sampling in a model."""
-    labels, found = Labels.of(run, grid.table), dict[str, tuple[Number, list[float]]]()
-    for row in grid.entries:
-        for column, entry in zip(grid.columns, row, strict=True):
-            if entry.error:
-                found.setdefault(column.value, (column.number, []))[1].append(entry.error)
-    words = []
-    for name, (number, own) in found.items():
+    labels, words = Labels.of(run, grid.table), []
+    numbers = {column.value: column.number for column in reversed(grid.columns)}
+    pairs = [pair for row in grid.entries for pair in zip(grid.columns, row, strict=True)]
+    for name, own in by_key((column.value, entry.error) for column, entry in pairs if entry.error).items():
         ends = dict.fromkeys(f"{end:.2g}" for end in (min(own), max(own)))
-        words.append(f"{labels.plain_metric(name, number)} {' to '.join(ends)}")
+        words.append(f"{labels.plain_metric(name, numbers[name])} {' to '.join(ends)}")
     return f"Standard errors of estimates by sampling: {', '.join(words)}." if words else ""
 
 
@@ -170,22 +167,17 @@ def _files(filled: Sequence[Grid]) -> Iterable[str]:
 
 def _metrics(filled: Iterable[Grid]) -> Iterable[str]:
     """Describe each metric, once for each kind and signature of its numbers."""
-    found: dict[tuple[str, str, str], list[tuple[Column, set[int]]]] = {}
-    cells: dict[tuple[str, str, str], list[CellResult]] = {}
-    for grid in filled:
-        for place, column in enumerate(grid.columns):
-            entries = [row[place] for row in grid.entries if row[place].status == "done"]
-            if column.of == "cells" and entries:
-                counts = {count for entry in entries for count in entry.examples}
-                key = column.value, column.number.kind, column.number.signature
-                found.setdefault(key, []).append((column, counts))
-                cells.setdefault(key, []).extend(cell for entry in entries for cell in entry.cells)
-    for key, members in found.items():
-        value = key[0]
+    pairs = (
+        (column, row[place]) for grid in filled for place, column in enumerate(grid.columns) for row in grid.entries
+        if column.of == "cells" and row[place].status == "done"
+    )  # fmt: skip
+    found = by_key(((one.value, one.number.kind, one.number.signature), (one, entry)) for one, entry in pairs)
+    for (value, *_), members in found.items():
         others = len([one for one in found if one[0] == value]) > 1
         where = f" ({', '.join(dict.fromkeys(column.heading for column, _ in members))})" if others else ""
-        examples = {count for _, counts in members for count in counts}
-        yield f"{value}{where}: {description(members[0][0].number, examples, cells[key], value)}."
+        examples = {count for _, entry in members for count in entry.examples}
+        cells = [cell for _, entry in members for cell in entry.cells]
+        yield f"{value}{where}: {description(members[0][0].number, examples, cells, value)}."
 
 
 def _published(grid: Grid) -> str:

@@ -17,7 +17,17 @@ from bench_reports.content.digits import with_digits
 from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_reports.content.labels import labelled
 from bench_reports.content.listings import listed
-from bench_reports.content.sorting import by_key, is_fixed, name_on, names_on, number_of, ordered, seed_of
+from bench_reports.content.sorting import (
+    applicable,
+    by_key,
+    is_fixed,
+    name_on,
+    names_on,
+    number_of,
+    ordered,
+    seed_of,
+    why_missing,
+)
 from bench_reports.content.verdicts import compared
 from bench_reports.language.of_suite import language
 from bench_reports.language.published import Value
@@ -194,12 +204,6 @@ def _difference(signature: str, signatures: Sequence[str]) -> str:
     return "|".join(field for field in signature.split("|") if field not in shared) or signature or "no signature"
 
 
-def applicable(run: Run, cells: Sequence[CellResult], value: str) -> list[CellResult]:
-    """Return the cells in which a metric was not left out on purpose."""
-    skips = [skip for skip in run.suite.skip if value in skip.metric]
-    return [one for one in cells if not any(skip.covers(**one.cell, metric=value) for skip in skips)]
-
-
 def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Value | None) -> Entry:
     """Average over seeds; a seed whose number is of another variant belongs to the column of that."""
     from bench_reports.statistics.measurements import interval_of, measured
@@ -247,9 +251,3 @@ def _status(missing: Sequence[CellResult], published: Value | None) -> Status:
     if any(one.status == "not run" for one in missing) or (published and not missing):
         return "not run"
     return "none"
-
-
-def why_missing(one: CellResult, value: str) -> str:
-    """Return why a metric has no number: what is known of it alone, or of its cell."""
-    own = one.numbers.get(value, Number()).reason
-    return own if own not in ("", "not run") else one.reason

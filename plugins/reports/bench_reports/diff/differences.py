@@ -247,11 +247,8 @@ def _footnotes(result: Difference, draws: int) -> list[str]:
         if result.is_trained:
             alone += ", for these trainings alone: with one seed, the training variance is unknown"
         of_these = ", of these trainings alone" if result.is_trained else ""
-        over = (
-            "examples and seeds"
-            if any(not one.estimate.of_these_trainings for one in tested if one.estimate)
-            else alone
-        )
+        of_others = any(not one.estimate.of_these_trainings for one in tested if one.estimate)
+        over = "examples and seeds" if of_others else alone
         notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 where the interval leaves out no difference.")
         if any(one.koehn is not None for one in tested):
             notes.append(f"As sacrebleu: its paired bootstrap, one-sided{of_these}.")
@@ -294,9 +291,6 @@ def _example_text(result: Difference, one: Example) -> list[str]:
         return lines
     first = one.outputs[0]
     ours, theirs = (cut(output.texts[0], LONGEST) for output in one.outputs)
-    given = {
-        "prompt": cut(first.prompt, LONGEST),
-        "reference": cut(first.references[0], LONGEST) if first.references else "",
-    }
+    given = {"prompt": cut(first.prompt, LONGEST), "reference": cut("".join(first.references[:1]), LONGEST)}
     found = {**given, "A": ours, "B": theirs, "A to B": marked(ours, theirs)}
     return [*lines, *(f"  {name}: {words}" for name, words in found.items() if words or name in "AB")]

@@ -174,15 +174,8 @@ def _float(table: doc.Table, file: doc.TableFile, rows: str, number: int, last: 
     more = r" (continued)" if number else ""
     above = rf"\caption{{{latex(file.caption)}{more}}}"
     head = [r"\addtocounter{table}{-1}", above] if number else [above, rf"\label{{{file.label}}}"]
-    lines = [
-        rf"\begin{{{kind}}}[tbp]",
-        r"\centering",
-        *head,
-        r"\par\medskip",
-        rows,
-        *(_notes(table) if last else ()),
-        rf"\end{{{kind}}}",
-    ]
+    notes = _notes(table) if last else []
+    lines = [rf"\begin{{{kind}}}[tbp]", r"\centering", *head, r"\par\medskip", rows, *notes, rf"\end{{{kind}}}"]
     return "\n".join(lines) + "\n"
 
 
