@@ -42,7 +42,6 @@ MODULES = {
     "plugins/metrics/bench_metrics/plugin.py": 379,
     "plugins/reports/bench_reports/statistics/claim_proofs.py": 477,
     "plugins/reports/bench_reports/statistics/estimate.py": 438,
-    "plugins/reports/bench_reports/verification/report.py": 360,
     "plugins/ssm/bench_ssm/model.py": 353,
     "plugins/text/bench_text/sequence_task.py": 380,
     "plugins/training/bench_training/trainer.py": 422,

@@ -137,8 +137,7 @@ class Claims:
     @property
     def table(self) -> Table:
         """Return the verdicts and statements as a table."""
-        words = [(one.id, one.verdict, one.statement) for one in self.items]
-        rows = [[Cell([Span(word)]) for word in row] for row in words]
+        rows = [[text_cell(one.id), text_cell(one.verdict), text_cell(one.statement)] for one in self.items]
         return Table("claims", "Claims", ["claim", "verdict", "statement"], rows, "left", self.notes)
 
 

@@ -13,7 +13,7 @@ from bench_core.runs.results import Run
 from bench_reports.content.grid import Column, Grid
 from bench_reports.content.tables import grids
 from bench_reports.statistics.comparisons import compared
-from bench_reports.statistics.estimate import Estimate, Part
+from bench_reports.statistics.estimate import Part
 from bench_reports.statistics.power import seeds_needed
 
 
@@ -49,6 +49,8 @@ def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[
         pilot = min(entry.summary.n for entry in pair if entry.summary)
         wanted = _on_scale(column, differences[column.value]) if column.value in differences else abs(estimate.value)
         needed = seeds_needed(estimate, pilot, wanted)
+        freedom = estimate.seeds.freedom * (seeds - 1) / max(1, pilot - 1)
+        planned = replace(estimate, seeds=Part(estimate.seeds.variance * pilot / seeds, freedom))
         yield {
             "table": grid.table.id,
             "metric": column.heading if column.value in column.heading else f"{column.value} ({column.heading})",
@@ -57,15 +59,8 @@ def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[
             "pilot": pilot,
             "difference": _as_printed(column, wanted),
             "needed": needed,
-            "would find": _as_printed(column, with_seeds(estimate, pilot, seeds).detectable()) if seeds > 1 else None,
+            "would find": _as_printed(column, planned.detectable()) if seeds > 1 else None,
         }
-
-
-def with_seeds(found: Estimate, pilot: int, seeds: int) -> Estimate:
-    """Return what an estimate from a pilot would be with another number of seeds."""
-    assert found.seeds is not None
-    freedom = found.seeds.freedom * (seeds - 1) / max(1, pilot - 1)
-    return replace(found, seeds=Part(found.seeds.variance * pilot / seeds, freedom))
 
 
 def _on_scale(column: Column, value: float) -> float:

@@ -147,7 +147,7 @@ def _stay_inside(root: Path, place: Path) -> None:
 def measured(order: Sequence[str], cells: Iterable[CellResult]) -> list[str]:
     """Return the metrics of cells: those in `order` first."""
     found = dict.fromkeys(name for one in cells for name in one.numbers)
-    return [*(name for name in order if name in found), *(name for name in found if name not in order)]
+    return [name for name in dict.fromkeys([*order, *found]) if name in found]
 
 
 def damaged(
