@@ -20,7 +20,6 @@ class _Tested:
     """A claim that was tested, and the p-values that decide."""
 
     claim: Claim
-    found: Evidence
     term: Term  # with one name for each cell
     true: float
     false: float
@@ -60,7 +59,7 @@ def _tested(claim: Claim, found: Evidence, level: float) -> _Tested:
     assert found.term is not None
     assert found.pair is not None
     cells = {one.query: _located(one.query, one.cells) for one in found.values}
-    tested = _Tested(claim, found, _renamed(found.term, cells), *found.pair, level)
+    tested = _Tested(claim, _renamed(found.term, cells), *found.pair, level)
     if level < LEVEL:
         tested.notes.append(f"tested at {100 * level:.2g} %, as seeds were added until claims were decided")
     return tested

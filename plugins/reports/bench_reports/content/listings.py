@@ -31,7 +31,7 @@ def chosen_settings(run: Run, table: Table) -> Listing:
     """Return the settings of grids, and names of choices among decoders, as rows; in the columns what was chosen."""
     made = [one for one in together(choices(run), table.chosen) if _covers(table, one)]
     settings = dict.fromkeys(setting for one in made for setting in one.grid.settings)
-    columns = [_column(table, one) for one in made]
+    columns = [join(*(_names(one)[axis] for axis in table.columns)) for one in made]
     found = Listing(list(settings), dict.fromkeys(columns, Number(digits=0)))
     for one, column in zip(made, columns, strict=True):
         for setting in one.grid.settings:
@@ -42,13 +42,12 @@ def chosen_settings(run: Run, table: Table) -> Listing:
 
 
 def _covers(table: Table, one: Chosen) -> bool:
-    names = {"model": one.model, "task": one.task, "hardware": one.hardware, one.choice.axis: one.grid.name}
+    names = {**_names(one), one.choice.axis: one.grid.name}
     return all(names[axis] in allowed for axis, allowed in table.where.items() if axis in names)
 
 
-def _column(table: Table, one: Chosen) -> str:
-    names = {"model": one.model, "task": one.task, "hardware": one.hardware}
-    return join(*(names[axis] for axis in table.columns))
+def _names(one: Chosen) -> dict[str, str]:
+    return {"model": one.model, "task": one.task, "hardware": one.hardware}
 
 
 def task_statistics(run: Run, table: Table) -> Listing:

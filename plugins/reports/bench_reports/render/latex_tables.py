@@ -67,7 +67,8 @@ class Tabular:
         lines = [r"\toprule"]
         for number, level in enumerate(self.table.above):
             spans = doc.spans_of(level, self.table.above[:number])
-            lines += [_line([_spanning(*one) for one in spans]), "".join(_rules(spans))]
+            words = [rf"\multicolumn{{{width}}}{{c}}{{{latex(word)}}}" if word else "" for word, width in spans]
+            lines += [_line(words), "".join(_rules(spans))]
         return [*lines, *(_line([latex(word) for word in words]) for words in self.heading_lines), r"\midrule"]
 
     @property
@@ -203,10 +204,6 @@ def _wrapped(heading: str, letters: int) -> list[str]:
 
 def _line(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
-
-
-def _spanning(word: str, width: int) -> str:
-    return rf"\multicolumn{{{width}}}{{c}}{{{latex(word)}}}" if word else ""
 
 
 def _rules(spans: Sequence[tuple[str, int]]) -> Iterator[str]:

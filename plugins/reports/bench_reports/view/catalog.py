@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from bench_core.errors import SuiteError
-from bench_core.terminal import counted
+from bench_reports.content.environments import abridged
 from bench_reports.view.finding import Findings, find
 from bench_reports.view.linking import Report, report_in, reports_of
 from bench_reports.view.page import Shown, page, shown
 from bench_reports.view.reading import Entry, damaged, read_entry, read_report
 
 Stamp: TypeAlias = tuple[object, ...]
-
-MOST_NAMES = 5  # of folders in a note
 
 
 @dataclass
@@ -91,11 +89,6 @@ def _nothing(root: Path, found: Findings) -> str:
 def _notes(found: Findings) -> Iterator[str]:
     """Say which folders were not looked at."""
     if found.links:
-        yield f"{_named(found.links)}: links are not followed; view what they point to."
+        yield f"{abridged([one.as_posix() for one in found.links])}: links are not followed; view what they point to."
     if found.unreadable:
-        yield f"{_named(found.unreadable)}: cannot be read."
-
-
-def _named(folders: Sequence[Path]) -> str:
-    more = f" and {counted(len(folders) - MOST_NAMES, 'more folder')}" if len(folders) > MOST_NAMES else ""
-    return ", ".join(one.as_posix() for one in folders[:MOST_NAMES]) + more
+        yield f"{abridged([one.as_posix() for one in found.unreadable])}: cannot be read."

@@ -16,6 +16,7 @@ from bench_core.runs.results import Axes, CellResult, Number, plain_file, read_h
 from bench_core.storage.file_formats import Open, parsed
 from bench_reports.content.conditions import corpus_text
 from bench_reports.content.environments import ALWAYS
+from bench_reports.content.outputs import shortened
 from bench_reports.content.page import comparability, facts, title
 from bench_reports.content.sorting import ordered
 from bench_reports.view.curves import Curve, curves
@@ -170,8 +171,7 @@ def _problem(error: Exception, root: Path, folder: Path) -> str:
 
 
 def _short(error: object) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return shortened(" ".join(str(error).split()), LONGEST)
 
 
 def _date(name: str) -> str:
