@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,14 +49,13 @@ class References:
     users: dict[str, list[str]] = field(default_factory=dict)  # by key
     without: list[str] = field(default_factory=list)  # what names none, and why
 
-    def add(self, user: str, references: Iterable[Reference]) -> None:
+    def add(self, user: str, references: Sequence[Reference]) -> None:
         """Note what a part or corpus is to be cited by; of what it is not known, note that."""
-        some = [*references]
-        for one in some:
+        for one in references:
             users = self.users.setdefault(self._key(one), [])
             if user not in users:
                 users.append(user)
-        if not some:
+        if not references:
             self.without.append(user)
 
     def _key(self, one: Reference) -> str:
