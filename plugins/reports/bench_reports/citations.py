@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,14 +49,13 @@ class References:
     users: dict[str, list[str]] = field(default_factory=dict)  # by key
     without: list[str] = field(default_factory=list)  # what names none, and why
 
-    def add(self, user: str, references: Iterable[Reference]) -> None:
+    def add(self, user: str, references: Sequence[Reference]) -> None:
         """Note what a part or corpus is to be cited by; of what it is not known, note that."""
-        some = [*references]
-        for one in some:
+        for one in references:
             users = self.users.setdefault(self._key(one), [])
             if user not in users:
                 users.append(user)
-        if not some:
+        if not references:
             self.without.append(user)
 
     def _key(self, one: Reference) -> str:
@@ -87,17 +86,16 @@ def bibliography(package: str) -> dict[str, Reference]:
 
 def parsed(text: str, path: Path) -> Iterator[Reference]:
     """Yield the entries of a BibTeX file; raise PluginError, with file and line, for what is none."""
-    from pybtex.database import BibliographyData, BibliographyDataError
+    from pybtex.database import BibliographyData
     from pybtex.database.input.bibtex import Parser
     from pybtex.exceptions import PybtexError
     from pybtex.scanner import PybtexSyntaxError
 
     try:
         found: BibliographyData = Parser(encoding="utf-8").parse_string(text)
-    except PybtexSyntaxError as error:
-        raise PluginError(f"{path}:{error.lineno}: {error}.") from None
-    except (BibliographyDataError, PybtexError) as error:
-        raise PluginError(f"{path}: {error}.") from None
+    except PybtexError as error:
+        line = f":{error.lineno}" if isinstance(error, PybtexSyntaxError) else ""
+        raise PluginError(f"{path}{line}: {error}.") from None
     for key, entry in found.entries.items():
         people = {role: " and ".join(map(str, persons)) for role, persons in entry.persons.items()}
         fields = {name.lower(): " ".join(value.split()) for name, value in {**people, **entry.fields}.items()}
@@ -139,11 +137,6 @@ def of_corpus(name: str) -> list[Reference]:
     return [bibliography(package)[key] for package, keys in known.items() for key in keys]
 
 
-def of_core() -> Reference:
-    """Return the reference of this project itself."""
-    return bibliography(OWN)[CORE]
-
-
 Named: TypeAlias = tuple[PartKind, str, str, Config | None]  # kind, the suite's name, the part's, and its settings
 Sections: TypeAlias = Mapping[PartKind, Mapping[str, Any]]  # settings by the suite's names
 
@@ -151,13 +144,11 @@ Sections: TypeAlias = Mapping[PartKind, Mapping[str, Any]]  # settings by the su
 def of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple[str, str, list[Named]]:
     """Return label, source and parts of a suite file; raise SuiteError with every mistake in it."""
     suite = load(path, profile, [*settings])
+    models = {name: entry.config for name, entry in suite.models.items()}
     sections: Sections = {
-        "task": suite.tasks,
-        "model": {name: entry.config for name, entry in suite.models.items()},
-        "decoder": suite.decoders,
-        "metric": suite.metrics,
+        "task": suite.tasks, "model": models, "decoder": suite.decoders, "metric": suite.metrics,
         "probe": suite.probes,
-    }
+    }  # fmt: skip
     by_task = ((name, one.config) for name, entry in suite.models.items() for one in entry.by_task.values())
     others: list[Named] = [("model", suite.origins.get(name, name), one.name, one) for name, one in by_task]
     return suite.label, suite.source, [*_named(sections, suite.origins), *others]
@@ -195,7 +186,7 @@ def _named(sections: Sections, grids: Mapping[str, str], data: Mapping[str, Any]
 def gathered(parts: Iterable[Named]) -> References:
     """Return the references of parts and of the corpora that they read, those of tasks first."""
     found = References()
-    found.add("bench", [of_core()])
+    found.add("bench", [bibliography(OWN)[CORE]])
     for kind, name, of, config in parts:
         called = f"{kind} {name}" if name == of else f"{kind} {name} ({of})"
         if config is None:
@@ -207,20 +198,14 @@ def gathered(parts: Iterable[Named]) -> References:
         found.add(called if references else f"{called}: {distribution} names none", references)
         for inner in configs_inside(config):
             found.add(f"{inner.name} in {called}", of_part(type(inner), inner.model_dump(mode="json")))
-        for corpus in _corpora(settings) if kind == "task" else ():
+        corpus = settings.get("corpus") if kind == "task" else None
+        if isinstance(corpus, Mapping):
+            corpus = str(corpus.get("name") or "of own files")
+        if isinstance(corpus, str):
             known = of_corpus(corpus)
             found.add(f"corpus {corpus}" if known else f"corpus {corpus} of task {name}: none is known", known)
     found.without = list(dict.fromkeys(found.without))
     return found
-
-
-def _corpora(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the corpora that a task reads, as the settings of tasks give them."""
-    corpus = settings.get("corpus")
-    if isinstance(corpus, Mapping):
-        yield str(corpus.get("name") or "of own files")
-    elif isinstance(corpus, str):
-        yield corpus
 
 
 def plain(found: References) -> Any:

@@ -117,14 +117,9 @@ class JudgedClaim:
 
     id: str
     verdict: str
-    text: str  # as the suite writes it
+    statement: str
     expression: str
     grounds: str
-
-    @property
-    def statement(self) -> str:
-        """Return the text on one line."""
-        return " ".join(self.text.split())
 
 
 @dataclass(frozen=True)
@@ -142,8 +137,7 @@ class Claims:
     @property
     def table(self) -> Table:
         """Return the verdicts and statements as a table."""
-        words = [(one.id, one.verdict, one.statement) for one in self.items]
-        rows = [[Cell([Span(word)]) for word in row] for row in words]
+        rows = [[text_cell(one.id), text_cell(one.verdict), text_cell(one.statement)] for one in self.items]
         return Table("claims", "Claims", ["claim", "verdict", "statement"], rows, "left", self.notes)
 
 
@@ -224,7 +218,9 @@ class Markup:
         """Return spans with spaces between them, but before those that are joined to others."""
         written = ""
         for span in spans:
-            word = self._span(span)
+            escape = self.sign if self.sign and span.style == "sign" else self.text
+            word = self.styles.get(span.style, "{}").format(escape(span.text))
+            word = self.link.format(text=word, link=self.text(span.link)) if span.link else word
             written += word if span.joined or not (written and word) else f" {word}"
         return written
 
@@ -238,11 +234,6 @@ class Markup:
             [between.join(self.text(word) for word in words if word) for words in parts],
             *([self.line(cell.spans) for cell in row] for row in table.rows),
         ]
-
-    def _span(self, span: Span) -> str:
-        escape = self.sign if self.sign and span.style == "sign" else self.text
-        word = self.styles.get(span.style, "{}").format(escape(span.text))
-        return self.link.format(text=word, link=self.text(span.link)) if span.link else word
 
 
 def spans_of(level: Sequence[str], above: Sequence[Sequence[str]]) -> list[tuple[str, int]]:

@@ -156,14 +156,12 @@ class Contents(Section):
 
     def merge(self, runs: Sequence[Run], merged: Run) -> None:
         """Merge what figures show of single examples, and permutation tests; they belong to stages, not to runs."""
+        from bench_reports.content.permutation_tests import permutations, write_permutations
         from bench_reports.figures.example_files import EXAMPLE_FILES
 
         for file in EXAMPLE_FILES:
             file.merge(runs, merged)
-        if any(table.test == "permutation" for run in runs for table in language(run).tables):
-            from bench_reports.content.permutation_tests import permutations, write_permutations
-
-            write_permutations(merged.folder, {name: one for run in runs for name, one in permutations(run).items()})
+        write_permutations(merged.folder, {name: one for run in runs for name, one in permutations(run).items()})
 
     def read(self, run: Run) -> None:
         """Check what a run keeps for figures of single examples, and its permutation tests."""

@@ -125,7 +125,7 @@ def test_every_corpus_of_the_catalogue_is_cited():
 def test_this_project_is_cited_as_its_citation_file_says():
     (title,) = re.findall(r'^title: "(.*)"$', (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     (version,) = re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
-    fields = citations.of_core().fields
+    fields = bibliography(citations.OWN)[citations.CORE].fields
     assert (fields["title"], fields["note"]) == (title, f"Version {version}")
 
 

@@ -21,7 +21,8 @@ from bench_core.commands.main import main
 from bench_core.runs.results import Number
 from bench_metrics.plugin import BleuConfig
 from bench_reports.content.contrasts import is_of_sacrebleu
-from bench_reports.content.example_diff import cut, marked, quartiles
+from bench_reports.content.example_diff import marked, quartiles
+from bench_reports.content.outputs import cut
 from bench_reports.diff.differences import _chance
 from bench_reports.statistics import permutation
 from bench_reports.statistics.permutation import permutation_p_value
@@ -187,8 +188,8 @@ def test_words_that_differ_are_marked(ours, theirs, found):
 
 
 def test_long_texts_are_cut():
-    assert len(cut("x" * 10**6)) < 4000
-    assert cut("x" * 10) == "x" * 10
+    assert len(cut("x" * 10**6, 3000)) < 4000
+    assert cut("x" * 10, 3000) == "x" * 10
 
 
 def test_quartiles_are_lengths_that_there_are():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from bench_small.runs import run_of, sampled, shown
 
+from bench_reports.content.grid import Column, Entry
 from bench_reports.content.result_tables import results_table
 from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
@@ -107,6 +108,13 @@ def test_on_a_log_scale_it_is_a_percentage(tmp_path):
     assert bold(grid) == ["a"]
     low, high = grid.tests[0].interval
     assert low < high < 1, "the ratio of the better to the worse"
+    columns, entries = (
+        [*grid.columns, Column("theirs", None, "rate")],
+        [[*row, Entry("none")] for row in grid.entries],
+    )
+    assert note in footnotes(run, replace(grid, columns=columns, entries=entries)), (
+        "what is only published has no scale"
+    )
 
 
 def test_files_hold_intervals_p_values_and_which_are_best(tmp_path):

@@ -283,7 +283,7 @@ def test_differences_from_a_baseline_stand_beside_each_number_with_what_a_test_s
 def test_all_pairs_are_told_with_intervals_and_p_values_for_all_of_them(tmp_path):
     run = several(tmp_path, {"pairs": True, "average": True})
     (grid,) = grids(run)
-    found = pairs_of(grid)
+    found = [*pairs_of(grid)]
     assert len(found) == 3 * 3, "pairs of models in two columns and their average"
     greedy = [pair for pair in found if pair.column.label == "greedy"]
     p = [pair.found.p for pair in greedy]
@@ -303,7 +303,7 @@ def test_all_pairs_are_told_with_intervals_and_p_values_for_all_of_them(tmp_path
         span.style for row in pairs_table(run, grid).rows for cell in row for span in cell.spans
     }, "in plain text, a bold number has a star, as a small p-value has"
     assert b"t: all pairs" in files["report.md"]
-    assert not pairs_of(grids(several(tmp_path))[0])
+    assert not [*pairs_of(grids(several(tmp_path))[0])]
 
 
 def test_a_report_with_differences_that_are_infinite_has_no_contradictions(tmp_path):
@@ -330,7 +330,7 @@ def test_an_average_of_numbers_that_cannot_be_tested_is_geometric_too(tmp_path):
 
 def test_pairs_of_perplexities_are_ratios(tmp_path):
     run = several(tmp_path, {"pairs": True}, scale="log")
-    pair = pairs_of(grids(run)[0])[0]
+    pair = next(pairs_of(grids(run)[0]))
     ratio = geometric_mean(by_seed(run, "rnn", "greedy")) / geometric_mean(by_seed(run, "lstm", "greedy"))
     assert pair.difference == pytest.approx(ratio)
     assert pair.text.startswith(f"{ratio:.3f}× [")

@@ -33,9 +33,11 @@ def command(run: Path, cell: tuple[str, ...], store: Store, as_json: bool) -> No
     Axes that have one name may be left out, and names may be abbreviated. 'lstm/greedy/seed 0' names it, too.
     """
     from bench_core.runs.results import read_run
+    from bench_core.runs.selecting import only_one
+    from bench_reports.content.sorting import ordered
 
     whole = read_run(run)
-    found = find(whole, ",".join(cell))
+    found = only_one(ordered(whole), lambda one: one.cell, ",".join(cell))
     outputs, between = first_outputs(store, found, OUTPUTS), intervals(whole, found)
     say(to_json(plain(found, outputs, between), 1) if as_json else text(found, outputs, between))
 
@@ -49,14 +51,6 @@ def intervals(run: Run, cell: CellResult) -> Intervals:
         one = "" if number.value is None else measured(run, [cell], name)
         found[name] = None if isinstance(one, str) else interval_of(one)
     return found
-
-
-def find(run: Run, filters: str) -> CellResult:
-    """Return the only cell that filters, or words of its name, select; raise SuiteError if that is not one."""
-    from bench_core.runs.selecting import only_one
-    from bench_reports.content.sorting import ordered
-
-    return only_one(ordered(run), lambda one: one.cell, filters)
 
 
 def first_outputs(store: Store, cell: CellResult, count: int) -> Sequence[Outcome]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, isfinite, isnan
 from typing import Any, Literal, TypeAlias
 
-from bench_core.runs.results import Number, Run
+from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import Axis
 from bench_core.suites.cells import join
 from bench_core.suites.grids import ModelGrid, gathered, origins, spelled, word
 from bench_core.suites.schema import Skip
-from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
+from bench_reports.content.sorting import applicable, by_key, name_on, names_on, number_of, ordered, seed_of
 from bench_reports.language.of_suite import language
 from bench_reports.language.schema import Choice
 from bench_reports.language.table_names import grids_of
@@ -172,69 +171,43 @@ def _renamed(skips: Sequence[Skip], made: Sequence[Chosen]) -> Iterator[Skip]:
             yield skip.model_copy(update={axis: (name,) for axis, name in names.items() if name})
 
 
-@dataclass
-class _Candidate:
-    """The numbers that speak for one combination."""
-
-    numbers: dict[int, Number] = field(default_factory=dict)  # by seed, where there is one
-    reasons: dict[int, str] = field(default_factory=dict)  # by seed, of cells without one
-
-    @property
-    def lack(self) -> str | None:
-        """Return why a seed has no number, or None if all have one."""
-        return next((reason for seed, reason in self.reasons.items() if seed not in self.numbers), None)
-
-    @property
-    def mean(self) -> float:
-        return summary([number.value for number in self.numbers.values() if number.value is not None]).mean
-
-
 def _made(run: Run, choice: Choice) -> Iterator[Chosen]:
-    candidates, of_decoders = _candidates(run, choice), choice.axis == "decoder"
+    cells = by_key(
+        (place_of(one.cell, choice.axis), one) for one in applicable(run, ordered(run), choice.by)
+        if name_on(one, "split") == choice.split and choice.decoder in (None, name_on(one, "decoder"))
+    )  # fmt: skip
     for grid in grids_of(choice, run.grids).values():
-        models = names_on(run, "model") if of_decoders else [grid.name]
+        models = names_on(run, "model") if choice.axis == "decoder" else [grid.name]
         for place in product(names_on(run, "task"), names_on(run, "hardware"), models):
             chosen = Chosen(choice, grid, *place, candidates=())
-            keys = {one: chosen.place(one) for one in grid.combinations}
-            found = {one: candidates[key] for one, key in keys.items() if key in candidates}
+            found = {one: cells[key] for one in grid.combinations if (key := chosen.place(one)) in cells}
             if found:
                 yield _best(replace(chosen, candidates=list(found)), found)
 
 
-def _candidates(run: Run, choice: Choice) -> dict[Place, _Candidate]:
-    """Return all numbers that a choice may be made by; none of those that were left out on purpose."""
-    skips = [skip for skip in run.suite.skip if choice.by in skip.metric]
-    found: dict[Place, _Candidate] = defaultdict(_Candidate)
-    for one in ordered(run):
-        decoded = choice.decoder in (None, name_on(one, "decoder"))
-        if name_on(one, "split") != choice.split or not decoded:
-            continue
-        if any(skip.covers(**one.cell, metric=choice.by) for skip in skips):
-            continue
-        number, candidate = one.numbers.get(choice.by), found[place_of(one.cell, choice.axis)]
-        if number is not None and number.value is not None:
-            candidate.numbers.setdefault(seed_of(one), number)
-        else:
-            candidate.reasons[seed_of(one)] = (number.reason if number else "") or one.reason or one.status
-    return dict(found)
-
-
-def _best(chosen: Chosen, found: Mapping[str, _Candidate]) -> Chosen:
+def _best(chosen: Chosen, found: Mapping[str, Sequence[CellResult]]) -> Chosen:
     """Return a choice with the best of its candidates, the first of those that are alike, or why there is none."""
     choice, among = chosen.choice, f"{chosen.what}s of {chosen.grid.name}"
-    lacking = {one: lack for one, candidate in found.items() if (lack := candidate.lack) is not None}
+    numbers = {
+        one: {seed_of(cell): number for cell in reversed(cells) if (number := number_of(cell, choice.by))}
+        for one, cells in found.items()
+    }
+    lacking = [(one, cell) for one, cells in found.items() for cell in cells if seed_of(cell) not in numbers[one]]
     if lacking:
-        one, lack = next(iter(lacking.items()))
-        text = f"{len(lacking):,} of {len(found):,} {among} lack their {choice.by} on {choice.split}"
-        return replace(chosen, reason=f"{text} ({one}: {lack})")
-    numbers = [number for candidate in found.values() for number in candidate.numbers.values()]
-    if len({(number.kind, number.signature) for number in numbers}) > 1:
+        one, cell = lacking[0]
+        why = cell.numbers.get(choice.by, Number()).reason or cell.reason or cell.status
+        count = len({one for one, _ in lacking})
+        text = f"{count:,} of {len(found):,} {among} lack their {choice.by} on {choice.split}"
+        return replace(chosen, reason=f"{text} ({one}: {why})")
+    several = [number for by_seed in numbers.values() for number in by_seed.values()]
+    if len({(number.kind, number.signature) for number in several}) > 1:
         return replace(chosen, reason=f"the {choice.by} of {among} differ in kind or signature")
-    better = numbers[0].better
+    better = several[0].better
     if not better:
         return replace(chosen, reason=f"{choice.by} does not define whether higher or lower is better")
-    worth = {one: better * candidate.mean for one, candidate in found.items()}
+    means = {one: summary([number.value or 0.0 for number in own.values()]).mean for one, own in numbers.items()}
+    worth = {one: better * mean for one, mean in means.items()}
     best = max(worth, key=lambda one: -inf if isnan(worth[one]) else worth[one])
     if not isfinite(worth[best]):
         return replace(chosen, reason=f"no {chosen.what} of {chosen.grid.name} has a finite {choice.by}")
-    return replace(chosen, name=best, seeds=len(found[best].numbers))
+    return replace(chosen, name=best, seeds=len(numbers[best]))

@@ -20,7 +20,6 @@ class _Tested:
     """A claim that was tested, and the p-values that decide."""
 
     claim: Claim
-    found: Evidence
     term: Term  # with one name for each cell
     true: float
     false: float
@@ -30,12 +29,6 @@ class _Tested:
     def verdict(self) -> str:
         """Return what the p-values say."""
         return "holds" if self.true <= self.level else "fails" if self.false <= self.level else "unclear"
-
-
-def decided(judged: Sequence[Judgement]) -> bool:
-    """Return whether the primary claims hold, fail or are vacuous; all claims, if none is primary."""
-    primary = [one for one in judged if one.claim.primary] or judged
-    return all(one.verdict.startswith(("holds", "fails", "vacuous")) for one in primary)
 
 
 def together(found: Sequence[tuple[Claim, Evidence]], level: float = LEVEL) -> list[Judgement]:
@@ -48,12 +41,12 @@ def together(found: Sequence[tuple[Claim, Evidence]], level: float = LEVEL) -> l
     return [_judgement(claim, one, tested.get(claim.id)) for claim, one in found]
 
 
-def chance(claims: Sequence[Claim], judged: Sequence[Judgement]) -> str:
+def chance(judged: Sequence[Judgement]) -> str:
     """Return how many claims there are, and how many would hold by chance at most."""
     tested = [one for one in judged if one.p is not None]
     others = sum(not one.claim.primary for one in tested)
-    primary = sum(one.primary for one in claims)
-    parts = [f"{counted(len(claims), 'claim')}, {len(tested)} tested"]
+    primary = sum(one.claim.primary for one in judged)
+    parts = [f"{counted(len(judged), 'claim')}, {len(tested)} tested"]
     if primary:
         parts.append(f"{primary} primary, any of which holds wrongly in at most 5 % of experiments")
     if others:
@@ -66,7 +59,7 @@ def _tested(claim: Claim, found: Evidence, level: float) -> _Tested:
     assert found.term is not None
     assert found.pair is not None
     cells = {one.query: _located(one.query, one.cells) for one in found.values}
-    tested = _Tested(claim, found, _renamed(found.term, cells), *found.pair, level)
+    tested = _Tested(claim, _renamed(found.term, cells), *found.pair, level)
     if level < LEVEL:
         tested.notes.append(f"tested at {100 * level:.2g} %, as seeds were added until claims were decided")
     return tested
@@ -124,10 +117,8 @@ def _judgement(claim: Claim, found: Evidence, tested: _Tested | None) -> Judgeme
     if verdict != "unclear":
         verdict += found.where
     elif found.unresolved:
-        verdict, remarks = (
-            "not tested",
-            [f"the difference is below the error of an estimate: {found.unresolved}", *remarks],
-        )
+        verdict = "not tested"
+        remarks = [f"the difference is below the error of an estimate: {found.unresolved}", *remarks]
     elif found.where:
         remarks.append(f"judged{found.where}")
     adjusted = tested.true if tested.claim.primary or tested.true != found.pair.true else None

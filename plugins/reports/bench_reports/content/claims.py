@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 from bench_core.terminal import counted
@@ -15,8 +15,7 @@ from bench_reports.content.choices import Chosen, choices
 from bench_reports.content.claim_families import together
 from bench_reports.content.cost_tables import with_cost
 from bench_reports.content.judgements import LEVEL, Evidence, Found, Judgement, p_words
-from bench_reports.content.sorting import is_fixed, name_on, seed_of
-from bench_reports.content.tables import applicable, why_missing
+from bench_reports.content.sorting import applicable, by_key, is_fixed, name_on, number_of, seed_of, why_missing
 from bench_reports.language.expressions import QUANTIFIER, Query, Term, read
 from bench_reports.language.figure_schema import TRAINING_COSTS
 from bench_reports.language.of_suite import language
@@ -36,12 +35,17 @@ def judge(run: Run) -> list[Judgement]:
     """Return what became of each claim of a run's suite."""
     from bench_reports.statistics.looks import level_of
 
-    made = choices(run) if any("chosen" in text for one in language(run).claims for text in _expressions(one)) else []
-    return together([(claim, _judged(run, claim, made)) for claim in language(run).claims], level_of(run.info))
+    claims = language(run).claims
+    chosen = any("chosen" in text for one in claims for text in (one.expression, *one.requires.values()))
+    made = choices(run) if chosen else []
+    return together([(claim, _judged(run, claim, made)) for claim in claims], level_of(run.info))
 
 
-def _expressions(claim: Claim) -> list[str]:
-    return [claim.expression, *claim.requires.values()]
+def decided(run: Run) -> bool:
+    """Return whether the primary claims hold, fail or are vacuous; all claims, if none is primary."""
+    judged = judge(run)
+    primary = [one for one in judged if one.claim.primary] or judged
+    return all(one.verdict.startswith(("holds", "fails", "vacuous")) for one in primary)
 
 
 def _judged(run: Run, claim: Claim, made: Sequence[Chosen]) -> Evidence:
@@ -62,10 +66,9 @@ def _unshown(run: Run, premise: str, condition: str, made: Sequence[Chosen]) -> 
         what = "refuted" if found.pair.false <= LEVEL else "not shown"
         yield f"premise {what}: {premise} ({numbers}; {p_words(found.pair.true)})"
     elif not found.pair:
-        why = (
-            "; ".join(found.remarks) if found.verdict != "vacuous" else f"{numbers}: it could not have been otherwise"
-        )
-        yield f"premise not tested: {premise} ({why or numbers})"
+        vacuous = f"{numbers}: it could not have been otherwise"
+        why = vacuous if found.verdict == "vacuous" else "; ".join(found.remarks) or numbers
+        yield f"premise not tested: {premise} ({why})"
 
 
 def _evidence(run: Run, text: str, made: Sequence[Chosen]) -> Evidence:
@@ -137,9 +140,7 @@ def _trainings(one: Quantified) -> int:
 
 def _tested_in(test: ClaimTest) -> Iterator[str]:
     """Yield in how many trainings conditions were tested that every one must meet."""
-    by_number: dict[tuple[int, int], list[str]] = {}
-    for one in test.quantified:
-        by_number.setdefault((one.tested, one.trainings), []).append(one.condition)
+    by_number = by_key(((one.tested, one.trainings), one.condition) for one in test.quantified)
     for (tested, trainings), conditions in by_number.items():
         which = f": {'; '.join(conditions[:SHOWN])}" if len(by_number) > 1 else ""
         yield f"tested in {tested} of {counted(trainings, 'training')}{which}"
@@ -168,10 +169,8 @@ def _reservations(values: Sequence[Found], seeds: Sequence[int]) -> list[str]:
         found.append(f"judged by {counted(len(seeds), 'seed')}, as values of others are missing{why}")
     fixed = dict.fromkeys(join(*(name for _, name in one.cell.axes)) for one in values if one.fixed)
     found += [f"{name} stands as it is: nothing is known of other trainings" for name in fixed]
-    variants: dict[str, set[tuple[str, str]]] = {}
-    for one in values:
-        variants.setdefault(one.query.metric, set()).update(_variants(one))
-    unlike = [metric for metric, known in variants.items() if len(known) > 1]
+    variants = by_key((one.query.metric, variant) for one in values for variant in _variants(one))
+    unlike = [metric for metric, known in variants.items() if len({*known}) > 1]
     return [*found, *(f"the values of {metric!r} differ in kind or signature" for metric in unlike)]
 
 
@@ -195,13 +194,8 @@ def found_of(run: Run, query: Query, made: Sequence[Chosen] = ()) -> Found:
         return found(reason="the run has no such cell" + (f" (profile {profile})" if profile else ""))
     if several := _several(cells, query):
         return found(reason=several)
-    numbers: dict[int, Number] = {}
-    having: dict[int, CellResult] = {}
-    for one in sorted(cells, key=seed_of):
-        number = one.numbers.get(query.metric)
-        if number is not None and number.value is not None:
-            numbers[seed_of(one)] = number
-            having[seed_of(one)] = one
+    having = {seed_of(one): one for one in sorted(cells, key=seed_of) if number_of(one, query.metric)}
+    numbers = {seed: one.numbers[query.metric] for seed, one in having.items()}
     lacking = [one for one in cells if seed_of(one) not in numbers]
     words = [(one.status if one.status != "done" else "", why_missing(one, query.metric)) for one in lacking]
     reasons = [", ".join(filter(None, pair)) or "not measured" for pair in words]

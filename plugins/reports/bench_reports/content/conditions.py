@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bench_core.runs.results import CellResult, Number, Run
 from bench_reports.content.environments import abridged
-from bench_reports.content.sorting import names_on
+from bench_reports.content.sorting import by_key, names_on
 from input_digests import described
 
 LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has all of it
@@ -15,8 +15,7 @@ LONGEST = 300  # characters of a reason in a footnote; the list of incomplete ce
 
 def limits(run: Run) -> list[str]:
     """Return the limits that all numbers of a run have in common, and what they were made of."""
-    corpora = corpus_note(run, names_on(run, "task"))
-    return [*filter(None, [run_limits(run), corpora])]
+    return [run_limits(run), *filter(None, [corpus_note(run, names_on(run, "task"))])]
 
 
 def exemptions(run: Run) -> str:
@@ -94,11 +93,8 @@ def description(number: Number, examples: Collection[int], cells: Iterable[CellR
 
 def ceilings(cells: Sequence[CellResult], metric: str) -> str:
     """Return what references score as the tokens of tasks or models write them, with the cells if they differ."""
-    found: dict[str, list[CellResult]] = {}
-    for cell in cells:
-        number = cell.numbers[metric]
-        if number.ceiling is not None:
-            found.setdefault(f"{number.ceiling:.{number.digits}f}", []).append(cell)
+    numbers = [(cell.numbers[metric], cell) for cell in cells]
+    found = by_key((f"{one.ceiling:.{one.digits}f}", cell) for one, cell in numbers if one.ceiling is not None)
     if not found:
         return ""
     axes = [axis for axis in ("task", "model", "split") if len({cell.cell[axis] for cell in cells}) > 1]

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.runs.selecting import cell_name
-from bench_reports.content.sorting import seed_of
+from bench_reports.content.sorting import number_of, seed_of
 from bench_reports.statistics.estimate import Estimate, difference
 from bench_reports.statistics.intervals import Summary, summary
 from bench_reports.statistics.measurements import measured, printed
@@ -48,10 +48,7 @@ class Contrast:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Return the 95 % interval of A less B, or of A / B on a log scale."""
-        if self.estimate is None:
-            return None
-        ends = self.estimate.interval()
-        return printed("log", ends) if self.number.scale == "log" else ends
+        return None if self.estimate is None else printed(self.number.scale, self.estimate.interval())
 
     @property
     def p(self) -> float | None:
@@ -76,18 +73,14 @@ def pairs_of(ours: Sequence[CellResult], theirs: Sequence[CellResult]) -> list[P
 def contrasts(run: Run, pairs: Sequence[Pair]) -> list[Contrast]:
     """Return every metric that both cells have, in the order of the suite."""
     names = dict.fromkeys([*run.suite.metrics, *(name for one, _ in pairs for name in one.numbers)])
-    having = {name: [pair for pair in pairs if all(_has(one, name) for one in pair)] for name in names}
+    having = {name: [pair for pair in pairs if all(number_of(one, name) for one in pair)] for name in names}
     return [_tested(run, contrast(name, both)) for name, both in having.items() if both]
 
 
 def one_sided(pairs: Sequence[Pair], found: Sequence[Contrast]) -> list[str]:
     """Return the metrics that only one of both cells has."""
-    metrics = {name for pair in pairs for one in pair for name in one.numbers if _has(one, name)}
+    metrics = {name for pair in pairs for one in pair for name in one.numbers if number_of(one, name)}
     return sorted(metrics - {one.metric for one in found})
-
-
-def _has(one: CellResult, name: str) -> bool:
-    return name in one.numbers and one.numbers[name].value is not None
 
 
 def contrast(name: str, pairs: Sequence[Pair]) -> Contrast:

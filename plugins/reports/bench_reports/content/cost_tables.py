@@ -14,6 +14,7 @@ from bench_core.runs.results import CellResult, Number, Run
 from bench_core.stage_kinds import WEIGHTS, weights_of
 from bench_core.suites.axes import AXES
 from bench_reports.content.numbers import number
+from bench_reports.content.sorting import by_key
 from plain_files import from_csv
 
 Stages: TypeAlias = Sequence[Mapping[str, str]]
@@ -75,11 +76,12 @@ def _cost(stages: ByKey, artifacts: Mapping[str, str], name: str) -> float | Non
 
 def costs_over_seeds(text: str, cells: Iterable[Mapping[str, Any]], name: str) -> list[list[float]]:
     """Return a cost of cells that differ in their seed alone, from `costs.csv` and the cells of `results.json`."""
-    stages, found = _by_key(text), dict[tuple[Any, ...], list[float]]()
-    for cell in cells:
-        if (value := _cost(stages, cell["artifacts"], name)) is not None:
-            found.setdefault(tuple(cell["cell"].get(axis) for axis in AXES if axis != "seed"), []).append(value)
-    return [*found.values()]
+    stages = _by_key(text)
+    known = (
+        (tuple(cell["cell"].get(axis) for axis in AXES[:-1]), value) for cell in cells
+        if (value := _cost(stages, cell["artifacts"], name)) is not None
+    )  # fmt: skip
+    return [*by_key(known).values()]
 
 
 def cost_label(name: str) -> str:
@@ -98,9 +100,7 @@ def stages_of(text: str) -> Stages:
 
 def by_kind(stages: Stages) -> list[list[str]]:
     """Return sums for each kind of stage, headings first; of memory the highest peak."""
-    kinds: dict[str, list[Mapping[str, str]]] = {}
-    for one in stages:
-        kinds.setdefault(one.get("stage", ""), []).append(one)
+    kinds = by_key((one.get("stage", ""), one) for one in stages)
     headings = ["stage", "stages", "seconds", "CPU seconds", "peak MiB", "tokens", "tokens/s"]
     return [headings, *([kind, *_summed(group)] for kind, group in kinds.items())]
 

@@ -8,6 +8,7 @@ from math import floor, isfinite, log10, sqrt
 from statistics import median
 
 from bench_reports.content.grid import Column, Entry, Grid
+from bench_reports.content.sorting import by_key
 
 SIGNIFICANT = 2  # digits of a standard error
 NORMAL = 2 * 1.96  # standard errors in the width of an interval
@@ -20,11 +21,9 @@ def with_digits(grid: Grid) -> Grid:
     """
     if grid.table.of != "results":
         return grid
-    digits = [_digits(grid, place, column) for place, column in enumerate(grid.columns)]
-    most: dict[tuple[str, ...], int] = {}
-    for column, found in zip(grid.columns, digits, strict=True):
-        if found is not None:
-            most[_metric(column)] = max(most.get(_metric(column), 0), found)
+    digits = [(_metric(column), _digits(grid, place, column)) for place, column in enumerate(grid.columns)]
+    known = by_key((metric, found) for metric, found in digits if found is not None)
+    most = {metric: max(found) for metric, found in known.items()}
     columns = [
         replace(one, number=replace(one.number, digits=most.get(_metric(one), one.number.digits)))
         for one in grid.columns

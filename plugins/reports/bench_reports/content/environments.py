@@ -8,14 +8,11 @@ from typing import Any
 from bench_core.runs.results import CellResult, Run
 from bench_core.runs.unverified import read_unverified
 from bench_core.suites.axes import AXES
-from bench_reports.content.sorting import name_on, ordered
+from bench_reports.content.sorting import by_key, name_on, ordered
 
 ALWAYS = ("python", "torch", "bench", "device", "precision", "threads")  # shown always; neither host nor time
-GROUPS = {
-    "libraries": "",
-    "code": "code of ",
-    "process": "",
-}  # by name, shown where they differ; and what is said before them
+#: By name, shown where they differ; and what is said before them.
+GROUPS = {"libraries": "", "code": "code of ", "process": ""}
 MOST_NAMES = 8  # of an axis, or of cells that a figure leaves out for one reason
 
 
@@ -70,11 +67,7 @@ def unverified(run: Run, cells: Iterable[CellResult]) -> str:
 
 def _groups(cells: Iterable[CellResult]) -> dict[int, list[CellResult]]:
     """Return cells by the place of what they were computed with; one computed with several is in several groups."""
-    groups: dict[int, list[CellResult]] = {}
-    for one in cells:
-        for place in one.environments:
-            groups.setdefault(place, []).append(one)
-    return groups
+    return by_key((place, one) for one in cells for place in one.environments)
 
 
 def _differing(several: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -22,8 +22,6 @@ from bench_reports.statistics.permutation import Parts, permutation_p_value
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
-LONGEST = 3_000  # characters of a text that is shown
-
 Scores: TypeAlias = list[list[float]]  # by seed, of each example alone
 
 
@@ -218,11 +216,6 @@ def _marked(one: Sequence[str], other: Sequence[str], blank: str) -> Iterator[st
         gone = f"[-{blank.join(one[start:end])}-]" if end > start else ""
         come = f"{{+{blank.join(other[first:last])}+}}" if last > first else ""
         yield gone + come
-
-
-def cut(text: str) -> str:
-    """Return a text, or its beginning with a note of its length."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … [{LONGEST:,} of {len(text):,} characters]"
 
 
 def _distance(one: float, other: float) -> float:

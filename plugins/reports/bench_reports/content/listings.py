@@ -22,7 +22,6 @@ class Listing:
     """The labels and entries of a table, and what its footnotes say."""
 
     rows: Sequence[str]
-    columns: Sequence[str]
     numbers: Mapping[str, Number]  # by column: unit and digits of its values
     entries: dict[tuple[str, str], Entry] = field(default_factory=dict)  # by row and column
     notes: list[str] = field(default_factory=list)
@@ -32,9 +31,8 @@ def chosen_settings(run: Run, table: Table) -> Listing:
     """Return the settings of grids, and names of choices among decoders, as rows; in the columns what was chosen."""
     made = [one for one in together(choices(run), table.chosen) if _covers(table, one)]
     settings = dict.fromkeys(setting for one in made for setting in one.grid.settings)
-    columns = [_column(table, one) for one in made]
-    numbers = {column: Number(digits=0) for column in columns}
-    found = Listing(list(settings), list(numbers), numbers)
+    columns = [join(*(_names(one)[axis] for axis in table.columns)) for one in made]
+    found = Listing(list(settings), dict.fromkeys(columns, Number(digits=0)))
     for one, column in zip(made, columns, strict=True):
         for setting in one.grid.settings:
             chosen = Entry("done", text=word(one.settings.get(setting)))
@@ -44,13 +42,12 @@ def chosen_settings(run: Run, table: Table) -> Listing:
 
 
 def _covers(table: Table, one: Chosen) -> bool:
-    names = {"model": one.model, "task": one.task, "hardware": one.hardware, one.choice.axis: one.grid.name}
+    names = {**_names(one), one.choice.axis: one.grid.name}
     return all(names[axis] in allowed for axis, allowed in table.where.items() if axis in names)
 
 
-def _column(table: Table, one: Chosen) -> str:
-    names = {"model": one.model, "task": one.task, "hardware": one.hardware}
-    return join(*(names[axis] for axis in table.columns))
+def _names(one: Chosen) -> dict[str, str]:
+    return {"model": one.model, "task": one.task, "hardware": one.hardware}
 
 
 def task_statistics(run: Run, table: Table) -> Listing:
@@ -58,8 +55,7 @@ def task_statistics(run: Run, table: Table) -> Listing:
     tasks = [task for task in names_on(run, "task") if task in table.where.get("task", [task])]
     about = {task: (run.info.get("tasks") or {}).get(task) or {} for task in tasks}
     known = {task: dict(statistics(about[task])) for task in tasks}
-    numbers = {name: _number(name, [*known.values()]) for name in table.values}
-    found = Listing(tasks, table.values, numbers)
+    found = Listing(tasks, {name: _number(name, [*known.values()]) for name in table.values})
     for task in tasks:
         for name in table.values:
             none = _lacking(about[task].get("status", "none"), about[task].get("reason", ""))
@@ -98,8 +94,8 @@ def listed(run: Run, table: Table) -> Grid:
     rows = [Row(name, (name,)) for name in found.rows]
     rows += [Row(name, None) for name in theirs[0] if name not in found.rows]
     value = table.of == "tasks"  # what a column holds is its value; else its name is one of models
-    columns = [Column(name, () if value else (name,), name * value, found.numbers[name]) for name in found.columns]
-    columns += [Column(name, None, "") for name in theirs[1] if name not in found.columns]
+    columns = [Column(name, () if value else (name,), name * value, number) for name, number in found.numbers.items()]
+    columns += [Column(name, None, "") for name in theirs[1] if name not in found.numbers]
 
     def entry(row: Row, column: Column) -> Entry:
         value = printed.get((row.label, column.label))

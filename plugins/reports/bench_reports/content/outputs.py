@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +15,7 @@ from bench_core.terminal import visible
 from bench_reports.content.choices import choices, place_of
 from bench_reports.content.conditions import quoted
 from bench_reports.content.numbers import rounded
+from bench_reports.content.sorting import by_key
 from bench_reports.document import Example
 
 LONGEST = 300  # characters of an output where all stand one below the other
@@ -52,16 +52,17 @@ def _shown_samples(run: Run) -> list[Mapping[str, Any]]:
 
 def samples(run: Run) -> list[Sample]:
     """Gather the outputs of different cells by their example."""
-    examples: dict[str, list[Mapping[str, Any]]] = {}
-    for sample in _shown_samples(run):
-        name = join(str(sample["cell"].get("task") or ""), str(sample["cell"].get("split") or ""))
-        examples.setdefault(f"{name}{EXAMPLE}{sample.get('id', '')}", []).append(sample)
     found = []
-    for name, outputs in examples.items():
+    for name, outputs in by_key((_example_of(one), one) for one in _shown_samples(run)).items():
         first = outputs[0]
         given = {key: shortened(first[key], LONGEST) for key in ("prompt", "reference") if first.get(key)}
         found.append(Sample(name, given, [*map(_text_of, outputs)], [*_courses(outputs)], outputs))
     return found
+
+
+def _example_of(sample: Mapping[str, Any]) -> str:
+    place = join(*(str(sample["cell"].get(axis) or "") for axis in ("task", "split")))
+    return f"{place}{EXAMPLE}{sample.get('id', '')}"
 
 
 def few(run: Run, shown: Sequence[Sample]) -> Sequence[Sample]:
@@ -71,13 +72,9 @@ def few(run: Run, shown: Sequence[Sample]) -> Sequence[Sample]:
     """
     if run.suite.samples <= FEW:
         return shown
-    numbers: Counter[str] = Counter()
-    kept = set()
-    for sample in sorted(shown, key=lambda one: len({record.get("finished", True) for record in one.records}) < 2):
-        place = sample.name.rpartition(EXAMPLE)[0]
-        numbers[place] += 1
-        if numbers[place] <= FEW:
-            kept.add(sample.name)
+    telling = sorted(shown, key=lambda one: len({record.get("finished", True) for record in one.records}) < 2)
+    places = by_key((sample.name.rpartition(EXAMPLE)[0], sample.name) for sample in telling)
+    kept = {name for names in places.values() for name in names[:FEW]}
     return [sample for sample in shown if sample.name in kept]
 
 
@@ -89,20 +86,11 @@ def withheld_note(run: Run, shown: Sequence[Sample]) -> list[str]:
 
 def why_withheld(run: Run, tasks: Iterable[str]) -> str:
     """Return why prompts and references of some tasks are not shown, and what changes that; empty if all are."""
-    groups: dict[str, list[str]] = {}
-    for task, reason in _withheld(run, tasks).items():
-        groups.setdefault(reason, []).append(task)
-    sentences = [
-        f"Prompts and references of {', '.join(names)} are not shown: {why}." for why, names in groups.items()
-    ]
+    known, names = run.info.get("tasks") or {}, dict.fromkeys(tasks)
+    reasons = [(why_not_quoted(task, known.get(task) or {}, run.suite.quote), task) for task in names]
+    groups = by_key(pair for pair in reasons if pair[0])
+    sentences = [f"Prompts and references of {', '.join(some)} are not shown: {why}." for why, some in groups.items()]
     return " ".join([*sentences, *([REMEDY] if groups and run.suite.quote is not False else [])])
-
-
-def _withheld(run: Run, tasks: Iterable[str]) -> dict[str, str]:
-    """Return those tasks of a run whose texts may not be shown, each with the reason."""
-    known, quote = run.info.get("tasks") or {}, run.suite.quote
-    reasons = {task: why_not_quoted(task, known.get(task) or {}, quote) for task in dict.fromkeys(tasks)}
-    return {task: reason for task, reason in reasons.items() if reason}
 
 
 def _text_of(sample: Mapping[str, Any]) -> tuple[str, str]:
@@ -130,6 +118,11 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]} …"
 
 
+def cut(text: str, longest: int) -> str:
+    """Return a text, or its beginning with a note of its length."""
+    return text if len(text) <= longest else f"{text[:longest]} … [{longest:,} of {len(text):,} characters]"
+
+
 def side_by_side(samples: Sequence[Sample]) -> dict[str, Any]:
     """Return examples, the names of cells, and what each of those made of which example, as JSON data."""
     names = dict.fromkeys(name for sample in samples for name, _ in sample.outputs)
@@ -138,7 +131,7 @@ def side_by_side(samples: Sequence[Sample]) -> dict[str, Any]:
     examples = [
         {
             "name": visible(sample.name),
-            "given": {name: _cut(sample.records[0][name], longest) for name in sample.given},
+            "given": {name: visible(cut(sample.records[0][name], longest)) for name in sample.given},
             "outputs": [
                 {"cell": cells[name], **_output(record, longest)}
                 for (name, _), record in zip(sample.outputs, sample.records, strict=True)
@@ -160,27 +153,20 @@ def _output(record: Mapping[str, Any], longest: int) -> dict[str, Any]:
     values = record.get("values")
     more = {**(values if isinstance(values, Mapping) else {}), **{k: v for k, v in record.items() if k not in KNOWN}}
     details = {visible(str(name)): _spelled(value, longest) for name, value in more.items() if value is not None}
-    found = {"text": _cut(record["text"], longest), "facts": [fact for fact in facts if fact]}
+    found = {"text": visible(cut(record["text"], longest)), "facts": [fact for fact in facts if fact]}
     return {**found, **({"details": details} if details else {})}
 
 
 def _spelled(value: Any, longest: int) -> str | list[str]:
     """Return what a model reports of an output: a word, or a list of them such as the order of insertions."""
     if isinstance(value, Mapping):
-        return _cut(", ".join(f"{name} {_word(item)}" for name, item in value.items()), longest)
+        return visible(cut(", ".join(f"{name} {_word(item)}" for name, item in value.items()), longest))
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_cut(_word(item), FEWEST) for item in list(value)[:longest]]
-    return _cut(_word(value), longest)
+        return [visible(cut(_word(item), FEWEST)) for item in list(value)[:longest]]
+    return visible(cut(_word(value), longest))
 
 
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
-
-
-def _cut(text: str, longest: int) -> str:
-    """Return text that can be seen, with a note of what was cut off."""
-    if len(text) <= longest:
-        return visible(text)
-    return f"{visible(text[:longest])} … [{longest:,} of {len(text):,} characters]"

@@ -62,6 +62,8 @@ def facts(run: Run) -> dict[str, str]:
     tasks = run.info.get("tasks") or {}
     notices = dict.fromkeys(about["notice"] for about in tasks.values() if about.get("notice"))
     sizes = {task: f"{about['vocabulary']:,}" for task, about in tasks.items() if about.get("vocabulary", 0) > 1}
+    examples = {task: overlaps(about["overlap"]) for task, about in tasks.items() if "overlap" in about}
+    asked = {task: text for task, about in tasks.items() if (text := digests(about.get("texts") or {}))}
     optima = {task: f"{exp(about['entropy']):.2f}" for task, about in tasks.items() if "entropy" in about}
     bounded = {
         cell.cell["task"] for cell in run.cells if any(one.ceiling is not None for one in cell.numbers.values())
@@ -72,12 +74,8 @@ def facts(run: Run) -> dict[str, str]:
         "Suite": run.info.get("label") or run.suite.suite,
         "Computed with": computed_with(run),
         "Corpus": corpora(run, names_on(run, "task")),
-        "Examples": by_task(
-            run, {task: overlaps(about["overlap"]) for task, about in tasks.items() if "overlap" in about}
-        ),
-        "Texts (sha256)": by_task(
-            run, {task: asked for task, about in tasks.items() if (asked := digests(about.get("texts") or {}))}
-        ),
+        "Examples": by_task(run, examples),
+        "Texts (sha256)": by_task(run, asked),
         "References that tokens cannot write": by_task(run, {task: text for task, text in lost.items() if text}),
         "Vocabulary": by_task(run, sizes),
         "Best possible perplexity": by_task(run, optima),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,6 +13,7 @@ from bench_reports.content.grid import Column, Grid, Row
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded, signed, stars
 from bench_reports.content.result_tables import JOINED, file_of, levels
+from bench_reports.content.sorting import by_key
 from bench_reports.document import Cell, Notes, Span, Table, text_cell
 from bench_reports.statistics.comparisons import Comparison, all_pairs
 from bench_reports.statistics.measurements import printed
@@ -42,8 +42,7 @@ class Pair:
     @property
     def interval(self) -> tuple[float, float]:
         """Return its 95 % interval."""
-        ends = self.found.estimate.interval()
-        return printed("log", ends) if self.column.number.scale == "log" else ends
+        return printed(self.column.number.scale, self.found.estimate.interval())
 
     @property
     def text(self) -> str:
@@ -62,21 +61,14 @@ class Pair:
         return {**about, "value": self.column.value, **numbers, "p": self.found.p, "adjusted": self.found.adjusted}
 
 
-def pairs_of(grid: Grid) -> list[Pair]:
-    """Return the comparisons of all pairs of rows of the same examples, if a table asks for them."""
-    return [*_pairs(grid)] if grid.table.pairs else []
-
-
-def _pairs(grid: Grid) -> Iterator[Pair]:
-    for place, column in enumerate(grid.columns):
-        alike: dict[str, list[int]] = defaultdict(list)
-        for row, entries in enumerate(grid.entries):
-            if column.of != "ranks" and not entries[place].untested and entries[place].summary:
-                alike[entries[place].sample].append(row)
-        for rows in alike.values():
-            known = [(row, own) for row in rows if (own := grid.entries[row][place].measured)]
+def pairs_of(grid: Grid) -> Iterator[Pair]:
+    """Yield the comparisons of all pairs of rows of the same examples, if a table asks for them."""
+    for place, column in enumerate(grid.columns if grid.table.pairs else ()):
+        entries = [(row, entries[place]) for row, entries in zip(grid.rows, grid.entries, strict=True)]
+        alike = by_key((entry.sample, (row, own)) for row, entry in entries if (own := entry.measured))
+        for known in alike.values():
             for found in all_pairs([own for _, own in known]):
-                one, other = (grid.rows[known[at][0]] for at in (found.one, found.other))
+                one, other = (known[at][0] for at in (found.one, found.other))
                 if found.estimate.varies:
                     yield Pair(one, other, column, found)
 

@@ -18,9 +18,9 @@ from bench_core.errors import StoreError
 from bench_core.runs.results import Run, plain_file
 from bench_reports.content.contrasts import contrast
 from bench_reports.content.example_diff import StoredExamples, tried
-from bench_reports.content.grid import Entry, Grid, Place, Test
+from bench_reports.content.grid import Entry, Grid, Test
 from bench_reports.content.significance import marked
-from bench_reports.content.sorting import seed_of
+from bench_reports.content.sorting import by_key, seed_of
 from bench_reports.language.of_suite import language
 from bench_reports.statistics.comparisons import holm
 from bench_reports.statistics.permutation import DRAWS
@@ -77,9 +77,7 @@ def _corrected(grid: Grid, found: Sequence[Exchanged]) -> Iterator[Test]:
 
     The best of a column could have been any of its rows, so all pairs of them count.
     """
-    groups: dict[Place, list[tuple[Test, Exchanged]]] = {}
-    for test, one in zip(grid.tests, found, strict=True):
-        groups.setdefault(test.first, []).append((test, one))
+    groups = by_key((test.first, (test, one)) for test, one in zip(grid.tests, found, strict=True))
     for (row, column), pairs in groups.items():
         number = len(pairs) if grid.table.baseline else len(pairs) * (len(pairs) + 1) // 2
         alone = len(grid.entries[row][column].keys) == 1  # else the detectable difference is of other trainings, too

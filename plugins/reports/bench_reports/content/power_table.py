@@ -10,10 +10,9 @@ from typing import Any
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.runs.results import Run
-from bench_reports.content.grid import Column, Entry, Grid
+from bench_reports.content.grid import Column, Grid
 from bench_reports.content.tables import grids
 from bench_reports.statistics.comparisons import compared
-from bench_reports.statistics.estimate import Estimate
 from bench_reports.statistics.power import seeds_needed
 from bench_reports.statistics.tails import Part
 
@@ -43,12 +42,15 @@ def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[
     for test in grid.tests:
         (first, place), (other, _) = test.first, test.other
         column, pair = grid.columns[place], (grid.entries[first][place], grid.entries[other][place])
-        estimate = _estimate(*pair)
+        ours, theirs = (entry.measured for entry in pair)
+        estimate = compared([ours, theirs], 0, 1).estimate if ours and theirs else None
         if estimate is None or estimate.seeds is None:
             continue
         pilot = min(entry.summary.n for entry in pair if entry.summary)
         wanted = _on_scale(column, differences[column.value]) if column.value in differences else abs(estimate.value)
         needed = seeds_needed(estimate, pilot, wanted)
+        freedom = estimate.seeds.freedom * (seeds - 1) / max(1, pilot - 1)
+        planned = replace(estimate, seeds=Part(estimate.seeds.variance * pilot / seeds, freedom))
         yield {
             "table": grid.table.id,
             "metric": column.heading if column.value in column.heading else f"{column.value} ({column.heading})",
@@ -57,19 +59,8 @@ def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[
             "pilot": pilot,
             "difference": _as_printed(column, wanted),
             "needed": needed,
-            "would find": _as_printed(column, with_seeds(estimate, pilot, seeds).detectable()) if seeds > 1 else None,
+            "would find": _as_printed(column, planned.detectable()) if seeds > 1 else None,
         }
-
-
-def _estimate(ours: Entry, theirs: Entry) -> Estimate | None:
-    return compared([ours.measured, theirs.measured], 0, 1).estimate if ours.measured and theirs.measured else None
-
-
-def with_seeds(found: Estimate, pilot: int, seeds: int) -> Estimate:
-    """Return what an estimate from a pilot would be with another number of seeds."""
-    assert found.seeds is not None
-    freedom = found.seeds.freedom * (seeds - 1) / max(1, pilot - 1)
-    return replace(found, seeds=Part(found.seeds.variance * pilot / seeds, freedom))
 
 
 def _on_scale(column: Column, value: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
-from bench_reports.content.sorting import name_on, names_on, ordered, seed_of
+from bench_reports.content.sorting import by_key, name_on, names_on, ordered, seed_of
 from bench_reports.statistics.intervals import summary
 
 SHOWN = 3  # texts of different seeds
@@ -49,21 +49,18 @@ class Stated:
 
 def statement_rows(run: Run) -> list[list[str]]:
     """Return a table with its headings first, a row for each group of seeds; empty where nothing was stated."""
-    groups: dict[tuple[str, int, str], list[Stated]] = {}
-    for label, one in _stated(run):
-        groups.setdefault((one.probe, one.place, label), []).append(one)
+    groups = by_key(((one.probe, one.place, label), one) for label, one in _stated(run))
     rows = [[label, *_row(stated)] for (_, _, label), stated in groups.items()]
     return [list(HEADINGS), *rows] if rows else []
 
 
 def number_rows(run: Run) -> list[list[str]]:
     """Return a table of the numbers of probes with its headings first; empty where there are none."""
-    groups: dict[tuple[str, str, str], list[float]] = {}
-    for label, one in _labelled(run):
-        for probe, found in one.probes.items():
-            for name, value in found["numbers"].items():
-                groups.setdefault((label, probe, name), []).append(float(value))
-    summed = [(key, summary(values)) for key, values in groups.items()]
+    numbers = (
+        ((label, probe, name), float(value)) for label, one in _labelled(run)
+        for probe, found in one.probes.items() for name, value in found["numbers"].items()
+    )  # fmt: skip
+    summed = [(key, summary(values)) for key, values in by_key(numbers).items()]
     rows = [
         [*key, f"{one.mean:.4g}", "–" if one.std is None else f"{one.std:.2g}", str(one.n)] for key, one in summed
     ]
@@ -72,12 +69,13 @@ def number_rows(run: Run) -> list[list[str]]:
 
 def failing_premises(run: Run) -> list[str]:
     """Return, for footnotes, each premise that some model does not have."""
-    failing: dict[str, set[str]] = {}
-    for _, stated in _stated(run):
-        for premise in stated.statement["premises"]:
-            if not premise["holds"]:
-                failing.setdefault(premise["text"], set()).add(name_on(stated.cell, "model"))
-    return [f"Premise that does not hold ({', '.join(sorted(models))}): {text}." for text, models in failing.items()]
+    failing = by_key(
+        (premise["text"], name_on(stated.cell, "model"))
+        for _, stated in _stated(run) for premise in stated.statement["premises"] if not premise["holds"]
+    )  # fmt: skip
+    return [
+        f"Premise that does not hold ({', '.join(sorted({*models}))}): {text}." for text, models in failing.items()
+    ]
 
 
 def broken_promises(run: Run) -> list[str]:

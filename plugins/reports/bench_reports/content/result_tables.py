@@ -79,10 +79,8 @@ def _table(
     file: TableFile,
 ) -> Table:
     """Return a table with the labels of its rows and columns, transposed if it is to be."""
-    parts, headings = (
-        [row.shown or (row.label,) for row in grid.rows],
-        [one.shown or (one.heading,) for one in columns],
-    )
+    parts = [row.shown or (row.label,) for row in grid.rows]
+    headings = [one.shown or (one.heading,) for one in columns]
     corner, lines = Labels.of(run, grid.table).corner(), [[*row] for row in cells]
     if grid.table.transpose:
         parts, headings = headings, parts

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from math import exp
+from math import exp, log
 
 from bench_core.runs.results import CellResult, Run
-from bench_reports.content.grid import Entry, Grid, Place, Test
+from bench_reports.content.grid import Grid, Place, Test
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
-from bench_reports.statistics.comparisons import Comparison, with_baseline, with_best
-from bench_reports.statistics.estimate import Measured
+from bench_reports.content.sorting import by_key
+from bench_reports.statistics.comparisons import with_baseline, with_best
 from bench_reports.statistics.measurements import printed
 from bench_reports.statistics.tails import LEVEL
 
@@ -27,30 +27,22 @@ def _tests(grid: Grid) -> Iterator[Test]:
     for place, column in enumerate(grid.columns):
         if column.of != "cells" and grid.table.test == "permutation":
             continue  # which exchanges examples of one test set
-        alike: dict[str, list[tuple[int, Sequence[Measured]]]] = defaultdict(list)
-        for row, entries in enumerate(grid.entries):
-            own = entries[place].measured
-            if own and (column.number.better or baseline is not None):
-                alike[entries[place].sample].append((row, own))
+        if not column.number.better and baseline is None:
+            continue
+        known = ((row, entries[place]) for row, entries in enumerate(grid.entries))
+        alike = by_key((entry.sample, (row, own)) for row, entry in known if (own := entry.measured))
         for members in alike.values():
             rows, numbers = [row for row, _ in members], [own for _, own in members]
             if not grid.table.baseline:
                 found = with_best(numbers, column.number.better)
             else:
-                found = (
-                    with_baseline(numbers, rows.index(baseline)) if baseline is not None and baseline in rows else []
-                )
+                found = with_baseline(numbers, rows.index(baseline)) if baseline in rows else []
             if not any(one.estimate.varies for one in found):
                 continue  # nothing is left to chance: one training, and no examples that are a sample
-            scale = numbers[0][0].scale
-            yield from (_test(one, [(row, place) for row in rows], scale) for one in found)
-
-
-def _test(found: Comparison, places: Sequence[Place], scale: str) -> Test:
-    interval = found.estimate.interval()
-    shown = printed("log", interval) if scale == "log" else interval
-    detectable = found.estimate.detectable()
-    return Test(places[found.one], places[found.other], found.p, found.adjusted, shown, detectable)
+            for one in found:
+                first, other = (rows[one.one], place), (rows[one.other], place)
+                interval = printed(numbers[0][0].scale, one.estimate.interval())
+                yield Test(first, other, one.p, one.adjusted, interval, one.estimate.detectable())
 
 
 def marked(grid: Grid, tests: Sequence[Test]) -> Grid:
@@ -69,29 +61,17 @@ def marked(grid: Grid, tests: Sequence[Test]) -> Grid:
     return replace(grid, entries=entries, tests=tests)
 
 
-def smallest_differences(grid: Grid) -> dict[str, tuple[float, float]]:
+def shown_differences(grid: Grid, labels: Labels) -> list[str]:
     """Return for each metric the differences, lowest and highest, that its comparisons would mostly have found.
 
-    On a log scale they are ratios.
+    In words, such as `BLEU 0.4 to 1.1`, or on a log scale `Perplexity 2 to 5 %`.
     """
-    found: dict[str, tuple[float, float]] = {}
-    for test in grid.tests:
-        if test.detectable:
-            column = grid.columns[test.first[1]]
-            least = exp(min(test.detectable, 700)) if column.number.scale == "log" else test.detectable
-            low, high = found.get(column.value, (least, least))
-            found[column.value] = min(low, least), max(high, least)
-    return found
-
-
-def shown_differences(grid: Grid, labels: Labels) -> list[str]:
-    """Return these differences in words, such as `BLEU 0.4 to 1.1` or `Perplexity 2 to 5 %`."""
-    columns = {column.value: column.number for column in grid.columns if column.of == "cells"}
-    texts = []
-    for name, ends in smallest_differences(grid).items():
-        number = columns[name]
+    columns = {column.value: column.number for column in reversed(grid.columns) if column.of == "cells"}
+    texts, tests = [], [test for test in grid.tests if test.detectable]
+    for name, found in by_key((grid.columns[test.first[1]].value, test.detectable) for test in tests).items():
+        number, ends = columns[name], (min(found), max(found))
         if number.scale == "log":
-            words = [_percent(end - 1) if end < 11 else "over 1,000" for end in ends]
+            words = [_percent(exp(end) - 1) if end < log(11) else "over 1,000" for end in ends]
         else:
             words = [rounded(end, number.digits) for end in ends]
         percent = " %" * (number.scale == "log")
@@ -143,8 +123,3 @@ def _over(seeds: set[int], exchanges: int) -> str:
         return "paired test over examples for these trainings alone: one seed, so the training variance is unknown"
     few = ", where a number has one seed over examples alone" if 1 in seeds else ""
     return f"paired test over examples and seeds{few}"
-
-
-def untested(entries: Sequence[Entry]) -> list[str]:
-    """Return why numbers could not be tested, each reason once."""
-    return list(dict.fromkeys(entry.untested for entry in entries if entry.untested))

@@ -1,12 +1,24 @@
-"""Sorts cells, and the names on an axis, in the order of the suite."""
+"""Sorts cells, and the names on an axis, in the order of the suite; what cells and suites have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
-from bench_core.runs.results import CellResult, Run
+from bench_core.runs.results import CellResult, Number, Run
 from bench_core.suites.axes import AXES, Axis
 from bench_core.suites.schema import Hardware
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+def by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the values of each key, in the order in which they come."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def ordered(run: Run) -> list[CellResult]:
@@ -28,6 +40,24 @@ def name_on(one: CellResult, axis: Axis) -> str:
 def seed_of(one: CellResult) -> int:
     """Return the seed of a cell."""
     return int(one.cell.get("seed", 0))
+
+
+def number_of(one: CellResult, metric: str) -> Number | None:
+    """Return a metric's number of a cell, or None where there is no value."""
+    number = one.numbers.get(metric)
+    return number if number and number.value is not None else None
+
+
+def applicable(run: Run, cells: Sequence[CellResult], metric: str) -> list[CellResult]:
+    """Return the cells in which a metric was not left out on purpose."""
+    skips = [skip for skip in run.suite.skip if metric in skip.metric]
+    return [one for one in cells if not any(skip.covers(**one.cell, metric=metric) for skip in skips)]
+
+
+def why_missing(one: CellResult, metric: str) -> str:
+    """Return why a metric has no number: what is known of it alone, or of its cell."""
+    own = one.numbers.get(metric, Number()).reason
+    return own if own not in ("", "not run") else one.reason
 
 
 def is_fixed(run: Run, cells: Sequence[CellResult]) -> bool:

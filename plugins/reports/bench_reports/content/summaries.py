@@ -13,7 +13,7 @@ import numpy as np
 
 from bench_core.runs.results import Number
 from bench_reports.content.grid import Column, Entry, Grid
-from bench_reports.content.sorting import seed_of
+from bench_reports.content.sorting import by_key, seed_of
 from bench_reports.statistics.estimate import Measured, contrast
 from bench_reports.statistics.intervals import Summary, summary
 from bench_reports.statistics.measurements import printed
@@ -41,10 +41,10 @@ def summarized(grid: Grid) -> Grid:
 
 def _alike(grid: Grid) -> Iterator[list[int]]:
     """Yield the places of columns of the same metric and kind of likelihood, if there are several."""
-    found: dict[tuple[str, str], list[int]] = {}
-    for place, column in enumerate(grid.columns):
-        if any(row[place].summary for row in grid.entries):
-            found.setdefault((column.value, column.number.kind), []).append(place)
+    found = by_key(
+        ((column.value, column.number.kind), place) for place, column in enumerate(grid.columns)
+        if any(row[place].summary for row in grid.entries)
+    )  # fmt: skip
     yield from (places for places in found.values() if len(places) > 1)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import Run
 from bench_reports.content.conditions import LONGEST, corpus_note, description, quoted, run_limits, span
 from bench_reports.content.environments import unlike, unverified
-from bench_reports.content.grid import Column, Entry, Grid
+from bench_reports.content.grid import Grid
 from bench_reports.content.labels import Labels
 from bench_reports.content.numbers import rounded
 from bench_reports.content.outputs import shortened
-from bench_reports.content.sorting import name_on
+from bench_reports.content.sorting import by_key, name_on
 from bench_reports.content.verdicts import obstacles, same_examples
 
 MEANING_OF_VERDICTS = (
@@ -31,19 +31,13 @@ MOST_APART = 5  # numbers in a note
 
 def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return what a reader of a table has to know, as plain text."""
-    of_results = [
-        _content(run, grid),
-        _seeds(run, grid),
-        _errors(run, grid),
-        _apart(run, grid),
-        *_significance(run, grid),
-        _added(grid),
-    ]
-    about = of_results if grid.table.of == "results" else []
-    note = quoted(grid.table.note)
-    corpora = corpus_note(run, [row.label for row in grid.rows]) if grid.table.of == "tasks" else ""
-    trusted = unverified(run, grid.cells)
-    return [*filter(None, [note, *grid.notes, trusted, *about, corpora, _published(grid), *_reasons(grid)])]
+    found = [quoted(grid.table.note), *grid.notes, unverified(run, grid.cells)]
+    if grid.table.of == "results":
+        found += [_content(run, grid), _seeds(run, grid), _errors(run, grid), _apart(run, grid)]
+        found += [*_significance(run, grid), _added(grid)]
+    if grid.table.of == "tasks":
+        found.append(corpus_note(run, [row.label for row in grid.rows]))
+    return [*filter(None, [*found, _published(grid), *_reasons(grid)])]
 
 
 def details(run: Run, grid: Grid) -> list[str]:
@@ -93,7 +87,8 @@ def _content(run: Run, grid: Grid) -> str:
 
 def _seeds(run: Run, grid: Grid) -> str:
     """Say what numbers and what stands beside them are over: seeds, or for a system without them examples."""
-    done = [entry for entry in _entries(grid, "cells") if entry.status == "done"]
+    pairs = [pair for row in grid.entries for pair in zip(row, grid.columns, strict=True)]
+    done = [entry for entry, column in pairs if column.of == "cells" and entry.status == "done"]
     if not done:
         return ""
     seeds = {entry.seeds for entry in done if not entry.fixed}
@@ -105,21 +100,12 @@ def _seeds(run: Run, grid: Grid) -> str:
         "interval": f"Mean {over} and 95 % interval." if seeds != {1} else "One seed, and 95 % interval.",
         "none": f"Mean {over}." if seeds != {1} else "One seed.",
     }[grid.table.spread]
-    if fixed := _fixed_rows(run, grid):
+    labels, rows = Labels.of(run, grid.table), zip(grid.rows, grid.entries, strict=True)
+    if fixed := [", ".join(labels.row(row)) for row, entries in rows if any(entry.fixed for entry in entries)]:
         text += f" Without seeds, as {'they are' if len(fixed) > 1 else 'it is'}: {', '.join(fixed)}."
     if any(not entry.complete for entry in done):
         text += " †k/n: the mean over only k of n seeds, as the others have no number."
     return text
-
-
-def _fixed_rows(run: Run, grid: Grid) -> list[str]:
-    labels = Labels.of(run, grid.table)
-    rows = zip(grid.rows, grid.entries, strict=True)
-    return [", ".join(labels.row(row)) for row, entries in rows if any(entry.fixed for entry in entries)]
-
-
-def _entries(grid: Grid, of: str) -> list[Entry]:
-    return [entry for row in grid.entries for entry, column in zip(row, grid.columns, strict=True) if column.of == of]
 
 
 def _added(grid: Grid) -> str:
@@ -135,28 +121,25 @@ def _added(grid: Grid) -> str:
 
 def _significance(run: Run, grid: Grid) -> Iterable[str]:
     """Say what bold numbers and marks mean, and which differences there was little chance to see."""
-    from bench_reports.content.significance import method, shown_differences, untested
+    from bench_reports.content.significance import method, shown_differences
 
     labels = Labels.of(run, grid.table)
     if grid.tests:
         yield method(run, grid, labels)
     if detectable := shown_differences(grid, labels):
         yield f"Minimum detectable difference (80 % power): {', '.join(detectable)}."
-    for reason in untested([entry for row in grid.entries for entry in row]):
+    for reason in dict.fromkeys(entry.untested for row in grid.entries for entry in row if entry.untested):
         yield f"Numbers without tests: {reason}."
 
 
 def _errors(run: Run, grid: Grid) -> str:
     """Say how large the errors are that numbers have by sampling in a model."""
-    labels, found = Labels.of(run, grid.table), dict[str, tuple[Number, list[float]]]()
-    for row in grid.entries:
-        for column, entry in zip(grid.columns, row, strict=True):
-            if entry.error:
-                found.setdefault(column.value, (column.number, []))[1].append(entry.error)
-    words = []
-    for name, (number, own) in found.items():
+    labels, words = Labels.of(run, grid.table), []
+    numbers = {column.value: column.number for column in reversed(grid.columns)}
+    pairs = [pair for row in grid.entries for pair in zip(grid.columns, row, strict=True)]
+    for name, own in by_key((column.value, entry.error) for column, entry in pairs if entry.error).items():
         ends = dict.fromkeys(f"{end:.2g}" for end in (min(own), max(own)))
-        words.append(f"{labels.plain_metric(name, number)} {' to '.join(ends)}")
+        words.append(f"{labels.plain_metric(name, numbers[name])} {' to '.join(ends)}")
     return f"Standard errors of estimates by sampling: {', '.join(words)}." if words else ""
 
 
@@ -184,22 +167,17 @@ def _files(filled: Sequence[Grid]) -> Iterable[str]:
 
 def _metrics(filled: Iterable[Grid]) -> Iterable[str]:
     """Describe each metric, once for each kind and signature of its numbers."""
-    found: dict[tuple[str, str, str], list[tuple[Column, set[int]]]] = {}
-    cells: dict[tuple[str, str, str], list[CellResult]] = {}
-    for grid in filled:
-        for place, column in enumerate(grid.columns):
-            entries = [row[place] for row in grid.entries if row[place].status == "done"]
-            if column.of == "cells" and entries:
-                counts = {count for entry in entries for count in entry.examples}
-                key = column.value, column.number.kind, column.number.signature
-                found.setdefault(key, []).append((column, counts))
-                cells.setdefault(key, []).extend(cell for entry in entries for cell in entry.cells)
-    for key, members in found.items():
-        value = key[0]
+    pairs = (
+        (column, row[place]) for grid in filled for place, column in enumerate(grid.columns) for row in grid.entries
+        if column.of == "cells" and row[place].status == "done"
+    )  # fmt: skip
+    found = by_key(((one.value, one.number.kind, one.number.signature), (one, entry)) for one, entry in pairs)
+    for (value, *_), members in found.items():
         others = len([one for one in found if one[0] == value]) > 1
         where = f" ({', '.join(dict.fromkeys(column.heading for column, _ in members))})" if others else ""
-        examples = {count for _, counts in members for count in counts}
-        yield f"{value}{where}: {description(members[0][0].number, examples, cells[key], value)}."
+        examples = {count for _, entry in members for count in entry.examples}
+        cells = [cell for _, entry in members for cell in entry.cells]
+        yield f"{value}{where}: {description(members[0][0].number, examples, cells, value)}."
 
 
 def _published(grid: Grid) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,17 @@ from bench_reports.content.digits import with_digits
 from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
 from bench_reports.content.labels import labelled
 from bench_reports.content.listings import listed
-from bench_reports.content.sorting import is_fixed, name_on, names_on, ordered, seed_of
+from bench_reports.content.sorting import (
+    applicable,
+    by_key,
+    is_fixed,
+    name_on,
+    names_on,
+    number_of,
+    ordered,
+    seed_of,
+    why_missing,
+)
 from bench_reports.content.verdicts import compared
 from bench_reports.language.of_suite import language
 from bench_reports.language.published import Value
@@ -30,7 +39,7 @@ if TYPE_CHECKING:
 
 KINDS = ("", "exact", "bound", "estimate")
 
-Groups: TypeAlias = Mapping[tuple[Names | None, Names | None], list[CellResult]]  # by names on rows and columns
+Groups: TypeAlias = Mapping[tuple[Names | None, Names | None], Sequence[CellResult]]  # by names on rows and columns
 
 
 class Variant(NamedTuple):
@@ -56,15 +65,13 @@ def grids(run: Run) -> list[Grid]:
 
 def whole_grids(run: Run) -> list[Grid]:
     """Return a table for each grid that a choice was made among, with all of its combinations."""
-    groups: dict[tuple[str, ...], list[Chosen]] = defaultdict(list)
-    for one in choices(run):
-        if one.grid.settings:
-            groups[one.choice.id, one.grid.name, one.task, one.hardware].append(one)
+    made = (one for one in choices(run) if one.grid.settings)
+    groups = by_key(((one.choice.id, one.grid.name, one.task, one.hardware), one) for one in made)
     cells, numbers = ordered(run), dict.fromkeys((choice.id for choice in language(run).choose), 0)
     found = []
-    for (name, *_), made in groups.items():
+    for (name, *_), same in groups.items():
         numbers[name] += 1
-        found.append(_whole_grid(run, made, f"{name}-{numbers[name]}", cells))
+        found.append(_whole_grid(run, same, f"{name}-{numbers[name]}", cells))
     return found
 
 
@@ -106,9 +113,7 @@ def _declared(run: Run, table: Table, cells: Sequence[CellResult], made: Sequenc
 
 def _grid(run: Run, table: Table, cells: Sequence[CellResult]) -> Grid:
     inside = [one for one in cells if _chosen(one, table)]
-    groups: dict[tuple[Names | None, Names | None], list[CellResult]] = defaultdict(list)
-    for one in inside:
-        groups[_on(one, table.rows), _on(one, table.columns)].append(one)
+    groups: Groups = by_key(((_on(one, table.rows), _on(one, table.columns)), one) for one in inside)
     published = language(run).published.get(table.reference.table) if table.reference else None
     printed = printed_values(table, published)
     rows = _rows(run, table, groups, dict.fromkeys(row for row, _ in printed))
@@ -146,9 +151,7 @@ def _rows(run: Run, table: Table, groups: Groups, printed: Collection[str]) -> l
 
 
 def _columns(run: Run, table: Table, groups: Groups, printed: Collection[str]) -> list[Column]:
-    present: dict[Names | None, list[CellResult]] = defaultdict(list)
-    for (_, names), cells in groups.items():
-        present[names].extend(cells)
+    present = by_key((names, one) for (_, names), cells in groups.items() for one in cells)
     several = len(table.values) > 1 or not table.columns
     columns = [
         Column(join(*names, value if several else ""), names, value)
@@ -166,10 +169,10 @@ def _split(run: Run, column: Column, cells: Iterable[CellResult]) -> list[Column
     """Return a column for each kind and signature among the numbers of one."""
     found: dict[Variant, Number] = {}
     for one in cells:
-        if number := _number(one, column.value):
+        if number := number_of(one, column.value):
             found.setdefault(_variant(number), number)
     if not found:
-        same = (number for one in run.cells if (number := _number(one, column.value)))
+        same = (number for one in run.cells if (number := number_of(one, column.value)))
         known = next(same, Number())
         about = {name: getattr(known, name) for name in ("digits", "label", "unit", "better")}
         return [Column(column.label, column.names, column.value, Number(**about))]
@@ -201,18 +204,12 @@ def _difference(signature: str, signatures: Sequence[str]) -> str:
     return "|".join(field for field in signature.split("|") if field not in shared) or signature or "no signature"
 
 
-def applicable(run: Run, cells: Sequence[CellResult], value: str) -> list[CellResult]:
-    """Return the cells in which a metric was not left out on purpose."""
-    skips = [skip for skip in run.suite.skip if value in skip.metric]
-    return [one for one in cells if not any(skip.covers(**one.cell, metric=value) for skip in skips)]
-
-
 def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Value | None) -> Entry:
     """Average over seeds; a seed whose number is of another variant belongs to the column of that."""
     from bench_reports.statistics.measurements import interval_of, measured
 
     cells = sorted(cells, key=seed_of)
-    found = {seed_of(one): number for one in cells if (number := _number(one, column.value))}
+    found = {seed_of(one): number for one in cells if (number := number_of(one, column.value))}
     own = {seed: number for seed, number in found.items() if _variant(number) == _variant(column.number)}
     if found and not own:
         return Entry("none")
@@ -224,7 +221,7 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
         return Entry(_status(missing, published), seeds, reasons=reasons, published=published)
     values = [number.value for number in own.values() if number.value is not None]
     behind = tuple(
-        {seed_of(one): one for one in cells if seed_of(one) in own and _number(one, column.value)}.values()
+        {seed_of(one): one for one in cells if seed_of(one) in own and number_of(one, column.value)}.values()
     )
     known = measured(run, behind, column.value)
     again = partial(_measurement, run, behind, column.value)
@@ -248,21 +245,9 @@ def _measurement(run: Run, cells: Sequence[CellResult], value: str) -> tuple[Mea
     return () if isinstance(found, str) else (found,)
 
 
-def _number(one: CellResult, value: str) -> Number | None:
-    """Return a metric's number of a cell, or None where there is no value."""
-    number = one.numbers.get(value)
-    return number if number and number.value is not None else None
-
-
 def _status(missing: Sequence[CellResult], published: Value | None) -> Status:
     if any(one.status == "failed" for one in missing):
         return "failed"
     if any(one.status == "not run" for one in missing) or (published and not missing):
         return "not run"
     return "none"
-
-
-def why_missing(one: CellResult, value: str) -> str:
-    """Return why a metric has no number: what is known of it alone, or of its cell."""
-    own = one.numbers.get(value, Number()).reason
-    return own if own not in ("", "not run") else one.reason

@@ -29,7 +29,8 @@ def compared(run: Run, grid: Grid) -> Grid:
         tolerance = printed.tolerance_of(columns.get(column.label, column.label))
         within = tolerance.within if tolerance else None
         runs = entry.published.runs or printed.runs or 1
-        ratio = None if same_examples(run, reference, entry) else _ratio(entry, printed)
+        same = same_examples(run, reference, entry)  # else there are as many, unless their number is known
+        ratio = None if same else max(entry.examples, default=1) / printed.examples if printed.examples else 1.0
         found = comparison(entry, entry.published, runs, within, better, ratio)
         if found and not comparable:
             found = replace(found, verdict="not comparable", seeds=None)
@@ -46,11 +47,6 @@ def same_examples(run: Run, reference: Reference, entry: Entry) -> bool:
     digest = reference.same_examples.removeprefix("sha256:")
     found = [any(digest in str(one) for one in (read.get(task) or {}).values()) for task in tasks]
     return bool(digest and tasks) and all(found)
-
-
-def _ratio(entry: Entry, printed: Published) -> float:
-    """Return how many examples of ours there are for each of the published; as many, unless that is known."""
-    return max(entry.examples, default=1) / printed.examples if printed.examples else 1.0
 
 
 def obstacles(run: Run, table: Table) -> list[str]:

@@ -16,11 +16,13 @@ from bench_core.runs.results import CellResult, Run
 from bench_core.runs.selecting import cell_name
 from bench_core.terminal import visible
 from bench_reports.content.contrasts import Contrast, contrasts, one_sided, pairs_of
-from bench_reports.content.example_diff import Bucket, Evidence, Example, StoredExamples, cut, marked, tried
+from bench_reports.content.example_diff import Bucket, Evidence, Example, StoredExamples, marked, tried
 from bench_reports.content.numbers import json_data, rounded, signed, summarized
+from bench_reports.content.outputs import cut
 from bench_reports.content.significance import is_untrained
 from bench_reports.statistics.intervals import rounded as rounded_p
 
+LONGEST = 3_000  # characters of a text that is shown
 MOST_EXPONENT = 709.0  # of floating-point numbers
 
 Sides: TypeAlias = tuple[Sequence[CellResult], Sequence[CellResult]]  # the seeds of A and of B
@@ -170,7 +172,7 @@ def _example_as_json(by: str, one: Example) -> dict[str, Any]:
         return about
     ours, theirs = (output.texts[0] for output in one.outputs)
     given = {"prompt": one.outputs[0].prompt, "references": one.outputs[0].references}
-    return {**about, **given, "outputs": [ours, theirs], "marked": marked(cut(ours), cut(theirs))}
+    return {**about, **given, "outputs": [ours, theirs], "marked": marked(cut(ours, LONGEST), cut(theirs, LONGEST))}
 
 
 def _by_reason(what: str, reasons: Mapping[str, str]) -> list[str]:
@@ -245,11 +247,8 @@ def _footnotes(result: Difference, draws: int) -> list[str]:
         if result.is_trained:
             alone += ", for these trainings alone: with one seed, the training variance is unknown"
         of_these = ", of these trainings alone" if result.is_trained else ""
-        over = (
-            "examples and seeds"
-            if any(not one.estimate.of_these_trainings for one in tested if one.estimate)
-            else alone
-        )
+        of_others = any(not one.estimate.of_these_trainings for one in tested if one.estimate)
+        over = "examples and seeds" if of_others else alone
         notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 where the interval leaves out no difference.")
         if any(one.koehn is not None for one in tested):
             notes.append(f"As sacrebleu: its paired bootstrap, one-sided{of_these}.")
@@ -291,7 +290,7 @@ def _example_text(result: Difference, one: Example) -> list[str]:
     if one.outputs is None:
         return lines
     first = one.outputs[0]
-    ours, theirs = (cut(output.texts[0]) for output in one.outputs)
-    given = {"prompt": cut(first.prompt), "reference": cut(first.references[0]) if first.references else ""}
+    ours, theirs = (cut(output.texts[0], LONGEST) for output in one.outputs)
+    given = {"prompt": cut(first.prompt, LONGEST), "reference": cut("".join(first.references[:1]), LONGEST)}
     found = {**given, "A": ours, "B": theirs, "A to B": marked(ours, theirs)}
     return [*lines, *(f"  {name}: {words}" for name, words in found.items() if words or name in "AB")]

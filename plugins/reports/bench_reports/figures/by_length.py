@@ -15,7 +15,7 @@ from bench_core.runs.provenance import recorded_part
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.storage.file_formats import Real
 from bench_core.storage.outcomes import References, read_lines, read_outcomes
-from bench_reports.content.tables import applicable, why_missing
+from bench_reports.content.sorting import applicable, why_missing
 from bench_reports.figures.distributions import measured
 from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Picture, Series, axis_label, one_of_each_seed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number
 from bench_reports.content.numbers import rounded
-from bench_reports.content.tables import applicable, why_missing
+from bench_reports.content.sorting import applicable, why_missing
 from bench_reports.figures.figure_data import (
     FigureData,
     Picture,

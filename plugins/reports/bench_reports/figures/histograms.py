@@ -13,7 +13,7 @@ from typing import NamedTuple
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number
 from bench_core.suites.cells import join
-from bench_reports.content.tables import applicable, why_missing
+from bench_reports.content.sorting import applicable, why_missing
 from bench_reports.figures.distributions import DISTRIBUTIONS, Counts, pooled
 from bench_reports.figures.figure_data import Bar, FigureData, Names, Picture, Series, axis_label, has_place
 from bench_reports.figures.kept_files import identity

@@ -9,7 +9,7 @@ from functools import cached_property
 from bench_core.errors import SuiteError
 from bench_core.runs.results import CellResult, Number
 from bench_reports.content.cost_tables import Spent, cost_label
-from bench_reports.content.tables import applicable, why_missing
+from bench_reports.content.sorting import applicable, why_missing
 from bench_reports.figures.error_bars import SeedMean, mean_of_cells, mean_of_values
 from bench_reports.figures.figure_data import (
     FigureData,

@@ -10,7 +10,7 @@ import json
 import re
 import unicodedata
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -34,19 +34,19 @@ def html_page(document: Document) -> str:
     inline = {"policy": security_policy(style, script), "style": as_html(style), "script": as_html(script)}
     sections = document.shown("html")
     contents = _contents(sections) if document.contents else []
-    body = as_html(_blocks(document.opening) + "".join(map(_section, sections)))
+    body = as_html(html_part(document.opening) + "".join(map(_section, sections)))
     page = _templates().get_template("page.html.j2")
     return page.render(title=document.title, contents=contents, body=body, **inline)
 
 
 def html_part(blocks: Iterable[Block]) -> str:
     """Return blocks as a part of any page, without style and scripts of their own."""
-    return _blocks(blocks)
+    return "".join(map(_block, blocks))
 
 
-def asset(name: str) -> str:
+def asset(name: str, folder: Path = TEMPLATES) -> str:
     """Return the style or a script of pages."""
-    return (TEMPLATES / name).read_text(encoding="utf-8")
+    return (folder / name).read_text(encoding="utf-8")
 
 
 def security_policy(style: str, script: str) -> str:
@@ -81,11 +81,7 @@ def _contents(sections: Sequence[Section]) -> list[list[Section]]:
 
 def _section(section: Section) -> str:
     space = "\n" * any(isinstance(one, doc.Figure) for one in section.blocks)
-    return _macro("section", section, as_html(_blocks(section.blocks))) + space
-
-
-def _blocks(blocks: Iterable[Block]) -> str:
-    return "".join(map(_block, blocks))
+    return _macro("section", section, as_html(html_part(section.blocks))) + space
 
 
 def _block(block: Block) -> str:
@@ -118,16 +114,21 @@ def _macro(name: str, *arguments: Any) -> str:
 
 @cache
 def _templates() -> Environment:
-    """Return templates, in which whatever is not HTML already is escaped."""
-    templates = Environment(
-        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, autoescape=True,
+    return templates(
+        TEMPLATES, text=lambda text: as_html(html_text(text)), line=lambda spans: as_html(HTML.line(spans)),
+        visible=visible, spans=doc.spans_of, breaking=_breaking, linked=_linked, json=json_in_page,
+        base64=lambda content: b64encode(content).decode(),
+    )  # fmt: skip
+
+
+def templates(folder: Path, **filters: Callable[..., Any]) -> Environment:
+    """Return the templates in a folder, in which whatever is not HTML already is escaped."""
+    found = Environment(
+        loader=FileSystemLoader(folder), undefined=StrictUndefined, autoescape=True,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    templates.filters.update(
-        text=lambda text: as_html(html_text(text)), line=lambda spans: as_html(HTML.line(spans)),
-        visible=visible, spans=doc.spans_of, breaking=_breaking, linked=_linked, address=_address, json=json_in_page,
-    )  # fmt: skip
-    return templates
+    found.filters.update(filters)
+    return found
 
 
 def _digest(text: str) -> str:
@@ -148,11 +149,6 @@ def _linked(text: str, cites: bool) -> Iterable[tuple[str, str]]:
         yield found[0], re.sub("^arXiv:", "https://arxiv.org/abs/", found[0])
         rest = found.end()
     yield text[rest:], ""
-
-
-def _address(svg: bytes) -> str:
-    """Return a drawing as an address that holds all of it; as an image it can run nothing, whatever is in it."""
-    return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
 
 
 def json_in_page(data: Any) -> str:

@@ -70,7 +70,7 @@ def _block(block: Block) -> str:
         case doc.Figure():
             return _figure(block) + _block(block.notes)
         case doc.Claims(items):
-            claims = [(f"{latex(one.id)}, {latex(one.verdict)}", latex(one.text)) for one in items]
+            claims = [(f"{latex(one.id)}, {latex(one.verdict)}", latex(one.statement)) for one in items]
             return _descriptions(claims) + _block(block.notes)
         case doc.Example():
             return _example(block)

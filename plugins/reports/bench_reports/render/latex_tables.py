@@ -35,11 +35,8 @@ class Size(NamedTuple):
     @property
     def before(self) -> str:
         """Return the commands that set it."""
-        return (
-            self.command
-            if self.space == SPACE
-            else rf"{self.command}\setlength{{\tabcolsep}}{{{self.space / 2:g}pt}}"
-        )
+        narrower = rf"\setlength{{\tabcolsep}}{{{self.space / 2:g}pt}}" if self.space != SPACE else ""
+        return self.command + narrower
 
 
 SPACE = 12.0
@@ -70,7 +67,8 @@ class Tabular:
         lines = [r"\toprule"]
         for number, level in enumerate(self.table.above):
             spans = doc.spans_of(level, self.table.above[:number])
-            lines += [_line([_spanning(*one) for one in spans]), "".join(_rules(spans))]
+            words = [rf"\multicolumn{{{width}}}{{c}}{{{latex(word)}}}" if word else "" for word, width in spans]
+            lines += [_line(words), "".join(_rules(spans))]
         return [*lines, *(_line([latex(word) for word in words]) for words in self.heading_lines), r"\midrule"]
 
     @property
@@ -83,16 +81,10 @@ class Tabular:
         depth = max(map(len, found))
         return [list(words) for words in zip(*([""] * (depth - len(one)) + one for one in found), strict=True)]
 
-    @property
-    def is_grouped(self) -> bool:
-        """Return whether rows stand below the names of their groups."""
-        groups = [group for group, _ in self.table.within]
-        return any(one and one == other for one, other in pairwise(groups))
-
     def rows(self) -> list[list[str]]:
         """Return each row as lines; the first of a group begins with that."""
         cells = [[LATEX.line(cell.spans) for cell in row] for row in self.table.rows]
-        if not self.is_grouped:
+        if not any(one and one == other for (one, _), (other, _) in pairwise(self.table.within)):  # no groups
             return [[_line(row)] for row in cells]
         found, before = list[list[str]](), ""
         for (group, label), row in zip(self.table.within, cells, strict=True):
@@ -118,10 +110,6 @@ class Tabular:
         """Return the largest size of type in which it fits, or the smallest."""
         return next((size for size in SIZES if self.width(size) <= inches * INCH), SIZES[-1])
 
-    def shrunk(self, inches: float) -> float:
-        """Return the share of the smallest type to which it is shrunk, at most 1."""
-        return min(1.0, inches * INCH / self.width(SIZES[-1]))
-
     def set(self, lines: Sequence[str], size: Size) -> str:
         """Return some of its rows as a `tabular`, which shrinks to the line if it is wider after all."""
         columns = "l" + self.table.side[0] * (self.columns - 1)
@@ -139,17 +127,14 @@ def table_file(table: doc.Table) -> str:
     tabular = Tabular.fitting(table, table.file.inches)
     size = tabular.size(table.file.inches)
     remarks = [*filter(None, [too_wide(table)]), *table.file.details]
-    comments = "".join(f"% {_comment(one)}\n" for one in remarks)
+    ascii_only = (visible(one).encode("ascii", "backslashreplace").decode() for one in remarks)
+    comments = "".join(f"% {' '.join(one.split())}\n" for one in ascii_only)
     pieces = [*_pieces(table, tabular.rows())]
     floats = [
         _float(table, table.file, tabular.set(lines, size), number, number == len(pieces) - 1)
         for number, lines in enumerate(pieces)
     ]
     return f"{NEEDS}\n{comments}{''.join(floats)}"
-
-
-def _comment(text: str) -> str:
-    return " ".join(visible(text).encode("ascii", "backslashreplace").decode().split())
 
 
 def plain_table(table: doc.Table) -> str:
@@ -164,8 +149,8 @@ def too_wide(table: doc.Table) -> str:
     if not table.file:
         return ""
     room = table.file.inches
-    tabular = Tabular.fitting(table, room)
-    share, wide = tabular.shrunk(room), tabular.width(SIZES[-1]) / INCH
+    wide = Tabular.fitting(table, room).width(SIZES[-1]) / INCH
+    share = room / wide  # of the smallest type, to which it is shrunk
     if share > 1 - HARDLY:
         return ""
     advice = "Set `transpose: true`, `width: page`, shorter `labels`, or make it several tables."
@@ -190,15 +175,8 @@ def _float(table: doc.Table, file: doc.TableFile, rows: str, number: int, last: 
     more = r" (continued)" if number else ""
     above = rf"\caption{{{latex(file.caption)}{more}}}"
     head = [r"\addtocounter{table}{-1}", above] if number else [above, rf"\label{{{file.label}}}"]
-    lines = [
-        rf"\begin{{{kind}}}[tbp]",
-        r"\centering",
-        *head,
-        r"\par\medskip",
-        rows,
-        *(_notes(table) if last else ()),
-        rf"\end{{{kind}}}",
-    ]
+    notes = _notes(table) if last else []
+    lines = [rf"\begin{{{kind}}}[tbp]", r"\centering", *head, r"\par\medskip", rows, *notes, rf"\end{{{kind}}}"]
     return "\n".join(lines) + "\n"
 
 
@@ -226,10 +204,6 @@ def _wrapped(heading: str, letters: int) -> list[str]:
 
 def _line(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
-
-
-def _spanning(word: str, width: int) -> str:
-    return rf"\multicolumn{{{width}}}{{c}}{{{latex(word)}}}" if word else ""
 
 
 def _rules(spans: Sequence[tuple[str, int]]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 
@@ -36,10 +36,7 @@ def notebook_html(run: Run) -> str:
 
 def _headed(section: Section) -> Iterator[Block]:
     """Yield the blocks of a section below its heading, unless a table says the same."""
-    if section.heading and section.heading not in _captions(section.blocks):
+    captions = [one.caption for one in section.blocks if isinstance(one, doc.Table)]
+    if section.heading and section.heading not in captions:
         yield doc.Heading(section.heading)
     yield from section.blocks
-
-
-def _captions(blocks: Sequence[Block]) -> list[str]:
-    return [one.caption for one in blocks if isinstance(one, doc.Table)]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench_core.runs.results import FORMAT, CellResult, Run, cell_as_json
+from bench_core.runs.results import FORMAT, Run, cell_as_json
 from bench_core.suites.cells import join
 from bench_core.terminal import visible
 from bench_reports.content.choices import choices
@@ -79,14 +79,7 @@ def results_text(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) 
             "choices": [one.record() for one in choices(run)],
         }
     )
-    cells = ",\n".join(f"  {_cell_text(one)}" for one in ordered(run))
+    lines = (json.dumps(json_data(cell_as_json(one)), sort_keys=True, allow_nan=False) for one in ordered(run))
+    cells = ",\n".join(f"  {line}" for line in lines)
     rest = json.dumps(data, sort_keys=True, indent=1, allow_nan=False).removeprefix("{\n")
     return f'{{\n "cells": [\n{cells}\n ],\n{rest}\n'
-
-
-def _cell_text(one: CellResult) -> str:
-    data = cell_as_json(one)
-    try:
-        return json.dumps(data, sort_keys=True, allow_nan=False)
-    except ValueError:  # a probe found something infinite
-        return json.dumps(json_data(data), sort_keys=True, allow_nan=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,8 +12,7 @@ from bench_core.runs.reporting import identity
 from bench_core.runs.results import COST_COLUMNS, Run
 from bench_reports.content.claims import judge
 from bench_reports.content.cost_tables import stages_of
-from bench_reports.content.grid import Grid
-from bench_reports.content.pairs import Pair, pairs_of
+from bench_reports.content.pairs import pairs_of
 from bench_reports.content.tables import grids, whole_grids
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_data import Picture
@@ -53,15 +52,12 @@ def write_report(run: Run, folder: Path, utf_8: bool = False) -> list[Path]:
 
 def contents(run: Run, utf_8: bool = False) -> dict[str, bytes]:
     """Return the files of a report, by their paths; its manifest tells the digests of all of them."""
-    files = _contents(run)
-    latex = [name for name in files if utf_8 and name.endswith(".tex")]
-    return files | {name: in_utf_8(files[name].decode()).encode() for name in latex}
-
-
-def _contents(run: Run) -> dict[str, bytes]:
     costs = run.folder / "costs.csv"
     files = _report(run, costs.is_file())
-    return files | (_costs(run, costs.read_bytes().decode("utf-8", "replace")) if costs.is_file() else {})
+    if costs.is_file():
+        files |= _costs(run, costs.read_bytes().decode("utf-8", "replace"))
+    latex = [name for name in files if utf_8 and name.endswith(".tex")]
+    return files | {name: in_utf_8(files[name].decode()).encode() for name in latex}
 
 
 def screen(run: Run, width: int = WIDTH) -> str:
@@ -91,23 +87,19 @@ def _report(run: Run, costs: bool) -> dict[str, bytes]:
     tables, judged, drawn = grids(run), judge(run), _drawn(pictures(run))
     filled = [*tables, *whole_grids(run)]
     document = report_document(run, filled, judged, drawn, costs)
+    screen_text = [terminal_text(summary(run, tables, judged)), notes_text(too_wide_tables(document))]
+    pairs = {grid.table.id: [pair.record() for pair in pairs_of(grid)] for grid in filled}
     files = {
         "report.html": html_page(document),
         "report.md": markdown_report(document),
         "report.tex": latex_report(document),
-        SCREEN: "\n".join(
-            filter(None, [terminal_text(summary(run, tables, judged)), notes_text(too_wide_tables(document))])
-        ),
+        SCREEN: "\n".join(filter(None, screen_text)),
         **{f"tables/{grid.table.id}.csv": csv_text(records(grid)) for grid in filled},
-        **{f"tables/{name}-pairs.csv": csv_text([pair.record() for pair in pairs]) for name, pairs in _pairs(filled)},
+        **{f"tables/{name}-pairs.csv": csv_text(found) for name, found in pairs.items() if found},
         **{f"tables/{name}.tex": text for name, text in table_files(document).items()},
         "results.json": results_text(run, filled, judged),
     }
     return _encoded(files) | _figure_files("figures", drawn)
-
-
-def _pairs(filled: Iterable[Grid]) -> Iterator[tuple[str, list[Pair]]]:
-    return ((grid.table.id, found) for grid in filled if (found := pairs_of(grid)))
 
 
 def _costs(run: Run, table: str) -> dict[str, bytes]:

@@ -141,13 +141,12 @@ def _findings(run: Run, judged: Sequence[Judgement]) -> Iterator[Section]:
 
 def _claims(judged: Iterable[Judgement]) -> Iterator[Section]:
     judged = [*judged]
-    claims = [
-        doc.JudgedClaim(one.claim.id, one.verdict, one.claim.text, one.claim.expression, f"{one.why.rstrip('.')}.")
-        for one in judged
-    ]
+    claims = []
+    for one in judged:
+        statement, grounds = " ".join(one.claim.text.split()), f"{one.why.rstrip('.')}."
+        claims.append(doc.JudgedClaim(one.claim.id, one.verdict, statement, one.claim.expression, grounds))
     if claims:
-        number = chance([one.claim for one in judged], judged)
-        yield Section("Claims", [doc.Claims(claims, f"{MEANING} {number}")], "claims-section", "Claims")
+        yield Section("Claims", [doc.Claims(claims, f"{MEANING} {chance(judged)}")], "claims-section", "Claims")
 
 
 def _probes(run: Run) -> list[Block]:

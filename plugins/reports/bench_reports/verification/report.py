@@ -20,16 +20,16 @@ from bench_core.runs.selecting import cell_name
 from bench_core.suites.axes import AXES
 from bench_reports.content.cost_tables import costs_over_seeds
 from bench_reports.content.numbers import json_data, rounded
-from bench_reports.content.sorting import ordered
+from bench_reports.content.sorting import by_key, ordered
 from bench_reports.statistics.intervals import summary
 from bench_reports.verification.written_tables import (
-    html_tables,
+    Page,
     latex_rows,
     letters,
     markdown_tables,
     numbers,
-    plain,
     plain_markdown,
+    read_html,
     unlike,
 )
 from plain_files import from_csv
@@ -99,29 +99,27 @@ class _Report:
         return markdown_tables(self._text("report.md"))
 
     @cached_property
-    def _page(self) -> tuple[dict[str, list[list[str]]], dict[str, list[list[str | None]]], str]:
-        return html_tables(self._text("report.html"))
+    def _page(self) -> Page:
+        return read_html(self._text("report.html"))
 
     @cached_property
     def _means(self) -> dict[tuple[str, str, str], list[list[float]]]:
         """The values of each metric over seeds, by kind and signature."""
-        groups: dict[Any, list[Any]] = {}
+        values: list[tuple[Any, float]] = []
         for one in self.results["cells"]:
-            for metric, number in one["numbers"].items():
-                if number["value"] is not None:
-                    names = tuple(one["cell"].get(axis) for axis in AXES if axis != "seed")
-                    groups.setdefault((metric, number["kind"], number["signature"], names), []).append(number)
-        found: dict[tuple[str, str, str], list[list[float]]] = {}
-        for (*column, _), several in groups.items():
-            values = [float(number["value"]) for number in several]
-            found.setdefault((column[0], column[1], column[2]), []).append(values)
-        return found
+            names = [one["cell"].get(axis) for axis in AXES if axis != "seed"]
+            values += [
+                ((metric, number["kind"], number["signature"], *names), float(number["value"]))
+                for metric, number in one["numbers"].items() if number["value"] is not None
+            ]  # fmt: skip
+        return by_key((key[:3], over_seeds) for key, over_seeds in by_key(values).items())
 
     def _tables(self) -> Iterator[str]:
         """Yield where the tables of results, and their differences from the published, are not as in results.json."""
         for name, records in self.results["tables"].items():
             file = f"tables/{name}.csv"
-            if from_csv(self._text(file)) != [_as_csv(record) for record in records]:
+            known = [{key: "" if value is None else str(value) for key, value in one.items()} for one in records]
+            if from_csv(self._text(file)) != known:
                 yield f"{file}: its numbers are not those of table {name} in results.json"
             for record in records:
                 if not self._founded(record, records):
@@ -147,10 +145,11 @@ class _Report:
             return
         across = [*dict.fromkeys(record["row"] for record in records)]
         width = len(records) // len(across)
-        transposed = len(shown) - 1 == width and _is_label(shown[0][1], records[0]["row_label"])
-        rows = (
-            [*map(list, zip(*shown, strict=True))] if transposed and not _in_order(shown, records, width) else shown
-        )
+        label = records[0]["row_label"]
+        transposed = len(shown) - 1 == width and _is_label(shown[0][1], label)
+        if transposed and len(shown[0]) - 1 == width:  # as high as wide, perhaps with its rows in the rows
+            transposed = not _is_label(shown[1][0], label)
+        rows = [*map(list, zip(*shown, strict=True))] if transposed else shown
         for place, record in enumerate(records):
             line, column = rows[place // width + 1], place % width + 1
             where = f"report.md: table {name}, {record['row']} x {record['column']}"
@@ -185,18 +184,15 @@ class _Report:
                 left.remove(max(fitting, key=len))  # 0.0 is shown as 0, too, where others have few digits
         if left:
             yield f"report.md: table {name}{BESIDE} shows {left[0]!r}, which results.json has not"
-        file = next((path for path in self._latex_files if path.stem.startswith(f"{name}-published")), None)
+        latex = sorted((self.folder / "tables").glob("*.tex"))
+        file = next((path for path in latex if path.stem.startswith(f"{name}-published")), None)
         yield from self._alike(f"{name}{BESIDE}", f"beside-{name}", file.stem if file else f"{name}-published")
-
-    @cached_property
-    def _latex_files(self) -> list[Path]:
-        return sorted((self.folder / "tables").glob("*.tex"))
 
     def _alike(self, name: str, page: str, file: str) -> Iterator[str]:
         """Yield the cells of a table that the page or LaTeX writes otherwise than Markdown."""
-        ours, (tables, *_) = plain(self._markdown[name]), self._page
+        ours = [[plain_markdown(cell) for cell in row] for row in self._markdown[name]]
         others = {
-            "report.html": tables.get(page, []),
+            "report.html": self._page.tables.get(page, []),
             f"tables/{file}.tex": latex_rows(self._text(f"tables/{file}.tex")),
         }
         for written, theirs in others.items():
@@ -206,9 +202,8 @@ class _Report:
 
     def _sorted(self) -> Iterator[str]:
         """Yield the cells that a page sorts by another number than it shows."""
-        tables, sorts, _ = self._page
-        for name, rows in tables.items():
-            for row, values in zip(rows, sorts[name], strict=True):
+        for name, rows in self._page.tables.items():
+            for row, values in zip(rows, self._page.values[name], strict=True):
                 for cell, value in zip(row, values, strict=True):
                     if value is not None and not _rounds(cell, value):
                         yield f"report.html: {name}, {row[0]}: it shows {cell!r}, and sorts it as {value}"
@@ -219,7 +214,7 @@ class _Report:
         shown = {plain_markdown(row[0]): plain_markdown(row[1]) for row in self._markdown.get("Claims", ())[1:]}
         if shown != told:
             yield f"report.md: the verdicts of {_differing(shown, told)} are not those of results.json"
-        page = {row[0]: row[1] for row in self._page[0].get("claims", ())[1:]}
+        page = {row[0]: row[1] for row in self._page.tables.get("claims", ())[1:]}
         if page != told:
             yield f"report.html: the verdicts of {_differing(page, told)} are not those of results.json"
         for one in self.results["claims"]:
@@ -237,20 +232,13 @@ class _Report:
 
     def _numbers(self) -> Iterator[str]:
         """Yield the numbers of Markdown, in text as in tables, that neither the page nor a drawing has."""
-        written = numbers(_without_links(self._text("report.md")))
-        known = {*numbers(self._page[2])}
+        links = r"\]\(<[^>]*>\)|!\[[^\]]*\]\([^)]*\)"
+        written = numbers(re.sub(links, " ", plain_markdown(self._text("report.md"))))
+        known = {*numbers(" ".join(self._page.text))}
         for path in sorted((self.folder / "figures").glob("*.csv")):
             known.update(numbers(self._text(f"figures/{path.name}").replace(",", " ")))
         if lacking := [one for one in dict.fromkeys(written) if one not in known]:
             yield f"report.md: it has numbers that report.html has not: {', '.join(lacking[:SHOWN])}"
-
-
-def _without_links(text: str) -> str:
-    return re.sub(r"\]\(<[^>]*>\)|!\[[^\]]*\]\([^)]*\)", " ", plain_markdown(text))
-
-
-def _as_csv(record: Mapping[str, Any]) -> dict[str, str]:
-    return {name: "" if value is None else str(value) for name, value in record.items()}
 
 
 def _is_mean(record: Mapping[str, Any], values: Sequence[float]) -> bool:
@@ -274,9 +262,8 @@ def _is_summary(record: Mapping[str, Any], records: Sequence[Mapping[str, Any]])
         return _close(record["mean"], fmean(values)) or (positive and _close(record["mean"], geometric_mean(values)))
     whole = set.intersection(*({*column} for column in columns.values()))
     below = [{row: value for row, value in column.items() if row in whole} for column in columns.values()]
-    return any(
-        _close(record["mean"], fmean(_rank(column, record["row"], way) for column in below)) for way in (1, -1)
-    )
+    ranks = [fmean(_rank(column, record["row"], way) for column in below) for way in (1, -1)]
+    return any(_close(record["mean"], rank) for rank in ranks)
 
 
 def _rank(column: Mapping[str, float], row: str, way: int) -> float:
@@ -296,11 +283,6 @@ def _is_label(shown: str, label: str) -> bool:
     return letters(plain_markdown(shown)) == letters(label)
 
 
-def _in_order(shown: Sequence[Sequence[str]], records: Sequence[Mapping[str, Any]], width: int) -> bool:
-    """Return whether a table that is as high as wide has its rows in the rows."""
-    return len(shown[0]) - 1 == width and _is_label(shown[1][0], records[0]["row_label"])
-
-
 def _shows(cell: str, record: Mapping[str, Any]) -> bool:
     """Return whether a cell of Markdown shows a number of results.json, in bold if it should, and the published."""
     main, small = re.split("<sup>|<sub>", cell)[0], re.search("<sub>(.*)</sub>", cell)
@@ -315,9 +297,9 @@ def _shows(cell: str, record: Mapping[str, Any]) -> bool:
         words = (str(record["mean"]), record["status"], "–")
         return any(letters(text) == letters(word) for word in words)
     change = CHANGE.search(plain_markdown(cell))
-    if (change is None) != (record["change"] in (None, "nan")) or (
-        change and not _rounds(change[1], record["change"])
-    ):
+    if (change is None) != (record["change"] in (None, "nan")):
+        return False
+    if change and not _rounds(change[1], record["change"]):
         return False
     found = SHOWN_NUMBER.fullmatch(CHANGE.sub("", text).strip())
     return bool(found) and _fits(found, record["mean"], record["std"], [record["low"], record["high"]])  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import TypeAlias
@@ -115,15 +115,13 @@ def _grouped(lines: Rows) -> Rows:
 
 
 @dataclass
-class _Page(HTMLParser):
+class Page(HTMLParser):
     """Collects the tables of a page, by their ids, and its text."""
 
     tables: dict[str, Rows] = field(default_factory=dict)
     values: dict[str, list[list[str | None]]] = field(default_factory=dict)  # by which a page sorts
     text: list[str] = field(default_factory=list)
-    cells: list[list[str]] = field(default_factory=list)
-    sorts: list[str | None] = field(default_factory=list)
-    widths: list[int] = field(default_factory=list)
+    row: list[tuple[list[str], str | None, int]] = field(default_factory=list)  # text, value and width of each cell
     over: list[list[str]] = field(default_factory=list)  # headings above those of columns
     table: str = ""
     above: bool = False
@@ -140,12 +138,10 @@ class _Page(HTMLParser):
             self.table = about.get("id") or ""
             self.tables[self.table], self.values[self.table], self.over = [], [], []
         elif tag == "tr":
-            self.cells, self.sorts, self.widths = [], [], []
+            self.row = []
             self.above = about.get("class") == "above"
         elif tag in ("th", "td"):
-            self.cells.append([])
-            self.sorts.append(about.get("data-value"))
-            self.widths.append(int(about.get("colspan") or 1))
+            self.row.append(([], about.get("data-value"), int(about.get("colspan") or 1)))
             self.inside = True
 
     def handle_endtag(self, tag: str) -> None:
@@ -153,31 +149,31 @@ class _Page(HTMLParser):
         if tag in ("th", "td"):
             self.inside = False
         elif tag == "tr" and self.table:
-            self._end_row(["".join(cell) for cell in self.cells])
+            self._end_row(["".join(text) for text, _, _ in self.row])
 
     def _end_row(self, words: list[str]) -> None:
         if self.above:
-            pairs = zip(words, self.widths, strict=True)
-            self.over.append([word for word, width in pairs for _ in range(width)])
+            pairs = zip(words, self.row, strict=True)
+            self.over.append([word for word, (_, _, width) in pairs for _ in range(width)])
             return
         if self.over:  # the headings of columns, after what stands above them
             words, self.over = ["".join(parts) for parts in zip(*self.over, words, strict=True)], []
         self.tables[self.table].append(words)
-        self.values[self.table].append(self.sorts)
+        self.values[self.table].append([value for _, value, _ in self.row])
 
     def handle_data(self, data: str) -> None:
         if self.inside:
-            self.cells[-1].append(data)
+            self.row[-1][0].append(data)
         if not self.hidden:
             self.text.append(data)
 
 
-def html_tables(text: str) -> tuple[dict[str, Rows], dict[str, list[list[str | None]]], str]:
-    """Return the tables of a page by their ids, the values by which it sorts them, and all of its text."""
-    page = _Page()
+def read_html(text: str) -> Page:
+    """Return the tables of a page, the values by which it sorts them, and all of its text."""
+    page = Page()
     page.feed(text)
     page.close()
-    return page.tables, page.values, " ".join(page.text)
+    return page
 
 
 def unlike(one: Rows, other: Rows) -> Iterator[tuple[int, int]]:
@@ -189,8 +185,3 @@ def unlike(one: Rows, other: Rows) -> Iterator[tuple[int, int]]:
         for column, pair in enumerate(zip(ours, theirs, strict=True)):
             if letters(pair[0]) != letters(pair[1]):
                 yield place, column
-
-
-def plain(rows: Iterable[Sequence[str]]) -> Rows:
-    """Return the rows of a Markdown table without marks."""
-    return [[plain_markdown(cell) for cell in row] for row in rows]

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from bench_core.errors import SuiteError
-from bench_core.terminal import counted
+from bench_reports.content.environments import abridged
 from bench_reports.view.finding import Findings, find
 from bench_reports.view.linking import Report, report_in, reports_of
 from bench_reports.view.page import Shown, page, shown
 from bench_reports.view.reading import Entry, damaged, read_entry, read_report
 
 Stamp: TypeAlias = tuple[object, ...]
-
-MOST_NAMES = 5  # of folders in a note
 
 
 @dataclass
@@ -34,9 +33,13 @@ class Catalog:
         if not found.runs and not found.reports:
             raise SuiteError(_nothing(self.root, found))
         reports = [report_in(self.root, folder) for folder in found.reports]
-        entries = [self._shown(folder, reports) for folder in found.runs]
+        entries = []
+        for folder in found.runs:
+            its = reports_of(self.root / folder, reports)
+            entries.append(self._shown("run", folder, its, partial(read_entry, self.root, folder, its)))
         linked = {report.folder for one in entries for report in one.entry.reports}
-        entries += [self._shown_report(report) for report in reports if report.folder not in linked]
+        alone = [one for one in reports if one.folder not in linked]
+        entries += [self._shown("report", one.folder, [one], partial(read_report, self.root, one)) for one in alone]
         self._known = {one.entry.folder: self._known[one.entry.folder] for one in entries}
         self.files = {
             report.address(file.as_posix()): self.root / report.folder / file
@@ -49,14 +52,7 @@ class Catalog:
         """What the last page was about."""
         return [one.entry for _, one in self._known.values()]
 
-    def _shown(self, folder: Path, reports: Sequence[Report]) -> Shown:
-        its = reports_of(self.root / folder, reports)
-        return self._unless_known("run", folder, its, lambda: read_entry(self.root, folder, its))
-
-    def _shown_report(self, report: Report) -> Shown:
-        return self._unless_known("report", report.folder, [report], lambda: read_report(self.root, report))
-
-    def _unless_known(
+    def _shown(
         self, kind: Literal["run", "report"], folder: Path, reports: Sequence[Report], read: Callable[[], Entry]
     ) -> Shown:
         """Return what is shown of a folder; it is read again only if files in it or its reports have changed."""
@@ -93,11 +89,6 @@ def _nothing(root: Path, found: Findings) -> str:
 def _notes(found: Findings) -> Iterator[str]:
     """Say which folders were not looked at."""
     if found.links:
-        yield f"{_named(found.links)}: links are not followed; view what they point to."
+        yield f"{abridged([one.as_posix() for one in found.links])}: links are not followed; view what they point to."
     if found.unreadable:
-        yield f"{_named(found.unreadable)}: cannot be read."
-
-
-def _named(folders: Sequence[Path]) -> str:
-    more = f" and {counted(len(folders) - MOST_NAMES, 'more folder')}" if len(folders) > MOST_NAMES else ""
-    return ", ".join(one.as_posix() for one in folders[:MOST_NAMES]) + more
+        yield f"{abridged([one.as_posix() for one in found.unreadable])}: cannot be read."

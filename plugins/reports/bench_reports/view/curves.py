@@ -26,8 +26,8 @@ def curves(histories: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict
 
 
 def _curve(history: Sequence[Mapping[str, Any]]) -> Curve:
-    names = dict.fromkeys(name for one in history for name, value in one.items() if _drawn(name, value))
-    series = {name: [_rounded(one.get(name)) for one in history] for name in names}
+    names = dict.fromkeys(name for one in history for name, value in one.items() if _is_number(value))
+    series = {name: [_rounded(one.get(name)) for one in history] for name in names if name not in STEPS}
     return Curve([one["step"] for one in history], series)
 
 
@@ -38,10 +38,9 @@ def _thinned(history: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]
     return [history[place * (len(history) - 1) // (MOST - 1)] for place in range(MOST)]
 
 
-def _drawn(name: str, value: Any) -> bool:
-    return name not in STEPS and isinstance(value, int | float) and not isinstance(value, bool)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _rounded(value: Any) -> float | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    return float(f"{value:.{DIGITS}g}") if number else None
+    return float(f"{value:.{DIGITS}g}") if _is_number(value) and isfinite(value) else None

@@ -36,7 +36,7 @@ def find(root: Path) -> Findings:
         here, folder = Path(place), Path(place).relative_to(root)
         if MARK in files:
             folders.clear()
-        elif is_run(files):
+        elif "cells.jsonl" in files or {"run.json", "suite.yaml"} <= {*files}:  # a run, perhaps a damaged one
             found.runs.append(folder)
             folders.clear()
         elif is_report(here, files):
@@ -45,11 +45,6 @@ def find(root: Path) -> Findings:
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
         found.links += [folder / name for name in folders if (here / name).is_symlink()]
     return found
-
-
-def is_run(names: Collection[str]) -> bool:
-    """Return whether a folder with files of these names is a run, perhaps a damaged one."""
-    return "cells.jsonl" in names or ("run.json" in names and "suite.yaml" in names)
 
 
 def is_report(folder: Path, names: Collection[str]) -> bool:

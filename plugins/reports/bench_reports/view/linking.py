@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from bench_reports.view.finding import manifest_of
 
-FOLDER = "files"  #: of a page: what it links to is below
+FOLDER = Path("files")  #: of a page: what it links to is below
 PLACES = ("", "tables", "figures", "costs")  # of a report: where its files are
 SUFFIXES = (".html", ".md", ".txt", ".tex", ".csv", ".json", ".svg", ".pdf", ".png")
 
@@ -27,7 +27,7 @@ class Report:
 
     def address(self, file: str) -> str:
         """Return the address of a file of the report, as seen from the page."""
-        return address(self.folder / file)
+        return quote(os.fsencode((FOLDER / self.folder / file).as_posix()))
 
     @property
     def pages(self) -> Mapping[str, str]:
@@ -55,12 +55,10 @@ def report_in(root: Path, folder: Path) -> Report:
 def reports_of(run: Path, reports: Sequence[Report]) -> list[Report]:
     """Return the reports of the run in a folder; by their names alone only where one of them has no digest."""
     manifest, name = manifest_of(run), run.resolve().name
-
-    def is_its(one: Report) -> bool:
-        unknown = one.digest is None or manifest is None
-        return one.run == name if unknown else manifest is not None and one.digest in manifest.digests
-
-    return [one for one in reports if is_its(one)]
+    return [
+        one for one in reports
+        if (one.digest in manifest.digests if manifest and one.digest is not None else one.run == name)
+    ]  # fmt: skip
 
 
 def _files(report: Path, place: str) -> list[Path]:
@@ -77,8 +75,3 @@ def _files(report: Path, place: str) -> list[Path]:
 def _natural(name: str) -> list[tuple[int, str]]:
     """Return what names are sorted by, so that `table-10` comes after `table-9`."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d{1,9})", name)]
-
-
-def address(path: Path) -> str:
-    """Return the address of a file below the folder that is viewed, as seen from the page."""
-    return quote(os.fsencode(Path(FOLDER, path).as_posix()))

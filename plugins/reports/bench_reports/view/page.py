@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from jinja2.filters import do_mark_safe as as_html
 
 from bench_core.terminal import counted
 from bench_reports.content.outputs import shortened
-from bench_reports.render.html import asset, html_text, json_in_page, security_policy
+from bench_reports.render.html import asset, html_text, json_in_page, security_policy, templates
 from bench_reports.view.reading import Entry
 from bench_reports.view.run_data import LONGEST, TITLE, packed, run_data, summary
 
@@ -40,8 +40,8 @@ def shown(entry: Entry) -> Shown:
 
 def page(entries: Sequence[Shown], notes: Sequence[str]) -> str:
     """Return the page over all entries; `notes` tell what was not looked at."""
-    style = asset("page.css") + _asset("view.css")
-    script = asset("words.js") + "".join(_asset(f"{name}.js") for name in SCRIPTS)
+    style = asset("page.css") + asset("view.css", ASSETS)
+    script = asset("words.js") + "".join(asset(f"{name}.js", ASSETS) for name in SCRIPTS)
     return _templates().get_template("view.html.j2").render(
         policy=security_policy(style, script), style=as_html(style), script=as_html(script),
         title=_counts(entries), entries=entries, notes=notes,
@@ -72,19 +72,9 @@ def _reasons(entry: Entry) -> Iterator[str]:
         yield f"and {len(entry.reasons) - MOST_REASONS:,} more reasons: see the cells"
 
 
-def _asset(name: str) -> str:
-    return (ASSETS / name).read_text(encoding="utf-8")
-
-
 @cache
 def _templates() -> Environment:
-    """Return templates, in which whatever is not HTML already is escaped."""
-    templates = Environment(
-        loader=FileSystemLoader(ASSETS), undefined=StrictUndefined, autoescape=True,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    return templates(
+        ASSETS, text=lambda text: as_html(html_text(shortened(text, LONGEST))), html=as_html,
+        title=lambda text: shortened(text, TITLE),
     )  # fmt: skip
-    templates.filters.update(
-        text=lambda text: as_html(html_text(shortened(text, LONGEST))), title=lambda text: shortened(text, TITLE),
-        html=as_html,
-    )  # fmt: skip
-    return templates

@@ -11,7 +11,7 @@ from bench_core.suites.cells import join
 from bench_reports.content.grid import printed_values
 from bench_reports.content.sorting import name_on
 from bench_reports.language.of_suite import language
-from bench_reports.language.published import Published, number
+from bench_reports.language.published import number
 from bench_reports.language.schema import Table
 
 GROUP = AXES[:-1]  #: what the cells of all seeds have in common
@@ -49,6 +49,7 @@ def _of_table(run: Run, table: Table, cells: Sequence[CellResult]) -> Iterator[P
     published = language(run).published.get(table.reference.table) if table.reference else None
     if published is None or table.of != "results" or table.chosen:
         return
+    source = ", ".join(filter(None, (published.place, published.paper)))
     printed, several = printed_values(table, published), len(table.values) > 1 or not table.columns
     for one in cells:
         if not all(name_on(one, axis) in ("", *names) for axis, names in table.where.items()):
@@ -58,8 +59,4 @@ def _of_table(run: Run, table: Table, cells: Sequence[CellResult]) -> Iterator[P
             value = printed.get((row, join(column, metric if several else "")))
             mean = number(value.mean) if value else None
             if value and mean is not None and metric in one.numbers:
-                yield PublishedNumber(group_of(one), metric, mean, value.std, _source(published))
-
-
-def _source(published: Published) -> str:
-    return ", ".join(filter(None, (published.place, published.paper)))
+                yield PublishedNumber(group_of(one), metric, mean, value.std, source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from bench_core.runs.results import Axes, CellResult, Number, plain_file, read_h
 from bench_core.storage.file_formats import Open, parsed
 from bench_reports.content.conditions import corpus_text
 from bench_reports.content.environments import ALWAYS
+from bench_reports.content.outputs import shortened
 from bench_reports.content.page import comparability, facts, title
 from bench_reports.content.sorting import ordered
 from bench_reports.view.curves import Curve, curves
@@ -97,8 +98,7 @@ class _Results(Open):
 def read_entry(root: Path, folder: Path, reports: Sequence[Report] = ()) -> Entry:
     """Return a run with its reports; raise an exception, of any kind, if it cannot be read."""
     place = root / folder
-    name, version = place.resolve().name, _version(manifest_of(place))
-    entry = Entry(folder, "run", name, name, date=_date(name), version=version, reports=reports)
+    name = place.resolve().name
     _stay_inside(root, place)
     run = read_run(place)
     info = run.info
@@ -107,10 +107,9 @@ def read_entry(root: Path, folder: Path, reports: Sequence[Report] = ()) -> Entr
         trainings = curves(read_histories(run.folder))
     except (OSError, ValueError) as error:
         trainings, notes = {}, [*notes, f"There are no training curves: {_short(error)}."]
-    version = entry.version or _versions(info["environments"])
-    return replace(
-        entry,
-        title=title(run), suite=run.suite.suite, profile=str(info.get("profile") or ""), version=version,
+    return Entry(
+        folder, "run", title(run), name, suite=run.suite.suite, profile=str(info.get("profile") or ""),
+        date=_date(name), version=_version(manifest_of(place), info["environments"]), reports=reports,
         facts=facts(run), notes=notes, cells=ordered(run), samples=info["samples"], curves=trainings,
         published=published_numbers(run), metrics=measured([*run.suite.metrics], run.cells),
     )  # fmt: skip
@@ -118,10 +117,10 @@ def read_entry(root: Path, folder: Path, reports: Sequence[Report] = ()) -> Entr
 
 def read_report(root: Path, report: Report) -> Entry:
     """Return a report whose run is not here, with the cells in its `results.json`; raise an exception if damaged."""
-    name = (root / report.folder).resolve().name
-    entry = Entry(report.folder, "report", name, name, date=_date(report.run), reports=[report])
-    _stay_inside(root, root / report.folder)
-    found = parsed(_Results, plain_file(root / report.folder / "results.json"))
+    place = root / report.folder
+    name = place.resolve().name
+    _stay_inside(root, place)
+    found = parsed(_Results, plain_file(place / "results.json"))
     corpora = [f"{corpus_text(task.corpus)} ({name})" for name, task in found.tasks.items() if task.corpus]
     computed = "; ".join(", ".join(f"{key} {one[key]}" for key in ALWAYS if key in one) for one in found.environments)
     known = {
@@ -129,12 +128,11 @@ def read_report(root: Path, report: Report) -> Entry:
         "Corpus": ", ".join(corpora),
     }  # fmt: skip
     cells = [CellResult(one.cell, one.status, one.reason, one.numbers) for one in found.cells]
-    version = _version(manifest_of(root / report.folder)) or _versions(found.environments)
-    return replace(
-        entry,
-        title=found.title or found.suite or name, suite=found.suite or found.label, profile=found.profile or "",
-        version=version, facts={name: text for name, text in known.items() if text}, cells=cells,
-        metrics=measured([], cells),
+    return Entry(
+        report.folder, "report", found.title or found.suite or name, name,
+        suite=found.suite or found.label, profile=found.profile or "", date=_date(report.run),
+        version=_version(manifest_of(place), found.environments), reports=[report],
+        facts={name: text for name, text in known.items() if text}, cells=cells, metrics=measured([], cells),
         notes=["Its run is not here: outputs, training curves and published numbers are in the report alone."],
     )  # fmt: skip
 
@@ -150,7 +148,7 @@ def _stay_inside(root: Path, place: Path) -> None:
 def measured(order: Sequence[str], cells: Iterable[CellResult]) -> list[str]:
     """Return the metrics of cells: those in `order` first."""
     found = dict.fromkeys(name for one in cells for name in one.numbers)
-    return [*(name for name in order if name in found), *(name for name in found if name not in order)]
+    return [name for name in dict.fromkeys([*order, *found]) if name in found]
 
 
 def damaged(
@@ -173,8 +171,7 @@ def _problem(error: Exception, root: Path, folder: Path) -> str:
 
 
 def _short(error: object) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return shortened(" ".join(str(error).split()), LONGEST)
 
 
 def _date(name: str) -> str:
@@ -185,15 +182,10 @@ def _date(name: str) -> str:
         return ""
 
 
-def _version(manifest: Manifest | None) -> str:
-    """Return version and commit, such as `0.2.0, commit 8c3e5682b3, with changes`."""
+def _version(manifest: Manifest | None, environments: Iterable[Mapping[str, Any]]) -> str:
+    """Return version and commit, such as `0.2.0, commit 8c3e5682b3, with changes`; else those that cells tell."""
     if manifest is None:
-        return ""
+        return ", ".join(dict.fromkeys(str(one["bench"]) for one in environments if one.get("bench")))
     commit = manifest.commit
     words = [manifest.bench, *([f"commit {commit.id[:COMMIT]}"] if commit else [])]
     return ", ".join([*words, *(["with changes"] if commit and not commit.clean else [])])
-
-
-def _versions(environments: Iterable[Mapping[str, Any]]) -> str:
-    """Return the versions of bench that cells were computed with."""
-    return ", ".join(dict.fromkeys(str(one["bench"]) for one in environments if one.get("bench")))
