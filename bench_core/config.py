@@ -223,6 +223,11 @@ class TaskConfig(Config):
         return {}
 
     @property
+    def restriction(self) -> str:
+        """Return why reports may not show its texts, such as a licence; empty, the default, if they may."""
+        return ""
+
+    @property
     def language(self) -> str | None:
         """Return the ISO 639 code of the language of targets; None, the default, if it is unknown."""
         return None

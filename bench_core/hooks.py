@@ -67,8 +67,3 @@ def bench_stage_kinds(known: Sequence[str]) -> Sequence[StageKind]:
 @hookspec
 def bench_sections(api: int) -> list[Section]:
     """Return sections of suites that this plugin adds; `api` is the version of the interfaces here, `API`."""
-
-
-@hookspec
-def bench_restricted(task: TaskConfig) -> str:
-    """Return why the data of a task forbid showing their texts in reports, such as a licence; empty if unknown."""

@@ -5,14 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench_core.config import TaskConfig
-from bench_core.registry import hook
-
-
-def restriction(task: TaskConfig) -> str:
-    """Return why the data of a task forbid showing their texts, by the plugins that know; empty if none does."""
-    return next(filter(None, hook().bench_restricted(task=task)), "")
-
 
 def may_quote(task: str, about: Mapping[str, Any], quote: bool | Sequence[str]) -> bool:
     """Return whether reports may show texts of a task, by its entry in the run and by `quote` of the suite."""

@@ -22,7 +22,6 @@ from bench_core.registry import sections
 from bench_core.runs.contract_marks import is_unchecked
 from bench_core.runs.planned import planned_parts, planned_stages
 from bench_core.runs.provenance import PARTS, STAGES, computed_digest, files_digest, write_stages
-from bench_core.runs.quoting import restriction
 from bench_core.runs.results import (
     FORMAT,
     SHORT,
@@ -228,7 +227,7 @@ class Record:
         """Return the entry of a task; if nothing of it is stored, its status and the reason."""
         facts = [one for key in keys if (one := stored_json(self.store, "prepare", key, "facts.json")) is not None]
         if facts:
-            return {**told(facts), "restricted": restriction(self.suite.tasks[name])}
+            return {**told(facts), "restricted": self.suite.tasks[name].restriction}
         failed = [self.failures[key] for key in keys if key in self.failures]
         reason = self._told(failed[0] if failed else self.plan.missing.get(("task", name), ""))
         return {"vocabulary": 0, "status": "failed" if failed else "not run", "reason": reason}

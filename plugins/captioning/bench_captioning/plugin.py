@@ -10,6 +10,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from bench_captioning.settings import Corpus, Features, ResNet, Scenes, Usual
 from bench_core import MetricConfig, Source, TaskConfig, hookimpl
+from bench_text.api import corpora
 
 
 class CaptioningConfig(TaskConfig):
@@ -40,6 +41,10 @@ class CaptioningConfig(TaskConfig):
     def extras(self) -> Set[str]:
         """Return what computes features."""
         return {"features"} if self.features.kind == "resnet" else set()
+
+    @property
+    def restriction(self) -> str:
+        return corpora.restriction(getattr(self.corpus, "name", ""))
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digests of annotations, features and weights, and one of all images where these are read."""

@@ -10,10 +10,11 @@ from dataclasses import replace
 import bench_small.plugin
 import numpy as np
 import pytest
+from bench_small.plugin import LettersConfig
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core import Outcome, PluginError, SuiteError, hookimpl, registry
+from bench_core import Outcome, PluginError, SuiteError, registry
 from bench_core.computing.stages import sample_of
 from bench_core.errors import StoreError
 from bench_core.runs.quoting import may_quote, why_not_quoted
@@ -277,8 +278,10 @@ def test_outcomes_are_read_one_by_one(tmp_path, loaded, monkeypatch):
 
 
 @pytest.fixture
-def run_news(tmp_path, small):
+def run_news(tmp_path, small, monkeypatch):
     """Return a function that runs a suite of two tasks; reports may not show the texts of the second, `news`."""
+    licence = property(lambda task: "licence of the news: none" if task.file else "")
+    monkeypatch.setattr(LettersConfig, "restriction", licence)
     (tmp_path / "news.txt").write_text("abc abcd acbd adb " * 4)
 
     def run(more=""):
@@ -286,19 +289,9 @@ def run_news(tmp_path, small):
         text = SUITE.replace("  words: {name: letters}\n", tasks).replace("rows: [decoder]", "rows: [task, decoder]")
         (tmp_path / "suite.yaml").write_text(text + more)
         store = tmp_path / "store"
-        with registry.extra(Restricting):
-            return bench_core.run(tmp_path / "suite.yaml", seeds=1, store=store, out=tmp_path / "runs", data=tmp_path)
+        return bench_core.run(tmp_path / "suite.yaml", seeds=1, store=store, out=tmp_path / "runs", data=tmp_path)
 
     return run
-
-
-class Restricting:
-    """A plugin that knows the licence of `news.txt`."""
-
-    @hookimpl
-    @staticmethod
-    def bench_restricted(task):
-        return "licence of the news: none" if getattr(task, "file", None) else ""
 
 
 def shown(run):

@@ -10,6 +10,7 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from bench_core import Purpose, TaskConfig
 from bench_core.kit import name_by_convention
+from bench_text.corpora import restriction
 from bench_text.pretrained import tokenizer_digests
 from bench_text.settings import Tokenizer, Words
 
@@ -22,6 +23,10 @@ class CorpusTaskConfig(TaskConfig):
     @property
     def test_sets(self) -> list[str]:
         return [*getattr(self.corpus, "tests", ())]
+
+    @property
+    def restriction(self) -> str:
+        return restriction(getattr(self.corpus, "name", ""))
 
     def at(self, split: str | None) -> Self:
         """Return what a split depends on, or what trainings do: no test sets or further references."""

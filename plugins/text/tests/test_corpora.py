@@ -13,7 +13,6 @@ import pytest
 from bench_core import DataError
 from bench_core.files import data_folder
 from bench_core.registry import configured
-from bench_core.runs.quoting import restriction
 from bench_text.api import corpora
 
 TEXT = b"one line\nand another\n"
@@ -233,4 +232,4 @@ def test_data_of_which_the_catalogue_knows_nothing_are_shown(name):
     ],
 )
 def test_every_task_of_a_restricted_corpus_is_known_by_its_settings(task, settings, restricted):
-    assert bool(restriction(configured("task", {"name": task, **settings}))) == restricted
+    assert bool(configured("task", {"name": task, **settings}).restriction) == restricted
