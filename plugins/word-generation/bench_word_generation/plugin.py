@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from bench_core import Kind, MetricConfig, ModelConfig, Sampler, Scorer, TaskConfig, hookimpl
+from bench_text.api import corpora
 from bench_word_generation import word_counts as counted
 from bench_word_generation.settings import Corpus
 
@@ -63,6 +64,10 @@ class WordGenerationConfig(TaskConfig):
         """Return what a split depends on, or what trainings do: all words, and no rows to decode."""
         unread = ("samples", "unique") if split is None else () if split == "train" else ("epoch",)
         return self.model_copy(update={name: type(self).model_fields[name].default for name in unread})
+
+    @property
+    def restriction(self) -> str:
+        return corpora.restriction(getattr(self.corpus, "name", ""))
 
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digest of the list, or of each file of the corpus."""
