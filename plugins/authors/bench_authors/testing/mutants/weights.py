@@ -35,7 +35,7 @@ def weighing(case: Case, weigh: Weighing) -> Case:
     return replace(case, model=patched(case.model, loss=loss))
 
 
-#: Losses whose value or weight does not heed the weights of examples `w`, given costs and target tokens `n` of rows.
+#: Losses that use the weights of examples `w` wrongly, given costs and target tokens `n` of rows.
 MISWEIGHING = mutants_by(
     weighing,
     # the mean is weighted, and Loss.weight is the plain number of tokens
