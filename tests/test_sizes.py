@@ -16,36 +16,23 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_858,
+    "bench_core": 2_864,
     "commands": 818,
     "computing": 2_606,
     "execution": 1_534,
     "kit": 866,
     "planning": 1_302,
-    "runs": 2_717,
+    "runs": 2_708,
     "storage": 1_112,
     "suites": 1_665,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
 #: Modules that are longer, with their lines.
 MODULES = {
-    "plugins/authors/bench_authors/looks/models.py": 423,
-    "plugins/authors/bench_authors/testing/mutants/models.py": 361,
-    "plugins/code-digests/code_digests/definitions.py": 457,
-    "plugins/code-generation/bench_code_generation/pseudo_code.py": 357,
-    "plugins/metrics/bench_metrics/plugin.py": 379,
-    "plugins/reports/bench_reports/verification/report.py": 360,
-    "plugins/ssm/bench_ssm/model.py": 353,
-    "plugins/text/bench_text/sequence_task.py": 380,
-    "plugins/training/bench_training/trainer.py": 422,
 }
 #: Functions that are longer, with their lines.
 FUNCTIONS = {
-    "plugins/authors/bench_authors/looks/models.py:_follow": 43,
-    "plugins/authors/bench_authors/testing/pretended/cuda_functions.py:_streams": 55,
-    "plugins/indigo/bench_indigo/search.py:search": 48,
     "plugins/notebook/bench_notebook/evaluating.py:evaluate": 45,
-    "plugins/training/bench_training/batch_stream.py:read_ahead": 46,
 }
 #: Functions with more parameters, with their number.
 SIGNATURES = {
