@@ -19,7 +19,6 @@ from bench_core import Noise, SuiteError, Training
 from bench_ecoc.ecoc import Ecoc
 from bench_ecoc.hierarchical import Hierarchical
 from bench_ecoc.layer import Layer
-from bench_ecoc.schedule import done, rising
 from bench_ecoc.settings import CLVMS, DLVMS, Flips, Gold, Mixing, Scheduled, Soft, Softened
 
 CERTAIN = 30.0  # the largest logit of a relaxed bit, and that of a gold one
@@ -250,6 +249,25 @@ def method(settings: Gold | Mixing, output: Layer, embed: nn.Embedding) -> Metho
         return None
     kinds = METHODS | (OF_CODES if isinstance(output, Ecoc) else OF_CLASSES)
     return kinds[type(settings)](settings, output, embed)  # its Config refuses other combinations
+
+
+def rising(share: float, top: float) -> float:
+    """Return top / (1 + exp(-ep / delta)), where `share` of training is done: 0 in its first epoch, 1 in its last.
+
+    For epoch i of N that is share = i / (N - 1), ep = N (share - 1/2) and delta = N / (2 ln 249), so N drops out.
+    """
+    return float(top / (1 + 249 ** (1 - 2 * share)))
+
+
+def done(training: Training) -> float:
+    """Return the share of training that is done, the same for all updates of an epoch.
+
+    Where it is planned in updates, and `epochs` counts but those begun so far, or where there is one epoch alone, the
+    updates tell it.
+    """
+    if training.epochs > 1 and training.step * training.epochs >= training.steps * training.epoch:
+        return training.epoch / (training.epochs - 1)
+    return training.step / max(1, training.steps - 1)
 
 
 def soft_argmax(scores: Tensor, temperature: float) -> Tensor:

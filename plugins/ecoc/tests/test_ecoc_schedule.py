@@ -5,7 +5,7 @@ from math import exp, log
 import pytest
 
 from bench_core import Noise, Training
-from bench_ecoc.schedule import done, rising
+from bench_ecoc.inputs import done, rising
 
 QUARTILES = [0, 0.25, 0.5, 0.75, 1]
 

@@ -29,7 +29,7 @@ from bench_huggingface import network
 from bench_huggingface.checkpoint import Family
 from bench_huggingface.folder import CONFIG
 from bench_huggingface.joint_text import Joint
-from bench_huggingface.own_numbering import OwnNumbering
+from bench_huggingface.numbering import OwnNumbering
 from bench_huggingface.plugin import CheckpointConfig
 from bench_huggingface.stop_strings import StopStrings
 from bench_huggingface.windows import windows

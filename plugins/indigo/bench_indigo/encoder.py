@@ -8,9 +8,8 @@ from torch.nn.functional import pad
 
 from bench_core import STOP, Batch, Source, SuiteError, TaskInfo
 from bench_indigo.blocks import Embedding, Layer, Shape, shut, sight, sinusoids
-from bench_indigo.plugin import TransformerSettings
+from bench_indigo.plugin import Positions, TransformerSettings
 from bench_indigo.relations import relations
-from bench_indigo.settings import Positions
 
 
 class Encoder(nn.Module):

@@ -36,12 +36,11 @@ from bench_indigo.blocks import Sources, sight
 from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Trail
 from bench_indigo.orders import Ordering, make_order
-from bench_indigo.plugin import IndigoConfig
+from bench_indigo.plugin import IndigoConfig, Known
 from bench_indigo.pointer import known_slots
 from bench_indigo.prefixes import Prefixes, prefixes
 from bench_indigo.relations import relations
 from bench_indigo.search import search
-from bench_indigo.settings import Known
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from bench_core import Batch, DataError, Noise, SuiteError, TaskInfo
-from bench_indigo.settings import Known
+from bench_indigo.plugin import Known
 
 Ordering: TypeAlias = Callable[[Batch, Noise], Tensor]  # -> pi [N, T]
 

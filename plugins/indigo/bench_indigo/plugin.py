@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Outcome, Scorer, Source, Stepper, hookimpl
 from bench_indigo.refiner import Refiner
-from bench_indigo.settings import OrderName, PartOfSpeech, Positions
+
+Known: TypeAlias = Literal["l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd", "given"]  # beforehand
+OrderName: TypeAlias = Literal[Known, "searched"]
+Positions: TypeAlias = Literal["relative", "sinusoidal", "none"]
+PartOfSpeech: TypeAlias = Literal[
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
+    "SYM", "VERB", "X",
+]  # fmt: skip
 
 
 class TransformerSettings(ModelConfig):

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench_core import DataError, Split, TaskInfo
-from bench_text.api import EncodedExamples, Numbers, Ragged, evenly
+from bench_text.api import EncodedExamples, Encoder, Numbers, Ragged, evenly
 from bench_translation.corpus import Parallel, parallel
-from bench_translation.dependency_heads import spread, widths
 from bench_translation.language_side import Side
 from bench_translation.parallel_task import ParallelTask
 from bench_translation.parsing import parser
 from bench_translation.plugin import TranslationConfig
 from bench_translation.settings import Invented
 from bench_translation.tags import tags
+
+#: `Batch.extras["heads"]` [N, T] has the place of a head for the first token of each word: that of the first token of
+#: the word above it, its own at a root. Stop and what pads have PADDING, every further token of a word CONTINUES.
+PADDING, CONTINUES = -1, -2
 
 
 class Translation(ParallelTask):
@@ -119,3 +123,17 @@ class Translation(ParallelTask):
             return {}
         known = tags(self.config.tags, data, self.config.language, self.sides[1].lowered)
         return {"tags": {**known, "kind": self.config.tokenizer.target.kind}}
+
+
+def widths(lines: Sequence[str], encoder: Encoder, spaces: bool) -> Iterable[list[int]]:
+    """Return how many tokens each word of each line has; `spaces` are tokens of the words after them."""
+    types = sorted({word for line in lines for word in line.split()})
+    known = {word: len(row) for word, row in zip(types, encoder.encode(types), strict=True)}
+    return ([known[word] + (spaces and place > 0) for place, word in enumerate(line.split())] for line in lines)
+
+
+def spread(heads: Sequence[int], widths: Sequence[int]) -> list[int]:
+    """Tell the tokens of a target, its stop included, what `heads` tells its words; a root is its own head."""
+    starts = [0, *accumulate(widths)]
+    rows = ([starts[head], *[CONTINUES] * (width - 1)] for head, width in zip(heads, widths, strict=True))
+    return [head for row in rows for head in row] + [PADDING]

@@ -14,8 +14,8 @@ from spacy.language import Language
 from bench_authors.testing import TaskCase, check_task
 from bench_core import DataError, Purpose, Size
 from bench_translation.conllu import sentences
-from bench_translation.dependency_heads import CONTINUES, PADDING, spread
 from bench_translation.plugin import TranslationConfig
+from bench_translation.translation import CONTINUES, PADDING, spread
 
 # words and heads, counted from 1; 0 is a root
 TREES = {
