@@ -95,8 +95,16 @@ def draw_spots(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 def draw_boxes(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw boxes with the first on top."""
     black = {"color": "black", "linewidth": 0.7}
+    statistics = [
+        {
+            "whislo": box.whisker_low, "q1": box.first_quartile, "med": box.median, "q3": box.third_quartile,
+            "whishi": box.whisker_high, "mean": box.mean, "fliers": box.beyond,
+        }
+        for one, _ in series
+        for box in one.rows
+    ]  # fmt: skip
     boxes = axes.bxp(
-        [_statistics(one) for one, _ in series],
+        statistics,
         orientation="horizontal",
         patch_artist=True,
         showmeans=True,
@@ -114,19 +122,6 @@ def draw_boxes(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     axes.grid(visible=False, axis="y")
     axes.grid(visible=True, axis="x")
     return list(boxes["boxes"])
-
-
-def _statistics(one: Series) -> dict[str, Any]:
-    (box,) = one.rows
-    return {
-        "whislo": box.whisker_low,
-        "q1": box.first_quartile,
-        "med": box.median,
-        "q3": box.third_quartile,
-        "whishi": box.whisker_high,
-        "mean": box.mean,
-        "fliers": box.beyond,
-    }
 
 
 def place_on_x(picture: Picture, x: float | str) -> float:

@@ -18,7 +18,6 @@ Spread: TypeAlias = Literal["interval", "std", "none"]
 Ends: TypeAlias = tuple[float, float]
 
 RANGES: Mapping[Scale | Literal[""], Ends] = {"share": (0.0, 100.0), "log": (0.0, inf)}  #: of metrics by their scale
-EVERYWHERE = (-inf, inf)
 CALLED = {"line": "bands", "survival": "bands", "bar": "error bars", "scatter": "error bars"}
 
 
@@ -58,7 +57,7 @@ def mean_of_values(values: Sequence[float], scale: Scale | Literal[""], spread: 
         return _with_ends(values, None)
     if spread == "interval":
         return _with_ends(values, _interval(values, scale))
-    found, (lowest, highest) = summary(values), RANGES.get(scale, EVERYWHERE)
+    found, (lowest, highest) = summary(values), RANGES.get(scale, (-inf, inf))
     reach = found.std or 0.0
     return _with_ends(values, (max(found.mean - reach, lowest), min(found.mean + reach, highest)))
 
@@ -76,7 +75,7 @@ def _interval(values: Sequence[float], scale: Scale | Literal[""]) -> Ends | Non
         ends = interval_of(Measured(series, scale=scale or "linear"))
     if ends is None or not all(end == end for end in ends):
         return None
-    lowest, highest = RANGES.get(scale, EVERYWHERE)
+    lowest, highest = RANGES.get(scale, (-inf, inf))
     return max(ends[0], lowest), min(ends[1], highest)
 
 

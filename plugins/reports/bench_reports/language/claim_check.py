@@ -180,8 +180,8 @@ class _Claims:
             left_out = f"{query} has no value: the suite skips every matching cell."
             return [] if self.names.suite.profile or "skip" in self.names.suite.changes else [left_out]
         models = self.names.suite.models
-        trainings = [models[one["model"]].at(one["task"]).training for one in cells]
-        if query.metric in TRAINING_COSTS and any(one.together for one in trainings):
+        together = (models[one["model"]].at(one["task"]).training.together for one in cells)
+        if query.metric in TRAINING_COSTS and any(together):
             text = "seeds trained together have one cost, by which nothing is tested. Leave `together` out."
             return [f"{query}: {text}"]
         found = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}

@@ -72,10 +72,10 @@ def _check_baseline(names: Names, keys: list[str | int], table: Table) -> None:
 
 def _check_reference(names: Names, keys: list[str | int], table: Table) -> None:
     """Report an unknown published table, and names of it that map to nothing."""
-    reference, known = table.reference, language(names.suite).published
+    reference = table.reference
     if reference is None:
         return
-    keys = [*keys, "reference"]
+    keys, known = [*keys, "reference"], language(names.suite).published
     if reference.table not in known:
         hint = suggestion(reference.table, list(known), "Known, from references/ beside the suite")
         names.problems.add([*keys, "table"], f"no published table has the id {reference.table!r}. {hint}")
