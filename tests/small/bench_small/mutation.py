@@ -169,7 +169,7 @@ def mutated(where: Where, random: Random) -> Mutant | None:
 
 
 def _edits(body: list[ast.stmt], arguments: ast.arguments) -> Iterator[tuple[int, int, int, str]]:
-    """Yield line, columns and new text of what can be changed, but for docstrings, annotations and messages."""
+    """Yield line, columns and new text of what can be changed, but for docstrings, annotations, messages and warnings."""
     for default in [*arguments.defaults, *(one for one in arguments.kw_defaults if one)]:
         yield from _of_node(default)
     for statement in body:
@@ -180,6 +180,8 @@ def _of_node(node: ast.AST) -> Iterator[tuple[int, int, int, str]]:
     if isinstance(node, ast.Raise | ast.JoinedStr) or (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     ):
+        return
+    if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn"):
         return
     if isinstance(node, ast.Constant) and node.lineno == node.end_lineno:
         value = node.value
