@@ -21,10 +21,10 @@ from tabulate import tabulate
 from torch import Tensor
 
 from bench_core import STOP, Batch, ModelConfig, Noise, Stepper, TaskInfo, Training
-from bench_core.suites.schema import TrainingConfig
 from bench_decoders.plugin import GreedyConfig
 from bench_indigo.plugin import IndigoConfig, TransformerConfig
 from bench_training.optimizers import optimizers
+from bench_training.settings import TrainingConfig
 
 MEAN, SPREAD = 13, 6  # words of a target, give or take
 SIZES = ((64, 1_000, 10.0, 1.3), (256, 8_000, 7.0, 1.15))  # d, V, and the budgets of W = 8 and of decoding

@@ -18,10 +18,10 @@ from tabulate import tabulate
 from training import machine
 
 from bench_core import Batch, Noise, TaskInfo, Training
-from bench_core.suites.schema import TrainingConfig
 from bench_ecoc.model import ConditionalLM
 from bench_ecoc.plugin import ECOCLMConfig, RecurrentConfig, SoftmaxLMConfig
 from bench_training.optimizers import optimizers
+from bench_training.settings import TrainingConfig
 
 VOCABULARIES = (10_000, 33_278, 267_735)
 ROWS, WINDOW, DECODED = 32, 35, 100

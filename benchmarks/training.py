@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bench_core import Batch, Noise, Purpose, Size, Split, Task, TaskInfo
-from bench_core.suites.schema import TrainingConfig
 from bench_huggingface.api import CausalLM
 from bench_huggingface.plugin import CausalLMConfig
 from bench_rnn.lm import RecurrentLM
@@ -33,6 +32,7 @@ from bench_training.batch_stream import parts_of
 from bench_training.evaluation import Selection
 from bench_training.log import READ_EVERY
 from bench_training.resuming import Progress
+from bench_training.settings import TrainingConfig
 from bench_training.trainer import Trainer
 
 VOCABULARY, HIDDEN, LAYERS, DROPOUT = 33_000, 256, 2, 0.3

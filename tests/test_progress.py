@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from bench_core.execution import executor
 from bench_core.execution.progress import WAITING, Lines, Remaining, Work, duration
 from bench_core.planning.stages import Stage
 
@@ -55,10 +52,6 @@ def test_other_news_comes_every_so_often_with_the_time_that_is_left(lines, capsy
         now[0] += 1
         told.tell(stage(), f"step {step}", step / 80)
     assert capsys.readouterr().err.splitlines()[1:] == ["    step 15, 1 min 05 s left", "    step 30, 50.0 s left"]
-
-
-def test_what_stages_say_when_they_wait_is_what_lines_look_for():
-    assert f'"{WAITING}"' in Path(executor.__file__).read_text()
 
 
 def test_a_length_of_time_is_told_in_two_units_at_most():

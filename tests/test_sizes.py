@@ -28,8 +28,7 @@ FOLDERS = {
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
 #: Modules that are longer, with their lines.
-MODULES = {
-}
+MODULES = {}
 #: Functions that are longer, with their lines.
 FUNCTIONS = {
     "plugins/notebook/bench_notebook/evaluating.py:evaluate": 45,

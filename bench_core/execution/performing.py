@@ -14,6 +14,7 @@ from bench_core.computing.context import Inputs
 from bench_core.computing.stage_runner import StageRunner, work_of
 from bench_core.errors import BenchError, PluginError, Stopped, StoreError
 from bench_core.execution.failures import StageFailed, time_up
+from bench_core.execution.progress import WAITING
 from bench_core.execution.raised_at import raised_at
 from bench_core.execution.stage_costs import measured, record, total
 from bench_core.execution.undeclared import (
@@ -106,7 +107,7 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
     """Compute and store the artifact of a stage, unless another run already did."""
     stage = request.stage
     store, about = runner.store, {"label": stage.label, "ingredients": stage.ingredients}
-    with store.lock(stage.kind, stage.key, lambda: runner.tell("another run is computing it", 0.0)):
+    with store.lock(stage.kind, stage.key, lambda: runner.tell(WAITING, 0.0)):
         if store.has(stage.kind, stage.key):
             if not (names := store.changed_inputs(stage.kind, stage.key)):
                 return
