@@ -85,6 +85,7 @@ def test_results_without_a_second_look_say_so_by_their_environment(absent, train
     assert environment["second looks"] == "none, since bench-authors was not installed"
 
 
+@pytest.mark.slow
 def test_results_with_second_looks_say_nothing_of_them(trained):
     assert all("second looks" not in one for one in trained().info["environments"])
 

@@ -278,6 +278,7 @@ def test_code_and_defaults_of_a_function_are_named_and_put_back_outside_of_stage
 
 
 @pytest.mark.quick(2)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -402,6 +403,7 @@ def test_a_process_in_which_no_more_files_can_be_opened_is_no_place_for_other_st
 
 
 @pytest.mark.quick(1, 3)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("path", "other"),
     [
@@ -430,6 +432,7 @@ def test_a_function_of_a_library_in_place_of_another_is_named_and_put_back(path,
         setattr(owner, name, before)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("filled", "replaced"),
     [
