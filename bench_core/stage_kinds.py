@@ -71,7 +71,7 @@ class StageKind:
     forecast: str = ""  #: the module of its `Forecast`
     fit: str = ""  #: a function of a model without weights and of settings; raises SuiteError if they do not fit
     schema: str = ""  #: the class of `training:`, if it trains; one of `suites.training.TrainingBase`
-    check: str = ""  #: a function of an `Entry` and of `report(keys, text)`, called with problems of `training:`
+    check: str = ""  #: a function of an `Entry` and of `report(keys, text)`; `{model}` in a text: who has the problem
     peer: str = ""  #: the module that performs a stage beside this process, on another device
     carrying: Mapping[str, str] = field(default_factory=dict)  #: modules whose code is in no key, and why
     lookups: Sequence[str] = ()  #: `module:name` of what looks up a root of the stage by a computed name

@@ -152,6 +152,7 @@ def test_code_of_another_package_that_is_found_by_a_computed_name_is_reported(su
 def test_code_that_is_missing_in_a_closure_is_reported(suite_file, tmp_path, monkeypatch):
     closure = CodeDigests.closure
     lost = {"bench_core.metric:_sum", "bench_core.computing.process_state:_seed", "bench_small.parts:_steps"}
+    monkeypatch.delitem(vars(code_digests()), "closure", raising=False)  # what is known by now
     monkeypatch.setattr(
         CodeDigests,
         "closure",
@@ -338,7 +339,7 @@ def test_no_handler_of_the_core_decides_by_the_text_of_an_error_of_the_core():
     """Handlers re-raise, quote and report; one looks at a text, of errors of a class that the core never raises."""
     code = code_digests().code
     reading, raised = set(), set()
-    for name in code._modules_of("bench_core"):
+    for name in code.modules_of("bench_core"):
         module = code.module(name)
         if module is None or name.startswith("bench_authors.testing"):
             continue
@@ -374,7 +375,7 @@ def test_names_that_a_module_gives_when_it_is_asked_are_those_that_type_checkers
     """As these are followed."""
     code, faces = code_digests().code, []
     for top in sorted({"bench_core", *(name.partition(".")[0] for name in code.always)}):
-        for name in code._modules_of(top):
+        for name in code.modules_of(top):
             module = code.module(name)
             if "__getattr__" in module.bound and name != FOR_ONE_RELEASE:
                 faces.append(name)

@@ -19,12 +19,12 @@ FOLDERS = {
     "bench_core": 2_864,
     "commands": 818,
     "computing": 2_606,
-    "execution": 1_534,
+    "execution": 1_535,
     "kit": 866,
     "planning": 1_302,
     "runs": 2_708,
     "storage": 1_112,
-    "suites": 1_665,
+    "suites": 1_672,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
 #: Modules that are longer, with their lines.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -103,10 +104,14 @@ def _check_names(names: Names, parts: Parts) -> None:
         names.known(["quote"], "task", () if isinstance(names.suite.quote, bool) else names.suite.quote)
     with suppress(Unreadable):
         names.each("exempt", names.suite.exempt, (_check_exemption,))
+    told: dict[tuple[Keys, str], dict[str, None]] = {}  # problems of trainings: the models that have them
     for name, entry in names.suite.models.items():
         for task, anywhere in {"": entry, **entry.by_task}.items():
             with suppress(Unreadable):
-                _check_trainings(names, anywhere, lambda key: parts.training_keys(name, task, key))  # noqa: B023
+                place = partial(parts.training_keys, name, task)
+                _check_trainings(names, anywhere, place, told)
+    for (at, text), models in told.items():
+        names.problems.add(at, text.replace("{model}", " or ".join(map(repr, models))))
     for one in sections():
         with suppress(Unreadable):
             for keys, text in one.check(names):
@@ -123,12 +128,14 @@ def _check_exemption(names: Names, keys: list[str | int], exemption: Exemption) 
     names.known([*keys, "part"], "task", [exemption.part], parts)
 
 
-def _check_trainings(names: Names, entry: Entry, place: Callable[[Keys], Keys]) -> None:
-    """Report what is wrong with a training; `place` says where its settings are."""
+def _check_trainings(
+    names: Names, entry: Entry, place: Callable[[Keys], Keys], told: dict[tuple[Keys, str], dict[str, None]]
+) -> None:
+    """Report what is wrong with a training, some of it to `told`; `place` says where its settings are."""
     if entry.training.trains and not any(kind.trains for kind in stage_kinds().values()):
         names.problems.add(place(()), f"it is trained by {source(TRAINING)}, which is not installed.")
     for check in filter(None, (kind.check for kind in stage_kinds().values())):
-        call(check, entry, lambda keys, text: names.problems.add(place(keys), text))
+        call(check, entry, lambda keys, text: told.setdefault((place(keys), text), {}).setdefault(entry.config.name))
     for key in ("select", "stop"):
         with suppress(Unreadable):
             if (select := getattr(entry.training, key)) is not None:

@@ -189,5 +189,5 @@ def _phases(config: TrainingConfig, model: ModelConfig, report: Report) -> None:
     known = [*Phase.model_fields, *sorted(model.by_phase)]
     for number, phase in enumerate(config.phases):
         for key in {*phase.more} - model.by_phase:
-            text = f"a phase of {model.name!r} cannot set {key!r}. {suggestion(key, known)}"
+            text = f"a phase of {{model}} cannot set {key!r}. {suggestion(key, known)}"
             report(("phases", number, key), text)
