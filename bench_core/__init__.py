@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from bench_core.probe import Finding, Premise, Probe, Statement
     from bench_core.registry import part, parts, suggestion
     from bench_core.tensor_rows import Rows
-    from bench_core.runs.runner import run
+    from bench_core.runs.runner import Execution, run
     from bench_core.sections import Section
     from bench_core.stage_kinds import StageKind
     from bench_core.shared_draws import AGAIN, QUARTERS, estimates_of, sampling_error
@@ -88,7 +88,7 @@ _HOMES = {
     "random_numbers": ["Noise"],
     "registry": ["part", "parts", "suggestion"],
     "tensor_rows": ["Rows"],
-    "runs.runner": ["run"],
+    "runs.runner": ["Execution", "run"],
     "sections": ["Section"],
     "stage_kinds": ["StageKind"],
     "shared_draws": ["AGAIN", "QUARTERS", "estimates_of", "sampling_error"],

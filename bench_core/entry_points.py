@@ -36,11 +36,10 @@ class About:
 def about(found: Distribution) -> About:
     """Return what a distribution says of itself; its long description, which takes the most time, is not read."""
     text = found.read_text("METADATA")
-    if text is None:  # as of installations by old tools
-        return About(found.name, found.version, (*(found.requires or ()),), frozenset())
-    told = HeaderParser().parsestr(text.partition("\n\n")[0])
-    several = (*told.get_all("Requires-Dist", ()),), frozenset(told.get_all("Provides-Extra", ()))
-    return About(told["Name"], told["Version"], *several)
+    headers = text or found.read_text("PKG-INFO") or ""  # the latter of installations by old tools
+    told = HeaderParser().parsestr(headers.partition("\n\n")[0])
+    requires = told.get_all("Requires-Dist", ()) if text else found.requires or ()
+    return About(told["Name"], told["Version"], (*requires,), frozenset(told.get_all("Provides-Extra", ())))
 
 
 def origin(entry: EntryPoint) -> tuple[str, str]:

@@ -7,9 +7,13 @@ import os
 import re
 import subprocess
 from importlib.metadata import distributions, requires
+from pathlib import Path
 
 import pytest
 from bench_small.environments import environment_without
+
+from bench_core.planning.plan import plan
+from bench_core.suites.load import load
 
 PLUGIN = "bench-word-generation"
 SUITE = """
@@ -20,6 +24,8 @@ metrics: {entropy: {name: word-cross-entropy}}
 limits: {scored: 20}
 tables: [{id: main, rows: [model], values: [entropy]}]
 """
+
+WHERE = "import json, os; print(json.dumps(os.path.abspath('suite.yaml')))"
 
 READING = """
 from pathlib import Path
@@ -64,8 +70,13 @@ def test_a_given_model_is_evaluated_and_its_run_is_read(alone):
         "`tables` is read by bench-reports (in a checkout: pip install ./plugins/reports), which is not installed"
         in (" ".join(checked.stdout.split()))
     )
+    planned = alone("run", "suite.yaml", "--dry-run", "--json")
     done = alone("run", "suite.yaml", "--workers", "0")
     assert done.returncode == 0, done.stderr
+    suite = Path(json.loads(alone("-c", WHERE).stdout))
+    assert {stage["key"] for stage in json.loads(planned.stdout)["stages"]} == {
+        *plan(load(suite), suite.parent).stages
+    }
     assert re.search(r"\boracle\b .*\d+\.\d", done.stdout)
     assert "install bench-reports (in a checkout: pip install ./plugins/reports)" in done.stdout
     assert alone("-c", READING).stdout.split() == ["alone", "done"]

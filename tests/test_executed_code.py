@@ -384,3 +384,10 @@ def test_names_that_a_module_gives_when_it_is_asked_are_those_that_type_checkers
                     assert getattr(import_module(name), given) is getattr(import_module(source), inner), (name, given)
                 assert {*import_module(name).__all__} <= {*module.lazy, *module.bound, *module.imports}
     assert {"bench_core", "bench_core.kit", "bench_text.api"} <= {*faces}
+
+
+def test_which_of_our_distributions_are_installed_is_in_no_key():
+    """What a plugin does when it is imported would be: it could change all results."""
+    code = code_digests().code
+    assert len(code.always) > 15
+    assert {name: found for name in code.always if (found := [*code.effective(name)])} == {}

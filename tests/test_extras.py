@@ -13,6 +13,7 @@ from textwrap import dedent
 import pytest
 from bench_small.environments import environment_without
 
+from bench_core.entry_points import requirements
 from bench_core.errors import PluginError
 from bench_core.registry import IN_SUITES, part, parts
 from bench_core.suites import extras
@@ -157,3 +158,15 @@ def test_a_version_that_is_too_old_counts_as_missing(monkeypatch):
 
     monkeypatch.setattr(extras, "distribution", lambda name: Old if name == "nltk" else distribution(name))
     assert extras.missing("bench-metrics", ["ribes"]) == ["nltk>=3.10.4"]
+
+
+def test_extras_of_installations_by_old_tools_are_known(tmp_path, monkeypatch):
+    about = tmp_path / "bench_old.egg-info"
+    about.mkdir()
+    (about / "PKG-INFO").write_text("Name: bench-old\nVersion: 0.9\nProvides-Extra: fast\n\nName: none of it\n")
+    (about / "requires.txt").write_text("click\n\n[fast]\nno-such-thing>=2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert extras.missing("bench-old", ["fast"]) == ["no-such-thing>=2"]
+    assert {*requirements("bench-old")} == {"click"}
+    with pytest.raises(PluginError, match="bench-old has no extra called 'slow'"):
+        extras.missing("bench-old", ["slow"])

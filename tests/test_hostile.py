@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import yaml
 from bench_small.asking import asked
 from bench_small.flipping import UNDRAWN, Place
 from bench_small.mangling import mangled_file
@@ -136,6 +137,16 @@ def test_what_tests_need_of_a_number_is_checked(place, field, value):
     cells[0]["numbers"]["ended"][field] = value
     path.write_text("".join(f"{json.dumps(one)}\n" for one in cells))
     with pytest.raises(BenchError, match=rf"cells\.jsonl: numbers\.ended\.{field}"):
+        read_run(path.parent)
+
+
+@pytest.mark.parametrize(("key", "value"), [("lr", "fast"), ("batch_size", 0), ("phases", [{"updates": "x"}])])
+def test_settings_of_a_training_are_checked(place, key, value):
+    path = place.folder / "runs" / "run" / "suite.yaml"
+    data = yaml.safe_load(path.read_text())
+    data["training"][key] = value
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(BenchError, match=rf"suite\.yaml: {key}"):
         read_run(path.parent)
 
 

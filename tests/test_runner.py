@@ -55,6 +55,11 @@ def go(tmp_path, suite_file):
     return run
 
 
+def test_arguments_that_are_not_there_are_named_with_those_that_are(go):
+    with pytest.raises(TypeError, match=r"run\(\) has no argument 'wokers'. It also takes progress, workers, "):
+        go(wokers=2)
+
+
 @pytest.fixture
 def begun(finished, tmp_path):
     """Let the suite be stored already where `go` runs it."""

@@ -16,13 +16,13 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_864,
+    "bench_core": 2_863,
     "commands": 818,
     "computing": 2_606,
     "execution": 1_535,
     "kit": 866,
     "planning": 1_302,
-    "runs": 2_708,
+    "runs": 2_714,
     "storage": 1_112,
     "suites": 1_672,
 }

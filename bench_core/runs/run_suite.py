@@ -14,6 +14,7 @@ from bench_core.suites.load import resolve
 from bench_core.suites.schema import SuiteFile
 from bench_core.suites.sections import of_plugins
 from bench_core.suites.suite import Suite
+from bench_core.suites.training import training_schema
 from placed_settings import Located, Problems
 
 SHOWN = ("labels", "quote", "samples", *SECTIONS)  #: sections of a suite on which no key depends
@@ -38,8 +39,13 @@ def sections_of(source: Located, grids: Mapping[str, ModelGrid]) -> dict[str, An
 
 
 def read_suite_file(data: Mapping[str, Any]) -> SuiteFile:
-    """Return the suite of a run without the keys of plugins, which need not be installed where it is read."""
-    return SuiteFile.model_validate({key: value for key, value in data.items() if key in SuiteFile.model_fields})
+    """Return the suite of a run without the keys of plugins, which need not be installed where it is read.
+
+    Raises ValidationError if it is invalid, or its `training:` is, as far as its schema is installed.
+    """
+    found = SuiteFile.model_validate({key: value for key, value in data.items() if key in SuiteFile.model_fields})
+    training_schema().model_validate(found.training)
+    return found
 
 
 def suite_of(run: Path) -> Suite:

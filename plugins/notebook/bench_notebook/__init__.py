@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from bench_notebook.loaded import LoadedRun, load
     from bench_notebook.trained_model import TrainedModel
 
-_HOME = {"evaluate": "evaluating", "LoadedRun": "loaded", "load": "loaded", "TrainedModel": "trained_model"}
-_HOME["StoredOutcomes"] = "cell_outcomes"
+_HOME = {
+    "LoadedRun": "loaded", "StoredOutcomes": "cell_outcomes", "TrainedModel": "trained_model", "evaluate": "evaluating",
+    "load": "loaded",
+}  # fmt: skip
 
 __all__ = ["LoadedRun", "StoredOutcomes", "TrainedModel", "evaluate", "load"]
 
