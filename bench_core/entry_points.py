@@ -25,7 +25,7 @@ def declared(group: str) -> list[EntryPoint]:
 
 @dataclass(frozen=True)
 class About:
-    """What a distribution says of itself."""
+    """The metadata of a distribution."""
 
     name: str
     version: str
@@ -34,9 +34,9 @@ class About:
 
 
 def about(found: Distribution) -> About:
-    """Return what a distribution says of itself; its long description, which takes the most time, is not read."""
+    """Return the metadata of a distribution without its long description, which takes the most time to parse."""
     text = found.read_text("METADATA")
-    headers = text or found.read_text("PKG-INFO") or ""  # the latter of installations by old tools
+    headers = text or found.read_text("PKG-INFO") or ""  # the latter is what old tools write
     told = HeaderParser().parsestr(headers.partition("\n\n")[0])
     requires = told.get_all("Requires-Dist", ()) if text else found.requires or ()
     return About(told["Name"], told["Version"], (*requires,), frozenset(told.get_all("Provides-Extra", ())))

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from bench_notebook.trained_model import TrainedModel
 
 _HOME = {
-    "LoadedRun": "loaded", "StoredOutcomes": "cell_outcomes", "TrainedModel": "trained_model", "evaluate": "evaluating",
+    "LoadedRun": "loaded",
+    "StoredOutcomes": "cell_outcomes",
+    "TrainedModel": "trained_model",
+    "evaluate": "evaluating",
     "load": "loaded",
-}  # fmt: skip
+}
 
 __all__ = ["LoadedRun", "StoredOutcomes", "TrainedModel", "evaluate", "load"]
 
