@@ -1,7 +1,5 @@
 """What installed distributions declare: entry points for bench, read once, and requirements."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from functools import cache

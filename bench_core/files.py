@@ -1,7 +1,5 @@
 """The data directory, and digests of files."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping

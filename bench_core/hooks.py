@@ -1,7 +1,5 @@
 """pluggy hooks: the parts that a plugin provides, and what it adds to runs and reports."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pluggy import HookimplMarker, HookspecMarker

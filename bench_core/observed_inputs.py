@@ -1,7 +1,5 @@
 """Declares what parts read unobserved. Keys of stages contain the name of this module."""
 
-from __future__ import annotations
-
 import os
 from contextlib import AbstractContextManager
 

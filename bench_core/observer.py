@@ -1,7 +1,5 @@
 """The interface of observers, which hear of a run while it is under way: stages, updates, evaluations, numbers."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields

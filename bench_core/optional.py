@@ -1,7 +1,5 @@
 """Modules of distributions that may be missing: imported by name, or an error with the command that installs them."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """The interface of probes: questions about a trained model besides decoding and scoring."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

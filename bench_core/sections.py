@@ -1,7 +1,5 @@
 """Sections of suites that a plugin brings: what a run keeps for them, how that is merged, checked and verified."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

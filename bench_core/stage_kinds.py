@@ -3,8 +3,6 @@
 Functions are named as `module:function`, and imported when a stage of the kind is performed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module

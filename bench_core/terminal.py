@@ -4,8 +4,6 @@ Everything is printed by `say`, which shows control and format characters as cod
 and `click.echo`. Data for other programs are printed by `write`, which changes nothing of them in a pipe or a file.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

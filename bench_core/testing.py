@@ -3,8 +3,6 @@
 A name that is used raises a DeprecationWarning, or PluginError where bench-authors is not installed.
 """
 
-from __future__ import annotations
-
 from warnings import warn
 
 from bench_core.optional import AUTHORS, optional_module

@@ -1,7 +1,5 @@
 """The parts of outputs in which a model thinks before it answers: `<think>...</think>` and its relatives."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """`bench list [KIND]`"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import click

@@ -4,8 +4,6 @@ Commands of other distributions are entry points of the group `bench.commands`; 
 is what `bench --help` shows of its command.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 import traceback

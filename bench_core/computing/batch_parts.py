@@ -1,7 +1,5 @@
 """Batches in parts, and windows of a stream side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Bootstrap: scores of resampled examples of a cell, one by one, in groups or in blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The clock of CPU time, by which stages and calibrations are timed: other work on the machine hardly disturbs it."""
 
-from __future__ import annotations
-
 import resource
 import time
 

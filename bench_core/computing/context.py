@@ -1,7 +1,5 @@
 """What a stage has access to: the store, its request, and the cached task and model."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

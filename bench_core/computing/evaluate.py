@@ -1,7 +1,5 @@
 """Decodes or scores the examples of a split with a model, and returns outcomes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Puts a model in evaluation mode for a block."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -3,8 +3,6 @@
 While a model is `guarded`, its methods are wrapped, so every call is checked, by a decoder or by the model itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A task wrapped in guards on everything that it returns."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

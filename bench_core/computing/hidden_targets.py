@@ -1,7 +1,5 @@
 """Batches for decoding, in which targets cannot be seen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

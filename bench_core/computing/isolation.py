@@ -1,7 +1,5 @@
 """Performs a stage so that it cannot affect the next: in a process in a defined state, with objects loaded again."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Laws that the results of parts must obey; a suite or a Config may exempt a part from one, with a reason."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Looks at what parts return: second ones, where `bench-authors` is installed, and one at data that overlap."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tells from an error whether memory ran out."""
 
-from __future__ import annotations
-
 import torch
 
 

@@ -1,7 +1,5 @@
 """Counts the examples of a task that are repeated in a split, or shared with an earlier one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice

@@ -1,7 +1,5 @@
 """The class that a Config names, checked against what the Config declares."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Process-wide state that results may depend on: set before each stage, restored after it."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys

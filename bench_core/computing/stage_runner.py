@@ -1,7 +1,5 @@
 """Performs stages in one process, each by the function of its kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace

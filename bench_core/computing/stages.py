@@ -1,7 +1,5 @@
 """The stages of the core: prepare, initial, decode, score, measure, probe."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

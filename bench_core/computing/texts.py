@@ -1,7 +1,5 @@
 """The examples of a split as text, for systems that read no tokens of a task."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

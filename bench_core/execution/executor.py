@@ -1,7 +1,5 @@
 """The interface of executors, which perform stages: in this process, in workers, on other machines."""
 
-from __future__ import annotations
-
 import os
 import platform
 import time

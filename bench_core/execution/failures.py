@@ -1,8 +1,5 @@
 """Why a stage failed, or was stopped."""
 
-from __future__ import annotations
-
-
 class StageFailed(Exception):
     """A stage that failed or was stopped; its text is for the user."""
 

@@ -1,7 +1,5 @@
 """The GPUs of this machine, and which stages are on them: at most so many on each, and no more than fit in memory."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping, Sequence

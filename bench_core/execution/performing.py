@@ -1,7 +1,5 @@
 """Performs a stage in this process: its code is watched, its inputs are observed, its artifact is stored."""
 
-from __future__ import annotations
-
 import platform
 import sys
 import traceback

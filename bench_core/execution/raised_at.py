@@ -1,7 +1,5 @@
 """Where a plugin raised an error: file, line and function."""
 
-from __future__ import annotations
-
 import traceback
 from pathlib import Path
 

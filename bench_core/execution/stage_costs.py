@@ -1,7 +1,5 @@
 """What a stage cost: seconds, CPU seconds and peak memory, measured and recorded."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import time

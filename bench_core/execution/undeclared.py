@@ -1,7 +1,5 @@
 """Observed inputs of a stage that its key does not cover: they are recorded in its artifact, or refused."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

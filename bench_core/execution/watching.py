@@ -1,7 +1,5 @@
 """What the library that watches processes is told of bench."""
 
-from __future__ import annotations
-
 import process_watch
 from bench_core import entry_points
 from bench_core.errors import PluginError

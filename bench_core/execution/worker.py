@@ -9,8 +9,6 @@ A part runs in the process of the worker and could write to any descriptor. So e
 request, and a line without it is not an answer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

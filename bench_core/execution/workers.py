@@ -1,7 +1,5 @@
 """A pool of worker processes, isolated from crashes of each other."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Models of a target given a source: `encode` reads the source once, `forward` is as in a language model."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace

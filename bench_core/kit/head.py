@@ -1,7 +1,5 @@
 """Output heads: from the states of a language model to probabilities of tokens."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol

@@ -1,7 +1,5 @@
 """Language models in one method: `forward` is written; training, scoring, generation and streams follow."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """torch's recurrent layers with states whose first dimension is the row."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 

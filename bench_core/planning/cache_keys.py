@@ -1,7 +1,5 @@
 """Cache keys of artifacts: hashes of settings, inputs, code and versions, known before anything runs."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The digests of the code behind stages: of the function of each kind of stage, and of the parts that take part."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

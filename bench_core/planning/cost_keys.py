@@ -1,7 +1,5 @@
 """Keys of costs: the same for stages that take equally long, such as trainings that differ in their seed alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from bench_core.planning.cache_keys import key_of

@@ -1,7 +1,5 @@
 """The devices and versions of this machine, found without importing torch."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """Settings of type `Path`: where the files are, and their digests, which stand for them in keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager

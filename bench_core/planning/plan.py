@@ -1,7 +1,5 @@
 """Plans a suite: its cells, and the stages that they need, each once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain

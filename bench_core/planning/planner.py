@@ -1,7 +1,5 @@
 """Creates the stages of cells, each once, with the keys of their artifacts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

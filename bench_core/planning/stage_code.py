@@ -1,7 +1,5 @@
 """What is behind a stage besides its settings: the code of its parts, and the libraries that this names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass

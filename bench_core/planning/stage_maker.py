@@ -1,7 +1,5 @@
 """Makes stages: their settings with marks in place of files, and the keys of their artifacts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

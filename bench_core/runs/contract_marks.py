@@ -1,7 +1,5 @@
 """Marks in the store, one for each digest of the code of a model: it keeps its contracts, or none was tried."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Who performs the stages of a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench_core.config import ExecutorConfig

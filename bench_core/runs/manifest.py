@@ -3,8 +3,6 @@
 It is written last and atomically. `digest` is that of the manifest itself: a report names its run by it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

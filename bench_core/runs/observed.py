@@ -1,7 +1,5 @@
 """What observers hear of the stages of a plan: trainings and numbers by their names."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Observers of a run, each in a thread of its own, so that none can take the run down or hold it up."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

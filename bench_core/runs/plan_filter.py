@@ -1,7 +1,5 @@
 """What a run would compute: the plan of a suite, restricted to the cells that `--only` selects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path

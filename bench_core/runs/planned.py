@@ -1,7 +1,5 @@
 """What a run records of its plan: every stage, and the settings of each part by its name."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from itertools import product

@@ -4,8 +4,6 @@
 `parts.json` has the settings of each part of the suite by its name, defaults included, as they were planned.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping

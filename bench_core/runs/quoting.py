@@ -1,7 +1,5 @@
 """Which prompts and references reports may show: all but those of data that forbid it, or as the suite says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Has the report of a run written, to a folder named after its suite, where bench-reports is installed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The schemas of the files of a run; validated on reading, as a run may come from elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias

@@ -1,7 +1,5 @@
 """The suite of a run, as its folder keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

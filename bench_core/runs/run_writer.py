@@ -1,7 +1,5 @@
 """Writes the run folder: the suite, the results, and the environments."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

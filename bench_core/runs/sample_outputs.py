@@ -1,7 +1,5 @@
 """The sample outputs of a run, with what sections want to know of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any

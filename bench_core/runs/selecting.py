@@ -1,7 +1,5 @@
 """Names of runs and cells as given on the command line, and selecting cells by filters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The results of a run as a Python prompt and a notebook show them, without a report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Performs the stages of a plan: in their order, as many at a time as the executor takes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait

@@ -1,7 +1,5 @@
 """Warns of stored results with unobserved inputs, and refuses those with inputs that no cache key covers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What a run tells of a task, from the facts of what was prepared of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

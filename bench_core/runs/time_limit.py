@@ -4,8 +4,6 @@ Whatever the limit, a run stores something new: a stage, or a checkpoint of a tr
 So a run that is repeated until its exit code is 0 ends.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Files may be damaged, or come from elsewhere: only regular files inside the fold
 nothing is executed, and whatever is invalid is a StoreError.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Where a store has the checkpoints of a training, and how far these are."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from bench_core.errors import StoreError

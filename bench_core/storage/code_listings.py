@@ -1,7 +1,5 @@
 """Listings of the code behind artifacts: the definitions that a digest covers, to tell which of them changed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -5,8 +5,6 @@ is the information of an imported task. Stages that read weights or data need th
 computed again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

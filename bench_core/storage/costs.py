@@ -4,8 +4,6 @@ They are kept beside the artifacts of a store, under keys that leave the seed ou
 be deleted at any time.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Validates JSON files against the data classes that they hold."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

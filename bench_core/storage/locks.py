@@ -1,7 +1,5 @@
 """File locks of a store, released by the operating system if a process dies."""
 
-from __future__ import annotations
-
 import errno
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The artifact store: one folder per artifact, named by its cache key, written atomically."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

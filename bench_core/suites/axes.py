@@ -1,7 +1,5 @@
 """The axes of the evaluation matrix: task, model, decoder, split, hardware, seed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 

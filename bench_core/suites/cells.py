@@ -1,7 +1,5 @@
 """The cells of a suite: one for each combination of its axes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product

@@ -1,7 +1,5 @@
 """Checks that tasks, models, decoders and metrics are compatible, by their Configs alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass

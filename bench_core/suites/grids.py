@@ -1,7 +1,5 @@
 """Hyper-parameter grids: models that stand for every combination of some settings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Loads a suite file: applies profile and `--set`, looks parts up, reports every problem with its place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

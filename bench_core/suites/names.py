@@ -1,7 +1,5 @@
 """The names that a suite defines, and lookups among them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

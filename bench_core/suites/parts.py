@@ -1,7 +1,5 @@
 """Looks up the parts that a suite names, and parses their settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field

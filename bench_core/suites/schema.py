@@ -1,7 +1,5 @@
 """The schema of suite files, and the defaults."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """Reads a suite file section by section, so that a mistake in one hides none in another."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pkgutil import resolve_name

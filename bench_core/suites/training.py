@@ -1,7 +1,5 @@
 """Where the weights of a model come from: what the core knows of `training:`, whose schema is that of what trains."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name

@@ -1,7 +1,5 @@
 """YAML files of suites: what reads them raises SuiteError."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

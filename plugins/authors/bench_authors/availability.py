@@ -1,7 +1,5 @@
 """Checks that files and devices which a suite names are on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version

@@ -1,7 +1,5 @@
 """Tries contracts on parts in a worker process: whatever a part does there, all other contracts are still tried."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Tries the contracts of models before their first training, once for each digest of their code, in a worker."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Has the parts of a suite open their files and servers, and collects what they find."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field

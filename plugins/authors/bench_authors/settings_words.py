@@ -3,8 +3,6 @@
 `bench describe` and the reference in docs/ print them.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import tokenize

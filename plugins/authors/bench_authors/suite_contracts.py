@@ -1,7 +1,5 @@
 """The contracts on the parts of suites, for `bench check --contracts`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """Checks that the class which a Config names exists, by the source of its module: importing it may load torch."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from contextlib import suppress

@@ -4,8 +4,6 @@ The same number of examples gives the same samples, so that two series of the sa
 by replicate: the paired bootstrap (Efron and Tibshirani, 1993; Koehn, 2004).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The block length of the block bootstrap, estimated from the data."""
 
-from __future__ import annotations
-
 from math import ceil, log10, sqrt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The file format of bootstrap replicates."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate

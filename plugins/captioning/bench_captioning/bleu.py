@@ -1,7 +1,5 @@
 """BLEU as the COCO evaluation computes it (Papineni et al., 2002)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import exp, nan, prod
 

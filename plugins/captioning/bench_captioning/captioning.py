@@ -1,7 +1,5 @@
 """The captioning task: image features in, captions out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count

@@ -1,7 +1,5 @@
 """Code shared by the caption metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import islice

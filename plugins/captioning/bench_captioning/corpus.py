@@ -1,7 +1,5 @@
 """Loads a captioning corpus: captioned images, and digests of the files read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache

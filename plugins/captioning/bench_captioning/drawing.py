@@ -1,7 +1,5 @@
 """Renders generated scenes as images."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The features in the folder of a prepared task, and their metadata."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

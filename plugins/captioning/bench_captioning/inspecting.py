@@ -1,7 +1,5 @@
 """Opens annotations and features as a run would, without torch; images themselves are not opened."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from bench_captioning.corpus import Captioned, captioned, feature_files, files

@@ -1,7 +1,5 @@
 """METEOR as the COCO evaluation computes it (Denkowski and Lavie, 2014)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ pycocoevalcap's own wrapper writes into the installed package, shifts all that f
 like, and waits for ever for a Java that hangs. So the jar that comes with it is asked by our own hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

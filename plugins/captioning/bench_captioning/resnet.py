@@ -1,7 +1,5 @@
 """Features of a frozen ResNet, computed once (He et al., 2016)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import chain

@@ -1,7 +1,5 @@
 """ROUGE-L as the COCO evaluation computes it (Lin, 2004)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from pycocoevalcap.rouge.rouge import Rouge  # type: ignore[import-untyped]

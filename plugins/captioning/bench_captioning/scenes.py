@@ -3,8 +3,6 @@
 Numbers come from `random.Random.random`, which is the same in all versions of Python.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Tokenizes captions for training, close to the tokenizer of the evaluation."""
 
-from __future__ import annotations
-
 import re
 
 _CLITIC = re.compile(r"(?<=[^\W\d_])(n't|'(?:s|re|ve|ll|d|m))(?!\w)")

@@ -5,8 +5,6 @@ followed through imports into all packages whose code counts: those outside site
 `Codebase.own`. Everything else counts by the names that are used of it. Nothing is imported, sources alone are read.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The digest of all code behind the parts of a computation, and the files and libraries that this code uses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Methods whose results are computed once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar

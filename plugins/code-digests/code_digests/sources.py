@@ -1,7 +1,5 @@
 """The sources of packages whose code counts: where their modules are, and what lies beside these."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Loads a corpus of pseudo-code and code, and digests of the files read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

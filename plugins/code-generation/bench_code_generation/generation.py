@@ -1,7 +1,5 @@
 """The code generation task: pseudo-code in, one line of Python out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench_code_generation.corpus import collection

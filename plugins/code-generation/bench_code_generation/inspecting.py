@@ -1,7 +1,5 @@
 """Opens the files of a corpus of code as a run would, without torch."""
 
-from __future__ import annotations
-
 from math import inf
 
 from bench_code_generation.corpus import collection, files

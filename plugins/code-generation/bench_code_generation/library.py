@@ -1,7 +1,5 @@
 """A corpus built from Python's standard library: its lines of code, with pseudo-code by rules."""
 
-from __future__ import annotations
-
 import ast
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Metrics of code: exact match of programs, and the share of outputs that parse."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy

@@ -1,7 +1,5 @@
 """Normalizes a line of code by parsing and unparsing it; code is never executed."""
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings

@@ -4,8 +4,6 @@ A phrase tells all of its line, so that equal phrases are of equal lines: what i
 brackets if it could be read in another way without. Words, signs and brackets are separated by single spaces.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The settings of corpora of pseudo-code and code."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag

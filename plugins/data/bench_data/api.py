@@ -1,7 +1,5 @@
 """What other plugins may import: the records of a file, in every form that data may have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of data sets of the library datasets: folders that it saved, and revisions of the Hugging Face hub."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The parts that this plugin provides, as Configs and hooks; imports no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Examples of the records of one split: which field is what, which records count, and what is wrong with one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Records of files: JSON, CSV, Parquet, and plain files side by side; each with its place, for messages."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

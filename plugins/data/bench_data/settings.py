@@ -1,7 +1,5 @@
 """The settings of data: where each split comes from, and which field is what."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
 

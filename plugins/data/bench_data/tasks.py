@@ -1,7 +1,5 @@
 """The tasks: a text from another text, and the rest of a text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal

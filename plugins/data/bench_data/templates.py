@@ -4,8 +4,6 @@ A template replaces names between braces by what the record has under them, and 
 formats, no code. `{{` and `}}` are braces.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Test sets that sacrebleu has downloaded; nothing is downloaded here."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Counts the calls of a model during search."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from bench_core import Hypothesis

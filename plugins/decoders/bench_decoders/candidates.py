@@ -1,7 +1,5 @@
 """The finished candidates of each row in a search, and the test whether a better one is still possible."""
 
-from __future__ import annotations
-
 from bisect import insort
 
 import torch

@@ -1,7 +1,5 @@
 """Exhaustive search, for small problems."""
 
-from __future__ import annotations
-
 import sys
 
 import torch

@@ -1,7 +1,5 @@
 """Greedy decoding and sampling."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad

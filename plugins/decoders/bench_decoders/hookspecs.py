@@ -1,7 +1,5 @@
 """The hook that this plugin defines for others."""
 
-from __future__ import annotations
-
 from bench_core import hookspec
 from bench_decoders.processors import ProcessorConfig
 

@@ -1,7 +1,5 @@
 """The parts that this plugin provides, as Configs and hooks; imports no torch."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt

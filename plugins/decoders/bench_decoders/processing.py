@@ -1,7 +1,5 @@
 """Applies processors to the distributions of a decoding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 

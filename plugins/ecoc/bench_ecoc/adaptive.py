@@ -1,7 +1,5 @@
 """Adaptive softmax: rare tokens in clusters with smaller projections."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import pairwise
 

@@ -7,8 +7,6 @@ Section 2 of the paper gives frequent tokens more error checks; how many, and wh
 of the e = d - b check bits: those, chosen at random, by which its check part differs from that of rank r - 1.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -10,8 +10,6 @@ is a softmax whose output embeddings are the codewords. With K codewords for eac
 with one of its allotted check bits flipped, s_w is that of the best in training, and p(w) sums over all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 

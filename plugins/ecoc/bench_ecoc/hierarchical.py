@@ -1,7 +1,5 @@
 """Hierarchical softmax with two levels: class, then token."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

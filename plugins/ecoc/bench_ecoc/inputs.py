@@ -5,8 +5,6 @@ embedding that is read is made from the prediction of the step before. Coins and
 step, so that neither batch nor order matters.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The interface of output layers of this package, beyond that of `bench_rnn`."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -5,8 +5,6 @@ that there has to be: d_c and d_h of a step are products of what came after it w
 and the gradient of the recurrent matrix is a single product.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

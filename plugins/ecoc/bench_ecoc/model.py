@@ -1,7 +1,5 @@
 """Recurrent language models with a choice of output layer, source and training inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise

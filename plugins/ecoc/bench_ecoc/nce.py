@@ -1,7 +1,5 @@
 """Noise-contrastive estimation."""
 
-from __future__ import annotations
-
 from math import log
 
 import torch

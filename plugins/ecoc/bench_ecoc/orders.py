@@ -1,7 +1,5 @@
 """Orders of the vocabulary: which tokens are neighbours in the codebook."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize

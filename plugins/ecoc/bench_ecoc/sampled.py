@@ -1,7 +1,5 @@
 """Sampled softmax: trains on the gold token and a sample of others."""
 
-from __future__ import annotations
-
 from math import log
 from typing import Literal
 

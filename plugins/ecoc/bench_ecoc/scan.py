@@ -8,8 +8,6 @@ Ranks are taken in blocks of 32, each of which begins with a product of its own:
 worse than a product of matrices does.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The settings of output layers, dropout and training inputs."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeAlias
 

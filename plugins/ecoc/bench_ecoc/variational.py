@@ -1,7 +1,5 @@
 """Recurrent layers with variational dropout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Word vectors: read from a file, or learnt from the training split."""
 
-from __future__ import annotations
-
 import gzip
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The files of artifacts in exports: which are carried, and checks of their content, lines and numbers included."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Compares a run with a store: artifacts, numbers, findings, draws, samples, costs, histories, environments."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping

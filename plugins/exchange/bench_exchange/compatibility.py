@@ -4,8 +4,6 @@ They may differ in seeds, in what is skipped, in which names of an axis there ar
 result depends on. Where two runs have the same name, it must mean the same.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

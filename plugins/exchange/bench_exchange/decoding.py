@@ -1,7 +1,5 @@
 """Decodes lines from a file or a terminal with a trained model, and writes its outputs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ It is a zip of `run/...`, of artifacts in `store/<kind>/<key>/...`, and of `bund
 these files. The same run and store give the same bytes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Imports an exported file into a store; everything is checked before anything is written."""
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence

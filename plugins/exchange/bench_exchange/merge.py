@@ -1,7 +1,5 @@
 """Merges several runs of one suite into one."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

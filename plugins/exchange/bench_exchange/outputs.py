@@ -1,7 +1,5 @@
 """Writes the outcomes of a run as lines of JSON, CSV or text, one by one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

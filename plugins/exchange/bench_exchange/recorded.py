@@ -1,7 +1,5 @@
 """Follows every cell of a run to its stages and their keys, by what the run records and by nothing else."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Repeats stages from stored inputs, each in its own process, and compares the results."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

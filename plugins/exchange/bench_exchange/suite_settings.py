@@ -1,7 +1,5 @@
 """Compares the suite of a run with the settings of its parts, as these were planned."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Unpacks an exported file, and checks that it is one: sizes, names, digests, and the shape of every file."""
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

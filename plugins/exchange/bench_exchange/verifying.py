@@ -1,7 +1,5 @@
 """Verifies runs, reports and exported files: from cell to key, artifact, number and table."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections import Counter

@@ -4,8 +4,6 @@ torch's own takes more than twice as long there. An architecture that lets its a
 which is torch's own in every other case.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from torch import Tensor, nn

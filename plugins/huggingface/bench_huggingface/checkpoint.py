@@ -1,7 +1,5 @@
 """Published checkpoints: which files make one, and whether it is of the family that a model asks for; no torch."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Only what is certain is a problem: of lengths the least number of tokens, and of
 and target those in every context.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

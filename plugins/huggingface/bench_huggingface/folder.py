@@ -1,7 +1,5 @@
 """The files that `save_pretrained` writes: configuration, tokenizer, weights in one file or several."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

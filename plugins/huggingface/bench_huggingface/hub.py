@@ -1,7 +1,5 @@
 """Models by their name on the Hugging Face hub: from its cache on this machine, or fetched where that is allowed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench_core import DataError

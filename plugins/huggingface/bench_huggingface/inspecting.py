@@ -1,7 +1,5 @@
 """Opens the files of a model as far as that needs neither torch nor transformers: headers, tokenizers, families."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

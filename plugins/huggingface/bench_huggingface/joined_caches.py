@@ -4,8 +4,6 @@ Keys and values are aligned at their ends: before those of shorter rows come pla
 states of recurrent layers have no places.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace

@@ -6,8 +6,6 @@ before this target, the target's tokens are those that end behind the border. Th
 counts as not spelled.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Such a cache changes when a model goes on from it; a State must not. Plain keys 
 for more, which one of the states that share them may fill. Any other cache is copied before each step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Causal language models of transformers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Builds a network of transformers from settings and local files; nothing is fetched, no remote code runs."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Numbers of tokens of a model with stop at 0, and log-probabilities where several tokens end a text."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """The parts that this plugin provides, as Configs and hooks; imports neither torch nor transformers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

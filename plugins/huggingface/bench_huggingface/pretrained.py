@@ -1,7 +1,5 @@
 """What published causal and encoder-decoder models share: their own tokens, stop strings, scores by their logits."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

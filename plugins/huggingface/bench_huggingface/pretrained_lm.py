@@ -1,7 +1,5 @@
 """Published causal language models, attention or recurrent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

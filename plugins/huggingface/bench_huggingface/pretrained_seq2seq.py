@@ -1,7 +1,5 @@
 """Published encoder-decoders, such as T5, BART, Marian, M2M-100 and NLLB."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

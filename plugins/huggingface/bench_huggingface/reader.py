@@ -1,7 +1,5 @@
 """Reads tokens with a causal network of transformers, from where it left off."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """States of recurrent networks of transformers that are no `Cache`: those of RWKV, xLSTM and RecurrentGemma."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass

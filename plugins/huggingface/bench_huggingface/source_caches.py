@@ -1,7 +1,5 @@
 """What a decoder keeps of the sources that it attends to, once for all rows about one source."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, TypeAlias

@@ -1,7 +1,5 @@
 """Stop strings: a row in whose text one has appeared can only stop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

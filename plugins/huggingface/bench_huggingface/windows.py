@@ -1,7 +1,5 @@
 """Texts that are longer than a model's positions, scored in windows of which each token is in one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby

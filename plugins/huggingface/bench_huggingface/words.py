@@ -1,7 +1,5 @@
 """The tokenizer of a checkpoint: prompts and targets as its tokens, tokens as text, and what ends a text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Metrics of generation order: how outputs were generated, read from the actions of the first hypothesis."""
 
-from __future__ import annotations
-
 from bisect import bisect, insort
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise

@@ -1,7 +1,5 @@
 """The Insertion Transformer (Stern et al., 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

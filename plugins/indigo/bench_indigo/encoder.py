@@ -1,7 +1,5 @@
 """Encoders of a source: tokens, bags of tokens, or features."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad

@@ -1,7 +1,5 @@
 """Selects the outputs whose generation order a figure shows, and keeps them with the run."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeAlias

@@ -3,8 +3,6 @@
 Words and slots alternate: no `LanguageModel` of the kit, which generates from left to right.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

@@ -1,7 +1,5 @@
 """The network of the insertion model: items, and the slots between them (Gu et al., 2019, section 3)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear

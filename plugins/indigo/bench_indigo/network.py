@@ -1,7 +1,5 @@
 """Embeddings, encoder and decoder layers shared by the models of this package."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad

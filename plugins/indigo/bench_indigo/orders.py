@@ -6,8 +6,6 @@ the row; stop is no word, so it and the padding stay where they are. The names a
 al. (2019), with `blt-strict`, which splits down to single words, and `given`, which a task decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TypeAlias, get_args

@@ -1,7 +1,5 @@
 """A metric: which parts of speech are generated first, by the tags of a treebank."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self

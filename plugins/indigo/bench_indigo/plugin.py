@@ -1,7 +1,5 @@
 """The parts that this plugin provides, as Configs and hooks; imports no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from typing import Any, Literal, Self, TypeAlias

@@ -1,7 +1,5 @@
 """The pointer that chooses the slot of a word (Gu et al., 2019, section 3.2)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear

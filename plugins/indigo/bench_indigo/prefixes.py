@@ -1,7 +1,5 @@
 """Several orders of one target as a prefix tree of items."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -4,8 +4,6 @@ Items come in the order of generation: the boundaries `<s>` (0) and `</s>` (1), 
 its position in reading order, and only the order of places matters, not their size. R is kept as int8, by rows.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

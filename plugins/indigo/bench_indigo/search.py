@@ -1,7 +1,5 @@
 """Searches the most probable orders of a known target (Gu et al., 2019, section 4.2)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -5,8 +5,6 @@ its two keys are e_stop C and e_stop D, as if stop were an item that has been pl
 is chosen by (h + a L + b R) / sqrt(3) in the place of h, where a and b are the states of the slot's neighbours.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Partial canvases for training, and the spans missing in their slots (Stern et al., 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

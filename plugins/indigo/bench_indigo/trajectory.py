@@ -1,7 +1,5 @@
 """Final positions of the words of an output, in the order of generation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from bench_core import Outcome, SuiteError

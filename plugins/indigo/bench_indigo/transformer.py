@@ -1,7 +1,5 @@
 """The left-to-right Transformer (Vaswani et al., 2017)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -4,8 +4,6 @@ A result is current if all of them are unchanged. Paths in a package are recorde
 relative paths as they were given.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """What other plugins may import: the text of corpora, and its sentences; nothing here loads torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

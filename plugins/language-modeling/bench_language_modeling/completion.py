@@ -1,7 +1,5 @@
 """The sentence completion task: continue the first words of a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random

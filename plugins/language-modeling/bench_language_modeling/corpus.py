@@ -1,7 +1,5 @@
 """Loads the text of a corpus, and digests of the files read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from logging import getLogger

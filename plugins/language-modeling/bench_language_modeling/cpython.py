@@ -1,7 +1,5 @@
 """English text from Python itself: docstrings of the standard library and the topics of `help()`."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import os

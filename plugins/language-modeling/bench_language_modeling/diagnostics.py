@@ -3,8 +3,6 @@
 Numbers come from `random.Random.random`, which is the same in all versions of Python.
 """
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate

@@ -5,8 +5,6 @@ subjects and verbs agree in number, however far apart; the words of a kind follo
 `random.Random.random`, which is the same in all versions of Python.
 """
 
-from __future__ import annotations
-
 from bisect import bisect
 from itertools import accumulate
 from random import Random

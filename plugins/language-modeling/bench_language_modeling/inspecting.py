@@ -1,7 +1,5 @@
 """Opens the files of a corpus as a run would, line by line and without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Splits tokenized paragraphs into sentences; words are never changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from bench_core import Split

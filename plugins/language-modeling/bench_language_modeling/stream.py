@@ -3,8 +3,6 @@
 It is no `SequenceTask`: rows are windows of one stream, which go on where those of the last batch ended.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Corpus text as lines of white-space separated words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Exact match."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from bench_core import Outcome

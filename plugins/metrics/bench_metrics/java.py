@@ -1,7 +1,5 @@
 """Finds a Java runtime."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

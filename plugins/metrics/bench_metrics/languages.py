@@ -1,7 +1,5 @@
 """Tokenizers and word boundaries by language, for metrics of words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

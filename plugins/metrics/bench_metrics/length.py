@@ -1,7 +1,5 @@
 """The length of outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import nan
 

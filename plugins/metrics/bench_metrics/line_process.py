@@ -1,7 +1,5 @@
 """A subprocess that answers one line per line."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """METEOR 1.5, which also matches stems, synonyms and paraphrases (Denkowski and Lavie, 2014)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

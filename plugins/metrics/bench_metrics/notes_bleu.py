@@ -1,7 +1,5 @@
 """The BLEU variant of introductory notes on sequence models; not comparable with corpus BLEU."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import exp

@@ -1,7 +1,5 @@
 """Perplexity of the references, and bits per byte of their raw text."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy

@@ -1,7 +1,5 @@
 """Repetition of n-grams within an output."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import nan
 

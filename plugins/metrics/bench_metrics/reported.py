@@ -1,7 +1,5 @@
 """Values that models and decoders report with their outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from bench_core import Additive, Outcome, SuiteError

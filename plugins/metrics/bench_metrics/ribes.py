@@ -1,7 +1,5 @@
 """RIBES: rank correlation of word order (Isozaki et al., 2010)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 

@@ -1,7 +1,5 @@
 """BLEU, chrF and TER as sacrebleu computes them (Post, 2018, arXiv:1804.08771)."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from math import nan

@@ -1,7 +1,5 @@
 """Non-termination: the share of outputs cut off by a limit (Welleck et al., 2020, arXiv:2002.02492)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The base of text metrics: the first output of each example and all its references."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain, islice

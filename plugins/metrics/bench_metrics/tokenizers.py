@@ -1,7 +1,5 @@
 """The tokenizers of sacrebleu, by name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU

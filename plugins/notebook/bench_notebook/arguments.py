@@ -1,7 +1,5 @@
 """The arguments of `evaluate` as a suite: the data that a file would hold, and the argument that each value is of."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Evaluates parts that are given as objects, as in a notebook, by the engine that runs suites."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
 import weakref

@@ -1,7 +1,5 @@
 """Functions of prompts as models of one call: systems that turn texts into texts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """A model of a run with its stored weights, to decode texts that are in no split."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Settings some of whose values are invalid: what of them is valid, so that checks can go on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Collects the problems of settings, to report all of them at once: file, line, column, finding, remedy."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What is wrong with values, in plain words: the errors of pydantic as sentences."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches

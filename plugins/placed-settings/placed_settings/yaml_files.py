@@ -1,7 +1,5 @@
 """YAML files as plain data that remembers the line and column of each value."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What is wrong with a text that is not YAML, in plain words: the errors of the parser as advice."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """CSV files, safe to open in a spreadsheet: no text is read as a formula."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """Packed lines of JSON, in which values that several lines have in common are written once."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

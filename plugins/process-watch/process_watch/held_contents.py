@@ -3,8 +3,6 @@
 What is looked at may be odd: its own methods are not called, and nothing that they raise is an error.
 """
 
-from __future__ import annotations
-
 import sys
 from array import array
 from collections import OrderedDict, deque

@@ -1,7 +1,5 @@
 """What the library is told of the program that uses it: which code is its own, and what it watches besides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

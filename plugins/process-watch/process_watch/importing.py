@@ -1,7 +1,5 @@
 """Imports of this process: which packages are loaded at the moment, and what is called after each import."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 

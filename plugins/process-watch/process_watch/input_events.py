@@ -3,8 +3,6 @@
 These are opened files, listed folders, imports, child processes, connections and variables.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Finds the variables of a module: the names that its code assigns, or whose content it changes."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ compared, too. Modules that take part in the block may change variables that the
 containers, as caches do. Threads that outlive their block are named.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Mapping

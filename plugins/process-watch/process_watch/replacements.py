@@ -1,7 +1,5 @@
 """Decides whether a replaced value is code, who owns it, and whether a library may replace it."""
 
-from __future__ import annotations
-
 import builtins
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Threads of users' code that outlive their block."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Settings of a process that a block may change for later ones: how to read them, and how to restore them."""
 
-from __future__ import annotations
-
 import copyreg
 import gc
 import json

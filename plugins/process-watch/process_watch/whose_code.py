@@ -1,7 +1,5 @@
 """Finds out whose code reads an input, by frames of calls: a user's, the host's, a library's or Python's own."""
 
-from __future__ import annotations
-
 import os
 import sys
 import sysconfig

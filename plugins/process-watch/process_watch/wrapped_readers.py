@@ -1,7 +1,5 @@
 """Wraps functions that read files or their status, start threads or import modules, and raise no audit events."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """The executor on Ray: one task per stage, with its CPUs and GPU."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """The parts that this plugin provides, as Configs and hooks; imports no Ray."""
 
-from __future__ import annotations
-
 import re
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator

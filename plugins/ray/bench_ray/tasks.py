@@ -1,7 +1,5 @@
 """The code that runs in Ray's processes: stages, and the actor that collects their progress."""
 
-from __future__ import annotations
-
 import json
 import platform
 import time

@@ -1,7 +1,5 @@
 """Reads recorded outputs and references as a run would, and compares outputs with the examples of tasks; no torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bench_core import Inspection, Prompt

@@ -1,7 +1,5 @@
 """Finds the recorded output of each example: by its line, its name or its number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The parts that this plugin provides, as Configs and hooks; imports no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias

@@ -1,7 +1,5 @@
 """A task of references alone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

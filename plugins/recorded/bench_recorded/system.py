@@ -1,7 +1,5 @@
 """The model and the decoder of recorded outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import isfinite
 

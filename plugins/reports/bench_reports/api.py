@@ -1,7 +1,5 @@
 """Public names for plugins that add kinds of figures, or print tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bench_core.runs.results import CellResult, Run

@@ -1,7 +1,5 @@
 """References to cite for a suite or a run, from the `citations.bib` of each package."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Hooks for plugins that draw kinds of figures, or know how corpora are cited."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 

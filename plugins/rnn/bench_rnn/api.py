@@ -1,7 +1,5 @@
 """What other plugins may import, besides the Configs in `bench_rnn.plugin`."""
 
-from __future__ import annotations
-
 from bench_rnn.cells import Recurrent, Units
 from bench_rnn.encoder import Encoder
 from bench_rnn.lm import RecurrentLM

@@ -1,7 +1,5 @@
 """Attention from decoder states to source positions."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

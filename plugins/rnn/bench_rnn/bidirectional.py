@@ -3,8 +3,6 @@
 It cannot generate: no `LanguageModel` of the kit.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -5,8 +5,6 @@ the loss at step i to the use of a parameter at step t takes i - t of them, what
 are never changed, and nothing reaches back beyond the inputs: what one window leaves for the next is a constant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 The weights are always those of `torch.nn`, by name, shape and start; so are the layers themselves where it has them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

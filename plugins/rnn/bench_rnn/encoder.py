@@ -1,7 +1,5 @@
 """Recurrent encoders."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence

@@ -1,7 +1,5 @@
 """Recurrent encoder-decoders."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """The settings of back-propagation through time."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt

@@ -1,7 +1,5 @@
 """Sends requests: several at once, not faster than allowed, and again where a server is overloaded or fails."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -4,8 +4,6 @@ The prompt must end where a token ends: log p(prompt, target) - log p(prompt) is
 token covers both. That is seen from the texts of the tokens; where it cannot be seen, nothing is returned.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Asks a server which models it has, once and briefly; no model is asked anything."""
 
-from __future__ import annotations
-
 import httpx2
 
 from bench_core import Inspection

@@ -1,7 +1,5 @@
 """A model behind an address: it writes and scores texts by requests, each of which is answered once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """What is read from answers; each must be what the API says, and of the model that was asked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

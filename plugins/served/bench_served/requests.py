@@ -1,7 +1,5 @@
 """Requests: what is sent for an example, and by which key its answer is kept."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

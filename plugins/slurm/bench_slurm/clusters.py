@@ -1,7 +1,5 @@
 """Clusters: Slurm through submitit, or this machine for trying it out."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """The executor on Slurm: submits jobs, watches them, cleans up."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

@@ -1,7 +1,5 @@
 """The code that runs in a job: one stage, and the files that report its progress."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The parts that this plugin provides, as Configs and hooks; imports no submitit."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """Scores averaged over trajectories that all targets share."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from itertools import pairwise
 

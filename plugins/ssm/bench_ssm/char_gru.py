@@ -1,7 +1,5 @@
 """The baseline of deep state space models: an autoregressive character GRU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Transition flows: h_t = F(h_{t-1}, x), invertible in x for every h_{t-1}."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The interface of models with latent trajectories; imports no torch."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 from bench_core import Batch, Decoder, DecoderConfig, Hypothesis, Noise, Sampler

@@ -1,7 +1,5 @@
 """The parts that this plugin provides, as Configs and hooks; imports no torch."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Annotated, Self, TypeAlias

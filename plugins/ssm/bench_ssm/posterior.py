@@ -1,7 +1,5 @@
 """The inference network: a posterior over the noise of a trajectory, given the target."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any

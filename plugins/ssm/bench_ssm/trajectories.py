@@ -6,8 +6,6 @@ last one is stop, are the other side of what sums over trajectories: a product o
 go on with most pairs, else a product for each target.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

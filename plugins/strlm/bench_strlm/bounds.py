@@ -3,8 +3,6 @@
 Numbers only, no model.
 """
 
-from __future__ import annotations
-
 from decimal import Decimal, localcontext
 from math import ceil, exp, expm1, floor, inf, log, log1p
 

@@ -1,7 +1,5 @@
 """Self-terminating causal language models of transformers."""
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 

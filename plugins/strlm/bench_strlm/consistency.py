@@ -1,7 +1,5 @@
 """The consistency probe: what theory says about termination, its premises checked on trained weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The recurrent network of the proof of Theorem 3.4 (Welleck et al., 2020), whose weights are known."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -3,8 +3,6 @@
 Every sum of products is at most the sum of their absolute values, in whatever order it is added up.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

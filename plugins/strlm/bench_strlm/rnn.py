@@ -1,7 +1,5 @@
 """Self-terminating recurrent language models."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear

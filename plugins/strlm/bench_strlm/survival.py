@@ -8,8 +8,6 @@ With a_n the logit of stop where token n is predicted:
 The definition leaves the bias out of a; the proof of Theorem 4.2 and the authors' code include it, and so do we.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import log, log1p

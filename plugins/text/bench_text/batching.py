@@ -1,7 +1,5 @@
 """Divides the rows of a split into batches, in order or shuffled, by rows or by tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

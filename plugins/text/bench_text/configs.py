@@ -1,7 +1,5 @@
 """The Configs of tasks in one method, and of tasks on a corpus; imports no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any, Self

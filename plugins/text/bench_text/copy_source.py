@@ -3,8 +3,6 @@
 Its probabilities are 0 and 1, without states or logits: no `EncoderDecoder` of the kit.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

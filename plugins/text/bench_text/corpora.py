@@ -4,8 +4,6 @@ A corpus is a folder below the data directory. Those that tasks know by name sta
 of each file and where it comes from; a user may add folders of any other name.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping

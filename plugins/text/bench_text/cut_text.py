@@ -1,7 +1,5 @@
 """Texts that a task cuts in two, what stands between, and the digest of what is asked; imports no torch."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

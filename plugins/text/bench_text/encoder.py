@@ -1,7 +1,5 @@
 """A vocabulary with its encoding, and the text of tokens by name; imports no torch."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Encoders of tokenizers that are files: codes of subword-nmt, models of SentencePiece; imports no torch."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What can be said of texts as tokens before a vocabulary is learned: whether any has enough of them; no torch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf

@@ -1,7 +1,5 @@
 """Reads JSON lines: files with an object in each line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hooks: the citations of corpora."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bench_core import hookimpl

@@ -1,7 +1,5 @@
 """The UTF-8 of raw text, and the pieces of it that tokens stand for; imports neither torch nor numpy."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tasks in one method: vocabularies, batches, texts and statistics follow from the examples."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

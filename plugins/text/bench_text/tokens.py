@@ -5,8 +5,6 @@ token 1, whatever the tokenizer. In the text of an output, tokens that stand for
 occurs in no corpus.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

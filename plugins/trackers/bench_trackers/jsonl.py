@@ -1,7 +1,5 @@
 """Events as JSON lines."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import IO, Any

@@ -1,7 +1,5 @@
 """Names of curves and files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The parts that this plugin provides, as Configs and hooks; imports neither TensorBoard nor Weights & Biases."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from pathlib import Path
 

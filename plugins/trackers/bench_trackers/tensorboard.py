@@ -1,7 +1,5 @@
 """TensorBoard: event files, written by TensorBoard itself, without TensorFlow or torch."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

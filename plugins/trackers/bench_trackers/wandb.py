@@ -1,7 +1,5 @@
 """Weights & Biases, always offline: nothing leaves this machine before `wandb sync`."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What other distributions may build on: settings of a training, optimizers, and seeds stacked as one model."""
 
-from __future__ import annotations
-
 from bench_training.optimizers import optimizers
 from bench_training.settings import TrainingConfig
 from bench_training.together import Stack, stacked

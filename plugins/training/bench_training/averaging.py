@@ -1,7 +1,5 @@
 """Averages of weights over updates or evaluations, which are judged and kept in place of the last weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`batch_size: auto`: as many rows or tokens as the memory of the device holds, found by computing gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass

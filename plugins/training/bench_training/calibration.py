@@ -1,7 +1,5 @@
 """Measures how long the pieces of a training take, and how much memory it needs, in seconds."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

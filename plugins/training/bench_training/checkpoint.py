@@ -1,7 +1,5 @@
 """Training checkpoints: the complete training state as safetensors and JSON."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """Gradient clipping: by the norm of the whole gradient, of that of each weight, or by value."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Compiled losses: `torch.compile`, and what happens where it cannot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

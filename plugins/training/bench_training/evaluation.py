@@ -1,7 +1,5 @@
 """Judges the weights of a training: by a metric, or by the training loss on a split."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

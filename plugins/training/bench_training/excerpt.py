@@ -1,7 +1,5 @@
 """A task of which as many batches are read as fit in a time, and the rest are counted."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from math import prod

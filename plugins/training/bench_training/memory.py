@@ -1,7 +1,5 @@
 """The memory of a training, counted before anything is allocated: by a dry run of an update on the meta device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

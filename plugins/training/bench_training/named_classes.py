@@ -1,7 +1,5 @@
 """Classes that a training names, optimizers and schedules, of torch or of any module; finding them imports both."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Optimizers by name, for dense gradients and for sparse ones, with settings by groups of weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial

@@ -3,8 +3,6 @@
 The first line of its input is what it has to do. It ends when its input is closed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Processes that share each batch of a training: sums of their gradients, and decisions that all of them follow."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass

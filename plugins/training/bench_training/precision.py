@@ -1,7 +1,5 @@
 """The precision of forward passes in training, and the loss scaling that fp16 needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """Starts the other processes of a training on several devices, and ends them."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Resets modules of a model where a phase begins."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """How far a training is, and how it goes on from a checkpoint."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

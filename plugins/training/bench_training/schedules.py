@@ -1,7 +1,5 @@
 """Schedules of learning rates: ours as formulas of the update, those of torch as they are, one after the other."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

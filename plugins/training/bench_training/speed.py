@@ -1,7 +1,5 @@
 """How fast a training is, and how much memory it needs, as calibrations measure it."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from bench_core.storage.costs import Cost

@@ -1,7 +1,5 @@
 """The stages that train: one model, or several seeds as one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager

@@ -3,8 +3,6 @@
 All that is used of the trainer is here: how it is built, its batches, its update, and its evaluation.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The training loop: phases, updates, evaluations, and selection of the best weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

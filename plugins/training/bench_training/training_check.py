@@ -1,7 +1,5 @@
 """Checks of `training:` that need more than its schema: optimizers, schedules, and their settings."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """How many updates and evaluations a training has, by its settings and the updates in an epoch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

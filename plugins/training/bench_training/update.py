@@ -1,7 +1,5 @@
 """One update: losses of the parts of a batch, their gradient, clipping, and the step of the optimizers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

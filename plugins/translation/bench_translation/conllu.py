@@ -1,7 +1,5 @@
 """Reads dependency trees from CoNLL-U files, and aligns them with the lines of a corpus."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

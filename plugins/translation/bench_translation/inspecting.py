@@ -1,7 +1,5 @@
 """Opens the files of a parallel corpus as a run would, line by line and without torch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """The file layout of each corpus, as published."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Code shared by tasks on parallel corpora."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Chooses the dependency parser of the target language, and digests its files; imports no spaCy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """The settings of parallel corpora and tokenizers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 

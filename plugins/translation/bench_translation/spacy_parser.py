@@ -1,7 +1,5 @@
 """spaCy parsers: installed pipelines, or one trained on a treebank."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -8,8 +8,6 @@ know, to draw and to leave are other verbs for persons than for things. A source
 one source. Numbers come from `random.Random.random`, which is the same in all versions of Python.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Parts of speech: the most frequent tag of each word in a treebank."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping

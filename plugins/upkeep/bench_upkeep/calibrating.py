@@ -1,7 +1,5 @@
 """Calibrates the trainings of a plan: prepares their tasks, and times some updates of each on this device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Inspects and cleans a store: lists artifacts, finds damaged ones, collects garbage."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress

@@ -7,8 +7,6 @@ rate: the CPU seconds per second that all known trainings of the plan got. The r
 who else was at work when it was measured. On a GPU, and by files of version 0.2, only wall-clock time is predicted.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

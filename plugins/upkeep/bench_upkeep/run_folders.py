@@ -1,7 +1,5 @@
 """Lists the runs in a folder, and removes runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The order in which stages begin: the longest trainings first, so that none begins when all others have ended."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 

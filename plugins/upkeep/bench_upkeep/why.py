@@ -1,7 +1,5 @@
 """Explains why stages are not in the store: what changed since the last run of the suite."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 It is no `SequenceTask`: rows to train on are drawn anew in each epoch, and rows to decode are no examples.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

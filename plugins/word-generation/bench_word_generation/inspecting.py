@@ -1,7 +1,5 @@
 """Counts the words of a corpus as a run would, and divides them into splits, without torch."""
 
-from __future__ import annotations
-
 from bench_core import Inspection
 from bench_word_generation.lexicon import counted_splits
 from bench_word_generation.plugin import WordGenerationConfig

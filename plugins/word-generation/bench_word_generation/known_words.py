@@ -1,7 +1,5 @@
 """A metric: the share of outputs that are known words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import copy

@@ -1,7 +1,5 @@
 """The lexicon: which words count, and their split."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The likelihood of words, weighted by frequency."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial

@@ -1,7 +1,5 @@
 """The oracle: the empirical distribution of a corpus, as a model."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from math import inf, log
 

@@ -1,7 +1,5 @@
 """The settings of word lists."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 

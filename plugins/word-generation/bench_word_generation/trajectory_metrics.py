@@ -1,7 +1,5 @@
 """Metrics of latent trajectories, from values that models report by position."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Counts words of a text or list."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

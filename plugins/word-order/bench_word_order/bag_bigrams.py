@@ -3,8 +3,6 @@
 It counts, and has neither states nor logits: no `EncoderDecoder` of the kit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

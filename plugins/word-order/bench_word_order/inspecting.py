@@ -1,7 +1,5 @@
 """Opens the files of a corpus as a run would, without torch."""
 
-from __future__ import annotations
-
 from bench_core import Inspection
 from bench_language_modeling.api import inspect_sentences
 from bench_word_order.plugin import FEWEST, WordOrderConfig

@@ -1,7 +1,5 @@
 """The word-order recovery task: from the bag of its tokens to the sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Show what a part is and its settings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import asdict

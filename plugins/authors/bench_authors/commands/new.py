@@ -1,7 +1,5 @@
 """Create a plugin or a suite from a template."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from importlib.metadata import version

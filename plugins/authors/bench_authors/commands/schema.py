@@ -1,7 +1,5 @@
 """Print the JSON schema of suites, for editors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

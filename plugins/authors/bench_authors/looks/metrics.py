@@ -1,7 +1,5 @@
 """Measures a few outcomes again: a score must not depend on their order, ids or identity, on time or on chance."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

@@ -4,8 +4,6 @@ Eight rows of one batch, chosen by a hash of their ids, are decoded or scored ag
 with the steps of the model. Outputs that differ are refused only if they still differ in double precision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Rows that are looked at again: which ones, each alone, and step by step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Reads a prepared task again: an example must be the same each time, in any batch, and for every purpose."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """Contracts of models and decoders on an accelerator: a GPU if there is one, else a pretended one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy

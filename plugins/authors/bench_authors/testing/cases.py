@@ -1,7 +1,5 @@
 """Cases: a small part in float64, with data that suits it, for contracts to test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Contracts: a statement about an interface as a test, with the mutants that it must catch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy

@@ -1,7 +1,5 @@
 """Contracts of decoders, with any model that they support."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Finds code that executes in a stage of a suite and is not in the key of its artifact."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import threading

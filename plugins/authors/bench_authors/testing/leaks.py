@@ -1,7 +1,5 @@
 """Whether a score sees what it predicts: on random tokens it is then better than any prediction can be."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 from math import inf, log

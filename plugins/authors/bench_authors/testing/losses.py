@@ -1,7 +1,5 @@
 """Contracts of losses."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Contracts of metrics."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from math import isclose, isnan

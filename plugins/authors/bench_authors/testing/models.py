@@ -1,7 +1,5 @@
 """Contracts of models."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Contracts of models that generate step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Contracts of tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from itertools import islice

@@ -1,7 +1,5 @@
 """Contracts of text generators."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bench_authors.testing.cases import TextCase

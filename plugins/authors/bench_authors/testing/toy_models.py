@@ -1,7 +1,5 @@
 """Toy models: one of each family, as short as the interfaces allow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log, log1p

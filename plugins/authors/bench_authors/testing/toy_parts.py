@@ -1,7 +1,5 @@
 """Toy decoders, tasks and metrics."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Tests that need parts add them with `registry.extra(toys)`. Like every plugin's 
 its own; the classes are in `toy_models.py` and `toy_parts.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from math import inf
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Tries the contracts on a part of a suite: in a worker process, where this file is the program, or in this one."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

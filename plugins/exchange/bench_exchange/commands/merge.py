@@ -1,7 +1,5 @@
 """Merge several runs of one suite."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """What of recorded outputs is compared: without what a system thought before, in whole words; and what cannot be."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

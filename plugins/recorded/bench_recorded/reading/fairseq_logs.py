@@ -3,8 +3,6 @@
 Something may stand before them that has no tabs, such as a time stamp and the name of a logger.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

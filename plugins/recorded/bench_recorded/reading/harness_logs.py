@@ -1,7 +1,5 @@
 """Sample logs of lm-evaluation-harness: JSON lines with `doc_id`, `arguments`, `resps` and `filtered_resps`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An object for each example, with an `output` or several `outputs`: JSON lines, lists, and rows of tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite

@@ -1,7 +1,5 @@
 """N-best lists of Moses and its successors: `id ||| text ||| features ||| score`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

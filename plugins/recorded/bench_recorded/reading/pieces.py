@@ -1,7 +1,5 @@
 """Outputs in the pieces of their system's tokenizer: seen by their marks, and joined."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

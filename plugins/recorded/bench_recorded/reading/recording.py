@@ -1,7 +1,5 @@
 """Reads a file of outputs in the format that it has."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a file of outputs says of an example, and errors that name the line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby

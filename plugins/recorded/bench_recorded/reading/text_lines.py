@@ -1,7 +1,5 @@
 """Reads lines of UTF-8 as sacrebleu does: line feeds alone end them, and white space at their ends is left out."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Sequence

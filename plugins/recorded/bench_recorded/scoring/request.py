@@ -1,7 +1,5 @@
 """What `bench score` is asked: files, names, metrics, and how they are compared; and the suite that this makes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The paired tests of sacrebleu itself, for those who compare with numbers of its command."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence

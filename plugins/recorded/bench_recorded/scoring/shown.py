@@ -1,7 +1,5 @@
 """What `bench score` prints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Print BibTeX of all that a run or a suite uses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

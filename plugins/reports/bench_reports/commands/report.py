@@ -1,7 +1,5 @@
 """Write the report of a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """Selects the best combination of a grid, or the best decoder, by a metric on held-out data."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product

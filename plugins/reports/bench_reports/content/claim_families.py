@@ -1,7 +1,5 @@
 """The claims of a suite together: Holm's correction of primary ones, and verdicts that respect implication."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast

@@ -1,7 +1,5 @@
 """The conditions under which numbers were measured, as plain text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The metrics of two cells of a run, each with the difference and its test."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Tables of the cost of stages, from `costs.csv`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Tables that no suite declares: all results if it has no tables, and metrics added by `--set`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from math import prod
 

@@ -1,7 +1,5 @@
 """How many digits the numbers of a table are worth: two of the usual standard error of their metric."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import floor, isfinite, log10, sqrt

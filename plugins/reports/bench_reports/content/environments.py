@@ -1,7 +1,5 @@
 """Describes the environments in which cells were computed, and which cells differ in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

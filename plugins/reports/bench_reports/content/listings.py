@@ -1,7 +1,5 @@
 """Fills the tables of chosen settings and of task statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Formats and parses the numbers of a report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from math import isfinite, isnan

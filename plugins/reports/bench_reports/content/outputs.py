@@ -1,7 +1,5 @@
 """Sample outputs of a run by example: as text, and as JSON for the side-by-side view of the HTML report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Title, facts and statistics of a report as plain text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from math import exp
 from typing import Any

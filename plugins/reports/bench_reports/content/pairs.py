@@ -1,7 +1,5 @@
 """Differences of all pairs of rows of a table, corrected for all pairs of a column together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """How many seeds the comparisons of a run's tables would need, by the variances that the run shows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import exp, log

@@ -1,7 +1,5 @@
 """Tables and notes of probe findings: numbers, and proven bounds beside what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan

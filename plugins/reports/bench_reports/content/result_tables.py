@@ -1,7 +1,5 @@
 """Tables of results, and of their differences from published numbers, as blocks of a document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from typing import TypeAlias

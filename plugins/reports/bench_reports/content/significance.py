@@ -1,7 +1,5 @@
 """Tests within the columns of a table: the best number, or a baseline, against every other of the same examples."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Sorts cells, and the names on an axis, in the order of the suite; what cells and suites have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 

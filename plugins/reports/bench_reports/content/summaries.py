@@ -1,7 +1,5 @@
 """Columns that summarise others, averages and ranks over test sets, and differences from a baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Notes below tables, for readers and for those who measure again, as plain text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Verdicts on numbers beside the published ones: equivalent, better, worse, or cannot tell."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite, isnan, log

@@ -1,7 +1,5 @@
 """The difference between two cells of a run: tests, scores by length and examples, as JSON or text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp

@@ -1,7 +1,5 @@
 """All files that a run keeps for figures of single examples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

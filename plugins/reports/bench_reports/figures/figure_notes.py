@@ -1,7 +1,5 @@
 """Notes below figures, as plain text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from bench_core.runs.results import Run

@@ -1,7 +1,5 @@
 """Computes the data of every figure of a suite."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Data of histograms and box plots of per-example scores: bins, bars and quartiles."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Data of training curves, from the histories of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Data of lines, bars and scatter plots of a metric or a cost: against an axis, a setting, or another metric."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Fonts, lines, colours and marks of figures, at the size at which they are printed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

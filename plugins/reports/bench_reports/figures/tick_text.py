@@ -1,7 +1,5 @@
 """Numbers as they stand on axes."""
 
-from __future__ import annotations
-
 from math import isfinite
 
 FROM, TO = 1e-4, 1e7  #: numbers that are written out; smaller and larger ones have powers of ten

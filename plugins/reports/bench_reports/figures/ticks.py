@@ -1,7 +1,5 @@
 """The ticks of an axis: where they stand, and their numbers, which are written out rather than as powers of ten."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil, log10

@@ -1,7 +1,5 @@
 """Checks of `choose:`: that choices can be made, and that tables can show them."""
 
-from __future__ import annotations
-
 from bench_core.model import Scorer
 from bench_core.registry import suggestion
 from bench_core.suites.names import Names

@@ -1,7 +1,5 @@
 """Checks of `claims:`: that every value they ask for exists, and that they can be tested."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Expressions of claims as functions of numbers, with their extremes moved outside."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import fsum, inf, isnan, nan
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """Tables and figures with the combinations of grids in place of their names, and with the names of what is chosen."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

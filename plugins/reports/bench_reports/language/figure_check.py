@@ -1,7 +1,5 @@
 """Checks of `figures:`: that names and settings exist, and that no two cells share a place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 

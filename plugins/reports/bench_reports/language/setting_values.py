@@ -1,7 +1,5 @@
 """Axes and settings by which figures arrange cells, such as `model`, `decoder.width` or `training.lr`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

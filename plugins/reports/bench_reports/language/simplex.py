@@ -1,7 +1,5 @@
 """Whether linear inequalities have a common solution, exactly: the simplex of Dutertre and de Moura (2006)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import TypeAlias

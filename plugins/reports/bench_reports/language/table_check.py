@@ -1,7 +1,5 @@
 """Checks of `tables:`: that names exist, and that published numbers map to cells."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """The names that tables can show: those of the suite, of settings of grids, and of what is chosen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from bench_core.suites.axes import Axis

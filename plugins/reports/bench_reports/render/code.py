@@ -1,7 +1,5 @@
 """The digest of all code that reports are written by."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import cache
 from importlib.util import find_spec

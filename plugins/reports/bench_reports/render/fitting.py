@@ -1,7 +1,5 @@
 """Cuts tables that are wider than a line into pieces, each with the labels of the rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 PADDING = 2  #: characters that tabulate adds to a heading

@@ -3,8 +3,6 @@
 Its parts are macros of `templates/blocks.html.j2`, in which all text is escaped.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

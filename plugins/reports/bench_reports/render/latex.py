@@ -1,7 +1,5 @@
 r"""Writes a document as LaTeX (`report.tex`), and its tables as files that a paper can `\input`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import assert_never
 

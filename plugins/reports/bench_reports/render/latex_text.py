@@ -1,7 +1,5 @@
 r"""Marks up text as LaTeX."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

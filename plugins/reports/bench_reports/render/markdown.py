@@ -1,7 +1,5 @@
 """Writes a document as Markdown (`report.md`)."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Sequence

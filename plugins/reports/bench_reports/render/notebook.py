@@ -1,7 +1,5 @@
 """Writes the tables and claims of a run as HTML for a notebook, whose style they take."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256

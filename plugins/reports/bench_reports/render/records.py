@@ -1,7 +1,5 @@
 """Writes the tables of a report as CSV, and all of a report as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

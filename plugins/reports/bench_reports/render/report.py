@@ -1,7 +1,5 @@
 """Writes the files of a report from a run folder."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path

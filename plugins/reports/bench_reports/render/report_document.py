@@ -1,7 +1,5 @@
 """Assembles the document of a report: its sections, their order and their headings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias

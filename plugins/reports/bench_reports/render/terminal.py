@@ -1,7 +1,5 @@
 """Writes a document as plain text for a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap

@@ -1,7 +1,5 @@
 """Skips writing a report that is already up to date, and shows it from its last text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from shutil import get_terminal_size
 

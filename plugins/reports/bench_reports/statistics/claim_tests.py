@@ -1,7 +1,5 @@
 """Tests of claims: every comparison is one, and they are put together as the words of the expression say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, inf, log, sqrt

@@ -1,7 +1,5 @@
 """Comparisons of the rows of a table: with the best, with a baseline, or of all pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

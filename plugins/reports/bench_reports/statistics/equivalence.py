@@ -3,8 +3,6 @@
 Unless both are of the same examples, the published one is of another sample, whose error is that of ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil

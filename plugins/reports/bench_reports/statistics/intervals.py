@@ -1,7 +1,5 @@
 """Mean and standard deviation over seeds, and rounding of p-values."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

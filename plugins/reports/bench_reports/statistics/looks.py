@@ -1,7 +1,5 @@
 """Tests of a run whose seeds are added until its claims are decided: each look at them spends a part of the level."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ If it made no difference which of two cells an output came from, exchanging the 
 would change nothing but by chance. Beside it stands the paired bootstrap as sacrebleu counts it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """How many seeds a difference would need, by simulation of the experiments that could be done."""
 
-from __future__ import annotations
-
 from math import sqrt
 
 import numpy as np

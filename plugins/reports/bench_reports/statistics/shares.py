@@ -6,8 +6,6 @@ Of *other* trainings this says little: of S trainings without a case, up to 1 - 
 kind (63 % for three).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from bench_reports.statistics.estimate import Measured

@@ -1,7 +1,5 @@
 """Critical values, p-values and detectable differences of estimates whose variance has several parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Compares the files of a report with each other, and with its run if that is here."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

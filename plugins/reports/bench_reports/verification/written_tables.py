@@ -1,7 +1,5 @@
 """Reads the tables of a report back from Markdown, LaTeX and HTML, as cells of comparable text."""
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """All runs and reports of a folder, read once and again when they change, and the page over them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

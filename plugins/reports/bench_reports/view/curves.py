@@ -1,7 +1,5 @@
 """The training curves of a run: series of numbers over steps, with no more points than a drawing can show."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite

@@ -1,7 +1,5 @@
 """Finds the runs and reports below a folder; links are not followed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, field

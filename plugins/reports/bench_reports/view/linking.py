@@ -1,7 +1,5 @@
 """The files of reports that a page links to, and the addresses of these."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

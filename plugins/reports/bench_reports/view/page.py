@@ -1,7 +1,5 @@
 """Writes the page: a list of runs as HTML, and the data of each that the scripts unpack when they show it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path

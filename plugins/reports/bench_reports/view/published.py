@@ -1,7 +1,5 @@
 """The published numbers that the tables of a run set beside its cells."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Reads the runs and reports that were found; what cannot be read is an entry with the reason."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 The page unpacks it when cells of the run are shown.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from base64 import b64encode

@@ -5,8 +5,6 @@ anything; where others can see which programs run, start the browser yourself (`
 links to are sent: what is asked for is looked up in their list, and never in a folder.
 """
 
-from __future__ import annotations
-
 import secrets
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

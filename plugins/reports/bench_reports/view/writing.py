@@ -1,7 +1,5 @@
 """Writes the page into a folder, with a copy of the files that it links to."""
 
-from __future__ import annotations
-
 import shutil
 from os import fsdecode
 from pathlib import Path

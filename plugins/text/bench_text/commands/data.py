@@ -1,7 +1,5 @@
 """List, verify and fetch corpora."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Check this machine: Python, torch, devices, disk, data."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

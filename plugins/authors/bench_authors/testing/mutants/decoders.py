@@ -1,7 +1,5 @@
 """Mutants of decoders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace

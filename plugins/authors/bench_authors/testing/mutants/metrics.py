@@ -1,7 +1,5 @@
 """Mutants of metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace

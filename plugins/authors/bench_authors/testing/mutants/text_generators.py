@@ -1,7 +1,5 @@
 """Mistakes of text generators, which contracts must catch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Doubles of what `torch.cuda` offers: one device, its generator, streams and events."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What CUDA refuses: tensors on two devices, and types for which it has no kernel."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

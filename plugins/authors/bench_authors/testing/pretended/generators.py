@@ -1,7 +1,5 @@
 """Random numbers of the pretended GPU: generators that belong to it, and the double of its default one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Where a tensor is: in main memory, or on the pretended GPU, as its storage says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records where the CPU waits for the pretended GPU, with the line of the code that makes it wait."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import unittest.mock

@@ -1,7 +1,5 @@
 """Copies from the GPU to the CPU that nobody has waited for: until then, their numbers are not there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -4,8 +4,6 @@ An operation waits where its result is a number of Python, where the size of its
 and where it copies between main memory and the GPU, unless it is told not to (`non_blocking`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
