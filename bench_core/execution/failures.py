@@ -1,5 +1,6 @@
 """Why a stage failed, or was stopped."""
 
+
 class StageFailed(Exception):
     """A stage that failed or was stopped; its text is for the user."""
 

@@ -130,7 +130,7 @@ class OnSlurm(Cluster):
             self.states |= {name: known.get(name, "GONE").strip() for name in under_way}
 
     def has_left(self, job: Job[None]) -> bool:
-        return job.paths.result_pickle.exists()  # the last of its files; never read
+        return bool(job.paths.result_pickle.exists())  # the last of its files; never read
 
     def cancel(self, jobs: Collection[Job[None]]) -> None:
         if jobs:
