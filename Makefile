@@ -64,6 +64,7 @@ schema: setup
 	$(BIN)/bench schema > .new && mv .new suites/suite.schema.json
 	$(BIN)/python tools/reference.py suites > .new && mv .new docs/suites.md
 	$(BIN)/python tools/reference.py parts > .new && mv .new docs/parts.md
+	$(BIN)/python tools/command_reference.py > .new && mv .new docs/commands.md
 	$(BIN)/python tools/code_map.py > .new && mv .new docs/code.md
 	$(BIN)/python tools/api_reference.py > .new && mv .new docs/api.md
 

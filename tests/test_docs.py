@@ -12,6 +12,7 @@ from pathlib import Path
 import api_reference
 import click
 import code_map
+import command_reference
 import pytest
 import reference
 import yaml
@@ -95,6 +96,10 @@ def test_the_reference_of_public_names_is_up_to_date():
     assert (ROOT / "docs" / "api.md").read_text() == api_reference.page(), "run `make schema`"
 
 
+def test_the_reference_of_commands_is_up_to_date():
+    assert (ROOT / "docs" / "commands.md").read_text() == command_reference.page(), "run `make schema`"
+
+
 def test_the_map_of_the_code_is_up_to_date():
     assert (ROOT / "docs" / "code.md").read_text() == code_map.page(), "run `make schema`"
 
@@ -132,7 +137,13 @@ def merged(page):
             yield text, found
 
 
-@pytest.mark.parametrize("page", [page for page in DOCS if "yaml" in page.read_text()], ids=name)
+def of_extras(page):
+    """Return a page as a parameter, skipped without the extras that its examples need."""
+    needed = [pytest.mark.extra("bench-data", "datasets")] if page.name == "bring-your-own.md" else []
+    return pytest.param(page, marks=needed, id=name(page))
+
+
+@pytest.mark.parametrize("page", [of_extras(page) for page in DOCS if "```yaml" in page.read_text()])
 def test_examples_of_suites_fit_in_every_profile(page, tmp_path):
     (tmp_path / "references").mkdir()
     for text in blocks(page, "yaml"):

@@ -1,4 +1,4 @@
-"""The README does what it says."""
+"""The README, and the pages that it grew into, do what they say."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ import pytest
 import bench_notebook
 from bench_core.storage.store import Store
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = README + "".join((ROOT / "docs" / name).read_text() for name in ("running.md", "bring-your-own.md"))
 BENCH = Path(sys.executable).parent / "bench"
 
 PLUGIN = {
@@ -28,12 +30,12 @@ PLUGIN = {
 
 def block(start):
     """Return the first block of code that has `start` in it."""
-    return next(text for text in re.findall(r"```\w+\n(.*?)```", README, re.DOTALL) if start in text)
+    return next(text for text in re.findall(r"```\w+\n(.*?)```", PAGES, re.DOTALL) if start in text)
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Write the plugin and the suite of the README as it says, and install the plugin as pip does it."""
+    """Write the plugin and the suite of these pages, and install the plugin as pip does."""
     folder = tmp_path_factory.mktemp("readme")
     package = folder / "bench-mine" / "bench_mine"
     package.mkdir(parents=True)
@@ -74,9 +76,13 @@ def test_the_test_of_the_readme_passes(written):
     assert "1 passed" in run(written, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", test)
 
 
+def test_the_readme_has_at_most_150_lines():
+    assert len(README.splitlines()) <= 150
+
+
 def test_links_lead_somewhere():
     for path in re.findall(r"\]\(([^)#]+)\)", README):
-        assert path.startswith("https:") or (Path(__file__).parent.parent / path).exists(), path
+        assert path.startswith("https:") or (ROOT / path).exists(), path
 
 
 def own_data(folder):
