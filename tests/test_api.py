@@ -5,13 +5,12 @@ from __future__ import annotations
 import doctest
 import re
 import sys
-from pathlib import Path
 
 import api_reference
 import pytest
 from cpu_seconds import Clock
 
-PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
+PAGE = api_reference.page()
 SECTIONS = {text.partition("\n")[0]: text for text in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]}
 NAMES = [(face, name) for face in api_reference.FACES for name in api_reference.names(face)]
 README = "bench_text.api"  # the face whose examples are in the README of its plugin, where they are tested

@@ -1,13 +1,12 @@
 """The reference of public names in docs/, from source, docstrings and comments; its examples are in the template.
 
-`python tools/api_reference.py` prints it.
+`python tools/api_reference.py` writes it.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,8 +17,10 @@ from textwrap import indent
 from types import ModuleType
 from typing import Any
 
+import split_pages
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from reference import table
+from split_pages import anchor
 
 from bench_authors.settings_words import beside, comments
 from bench_authors.testing import Contract
@@ -58,8 +59,13 @@ class Public:
         return parsed(self.path).body
 
 
+def pages() -> dict[str, str]:
+    """Return docs/api.md, an index, and a page in docs/api/ for each section."""
+    return split_pages.split(page(), "api")
+
+
 def page() -> str:
-    """Return docs/api.md."""
+    """Return the whole reference as one page."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE.parent), undefined=StrictUndefined, autoescape=False,
         keep_trailing_newline=True,
@@ -72,9 +78,9 @@ def contents() -> str:
     rows: list[tuple[str, list[str]]] = []
     for title, name in HEADING.findall(TEMPLATE.read_text(encoding="utf-8")):
         if title:
-            rows.append((f"[{title}](#{_anchor(title)})", []))
+            rows.append((f"[{title}](#{anchor(title)})", []))
         else:
-            rows[-1][1].append(f"[`{name}`](#{_anchor(name)})")
+            rows[-1][1].append(f"[`{name}`](#{anchor(name)})")
     return table(["section", "names"], [(title, ", ".join(names)) for title, names in rows])
 
 
@@ -336,15 +342,10 @@ def _linked(text: str, name: str) -> str:
         if found[1] in seen or found[1] not in public() or found[1].islower():
             return found[0]
         seen.add(found[1])
-        return f"[{found[0]}](#{_anchor(found[1])})"
+        return f"[{found[0]}](#{anchor(found[1])})"
 
     return re.sub(r"(?<!- )`(\w+)`", link, text)
 
 
-def _anchor(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub makes it."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    split_pages.write(pages())

@@ -1,14 +1,16 @@
 """The map of the code in docs/: every file of the core and of the plugins, by the first line of its docstring.
 
-`python tools/code_map.py` prints it.
+`python tools/code_map.py` writes it.
 """
 
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import split_pages
+from split_pages import anchor
 
 ROOT = Path(__file__).parent.parent
 HEAD = """<!-- Written by `make schema` from docstrings. Edit those. -->
@@ -21,24 +23,24 @@ it: interfaces (the files beside the folders), `suites`, `planning`, `storage`, 
 `computing` do, notebook what all layers do, and authors, which tests the interfaces, all of the core. A test holds
 this ([`test_layers.py`](../tests/test_layers.py)).
 """
+LIBRARIES = ("block_bootstrap", "code_digests", "input_digests", "placed_settings", "plain_files", "process_watch")
 LAYERS = ("", "suites", "planning", "storage", "computing", "execution", "runs", "commands")
 
 
-def page() -> str:
-    """Return docs/code.md."""
+def pages() -> dict[str, str]:
+    """Return docs/code.md, an index, and a page in docs/code/ for each folder of the core and each plugin."""
     core = ROOT / "bench_core"
     packages = [core / name for name in LAYERS] + sorted(
-        [
-            *ROOT.glob("plugins/*/bench_*"),
-            *ROOT.glob("plugins/*/block_bootstrap"),
-            *ROOT.glob("plugins/*/code_digests"),
-            *ROOT.glob("plugins/*/input_digests"),
-            *ROOT.glob("plugins/*/placed_settings"),
-            *ROOT.glob("plugins/*/plain_files"),
-            *ROOT.glob("plugins/*/process_watch"),
-        ]
+        path for name in ("bench_*", *LIBRARIES) for path in ROOT.glob(f"plugins/*/{name}")
     )
-    return "\n".join([HEAD, *(line for folder in packages for line in _section(folder, folder != core))])
+    index = [f"| [`{_name(folder)}/`](#{anchor(_name(folder) + '/')}) | {_purpose(folder)} |" for folder in packages]
+    sections = [line for folder in packages for line in _section(folder, folder != core)]
+    text = "\n".join([HEAD, "| folder | content |\n|---|---|", *index, "", *sections])
+    return split_pages.split(text, "code", lambda heading: heading.split("`")[1].strip("/").rpartition("/")[2])
+
+
+def _purpose(folder: Path) -> str:
+    return _doc(folder / "__init__.py").partition("\n")[0].replace("|", "\\|")
 
 
 def _section(folder: Path, whole: bool) -> Iterator[str]:
@@ -63,4 +65,4 @@ def _doc(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    split_pages.write(pages())
