@@ -20,8 +20,8 @@ def anchor(heading: str) -> str:
 def split(text: str, name: str, file_name: Callable[[str], str] = anchor) -> dict[str, str]:
     """Return the pages of docs/ that a page becomes, by path.
 
-    `NAME.md` keeps what stands before the first heading of second level, and `NAME/SECTION.md` has each section. Links are those of
-    the whole page: to an anchor of it, or relative to docs/.
+    `NAME.md` keeps the text before the first second-level heading; `NAME/SECTION.md` has each section. Links in `text` are
+    those of the whole page: to one of its anchors, or relative to docs/.
     """
     head, *sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     names = [file_name(section[3:].partition("\n")[0]) for section in sections]
@@ -29,20 +29,17 @@ def split(text: str, name: str, file_name: Callable[[str], str] = anchor) -> dic
     for page, section in zip(names, sections, strict=True):
         title, *inner = _anchors(section)
         places |= {title: f"{page}.md", **{heading: f"{page}.md#{heading}" for heading in inner}}
-    pages = {
-        f"{name}.md": _linked(head, lambda target: f"{name}/{places[target[1:]]}" if target[1:] in places else target)
-    }
+    index = _linked(head, lambda target: f"{name}/{places[target[1:]]}" if target[1:] in places else target)
+    pages = {f"{name}.md": index}
     for page, section in zip(names, sections, strict=True):
         promoted = _outside_code(section, lambda part: re.sub(r"^#(#+ )", r"\1", part, flags=re.MULTILINE))
-        linked = _linked(
-            promoted, lambda target: places[target[1:]] if target[1:] in places else _from_folder(target)
-        )
+        linked = _linked(promoted, lambda target: places.get(target[1:]) or _from_folder(target))
         pages[f"{name}/{page}.md"] = f"{text.partition(chr(10))[0]}\n{linked.rstrip()}\n"
     return pages
 
 
 def write(pages: Mapping[str, str]) -> None:
-    """Write pages into docs/, and remove those of sections that are no more."""
+    """Write pages into docs/, and remove stale ones of sections that no longer exist."""
     for folder in {(DOCS / path).parent for path in pages} - {DOCS}:
         folder.mkdir(exist_ok=True)
         for stale in {*folder.glob("*.md")} - {DOCS / path for path in pages}:
