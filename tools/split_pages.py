@@ -20,8 +20,8 @@ def anchor(heading: str) -> str:
 def split(text: str, name: str, file_name: Callable[[str], str] = anchor) -> dict[str, str]:
     """Return the pages of docs/ that a page becomes, by path.
 
-    `NAME.md` keeps the text before the first second-level heading; `NAME/SECTION.md` has each section. Links in `text` are
-    those of the whole page: to one of its anchors, or relative to docs/.
+    `NAME.md` keeps the text before the first second-level heading; `NAME/SECTION.md` has each section. Links in
+    `text` lead to its own anchors, or are relative to docs/.
     """
     head, *sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     names = [file_name(section[3:].partition("\n")[0]) for section in sections]
