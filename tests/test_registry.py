@@ -118,7 +118,7 @@ def test_a_plugin_is_found_with_its_origin(install):
         (DECODER.format(name="x").replace("[Config]", "Config"), "is not iterable"),
         (
             DECODER.format(name="x").replace("name, target, needs = 'x', ", "target, needs = "),
-            "lacks name. Add it there.",
+            "lacks name. Add it.",
         ),
     ],
 )
@@ -240,7 +240,7 @@ def test_a_hook_of_a_plugin_that_is_not_there_is_told_and_the_others_work(instal
     install("salt", SALT, "bench-core", "spices>=1")
     told = installed().broken["salt"]
     assert "salt implements the hook 'bench_spices', which no loaded plugin defines" in told
-    assert "Install spices, or write `@hookimpl(optionalhook=True)`" in told
+    assert "Install spices, or use `@hookimpl(optionalhook=True)`" in told
     assert part("decoder", "good").distribution == "good-one"
     with pytest.raises(SuiteError, match="no such kind of part as 'spice'"):
         parts("spice")
@@ -306,7 +306,7 @@ def test_a_plugin_whose_distribution_does_not_admit_this_core_is_told(install, l
     install("good-one", DECODER.format(name="good"))
     install("tree-search", DECODER.format(name="tree"), *lines)
     assert reason in installed().broken["tree-search"]
-    assert "or correct what it declares" in installed().broken["tree-search"]
+    assert "or correct the declaration" in installed().broken["tree-search"]
     assert list(parts("decoder")).count("good") == 1
     assert "tree" not in parts("decoder")
 
