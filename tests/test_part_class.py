@@ -79,9 +79,9 @@ def test_likelihoods_are_those_of_scorers():
 
 def test_a_target_that_is_not_there_is_named():
     found = refused(BigramConfig, "Nothing")
-    assert f"its target is '{__name__}:Nothing', and {__name__} has no Nothing." in found
+    assert f"its target is '{__name__}:Nothing', but {__name__} has no Nothing." in found
     found = refused(BigramConfig, "bench_small.model:Bigram")
-    assert "its target is 'bench_small.model:Bigram', and there is no module bench_small.model." in found
+    assert "its target is 'bench_small.model:Bigram', but there is no module bench_small.model." in found
 
 
 def test_errors_inside_of_the_module_stay_what_they_are(tmp_path, monkeypatch):

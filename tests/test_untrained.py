@@ -133,7 +133,7 @@ def test_weights_that_are_not_finite_are_not_laid_to_a_training_where_there_was_
     torch.nn.init.constant_(model.weight, float("nan"))
     with pytest.raises(TrainingError, match=r"^before any training, .*Use other weights\.$"):
         store_model(model, [], {"updates": 0}, tmp_path)
-    with pytest.raises(TrainingError, match=r"^after training .*Lower `lr`"):
+    with pytest.raises(TrainingError, match=r"^after training, .*Lower `lr`"):
         store_model(model, [], {"updates": 3}, tmp_path)
 
 

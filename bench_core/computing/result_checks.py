@@ -333,7 +333,7 @@ def check_finding(finding: object, probe: object) -> None:
 
 
 def diverged(model: Any) -> Fault:
-    """Return a message about the first non-finite weight, such as "`table.weight` contains NaN", or an empty string.
+    """Return a message about the first non-finite weight, such as "`table.weight` holds NaN", or an empty string.
 
     Buffers are also checked, but may contain -inf, the logarithm of 0.
     """
@@ -341,7 +341,7 @@ def diverged(model: Any) -> Fault:
     for name, tensor in model.state_dict().items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             if bool(tensor.isnan().any()):
-                return f"`{name}` contains NaN"
+                return f"`{name}` holds NaN"
             if name in parameters or bool(tensor.isposinf().any()):
-                return f"`{name}` contains an infinite number"
+                return f"`{name}` holds an infinite number"
     return ""

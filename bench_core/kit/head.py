@@ -16,7 +16,7 @@ from bench_core.random_numbers import Noise
 
 S = TypeVar("S", bound=State, default=Any)
 
-MAX_LOGITS = 2**25  # computed at once (128 MiB in float32), to bound memory for large batches
+LOGITS = 2**25  # computed at once (128 MiB in float32), to bound memory for large batches
 
 
 class Head(nn.Module, ABC, Generic[S]):
@@ -107,9 +107,9 @@ class Softmax:
         return cross_entropy(logits, batch.gold, reduction="none", label_smoothing=smoothing), past
 
     def _costs(self, states: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
-        """Return -log p of each non-padding token of `gold` [M]; computes at most MAX_LOGITS logits at once."""
+        """Return -log p of each non-padding token of `gold` [M]; computes at most LOGITS logits at once."""
         states, golds = batch.at_real(states), batch.at_real(batch.gold)
-        most = max(1, MAX_LOGITS // getattr(self.logits, "out_features", 1))
+        most = max(1, LOGITS // getattr(self.logits, "out_features", 1))
         if len(golds) <= most:  # torch.split would copy in the backward pass
             return cross_entropy(self.logits(states), golds, reduction="none", label_smoothing=smoothing)
         parts = zip(torch.split(states, most), torch.split(golds, most), strict=True)
