@@ -22,7 +22,7 @@ STOP = 0  #: EOS, the only token id and action with a fixed meaning
 class Source(StrEnum):
     """What a target is conditioned on."""
 
-    NONE = "none"  # nothing but a prompt
+    NONE = "none"  # at most a prompt
     TOKENS = "tokens"  # [N, S] ids
     BAG = "bag"  # [N, S] ids, unordered
     VECTOR = "vector"  # [N, D]

@@ -26,7 +26,7 @@ class Decoder(ABC, Generic[M]):
 
 
 class TextDecoder(Decoder[TextGenerator]):
-    """Decodes with a text generator, using the settings of its Config; the target of most such Configs."""
+    """Decodes with a text generator, which receives the Config's settings; the target of most of these Configs."""
 
     def decode(self, model: TextGenerator, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
         """Raise PluginError: it decodes texts, not tokens."""

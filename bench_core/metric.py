@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 X = TypeVar("X", default=Any)
 
 #: The scale of intervals and tests: `log` for the exp of a mean, such as perplexity; `share` for percentages of
-#: examples with a binary outcome.
+#: examples with a binary property.
 Scale: TypeAlias = Literal["linear", "log", "share"]
 
 #: The population that a score describes: one from which the examples are a `sample`, or the `whole` set of them, such

@@ -21,8 +21,8 @@ class CellStage:
 class Section:
     """Handles sections of a suite, such as `tables`, and their files in runs; by default none.
 
-    A single object writes, merges, reads and verifies these files, whose format only it knows. The hook
-    `bench_sections` returns such objects.
+    An instance writes, merges, reads and verifies these files, whose format only it knows. The hook
+    `bench_sections` returns instances.
     """
 
     keys: Sequence[str] = ()  #: top-level keys of suites that it reads

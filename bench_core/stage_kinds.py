@@ -69,7 +69,7 @@ class StageKind:
     forecast: str = ""  #: module of its `Forecast`
     fit: str = ""  #: takes a model without weights and settings; raises SuiteError if they do not match
     schema: str = ""  #: class of `training:`, if it trains; a subclass of `suites.training.TrainingBase`
-    check: str = ""  #: takes an `Entry` and `report(keys, text)`; `{model}` in a text is replaced by the model's name
+    check: str = ""  #: takes an `Entry` and `report(keys, text)`; `{model}` in a text is replaced by model names
     peer: str = ""  #: module that performs a stage in further processes, on other devices
     carrying: Mapping[str, str] = field(default_factory=dict)  #: reasons by module whose code is excluded from keys
     lookups: Sequence[str] = ()  #: `module:name` of functions that look up a root of the stage by a computed name

@@ -15,12 +15,12 @@ def side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool])
     """
     waiting: list[Batch] = []
     for batch in batches:
-        apart = batch.continues and alone()
-        alike = waiting and apart and waiting[0].gold.shape[1] == batch.gold.shape[1]
-        if waiting and not (alike and sum(map(len, waiting)) + len(batch) <= most):
+        is_window = batch.continues and alone()
+        fits = waiting and is_window and waiting[0].gold.shape[1] == batch.gold.shape[1]
+        if waiting and not (fits and sum(map(len, waiting)) + len(batch) <= most):
             yield _concatenate(waiting)
             waiting = []
-        if apart:
+        if is_window:
             waiting.append(batch)
         else:
             yield batch

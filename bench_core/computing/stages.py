@@ -136,7 +136,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         if metric.population == "sample"
         else []
     )
-    drawn = bootstrap.replicates(metric, parts, groups, info.consecutive)
+    replicates = bootstrap.replicates(metric, parts, groups, info.consecutive)
     look = second_look("metrics", lambda: built("metric", stage.settings["metric"]), info, laws(stage))
     look.at_outcomes(outcomes, split)
     look.at_parts(metric, parts)
@@ -151,13 +151,13 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         "signature": metric.signature,
         "sample": mark((outcome.id for outcome in outcomes), groups, f"{stage.inputs['task'][1]} {split}"),
         "scale": metric.scale,
-        "units": drawn.units,
-        "block": drawn.block,
+        "units": replicates.units,
+        "block": replicates.block,
         "error": checked_error(metric, parts),
         "bounds": (bounds := metric.config.bounds()) and [_as_json(float(end)) for end in bounds],
         **({} if ceiling is None else {"ceiling": _as_json(ceiling)}),
     }
-    np.save(folder / "draws.npy", drawn.draws, allow_pickle=False)
+    np.save(folder / "draws.npy", replicates.draws, allow_pickle=False)
     _write_parts(folder / "parts.jsonl.gz", metric, parts)
     (folder / "number.json").write_text(json.dumps(number), encoding="utf-8")
     return {"examples": len(outcomes)}

@@ -13,10 +13,10 @@ from bench_core.model import Generation, OwnVocabulary, TextScorer
 from bench_core.task import Task
 
 
-def separator_after(text: str, task: Task, known: str | None = None) -> str:
+def separator_after(text: str, task: Task, given_separator: str | None = None) -> str:
     """Return the separator of a prompt and its target: `known`, or by default the task's."""
     default = "" if not text or text[-1].isspace() else str(getattr(task.config, "separator", " "))
-    return default if known is None else known
+    return default if given_separator is None else given_separator
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class GPUs:
         return min(free, key=self._number) if free else None
 
     def begin(self, key: str, memory: int | None) -> GPU | None:
-        """Place a stage, even if no GPU has room, on the GPU with the fewest stages; return None without GPUs."""
+        """Place a stage on the GPU with the fewest stages, preferring GPUs with room; return None without GPUs."""
         gpu = self.free(memory) or (min(self.gpus, key=self._number) if self.gpus else None)
         if gpu:
             self.on[key] = gpu, memory or 0
@@ -66,7 +66,7 @@ def gpus_here() -> list[GPU]:
 
 def _memory_of(name: str, sizes: Mapping[str, int]) -> int | None:
     """Return the memory of a GPU given by its number or a prefix of its UUID."""
-    return next((size for known, size in sizes.items() if known == name or known.startswith(f"{name}-")), None)
+    return next((size for key, size in sizes.items() if key == name or key.startswith(f"{name}-")), None)
 
 
 def _memory() -> dict[str, int]:

@@ -232,10 +232,10 @@ class Workers(Executor):
             gpu = None
             if _on_gpu(stage) and not request.build:
                 gpu = self.placed.begin(stage.key, self.memory.pop(stage.key, None))
-            several = gpu.name if gpu and len(self.placed.gpus) > 1 else None
-            worker = max(self.idle, key=lambda worker: _suits(worker, reads, several))
+            visible = gpu.name if gpu and len(self.placed.gpus) > 1 else None
+            worker = max(self.idle, key=lambda worker: _suits(worker, reads, visible))
             self.idle.remove(worker)
-        return self.threads.submit(self._work, worker, request, tell, several)
+        return self.threads.submit(self._work, worker, request, tell, visible)
 
     def _work(self, worker: Worker, request: StageRequest, tell: Tell, gpu: str | None) -> None:
         try:
