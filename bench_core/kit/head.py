@@ -114,7 +114,7 @@ class Softmax:
             return cross_entropy(self.logits(states), golds, reduction="none", label_smoothing=smoothing)
         parts = zip(torch.split(states, most), torch.split(golds, most), strict=True)
         return torch.cat([
-            cross_entropy(self.logits(chunk), gold, reduction="none", label_smoothing=smoothing) for chunk, gold in parts
+            cross_entropy(self.logits(few), gold, reduction="none", label_smoothing=smoothing) for few, gold in parts
         ])  # fmt: skip
 
 
