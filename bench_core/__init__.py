@@ -1,6 +1,6 @@
-"""A small core for benchmarks of neural sequence generation.
+"""The core of a benchmark suite for neural sequence generation.
 
-Every name that a plugin may import is listed here; names load on first use, so importing the package is free.
+This module exports every public name. Names are imported on first use, so importing the package is cheap.
 """
 
 # mypy: implicit-reexport
@@ -99,7 +99,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [*_HOME]
 
-#: Names that have moved to bench-notebook, and stay here for one release.
+#: Deprecated names, moved to bench-notebook; removed in the next release.
 _MOVED = ("LoadedRun", "StoredOutcomes", "TrainedModel", "evaluate", "load")
 
 
@@ -107,7 +107,11 @@ def __getattr__(name: str) -> Any:
     if name in _MOVED:
         from bench_core.optional import NOTEBOOK, optional_module
 
-        warn(f"import {name} from bench_notebook: bench_core will lose it", DeprecationWarning, stacklevel=2)
+        warn(
+            f"import {name} from bench_notebook; importing it from bench_core is deprecated",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         return getattr(optional_module(NOTEBOOK, "", f"bench_core.{name}"), name)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

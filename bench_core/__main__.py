@@ -1,4 +1,4 @@
-"""`python -m bench_core`, the same as `bench`."""
+"""Run `bench` as `python -m bench_core`."""
 
 from bench_core.commands.main import main
 

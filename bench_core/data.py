@@ -1,4 +1,4 @@
-"""The data classes that parts exchange: Batch, TaskInfo, Hypothesis, Outcome."""
+"""Data classes exchanged by parts: Batch, TaskInfo, Hypothesis, Outcome."""
 
 from __future__ import annotations
 
@@ -16,146 +16,149 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-STOP = 0  #: the one token, and the one action, that the core knows
+STOP = 0  #: EOS, the only token id and action with a fixed meaning
 
 
 class Source(StrEnum):
     """What a target is conditioned on."""
 
-    NONE = "none"  # at most on a prefix
+    NONE = "none"  # at most a prompt
     TOKENS = "tokens"  # [N, S] ids
-    BAG = "bag"  # [N, S] ids without an order
+    BAG = "bag"  # [N, S] ids, unordered
     VECTOR = "vector"  # [N, D]
     GRID = "grid"  # [N, S, D]
 
 
 class Kind(StrEnum):
-    """How a number relates to log p."""
+    """The relation of a number to log p."""
 
-    EXACT = "exact"  # log p itself
-    BOUND = "bound"  # not above it
-    ESTIMATE = "estimate"  # by sampling
+    EXACT = "exact"
+    BOUND = "bound"  # lower bound
+    ESTIMATE = "estimate"  # Monte Carlo estimate
 
 
 class Purpose(StrEnum):
-    """What batches are for."""
+    """The purpose of batches."""
 
-    TRAIN = "train"  # for updates of weights
-    SCORE = "score"  # for log p of targets
-    DECODE = "decode"  # for outputs, each source or prefix once
+    TRAIN = "train"  # update weights
+    SCORE = "score"  # compute log p of targets
+    DECODE = "decode"  # generate outputs, once per distinct source or prompt
 
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """What a task tells models about its training data: lists and numbers, stored as JSON."""
+    """Information about a task's training data for models: lists and numbers, stored as JSON.
 
-    vocabulary: Sequence[str]  # target tokens; the first is stop
-    counts: Sequence[int] = ()  # of each in the training split
-    source_vocabulary: Sequence[str] = ()  # tokens of a source of TOKENS or of a BAG
+    The core sets `source`, `language` and `tokenized` from the task's Config.
+    """
+
+    vocabulary: Sequence[str]  # target tokens; the first is EOS
+    counts: Sequence[int] = ()  # frequencies of the target tokens in the training split
+    source_vocabulary: Sequence[str] = ()  # source tokens, of TOKENS or a BAG
     source_shape: tuple[int, ...] = ()  # (D,) of a VECTOR, (S, D) of a GRID
     extras: Mapping[str, Any] = field(default_factory=dict)  # such as the training words
-    source: Source = Source.NONE  # what a target is made from; filled in by the core, as the task's Config says
-    consecutive: bool = False  # whether examples continue each other, as the windows of a stream do
-    language: str | None = None  # of targets, by its ISO 639 code; filled in by the core, as the task's Config says
-    tokenized: bool = False  # whether spaces stand between all tokens of references; likewise
-    files: Mapping[str, Path] = field(default_factory=dict)  # those of the model's Config; given to it, never stored
+    source: Source = Source.NONE  # what targets are conditioned on
+    consecutive: bool = False  # whether examples continue each other, as windows of a stream do
+    language: str | None = None  # ISO 639 code of the target language
+    tokenized: bool = False  # whether references have spaces between all tokens
+    files: Mapping[str, Path] = field(default_factory=dict)  # `ModelConfig.files`, passed to models and never stored
 
 
 def joined(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the extras of a task from those of its splits: mappings together, and of other values the last."""
-    found: dict[str, Any] = {}
-    for one in extras:
-        for name, value in one.items():
-            both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
-            found[name] = {**found[name], **value} if both else value
-    return found
+    """Merge the extras of a task's splits: mappings are united; of other values, the last wins."""
+    merged: dict[str, Any] = {}
+    for mapping in extras:
+        for name, value in mapping.items():
+            both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
+            merged[name] = {**merged[name], **value} if both else value
+    return merged
 
 
 @dataclass(frozen=True)
 class Batch(Rows):
-    """N examples: openings of equal length, targets padded with stop."""
+    """N examples with prompts of equal length and targets padded with EOS."""
 
-    ids: Tensor  # [N] each example's number in its split
-    opening: Tensor  # [N, P] stop, then the prefix; in a window of a stream, the token before it
-    gold: Tensor  # [N, T] target, then stop; in a window of a stream, its tokens
-    length: Tensor  # [N] real tokens of `gold`
+    ids: Tensor  # [N] index of each example in its split
+    opening: Tensor  # [N, P] EOS, then the prompt; in a window of a stream, the preceding token
+    gold: Tensor  # [N, T] target, then EOS; in a window of a stream, its tokens
+    length: Tensor  # [N] number of non-padding tokens in `gold`
     source: Tensor | None = None  # see Source
-    source_length: Tensor | None = None  # [N] real tokens of `source`
-    extras: Mapping[str, Tensor] = field(default_factory=dict)  # what task and model agree on
-    continues: bool = False  # whether each row goes on where the same row of the last batch ended
+    source_length: Tensor | None = None  # [N] number of non-padding tokens in `source`
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # agreed between task and model
+    continues: bool = False  # whether each row continues the same row of the previous batch
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def inputs(self) -> Tensor:
-        """Return the input of a left-to-right model [N, P + T - 1], whose last T outputs predict `gold`."""
+        """Return the inputs of a left-to-right model [N, P + T - 1]; its last T outputs predict `gold`."""
         import torch
 
         return torch.cat([self.opening, self.gold[:, :-1]], 1)
 
     @property
     def mask(self) -> Tensor:
-        """Return which tokens of `gold` are real [N, T]."""
+        """Return the mask of non-padding tokens in `gold` [N, T]."""
         return self.gold.new_ones(1, self.gold.shape[1]).cumsum(1) <= self.length[:, None]
 
     @cached_property
     def real(self) -> Tensor:
-        """Return the places [M] of the real tokens in `gold.flatten()`, row by row.
+        """Return the indices [M] of the non-padding tokens in `gold.flatten()`, row by row.
 
-        They are computed in main memory, as an accelerator would keep the CPU waiting to count them.
+        Computed in host memory, because counting them on an accelerator would synchronize.
         """
         mask = self.on_host.mask
         return to_device(mask.flatten().nonzero()[:, 0], self.ids.device)
 
     def at_real(self, values: Tensor) -> Tensor:
-        """Return `values[mask]` [M, *], for the real tokens of values [N, T, *], without waiting for a device."""
-        found = values.flatten(0, 1).index_select(0, self.real)
+        """Return `values[mask]` [M, *] for `values` [N, T, *], without synchronizing."""
+        selected = values.flatten(0, 1).index_select(0, self.real)
         if values.device.type != "cpu" and knows_host_copy(values):
-            remember(found, on_host(values).flatten(0, 1).index_select(0, on_host(self.real)))
-        return found
+            remember(selected, on_host(values).flatten(0, 1).index_select(0, on_host(self.real)))
+        return selected
 
     @cached_property
     def on_host(self) -> Self:
-        """Return the same batch in main memory, to read its numbers: lengths, or how many tokens are real.
+        """Return the batch in host memory, to read values such as lengths.
 
-        That is the one from which it was moved by `to`, so that nobody waits for the accelerator.
+        A batch moved by `to` keeps its original, so reading it does not synchronize.
         """
         return self.change(on_host)
 
     def to(self, device: torch.device | str, copy: bool = False) -> Self:
-        """Return the batch on a device, from where `on_host` leads back.
+        """Return the batch on a device; its `on_host` remains this batch.
 
-        With `copy`, all tensors are copies, so that the part which is given them may change them.
+        With `copy`, all tensors are copied, so the receiver may modify them.
         """
         return self.change(lambda tensor: to_device(tensor, device, copy))
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """An example as text, for systems that read no tokens of a task."""
+    """An example as text, for systems with their own tokenizer."""
 
-    id: int  # of the example, in its split
-    text: str  # the source, or else the prefix; empty where there is neither
-    name: str = ""  # of the example in its corpus, if it has one
-    separator: str = ""  # what stands between it and its target
+    id: int  # unique within the split
+    text: str  # the source or, without a source, the prompt; may be empty
+    name: str = ""  # example name in the corpus, if any
+    separator: str = ""  # text between the prompt and its target
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One generated sequence; a system with tokens of its own gives its `text`, and no `tokens` of the task."""
+    """A generated sequence; systems with their own tokenizer set `text` instead of `tokens`."""
 
-    tokens: list[int]  # without stop
-    finished: bool  # stopped by itself, not by a limit
-    log_prob: float | None = None  # the model's own, in nats, stop included; None if it has none
-    actions: list[int] | None = None  # the choices that led here, without stop
-    values: Mapping[str, float] = field(default_factory=dict)  # what only the model knows
-    text: str | None = None  # by default that of the tokens; not stored, as outcomes have it
-    token_count: int | None = None  # where `tokens` are not known: how many there are, stop included; -1: unknown
+    tokens: list[int]  # without EOS
+    finished: bool  # ended by EOS, not by a limit
+    log_prob: float | None = None  # model log-probability in nats, including EOS; None if unavailable
+    actions: list[int] | None = None  # the sequence of actions, without EOS
+    values: Mapping[str, float] = field(default_factory=dict)  # model-specific
+    text: str | None = None  # by default the text of `tokens`; not stored, because `Outcome.texts` holds it
+    token_count: int | None = None  # length including EOS where `tokens` are unknown; -1 if that is unknown, too
 
     @property
     def length(self) -> int | None:
-        """Return the number of its tokens, stop included; None if its system did not say."""
+        """Return the number of tokens, including EOS; None if unknown."""
         if self.token_count is None:
             return len(self.tokens) + self.finished
         return None if self.token_count < 0 else self.token_count
@@ -163,19 +166,19 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything that metrics may see of one example; plain data."""
+    """All data of one example that metrics may use; plain data."""
 
-    id: int  # of the example, in its split
-    prompt: str = ""  # the source, or else the prefix, as text
+    id: int  # unique within the split
+    prompt: str = ""  # the source or, without a source, the prompt, as text
     references: list[str] = field(default_factory=list)  # accepted texts
     hypotheses: list[Hypothesis] = field(default_factory=list)  # best first
-    texts: list[str] = field(default_factory=list)  # of the hypotheses
+    texts: list[str] = field(default_factory=list)  # texts of `hypotheses`
     target_log_prob: float | None = None  # from a Scorer, in nats
-    target_tokens: int = 0  # of the reference, stop included
-    target_words: int | None = 0  # white-space separated, stop included; None if tokens do not spell the reference
-    target_bytes: int | None = None  # of the raw text that the reference stands for; None if tokens do not spell it
-    target_characters: int | None = None  # likewise
-    weight: float = 1.0  # of the example
-    values: Mapping[str, float] = field(default_factory=dict)  # of `Scores`, by name
-    group: int | None = None  # shared by examples that were not drawn independently, such as captions of an image
-    written: str | None = None  # the target as its own tokens write it; None where that is the first reference
+    target_tokens: int = 0  # including EOS
+    target_words: int | None = 0  # whitespace-separated, including EOS; None if the tokens do not spell the reference
+    target_bytes: int | None = None  # length of the raw reference text; None if the tokens do not spell it
+    target_characters: int | None = None  # length of the raw reference text; None if the tokens do not spell it
+    weight: float = 1.0
+    values: Mapping[str, float] = field(default_factory=dict)  # `Scores.values` of this example
+    group: int | None = None  # shared by dependent examples, such as captions of an image
+    written: str | None = None  # the target as spelled by its tokens; None if that is the first reference

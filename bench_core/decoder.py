@@ -15,7 +15,7 @@ M = TypeVar("M", bound=Model, default=Model)
 
 
 class Decoder(ABC, Generic[M]):
-    """Generates sequences with a model; built as `Class(config)`."""
+    """A decoding algorithm; built as `Class(config)`."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -26,11 +26,11 @@ class Decoder(ABC, Generic[M]):
 
 
 class TextDecoder(Decoder[TextGenerator]):
-    """Lets a text generator write, with the settings of its Config; most Configs name this class as their target."""
+    """Decodes with a text generator, which receives the Config's settings; the target of most of these Configs."""
 
     def decode(self, model: TextGenerator, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
         """Raise PluginError: it decodes texts, not tokens."""
-        raise PluginError(f"{type(self).__name__} decodes prompts, by `decode_texts`.")
+        raise PluginError(f"{type(self).__name__} decodes prompts, not batches: call `decode_texts`.")
 
     def decode_texts(
         self, model: TextGenerator, prompts: Sequence[Prompt], generation: Generation

@@ -1,4 +1,4 @@
-"""What installed distributions declare: entry points for bench, read once, and requirements."""
+"""Metadata of installed distributions: entry points for bench, read once, and requirements."""
 
 from dataclasses import dataclass
 from email.parser import HeaderParser
@@ -7,8 +7,8 @@ from importlib import metadata
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any
 
-PARTS = "bench"  #: group of modules that answer hooks
-COMMANDS = "bench.commands"  #: group of click commands, each called as its entry point
+PARTS = "bench"  #: entry point group of modules that implement hooks
+COMMANDS = "bench.commands"  #: entry point group of click commands; each is named like its entry point
 
 
 @cache
@@ -17,7 +17,7 @@ def _all() -> Any:
 
 
 def declared(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, by name."""
+    """Return the entry points of a group, sorted by name."""
     return sorted(_all().select(group=group), key=lambda entry: entry.name)
 
 
@@ -31,24 +31,24 @@ class About:
     extras: frozenset[str]
 
 
-def about(found: Distribution) -> About:
-    """Return the metadata of a distribution without its long description, which takes the most time to parse."""
-    text = found.read_text("METADATA")
-    headers = text or found.read_text("PKG-INFO") or ""  # the latter is what old tools write
-    told = HeaderParser().parsestr(headers.partition("\n\n")[0])
-    requires = told.get_all("Requires-Dist", ()) if text else found.requires or ()
-    return About(told["Name"], told["Version"], (*requires,), frozenset(told.get_all("Provides-Extra", ())))
+def about(distribution: Distribution) -> About:
+    """Return the metadata of a distribution without its long description, which is slow to parse."""
+    text = distribution.read_text("METADATA")
+    headers = text or distribution.read_text("PKG-INFO") or ""  # written by old tools
+    message = HeaderParser().parsestr(headers.partition("\n\n")[0])
+    requires = message.get_all("Requires-Dist", ()) if text else distribution.requires or ()
+    return About(message["Name"], message["Version"], (*requires,), frozenset(message.get_all("Provides-Extra", ())))
 
 
 def origin(entry: EntryPoint) -> tuple[str, str]:
-    """Return the distribution of an entry point, and its version."""
+    """Return the distribution of an entry point and its version."""
     if not entry.dist:
         return entry.value, ""
-    found = about(entry.dist)
-    return found.name, found.version
+    distribution = about(entry.dist)
+    return distribution.name, distribution.version
 
 
-NOT_INSTALLED = "not installed"  #: in place of a version
+NOT_INSTALLED = "not installed"  #: stands in for a version
 
 
 @cache
@@ -61,12 +61,16 @@ def installed_version(distribution: str) -> str:
 
 
 def requirements(distribution: str) -> dict[str, Any] | None:
-    """Return each `Requirement` of a distribution by canonical name, without extras; None if it is not installed."""
+    """Return the requirements of a distribution by canonical name, without extras; None if it is not installed."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     try:
-        found = map(Requirement, about(metadata.distribution(distribution)).requires)
-    except PackageNotFoundError:  # or a test's own plugin
+        all_needed = map(Requirement, about(metadata.distribution(distribution)).requires)
+    except PackageNotFoundError:  # or a plugin defined by a test
         return None
-    return {canonicalize_name(one.name): one for one in found if not one.marker or one.marker.evaluate({"extra": ""})}
+    return {
+        canonicalize_name(needed.name): needed
+        for needed in all_needed
+        if not needed.marker or needed.marker.evaluate({"extra": ""})
+    }

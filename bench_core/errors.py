@@ -1,8 +1,8 @@
-"""Exceptions whose message is for the user: what is wrong, what was found, what to do."""
+"""Exceptions with messages for users: what is wrong, what was found, what to do."""
 
 from typing import TypeAlias
 
-#: What is wrong, as a text for an error: an edited one changes no key. It may be the empty string.
+#: The text of an error message, possibly empty; editing it does not change cache keys.
 Fault: TypeAlias = str
 
 
@@ -11,15 +11,15 @@ class BenchError(Exception):
 
 
 class SuiteError(BenchError):
-    """The suite or the command asks for something impossible."""
+    """The suite or command is invalid."""
 
 
 class DataError(BenchError):
-    """A data file is missing, or not as published."""
+    """A data file is missing or differs from the published file."""
 
 
 class PluginError(BenchError):
-    """A plugin breaks the interface that it claims."""
+    """A plugin violates its interface."""
 
 
 class StoreError(BenchError):
@@ -31,4 +31,4 @@ class TrainingError(BenchError):
 
 
 class Stopped(Exception):
-    """The time limit was reached: not a failure; finished stages are stored, and another run continues from there."""
+    """The time limit was reached; not a failure: finished stages are stored, and the next run resumes there."""

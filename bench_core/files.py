@@ -1,4 +1,4 @@
-"""The data directory, and digests of files."""
+"""The data directory and file digests."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ _IS_READ = ContextVar("is_read", default=True)
 
 
 def data_folder(given: Path | None = None) -> Path:
-    """Return the data directory: `given`, else $BENCH_DATA, else the user's cache directory."""
+    """Return the data directory: `given`, or $BENCH_DATA, or the user's cache directory."""
     if given or os.environ.get("BENCH_DATA"):
         return Path(given or os.environ["BENCH_DATA"]).expanduser()
     from platformdirs import user_cache_path
@@ -23,7 +23,7 @@ def data_folder(given: Path | None = None) -> Path:
 
 @contextmanager
 def opened_only() -> Iterator[None]:
-    """Let `digest` open files without reading them, where it is only asked whether they are there."""
+    """Make `digest` open files without reading them, to check only that they exist."""
     before = _IS_READ.set(False)
     try:
         yield
@@ -32,7 +32,7 @@ def opened_only() -> Iterator[None]:
 
 
 def digest(path: Path) -> str:
-    """Return the sha256 of a file."""
+    """Return the SHA-256 of a file; an empty string inside `opened_only`."""
     with path.open("rb") as file:
         if not _IS_READ.get():
             return ""
@@ -40,27 +40,27 @@ def digest(path: Path) -> str:
 
 
 def digests_of(*sources: Callable[[], Mapping[str, str]]) -> dict[str, str]:
-    """Return the digests of several sources, for a Config's `reads`; raise one DataError for all that are missing."""
-    found: dict[str, str] = {}
+    """Return the digests of several sources, for a Config's `reads`; raise one DataError for all missing files."""
+    digests: dict[str, str] = {}
     missing = []
     for source in sources:
         try:
-            found |= source()
+            digests |= source()
         except DataError as error:
             missing.append(str(error))
     if missing:
         raise DataError("\n".join(missing))
-    return found
+    return digests
 
 
 def check_weights(paths: Iterable[Path]) -> None:
-    """Raise DataError for a file that is no safetensors file, or does not hold all that its header lists."""
+    """Raise DataError if a file is not in safetensors format, is truncated, or contains no weights."""
     from safetensors import SafetensorError, safe_open
 
     for path in paths:
         try:
             with safe_open(path, "numpy") as file:
                 if not file.keys():
-                    raise DataError(f"{path} has no weights. Write them there again, as safetensors.")
+                    raise DataError(f"{path} contains no weights. Save them again as safetensors.")
         except (OSError, SafetensorError) as error:
-            raise DataError(f"{path} has no readable weights ({error}). Copy the file again.") from None
+            raise DataError(f"cannot read weights from {path} ({error}). Copy the file again.") from None

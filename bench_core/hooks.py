@@ -1,4 +1,4 @@
-"""pluggy hooks: the parts that a plugin provides, and what it adds to runs and reports."""
+"""pluggy hooks by which plugins provide parts and extend runs and reports."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,10 @@ from bench_core.config import (
 from bench_core.sections import Section
 from bench_core.stage_kinds import StageKind
 
-API = 2  #: version of the interfaces; a plugin may give the first and last that it works with: `supports`
+API = 2  #: interface version; a plugin may declare the first and last version it works with as `supports`
 
-hookspec = HookspecMarker("bench")  #: marks a hook that a plugin defines; without arguments, one for Configs
-hookimpl = HookimplMarker("bench")  #: marks functions of a plugin that answer a hook, such as `bench_models`
+hookspec = HookspecMarker("bench")  #: marks a hook defined by a plugin; hooks without arguments collect Configs
+hookimpl = HookimplMarker("bench")  #: marks a plugin's implementation of a hook, such as `bench_models`
 
 
 @hookspec
@@ -54,14 +54,14 @@ def bench_executors() -> list[type[ExecutorConfig]]:
 
 @hookspec
 def bench_observers() -> list[type[ObserverConfig]]:
-    """Return the observers that this plugin provides, which hear of runs while they are under way."""
+    """Return the observers that this plugin provides."""
 
 
 @hookspec
 def bench_stage_kinds(known: Sequence[str]) -> Sequence[StageKind]:
-    """Return kinds of stages; `known` has the names of those of the core, which are taken."""
+    """Return the stage kinds that this plugin adds; `known` lists the core's names, which are reserved."""
 
 
 @hookspec
 def bench_sections(api: int) -> list[Section]:
-    """Return sections of suites that this plugin adds; `api` is the version of the interfaces here, `API`."""
+    """Return the suite sections that this plugin adds; `api` is the core's interface version, `API`."""

@@ -1,17 +1,17 @@
-"""Copies in main memory of tensors on an accelerator, and the places where code waits for one on purpose.
+"""Host copies of accelerator tensors, and declarations of intended synchronization.
 
-Reading a number of a tensor (`.item()`, `if tensor:`), or using a mask as an index, waits until the accelerator has
-computed all that came before. What a model needs to know of a batch, such as how many tokens are real, was in main
-memory before it was moved; `on_host` returns that, and `by_host` computes with it and moves the result::
+Reading a value of a tensor (`.item()`, `if tensor:`) or indexing with a mask waits until the accelerator has finished
+all earlier work. What models read of a batch, such as lengths, was in host memory before the batch was moved:
+`on_host` returns that original, and `by_host` computes with it and moves the result::
 
     real = by_host(lambda mask: mask.flatten().nonzero()[:, 0], mask)
 
-Where an update of a training has to wait, it says why, since all other waiting there is a mistake::
+A training update that must synchronize declares the reason; any other synchronization there is a bug::
 
     with waits_for_device("which orders of words are good depends on the weights"):
         orders = search(model, batch)
 
-Tests on a pretended accelerator find all such places (`bench_authors.testing.pretended`).
+Tests with a simulated accelerator find undeclared synchronization (`bench_authors.testing.pretended`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 _reason: ContextVar[str] = ContextVar("_reason", default="")
 
-_NAME = "_bench_host_copy"  # the attribute of a tensor that has its copy in main memory
+_NAME = "_bench_host_copy"  # tensor attribute that holds its host copy
 
 
 def to_device(tensor: Tensor, device: torch.device | str, copy: bool = False) -> Tensor:
-    """Return a tensor on a device, from which `on_host` leads back; the tensor itself if it is there, unless `copy`.
+    """Move a tensor to a device, keeping its host copy for `on_host`; copies a tensor already there only if `copy`.
 
-    From main memory to a GPU it is copied without waiting for what that computes.
+    Transfers from host memory to a GPU are asynchronous.
     """
     host = on_host(tensor) if knows_host_copy(tensor) else None
     if tensor.device.type == "cpu" and str(device).startswith("cuda"):
@@ -46,19 +46,19 @@ def to_device(tensor: Tensor, device: torch.device | str, copy: bool = False) ->
 
 
 def on_host(tensor: Tensor) -> Tensor:
-    """Return a tensor in main memory: itself, the one that it is a copy of, or else a copy, for which this waits."""
+    """Return a tensor in host memory: itself, its known host copy, or a new copy, which synchronizes."""
     if tensor.device.type == "cpu":
         return tensor
     if knows_host_copy(tensor):
-        found: Tensor = getattr(tensor, _NAME)[1]
-        return found
+        copy: Tensor = getattr(tensor, _NAME)[1]
+        return copy
     return tensor.cpu()
 
 
 def knows_host_copy(tensor: Tensor) -> bool:
-    """Return whether the numbers of a tensor are in main memory, and have not changed since they were copied.
+    """Return whether an up-to-date copy of a tensor is in host memory.
 
-    Of tensors made in inference mode that is never known, since their changes are not counted.
+    Always false for accelerator tensors created in inference mode, because their changes are not tracked.
     """
     if tensor.device.type == "cpu":
         return True
@@ -67,26 +67,26 @@ def knows_host_copy(tensor: Tensor) -> bool:
 
 
 def remember(tensor: Tensor, host: Tensor) -> None:
-    """Say that `host`, in main memory, has the numbers of `tensor`."""
+    """Record that `host`, in host memory, is a copy of `tensor`."""
     if tensor.device.type != "cpu":
         setattr(tensor, _NAME, (_identity(tensor), host))
 
 
 def kept_on_host(tensor: Tensor) -> Tensor:
-    """Return a tensor in main memory that rarely changes, such as a buffer; copied once for all its changes."""
+    """Return a host copy of a tensor that rarely changes, such as a buffer; copied again only after changes."""
     if not knows_host_copy(tensor):
-        with waits_for_device("what is fixed before the training is copied once"):
+        with waits_for_device("tensors fixed before training are copied once"):
             remember(tensor, tensor.cpu())
     return on_host(tensor)
 
 
 def by_host(compute: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """Return what is computed of tensors in main memory, on their device, with its copy in main memory."""
+    """Apply a function to the host copies of tensors and move the result to their device, keeping its host copy."""
     return to_device(compute(*map(on_host, tensors)), tensors[0].device)
 
 
 def _identity(tensor: Any) -> tuple[int, int] | None:
-    """Return what a tensor has no more once it is changed in place, or is a copy of itself."""
+    """Return an identity of a tensor's data that changes with in-place changes and copies; None if untracked."""
     if tensor.is_inference() or tensor.device.type == "meta":
         return None if tensor.is_inference() else (0, 0)
     return int(tensor._version), int(tensor.data_ptr())
@@ -94,7 +94,7 @@ def _identity(tensor: Any) -> tuple[int, int] | None:
 
 @contextmanager
 def waits_for_device(reason: str) -> Iterator[None]:
-    """Say that what is within waits for the accelerator on purpose, and why; also a decorator of functions."""
+    """Declare that the enclosed code synchronizes on purpose, and why; also usable as a decorator."""
     before = _reason.set(reason)
     try:
         yield
@@ -103,5 +103,5 @@ def waits_for_device(reason: str) -> Iterator[None]:
 
 
 def reason_to_wait() -> str:
-    """Return why the code that runs may wait for the accelerator; the empty string if nothing says so."""
+    """Return why the running code may synchronize; empty if it may not."""
     return _reason.get()

@@ -1,4 +1,4 @@
-"""The interface of metrics: one statistic per example, one score per cell."""
+"""The interface of metrics: a statistic per example and a score per cell."""
 
 from __future__ import annotations
 
@@ -22,92 +22,92 @@ if TYPE_CHECKING:
 
 X = TypeVar("X", default=Any)
 
-#: The scale of intervals and tests: `log` for exp of a mean, such as perplexity; `share` for percents of examples
-#: that either are a case or not.
+#: The scale of intervals and tests: `log` for the exp of a mean, such as perplexity; `share` for percentages of
+#: examples with a binary property.
 Scale: TypeAlias = Literal["linear", "log", "share"]
 
-#: What a score is about: a `sample` of examples, others of which could have been drawn; or the `whole` of them, such
-#: as a sum over all types of words.
+#: The population that a score describes: one from which the examples are a `sample`, or the `whole` set of them, such
+#: as a sum over all word types.
 Population: TypeAlias = Literal["sample", "whole"]
 
 
 class Metric(ABC, Generic[X]):
-    """Scores a cell from plain outcomes, without model or torch; built as `Class(config)`."""
+    """A metric, which scores a cell from its predictions, without model or torch; built as `Class(config)`."""
 
-    label: ClassVar[str] = ""  #: in tables, such as "BLEU"; by default its name
-    better: ClassVar[int]  #: +1 if higher is better, -1 if lower, 0 if neither is
-    unit: ClassVar[str]  #: "%", "nats", "tokens", or nothing
-    scale: ClassVar[Scale] = "linear"  #: on which scores are tested, see `Scale`
-    population: ClassVar[Population] = "sample"  #: what the examples are, see `Population`
-    digits: ClassVar[int] = 2  #: after the point, in tables
-    may_be_nan: ClassVar[bool] = False  #: whether the score of some examples may be undefined
-    may_be_infinite: ClassVar[bool] = False  #: likewise, infinite
+    label: ClassVar[str] = ""  #: column header, such as "BLEU"; by default its name
+    better: ClassVar[int]  #: +1 if higher is better, -1 if lower, 0 if neither
+    unit: ClassVar[str]  #: "%", "nats", "tokens", or empty
+    scale: ClassVar[Scale] = "linear"  #: scale of intervals and tests, see `Scale`
+    population: ClassVar[Population] = "sample"  #: population that scores describe, see `Population`
+    digits: ClassVar[int] = 2  #: decimal places in tables
+    may_be_nan: ClassVar[bool] = False  #: whether scores may be undefined
+    may_be_infinite: ClassVar[bool] = False  #: whether scores may be infinite
 
     def __init__(self, config: Any) -> None:
         self.config = config
 
     @cached_property
     def signature(self) -> str:
-        """Printed below tables; numbers of different signatures share no column. By default its name and settings."""
+        """The signature printed below tables, by default name and settings; columns never mix signatures."""
         return "|".join([self.config.name, *(f"{name}:{value}" for name, value in self.config)])
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return a metric fitted to the data, for example with document frequencies; by default itself."""
+        """Return the metric fitted to the data, for example with document frequencies; by default itself."""
         return self
 
     @abstractmethod
     def measure(self, outcomes: Sequence[Outcome]) -> Iterable[X]:
         """Return the statistic of each example of a cell, such as matched and total n-grams, as JSON data.
 
-        Outcomes are read from disk, whenever one is asked for: a metric that goes through them in order and yields
-        statistics one by one measures any number of them in little memory. A list is as good where they are few.
+        Predictions are read from disk on access: a metric that iterates over them in order and yields statistics
+        needs little memory for any number of examples. Returning a list is fine for small inputs.
         """
 
     @abstractmethod
     def combine(self, parts: Sequence[X]) -> float:
-        """Return the score of the examples with statistics `parts`; called for every bootstrap sample."""
+        """Return the score of examples with statistics `parts`; called for every bootstrap sample."""
 
     def resample(self, parts: Sequence[X], counts: NDArray[np.integer]) -> list[float]:
-        """Return the score of each of D bootstrap samples, in which example i occurs counts[d, i] times [D, N].
+        """Return the scores of D bootstrap samples, where sample d contains example i `counts[d, i]` times [D, N].
 
-        By default calls `combine` for each sample; override it where a faster way exists, as in `Additive`.
+        By default calls `combine` for each sample; override it if there is a faster way, as in `Additive`.
         """
         repeated = (chain.from_iterable(map(repeat, parts, row)) for row in counts.tolist())
         return [self.combine([*sample]) for sample in repeated]
 
     def error(self, parts: Sequence[X]) -> float:
-        """Return the standard error that a score has of its own, by sampling in a model; by default 0.
+        """Return the standard error due to sampling inside a model; by default 0.
 
-        It is in the unit of the score, and apart from which examples there are.
+        It has the unit of the score and excludes the variance due to the choice of examples.
         """
         return 0.0
 
 
 class Additive(Metric[X]):
-    """A metric that is a function of sums of per-example statistics; its bootstrap is a matrix product."""
+    """A metric that is a function of summed per-example statistics; its bootstrap is a matrix product."""
 
-    factor: ClassVar[float] = 1.0  #: what means are multiplied by, such as 100 of shares in percent
+    factor: ClassVar[float] = 1.0  #: factor of the mean, such as 100 for percentages
 
     def row(self, part: X) -> Sequence[float]:
-        """Return the finite numbers of a statistic that are summed [K]; by default all of it."""
+        """Return the finite numbers to sum for a statistic [K]; by default all of its numbers."""
         return part if isinstance(part, list | tuple) else [part]  # type: ignore[list-item]
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
-        """Return the score of `examples` examples from the sums [K], which are empty if there are none.
+        """Return the score of `examples` examples from the sums [K], which are empty without examples.
 
-        By default it is the mean of the first number, times `factor`; without examples it is undefined (nan).
+        By default returns the mean of the first number times `factor`, or NaN without examples.
         """
         return self.factor * sums[0] / examples if examples else nan
 
     def estimates(self, sums: Sequence[float], examples: int) -> Sequence[float]:
-        """Return the scores by parts of the draws behind an estimate [5]; by default none, as it is exact.
+        """Return scores from subsets of the model's samples [5], which give the score's error; by default none.
 
-        They are made from the sums of what `estimates_of` finds in outcomes; the error of the score follows.
+        They are computed from the sums of `estimates_of` over predictions. Exact scores have none.
         """
         return ()
 
     def sums(self, parts: Sequence[X]) -> list[float]:
-        """Return the sums of the numbers of statistics [K], none if there are no statistics."""
+        """Return the summed numbers of statistics [K]; empty without statistics."""
         return [_sum(column) for column in _columns(self, parts)]
 
     def combine(self, parts: Sequence[X]) -> float:
@@ -125,7 +125,7 @@ class Additive(Metric[X]):
 
 
 def table(metric: Additive[X], parts: Sequence[X]) -> NDArray[np.float64]:
-    """Return what a metric sums of each example [N, K]."""
+    """Return the numbers that a metric sums, by example [N, K]."""
     import numpy as np
 
     columns = [np.frombuffer(column) for column in _columns(metric, parts)]
@@ -133,13 +133,13 @@ def table(metric: Additive[X], parts: Sequence[X]) -> NDArray[np.float64]:
 
 
 def resample_table(metric: Additive[Any], numbers: NDArray[np.float64], counts: NDArray[np.integer]) -> list[float]:
-    """Return the score of each of D bootstrap samples [D, N] of the examples of a table [N, K]."""
+    """Return the scores of D bootstrap samples [D, N] of the examples in a table [N, K]."""
     sums = counts.astype("float64") @ numbers
     return [metric.from_sums(row, int(size)) for row, size in zip(sums.tolist(), counts.sum(1), strict=True)]
 
 
 def _columns(metric: Additive[X], parts: Sequence[X]) -> list[array[float]]:
-    """Return what a metric sums, 8 bytes a number: K columns [N], none if there are no examples."""
+    """Return the numbers that a metric sums, at 8 bytes each: K columns [N], none without examples."""
     rows = map(metric.row, parts)
     columns = [array("d", [number]) for number in next(rows, ())]
     for row in rows:

@@ -1,4 +1,4 @@
-"""The interface of observers, which hear of a run while it is under way: stages, updates, evaluations, numbers."""
+"""The interface of observers, which receive the events of a run: stages, updates, evaluations, numbers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -8,28 +8,28 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True)
 class RunStarted:
-    """A run starts; the first event."""
+    """A run has started; the first event."""
 
-    run: str  # its name: suite, profile and time
-    suite: str  # its label, such as `rnn/clipping-smoke`
-    stages: int  # how many are to be computed
+    run: str  # suite, profile and time
+    suite: str  # label, such as `rnn/clipping-smoke`
+    stages: int  # number of stages to compute
 
 
 @dataclass(frozen=True)
 class RunEnded:
-    """A run has ended, whether its cells are done or not; the last event."""
+    """A run has ended, complete or not; the last event."""
 
     run: str
-    folder: str | None  # where its results are; None if it was given up without any
+    folder: str | None  # folder of its results; None if it has none
 
 
 @dataclass(frozen=True)
 class StageStarted:
-    """A stage starts."""
+    """A stage has started."""
 
     kind: str  # such as train
     label: str  # such as `words x lstm, seed 0`
-    key: str  # of its artifact
+    key: str  # cache key of the artifact
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class StageEnded:
     label: str
     key: str
     seconds: float  # wall-clock
-    failure: str | None = None  # why there is no artifact
+    failure: str | None = None  # reason for a missing artifact
 
 
 @dataclass(frozen=True)
@@ -48,58 +48,58 @@ class TrainingName:
     """A training: one seed of one model on one task."""
 
     label: str = ""  # such as `words x lstm, seed 0`
-    key: str = ""  # of the stage that trains it, perhaps together with other seeds
+    key: str = ""  # cache key of the training stage, which vmapped seeds share
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class TrainingEvent:
-    """Something that happens in a training."""
+    """An event of a training."""
 
-    step: int  # updates that are done
-    copy: int = field(default=0, kw_only=True)  # its place among the seeds that are trained together
-    training: TrainingName = field(default=TrainingName(), kw_only=True)  # which the run fills in
+    step: int  # completed updates
+    copy: int = field(default=0, kw_only=True)  # index among vmapped seeds
+    training: TrainingName = field(default=TrainingName(), kw_only=True)  # set by the run
 
 
 @dataclass(frozen=True)
 class TrainingStarted(TrainingEvent):
-    """A training starts, or goes on from a checkpoint: what was heard of later steps is void."""
+    """A training has started or resumed from a checkpoint; earlier events of later steps are superseded."""
 
-    steps: int  # planned in all
+    steps: int  # planned updates
 
 
 @dataclass(frozen=True)
 class Update(TrainingEvent):
-    """The trainer has read its log: one update, or several since the last event."""
+    """The trainer has logged one or more updates since the previous event."""
 
     epoch: int
     lr: float  # learning rate of the last update
-    losses: Mapping[str, float]  # mean per target token since the last event: `loss`, and parts of it by name
-    gradient_norm: float | None = None  # mean, before clipping
+    losses: Mapping[str, float]  # `loss` and its components by name, as means per target token since the last event
+    gradient_norm: float | None = None  # mean norm before clipping
 
 
 @dataclass(frozen=True)
 class Evaluation(TrainingEvent):
-    """A model in training was evaluated."""
+    """A model was evaluated during training."""
 
-    metric: str  # with its split, such as `valid perplexity`
+    metric: str  # including the split, such as `valid perplexity`
     value: float
-    best: bool  # whether it is the best so far
+    best: bool  # whether this is the best value so far
 
 
 @dataclass(frozen=True)
 class Number:
-    """A metric of a cell is known: just computed, or stored before the run."""
+    """A score of a cell is available: just computed, or stored by an earlier run."""
 
-    cell: Mapping[str, Any]  # its name on each axis: task, model, decoder, split, hardware, seed
+    cell: Mapping[str, Any]  # name by axis: task, model, decoder, split, hardware, seed
     metric: str
-    value: float  # NaN where it is not defined
+    value: float  # NaN if undefined
 
 
 Event: TypeAlias = (
     RunStarted | RunEnded | StageStarted | StageEnded | TrainingStarted | Update | Evaluation | Number
-)  #: what an observer hears: plain data, no tensors
-Hear: TypeAlias = Callable[[Event], None]  #: hears of an event
+)  #: an event of a run: plain data without tensors
+Hear: TypeAlias = Callable[[Event], None]  #: a function that receives an event
 
 EVENTS: Mapping[str, type[Any]] = {
     "run-started": RunStarted,
@@ -110,39 +110,39 @@ EVENTS: Mapping[str, type[Any]] = {
     "update": Update,
     "evaluation": Evaluation,
     "number": Number,
-}  #: the events, by their names in JSON
+}  #: event classes by name in JSON
 _NAMES = {of: name for name, of in EVENTS.items()}
 
 
 class Observer(ABC):
-    """Hears of a run; built as `Class(config)` when the run starts.
+    """Receives the events of a run; built as `Class(config)` when the run starts.
 
-    It is called from a thread of its own, one event at a time, in the process that was started as `bench run`. An
-    observer that raises is switched off with a warning, and the run goes on; so it does past one that is too slow.
+    It is called from its own thread, one event at a time, in the process of `bench run`. An observer that raises is
+    disabled with a warning. The run neither stops for it nor waits for a slow observer.
     """
 
     @abstractmethod
     def hear(self, event: Event) -> None:
-        """Take an event; those of one stage are in order, those of concurrent stages interleave."""
+        """Receive an event; events are ordered within a stage, but interleave between concurrent stages."""
 
     def close(self) -> None:
-        """Write what is not yet written; by default nothing."""
+        """Write pending data; by default does nothing."""
 
 
 def silent(event: Event) -> None:
-    """Hear of an event, and do nothing."""
+    """Ignore an event."""
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    """Return an event as JSON data, its name first."""
+    """Return an event as JSON data, starting with its name."""
     return {"event": _NAMES[type(event)], **asdict(event)}
 
 
 def event_from_json(data: Mapping[str, Any]) -> Event:
-    """Return the event of `event_to_json`."""
+    """Return an event from the JSON data of `event_to_json`."""
     kind = EVENTS[data["event"]]
-    values = {one.name: data[one.name] for one in fields(kind)}
+    values = {field.name: data[field.name] for field in fields(kind)}
     if "training" in values:
         values["training"] = TrainingName(**values["training"])
-    found: Event = kind(**values)
-    return found
+    event: Event = kind(**values)
+    return event

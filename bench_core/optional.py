@@ -1,4 +1,4 @@
-"""Modules of distributions that may be missing: imported by name, or an error with the command that installs them."""
+"""Imports from optional distributions of this repository, with errors that name the command to install them."""
 
 from functools import cache
 from importlib import import_module
@@ -6,18 +6,18 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from types import ModuleType
 
-AUTHORS = "bench-authors"  #: contracts, and commands for authors of plugins
+AUTHORS = "bench-authors"  #: contracts and commands for plugin authors
 NOTEBOOK = "bench-notebook"  #: use from Python
-REPORTS = "bench-reports"  #: reports, and what they say of claims
-UPKEEP = "bench-upkeep"  #: what runs would cost, and what is kept
-TRAINING = "bench-training"  #: what gives models their weights
+REPORTS = "bench-reports"  #: reports and verdicts on claims
+UPKEEP = "bench-upkeep"  #: cost estimates and maintenance of the store
+TRAINING = "bench-training"  #: training
 
-#: Keys of suites that a distribution of ours reads.
+#: Keys of suites, by the distribution that reads them.
 SECTIONS = dict.fromkeys(("tables", "figures", "claims", "choose"), REPORTS)
 
 
 def source(distribution: str) -> str:
-    """Return the name of a distribution of this repository, with the command that installs it."""
+    """Return the name of a distribution of this repository, followed by the command to install it."""
     return f"{distribution} (in a checkout: pip install ./plugins/{distribution.removeprefix('bench-')})"
 
 
@@ -27,7 +27,10 @@ def is_installed(distribution: str) -> bool:
 
 
 def optional_module(distribution: str, module: str, needed_by: str) -> ModuleType:
-    """Return a module, or the package, of a distribution of ours; raise PluginError if that is not installed."""
+    """Import a module (or the package, if empty) of a distribution of this repository.
+
+    Raises PluginError if the distribution is not installed or has another release than the core.
+    """
     from bench_core.errors import PluginError
 
     if not is_installed(distribution):
@@ -37,25 +40,25 @@ def optional_module(distribution: str, module: str, needed_by: str) -> ModuleTyp
 
 
 def installed_module(distribution: str, module: str) -> ModuleType | None:
-    """Return a module of a distribution of ours, or None if that is not installed."""
+    """Import a module of a distribution of this repository; return None if that is not installed."""
     if not is_installed(distribution):
         return None
     _check_release(distribution)
     return import_module(f"{package(distribution)}.{module}")
 
 
-@cache  # metadata are files, and this is asked often
+@cache  # reads metadata files and is called often
 def _check_release(distribution: str) -> None:
-    """Raise PluginError if a distribution of ours is of another release than the core, whose modules it may lack."""
+    """Raise PluginError if a distribution of this repository has another release than the core."""
     from bench_core.errors import PluginError
 
     core, other = version("bench-core"), version(distribution)
     if core != other:
         raise PluginError(
-            f"{distribution} {other} does not go with bench-core {core}. Install the same release of both."
+            f"{distribution} {other} is incompatible with bench-core {core}. Install the same release of both."
         )
 
 
 def package(distribution: str) -> str:
-    """Return the name by which a distribution of ours is imported."""
+    """Return the import name of a distribution of this repository."""
     return distribution.replace("-", "_")

@@ -1,4 +1,4 @@
-"""The interface of probes: questions about a trained model besides decoding and scoring."""
+"""The interface of probes: analyses of trained models besides decoding and scoring."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -12,22 +12,22 @@ from bench_core.model import Model
 
 @dataclass(frozen=True)
 class Premise:
-    """A premise of a statement, and whether it holds for this model."""
+    """A premise of a statement, and whether it holds for the model."""
 
     text: str  # such as "no weight is above 1"
-    holds: bool  # for this model
+    holds: bool
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What theory says of a model, before anything is measured."""
+    """A theoretical prediction about a model, made without measurement."""
 
-    source: str  # such as "Theorem 4.2, Welleck et al. (2020)"; empty where nothing is known of this model
-    says: str  # what follows where every premise holds, or why nothing does
+    source: str  # such as "Theorem 4.2, Welleck et al. (2020)"; empty if no theory covers the model
+    says: str  # the conclusion if all premises hold, or why there is none
     premises: tuple[Premise, ...] = ()  # all must hold
-    bound: str = ""  # the number behind it, such as "693 steps"
-    metric: str = ""  # what it is about, as plugins call it; settings that it shares with the probe must agree
-    promises: tuple[float, float] | None = None  # between which the metric must lie; None where nothing is promised
+    bound: str = ""  # the bound as text, such as "693 steps"
+    metric: str = ""  # name of the metric concerned; settings that it shares with the probe must agree
+    promises: tuple[float, float] | None = None  # predicted range of the metric; None if there is none
 
     @property
     def holds(self) -> bool:
@@ -39,20 +39,20 @@ class Statement:
 class Finding:
     """The result of a probe: numbers by name, and statements."""
 
-    numbers: Mapping[str, float] = field(default_factory=dict)  # by name, for the report
-    statements: tuple[Statement, ...] = ()  # what follows for this model
+    numbers: Mapping[str, float] = field(default_factory=dict)  # shown in reports
+    statements: tuple[Statement, ...] = ()
 
 
 class Probe(ABC):
-    """Asks about a trained model what neither decoding nor scoring tells; built as `Class(config)`."""
+    """An analysis of a trained model besides decoding and scoring; built as `Class(config)`."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
 
     @abstractmethod
     def ask(self, model: Model, decoder: DecoderConfig | None, batches: Iterable[Batch]) -> Finding:
-        """Return the finding on a trained model, which is on the CPU and in evaluation mode.
+        """Return the finding for a trained model, which is on the CPU and in evaluation mode.
 
-        `decoder` is that of the cell, or None for probes whose Config has `with_decoder = False`. `batches` yields
-        the rows that this cell decodes, lazily.
+        `decoder` is the cell's decoder, or None for probes whose Config has `with_decoder = False`. `batches` lazily
+        yields the rows that the cell decodes.
         """

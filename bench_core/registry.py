@@ -1,4 +1,4 @@
-"""The registry of installed parts, by kind and name; found through entry points, without torch."""
+"""The registry of installed parts by kind and name, loaded from entry points without torch."""
 
 from __future__ import annotations
 
@@ -26,68 +26,70 @@ if TYPE_CHECKING:
     from bench_core.config import Config
 
 PartKind: TypeAlias = Literal["task", "model", "decoder", "metric", "probe", "executor", "observer"]
-KINDS: tuple[PartKind, ...] = get_args(PartKind)  # those of the core; see `kinds`
-#: Those of suites, whose business it is neither where stages are performed nor who hears of them.
+KINDS: tuple[PartKind, ...] = get_args(PartKind)  # part kinds of the core; see `kinds`
+#: Part kinds that suites can name, unlike executors and observers.
 IN_SUITES = tuple(kind for kind in KINDS if kind not in ("executor", "observer"))
 
 
 @dataclass(frozen=True)
 class Part:
-    """An installed part, and the distribution that provides it."""
+    """An installed part and the distribution that provides it."""
 
     kind: str
     config: type[Config]
-    plugin: str  # the entry point's name
+    plugin: str  # entry point name
     distribution: str
     version: str
-    package: str  # the top-level package whose code it is
+    package: str  # top-level package of its code
 
     @property
     def root(self) -> str:
-        """Return where its Config is defined, as `module:Class`."""
+        """Return the location of its Config, as `module:Class`."""
         return f"{self.config.__module__}:{self.config.__qualname__}"
 
     @property
     def whole_name(self) -> str:
-        """Return its name with its distribution, such as `bench-news/transformer`, which no other part has."""
+        """Return its unique name with its distribution, such as `bench-news/transformer`."""
         return f"{self.distribution}/{self.config.name}"
 
     def is_called(self, name: str) -> bool:
-        """Return whether a name is its own, alone or with its distribution."""
-        owner, _, own = name.rpartition("/")
+        """Return whether a name, with or without a distribution, is the name of this part."""
+        owner, _, short = name.rpartition("/")
         alone = name == self.config.name
-        return alone or (own == self.config.name and canonicalize_name(owner) == canonicalize_name(self.distribution))
+        return alone or (
+            short == self.config.name and canonicalize_name(owner) == canonicalize_name(self.distribution)
+        )
 
 
 @dataclass
 class Installed:
-    """The plugins found: those that work, and those that could not be loaded, with the reason."""
+    """The installed plugins: loaded plugins, and broken plugins with reasons."""
 
     manager: PluginManager = field(default_factory=lambda: PluginManager("bench"))
     origins: dict[str, tuple[str, str]] = field(default_factory=dict)  # plugin -> distribution, version
     broken: dict[str, str] = field(default_factory=dict)  # distribution -> reason
-    defined: list[Any] = field(default_factory=list)  # the hookspecs of plugins
+    defined: list[Any] = field(default_factory=list)  # hookspecs of plugins
     core: str = field(default_factory=lambda: version("bench-core"))
 
     def define(self, module: ModuleType) -> None:
-        """Add the hooks that a plugin defines for others: the functions marked as `hookspec` in its `hookspecs`."""
+        """Add the hooks that a plugin defines for others: functions marked with `hookspec` in its `hookspecs`."""
         hookspecs = getattr(module, "hookspecs", None)
         if hookspecs is not None and hookspecs not in self.defined:
             self.manager.add_hookspecs(hookspecs)
             self.defined.append(hookspecs)
 
     def add(self, plugin: str, module: ModuleType, distribution: str = "", version: str = "") -> None:
-        """Register the module of a plugin; raise PluginError if it does not fit this core or lacks another."""
+        """Register the module of a plugin; raise PluginError if it is incompatible or lacks another plugin."""
         needed = requirements(distribution) if distribution else None
         _check_version(module, distribution, needed, self.core)
         try:
             self.manager.register(module, plugin)
             for caller in self.manager.get_hookcallers(module) or ():
-                for own in (one for one in caller.get_hookimpls() if one.plugin is module):
-                    if caller.spec is None and not own.optionalhook:
-                        raise PluginError(self._undefined(caller.name, module, needed or ()))
+                for implementation in (impl for impl in caller.get_hookimpls() if impl.plugin is module):
+                    if caller.spec is None and not implementation.optionalhook:
+                        raise PluginError(self._undefined_hook(caller.name, module, needed or ()))
                     if caller.spec is not None and not caller.spec.argnames:
-                        _check_configs(cast("Iterable[type[Config]]", own.function()), caller.name, module)
+                        _check_configs(cast("Iterable[type[Config]]", implementation.function()), caller.name, module)
         except Exception:
             if self.manager.get_plugin(plugin) is module:
                 self.manager.unregister(name=plugin)
@@ -96,31 +98,31 @@ class Installed:
 
     @contextmanager
     def recording(self, entry: EntryPoint) -> Iterator[None]:
-        """Record a distribution as broken if its plugin fails or exits; the others go on."""
+        """Record a distribution as broken if its plugin raises an error or exits, and continue after the block."""
         try:
             yield
         except (Exception, SystemExit) as error:
             self.broken[entry_points.origin(entry)[0]] = f"{type(error).__name__}: {error}"
 
-    def _undefined(self, hook: str, module: ModuleType, needed: Iterable[str]) -> str:
-        known = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
+    def _undefined_hook(self, hook: str, module: ModuleType, needed: Iterable[str]) -> str:
+        hooks = [name for name, caller in vars(self.manager.hook).items() if caller.has_spec()]
         broken = [*map(canonicalize_name, self.broken)]
-        absent = [one for one in needed if requirements(one) is None or one in broken]
+        absent = [name for name in needed if requirements(name) is None or name in broken]
         return (
             f"{module.__name__} implements the hook {hook!r}, which no loaded plugin defines. "
-            f"{suggestion(hook, known)} Install {' and '.join(absent) or 'the plugin that defines it'}, "
-            "or write `@hookimpl(optionalhook=True)` if yours works without."
+            f"{suggestion(hook, hooks)} Install {' and '.join(absent) or 'the plugin that defines it'}, "
+            "or use `@hookimpl(optionalhook=True)` if your plugin works without it."
         )
 
 
 def _check_configs(configs: Iterable[type[Config]], hook: str, module: ModuleType) -> None:
-    """Raise PluginError for a Config that lacks a declaration or a method, and for two Configs of one name."""
+    """Raise PluginError for a Config that lacks a declaration or method, and for Configs with the same name."""
     names = set[str]()
     for config in configs:
         declarations = {*config.__class_vars__} - {"target"}  # a Config may override `load` instead
-        missing = sorted({one for one in declarations if not hasattr(config, one)} | config.__abstractmethods__)
+        missing = sorted({name for name in declarations if not hasattr(config, name)} | config.__abstractmethods__)
         if missing:
-            raise PluginError(f"{config.__module__}.{config.__qualname__} lacks {', '.join(missing)}. Add it there.")
+            raise PluginError(f"{config.__module__}.{config.__qualname__} lacks {', '.join(missing)}. Add it.")
         if config.name in names:
             what = hook.removeprefix("bench_")
             raise PluginError(f"{module.__name__} provides two {what} called {config.name!r}. Rename one of them.")
@@ -128,55 +130,55 @@ def _check_configs(configs: Iterable[type[Config]], hook: str, module: ModuleTyp
 
 
 def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, Any] | None, here: str) -> None:
-    """Raise PluginError unless a plugin works with this core, by its `supports` or by what its distribution needs."""
+    """Raise PluginError unless `supports` of a plugin, or its distribution's requirements, allow this core."""
     core = (needed or {}).get("bench-core")
     if hasattr(module, "supports"):
         first, last = module.supports
-        fits, said = first <= hooks.API <= last, f"{module.__name__} says `supports = ({first}, {last})`"
+        fits, claim = first <= hooks.API <= last, f"{module.__name__} declares `supports = ({first}, {last})`"
     elif core is None:
-        fits, said = needed is None, f"{distribution} declares no dependency such as `bench-core>={here}`"
+        fits, claim = needed is None, f"{distribution} declares no dependency such as `bench-core>={here}`"
     else:
-        fits, said = core.specifier.contains(here, prereleases=True), f"{distribution} requires {core}"
+        fits, claim = core.specifier.contains(here, prereleases=True), f"{distribution} requires {core}"
     if not fits:
-        have = f"bench-core {here}, with version {hooks.API} of the interfaces"
-        raise PluginError(f"{said}; this is {have}. Install releases that go together, or correct what it declares.")
+        have = f"bench-core {here}, with interface version {hooks.API}"
+        raise PluginError(f"{claim}; this is {have}. Install compatible releases, or correct the declaration.")
 
 
 @cache
 def installed() -> Installed:
-    """Load the light module of every plugin; record those that fail as broken, with the reason."""
-    found, modules = Installed(), []
-    found.manager.add_hookspecs(hooks)
+    """Load the light module of every plugin; record failing plugins as broken, with the reason."""
+    plugins, modules = Installed(), []
+    plugins.manager.add_hookspecs(hooks)
     for entry in entry_points.declared(entry_points.PARTS):  # all hooks are defined before any is implemented
-        with found.recording(entry):
+        with plugins.recording(entry):
             modules.append((entry, entry.load()))
-            found.define(modules[-1][1])
+            plugins.define(modules[-1][1])
     for entry, module in modules:
-        with found.recording(entry):
-            found.add(entry.name, module, *entry_points.origin(entry))
-    return found
+        with plugins.recording(entry):
+            plugins.add(entry.name, module, *entry_points.origin(entry))
+    return plugins
 
 
 def hook() -> HookRelay:
-    """Return the hooks of all working plugins."""
+    """Return the hooks of all loaded plugins."""
     return installed().manager.hook
 
 
 @contextmanager
 def extra(*modules: ModuleType) -> Iterator[None]:
-    """Register plugins without a distribution, such as those of tests, inside a `with` block."""
-    found = installed()
+    """Register plugins without a distribution, such as plugins of tests, inside a `with` block."""
+    plugins = installed()
     for module in modules:
-        found.define(module)
+        plugins.define(module)
     for module in modules:
-        found.add(module.__name__, module)
+        plugins.add(module.__name__, module)
     _forget_caches()
     try:
         yield
     finally:
         for module in modules:
-            found.manager.unregister(module)
-            del found.origins[module.__name__]
+            plugins.manager.unregister(module)
+            del plugins.origins[module.__name__]
         _forget_caches()
 
 
@@ -188,142 +190,144 @@ def _forget_caches() -> None:
 
 @cache
 def stage_kinds() -> Mapping[str, StageKind]:
-    """Return all kinds of stages by name, in the order in which a cell needs them."""
-    known = [*CORE]
-    for several in hook().bench_stage_kinds(known=[one.name for one in known]):
-        known += several
-    if twice := [name for name, number in Counter(one.name for one in known).items() if number > 1]:
-        raise PluginError(f"two plugins add stages of the kind {twice[0]!r}. Uninstall one, or rename the kind.")
-    known.sort(key=lambda one: (not one.first, not one.gives_weights, not one.joint))
-    return {one.name: one for one in known}
+    """Return all stage kinds by name, in the order in which a cell needs them."""
+    all_kinds = [*CORE]
+    for added in hook().bench_stage_kinds(known=[kind.name for kind in all_kinds]):
+        all_kinds += added
+    if duplicates := [name for name, number in Counter(kind.name for kind in all_kinds).items() if number > 1]:
+        raise PluginError(f"two plugins add the stage kind {duplicates[0]!r}. Uninstall one, or rename the kind.")
+    all_kinds.sort(key=lambda kind: (not kind.first, not kind.gives_weights, not kind.joint))
+    return {kind.name: kind for kind in all_kinds}
 
 
 def stage_kind(name: str) -> StageKind:
-    """Return a kind of stage; raise PluginError if no installed distribution performs it."""
-    known = stage_kinds()
-    if name not in known:
+    """Return a stage kind by name; raise PluginError if no installed distribution provides it."""
+    by_name = stage_kinds()
+    if name not in by_name:
         raise PluginError(
-            f"nothing installed performs stages of the kind {name!r}. {suggestion(name, [*known])} "
+            f"no installed distribution provides the stage kind {name!r}. {suggestion(name, [*by_name])} "
             "Install the plugin that adds this kind."
         )
-    return known[name]
+    return by_name[name]
 
 
 @cache
 def sections() -> Sequence[Section]:
-    """Return the sections of suites that plugins add."""
-    return [one for several in hook().bench_sections(api=hooks.API) for one in several]
+    """Return the suite sections that plugins add."""
+    return [section for added in hook().bench_sections(api=hooks.API) for section in added]
 
 
 def training_kind(joint: bool) -> str:
-    """Return the kind of stages that train, one model or several seeds as one.
+    """Return the name of the stage kind that trains a model or, if `joint`, several seeds at once.
 
     Raises PluginError if none is installed.
     """
     for kind in stage_kinds().values():
         if kind.trains and kind.joint is joint:
             return kind.name
-    raise PluginError(f"models are trained by {source(TRAINING)}, which is not installed.")
+    raise PluginError(f"training requires {source(TRAINING)}, which is not installed.")
 
 
 def kinds() -> list[str]:
-    """Return the kinds of parts: those of the core, and those for which plugins define hooks without arguments."""
+    """Return the part kinds of the core, and of plugins that define hooks without arguments."""
     hooks = (name for name, caller in vars(hook()).items() if caller.has_spec() and not caller.spec.argnames)
     return [*KINDS, *sorted({name.removeprefix("bench_")[:-1] for name in hooks} - {*KINDS})]
 
 
 @cache
 def parts(kind: str) -> dict[str, Part]:
-    """Return every installed part of a kind, such as "model", by name, with its distribution if several share it.
+    """Return all installed parts of a kind, such as "model", by name; ambiguous names include the distribution.
 
-    Raises PluginError if one distribution provides a name twice.
+    Raises PluginError if a distribution provides a name twice.
     """
     if kind not in kinds():
-        raise SuiteError(f"there is no such kind of part as {kind!r}. {suggestion(kind, kinds())}")
-    found: dict[str, Part] = {}
+        raise SuiteError(f"unknown part kind {kind!r}. {suggestion(kind, kinds())}")
+    by_name: dict[str, Part] = {}
     for implementation in getattr(installed().manager.hook, f"bench_{kind}s").get_hookimpls():
         distribution, version = installed().origins[implementation.plugin_name]
         package = implementation.function.__module__.partition(".")[0]
         for config in cast("Iterable[type[Config]]", implementation.function()):
             part = Part(kind, config, implementation.plugin_name, distribution, version, package)
-            if found.setdefault(part.whole_name, part) is not part:
+            if by_name.setdefault(part.whole_name, part) is not part:
                 raise PluginError(f"{distribution} provides two {kind}s called {config.name!r}. Rename one of them.")
-    shared = Counter(one.config.name for one in found.values())
-    plain = {one.config.name if shared[one.config.name] == 1 else name: one for name, one in found.items()}
-    return dict(sorted(plain.items()))
+    shared = Counter(part.config.name for part in by_name.values())
+    short = {part.config.name if shared[part.config.name] == 1 else name: part for name, part in by_name.items()}
+    return dict(sorted(short.items()))
 
 
 def part(kind: str, name: str) -> Part:
     """Return the part of a kind, such as "model" or "processor", by name: `bench-news/transformer` or `transformer`.
 
-    Raises SuiteError with the nearest names, or with all parts that share the name.
+    Raises SuiteError with the most similar names, or with all parts that share the name.
     """
-    known = parts(kind)
-    called = [known[name]] if name in known else [one for one in known.values() if one.is_called(name)]
-    if len(called) > 1:
-        called = [one for one in called if one.root in _meant.get()] or called
-    if len(called) > 1:
-        names = [repr(one.whole_name) for one in called]
-        owners = " and ".join(one.distribution for one in called)
+    by_name = parts(kind)
+    matches = [by_name[name]] if name in by_name else [part for part in by_name.values() if part.is_called(name)]
+    if len(matches) > 1:
+        matches = [part for part in matches if part.root in _preferred.get()] or matches
+    if len(matches) > 1:
+        names = [repr(part.whole_name) for part in matches]
+        owners = " and ".join(part.distribution for part in matches)
         raise SuiteError(f"{kind} {name!r} is provided by {owners}. Write {' or '.join(names)}.")
-    if not called:
-        raise SuiteError(_lack(kind, name, known))
-    return called[0]
+    if not matches:
+        raise SuiteError(_lack(kind, name, by_name))
+    return matches[0]
 
 
-_meant: ContextVar[frozenset[str]] = ContextVar("meant", default=frozenset())
+_preferred: ContextVar[frozenset[str]] = ContextVar("preferred", default=frozenset())
 
 
 @contextmanager
 def meaning(roots: Iterable[str]) -> Iterator[None]:
-    """Have names that several parts share mean those of these `Part.root`s, as recorded settings have names alone."""
-    token = _meant.set(frozenset(roots))
+    """Resolve ambiguous names to parts with these `Part.root`s, because recorded settings lack distributions."""
+    token = _preferred.set(frozenset(roots))
     try:
         yield
     finally:
-        _meant.reset(token)
+        _preferred.reset(token)
 
 
 def name_here(kind: str, config: type[Config]) -> str:
-    """Return the name by which `part` finds a Config: with its distribution if others share it."""
-    return next((name for name, one in parts(kind).items() if one.config is config), config.name)
+    """Return the name by which `part` finds a Config: with its distribution if it is ambiguous."""
+    return next((name for name, part in parts(kind).items() if part.config is config), config.name)
 
 
 def name_beside(kind: str, name: str, config: type[Config] | Config) -> str:
-    """Return the name by which `part` finds what a Config refers to: of several, the part beside it."""
+    """Return the name by which `part` finds a part that a Config refers to, preferring the Config's own package."""
     package = config.__module__.partition(".")[0]
-    named = [(one.package, key) for key, one in parts(kind).items() if one.config.name == name]
+    named = [(part.package, key) for key, part in parts(kind).items() if part.config.name == name]
     return dict(named).get(package, name)
 
 
-def _lack(kind: str, name: str, known: Mapping[str, Part]) -> str:
-    """Return why there is no part of a kind with this name."""
-    owner, _, own = name.rpartition("/")
-    others = [one.whole_name for one in known.values() if one.config.name == own]
+def _lack(kind: str, name: str, by_name: Mapping[str, Part]) -> str:
+    """Return why no part of a kind has this name."""
+    owner, _, short = name.rpartition("/")
+    others = [part.whole_name for part in by_name.values() if part.config.name == short]
     if not owner:
-        return f"no {kind} is called {name!r}. {suggestion(name, list(known), 'Installed')}{_losses()}"
-    advice = f" Or name {' or '.join(map(repr, others))}, which is installed." if others else ""
-    owners = {canonicalize_name(one): reason for one, reason in installed().broken.items()}
+        return f"no {kind} is called {name!r}. {suggestion(name, list(by_name), 'Installed')}{_losses()}"
+    advice = f" Or use {' or '.join(map(repr, others))}, which is installed." if others else ""
+    owners = {canonicalize_name(distribution): reason for distribution, reason in installed().broken.items()}
     if reason := owners.get(canonicalize_name(owner)):
-        return f"{kind} {name!r} is of {owner}, which cannot be loaded: {reason}.{advice}"
-    here = {canonicalize_name(one) for one, _ in installed().origins.values()}
+        return f"{kind} {name!r} belongs to {owner}, which cannot be loaded: {reason}.{advice}"
+    here = {canonicalize_name(distribution) for distribution, _ in installed().origins.values()}
     if canonicalize_name(owner) not in here and entry_points.installed_version(owner) == "not installed":
-        return f"{kind} {name!r} is of the distribution {owner}, which is not installed. Install {owner}.{advice}"
-    its = [one.whole_name for one in known.values() if one.is_called(f"{owner}/{one.config.name}")]
-    return f"{owner} provides no {kind} called {own!r}. {suggestion(name, its, 'It provides')}{advice}"
+        return (
+            f"{kind} {name!r} belongs to the distribution {owner}, which is not installed. Install {owner}.{advice}"
+        )
+    its = [part.whole_name for part in by_name.values() if part.is_called(f"{owner}/{part.config.name}")]
+    return f"{owner} provides no {kind} called {short!r}. {suggestion(name, its, 'It provides')}{advice}"
 
 
 def configured(kind: str, settings: Mapping[str, Any]) -> Any:
-    """Return the Config of a part from its settings as JSON data, including its name."""
+    """Return the Config of a part from its settings as JSON data, which include its name."""
     schema = part(kind, settings["name"]).config
     return schema.model_validate({key: value for key, value in settings.items() if key != "name"})
 
 
 def suggestion(name: str, known: list[str], what: str = "Known") -> str:
     """Return a question with the most similar known names, or else all of them."""
-    from placed_settings import suggestion as found  # not where nothing is wrong
+    from placed_settings import suggestion as suggest  # imported only in case of an error
 
-    return found(name, known, what)
+    return suggest(name, known, what)
 
 
 def _losses() -> str:

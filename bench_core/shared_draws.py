@@ -1,8 +1,8 @@
-"""The standard error of estimates of log p by sampling.
+"""Standard errors of Monte Carlo estimates of log p.
 
-A model that estimates the probability of every target by a mean over the same draws reports it by quarters of them.
-One that has other draws for each target reports it once more: where targets are a sample, as most are, their scatter
-contains the error of each; where they are all there are, as types of words, errors of targets add in quadrature.
+A model that estimates all probabilities from the same samples reports estimates from quarters of the samples. A model
+with separate samples per target reports a second estimate. If targets are a sample, as usual, their variance includes
+the errors of the estimates; if they are the whole population, such as word types, errors add in quadrature.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bench_core.data import Outcome
 
-#: What a model calls its estimates of log p by each quarter of the draws alone, in `Scores.values`.
+#: Names in `Scores.values` of estimates of log p from each quarter of the samples.
 QUARTERS = tuple(f"log_prob_by_quarter_{number}" for number in (1, 2, 3, 4))
 
-#: What a model calls log p by further draws of the same number, where each target has its own; in nats.
+#: Name in `Scores.values` of a second estimate of log p from as many new samples, in nats.
 AGAIN = "log_prob_again"
 
-#: Of errors from 4 numbers: with it, the normal interval is that of Student's t at 95 %.
+#: Factor of standard errors from 4 numbers, so that the normal 95 % interval equals that of Student's t.
 SMALL_SAMPLE = 3.182446 / 1.959964
 
-#: The slowest that a bias is taken to fall: by so much of what it fell when draws were doubled before.
-SLOWEST = 0.95
+#: Maximum ratio of the last two decreases of a bias when samples are doubled, for extrapolation.
+MAX_DECAY_RATIO = 0.95
 
 
 def estimates_of(outcome: Outcome, of: Callable[[float], float] = float) -> list[float]:
-    """Return `of` log p of a target by each quarter of the draws, and its mean by any two of them [5], in 8 digits.
+    """Return `of` log p by each quarter of the samples, and its mean over all pairs of quarters [5], to 8 digits.
 
-    Returns nothing if the model reports no quarters. log p is in nats.
+    Returns an empty list if the model reports no quarters. log p is in nats.
     """
     if QUARTERS[0] not in outcome.values:
         return []
@@ -41,31 +41,31 @@ def estimates_of(outcome: Outcome, of: Callable[[float], float] = float) -> list
 
 
 def sampling_error(whole: float, estimates: Sequence[float]) -> float:
-    """Return the standard error of a score by all draws, given those by `estimates_of` [5]; 0 if there are none.
+    """Return the standard error of a score from all samples, given scores by `estimates_of` [5]; 0 without these.
 
-    Targets share the draws, so that their errors neither cancel nor add up in a known way: whole scores are compared.
-    The error has two parts, as a logarithm of a mean is biased, too:
+    Targets share the samples, so their errors are dependent, and whole scores are compared. The error combines two
+    terms, because the logarithm of a mean is also biased:
 
-    - the standard error of four independent scores, each by a quarter of the draws;
-    - what the score by all draws is less than those by quarters; or what it would still fall by for ever, if each
-      doubling of the draws lowered the bias by the same share as the last one, where that is more. A bias that falls
-      in proportion to the draws has a third of the former left; one of rare draws that decide, more than the former.
+    - the standard error of four independent scores, each from a quarter of the samples;
+    - the difference of scores from quarters and from all samples or, if larger, the remaining bias, extrapolated with
+      the ratio of the last two decreases. A bias proportional to 1 / samples has a third of the difference left; a
+      bias dominated by rare samples has more than the difference left.
     """
     if not all(map(isfinite, [whole, *estimates])) or not estimates:
         return 0.0
     *quarters, halves = estimates
     mean = fsum(quarters) / len(quarters)
-    variance = fsum((one - mean) ** 2 for one in quarters) / (len(quarters) - 1)
+    variance = fsum((quarter - mean) ** 2 for quarter in quarters) / (len(quarters) - 1)
     return hypot(SMALL_SAMPLE * sqrt(variance / len(quarters)), _bias(abs(mean - halves), abs(halves - whole)))
 
 
 def _bias(before: float, last: float) -> float:
-    """Return a bias from how far it fell when draws were doubled once, and once more."""
-    share = min(SLOWEST, last / before) if before else 0.0
+    """Return a bias, given its decreases at two successive doublings of the samples."""
+    share = min(MAX_DECAY_RATIO, last / before) if before else 0.0
     return max(before + last, last * share / (1 - share))
 
 
-def _log_mean(one: float, other: float) -> float:
-    """Return ln((e^one + e^other) / 2)."""
-    apart = abs(one - other)
-    return max(one, other) + log1p(exp(-apart)) - log(2)
+def _log_mean(a: float, b: float) -> float:
+    """Return ln((e^a + e^b) / 2)."""
+    difference = abs(a - b)
+    return max(a, b) + log1p(exp(-difference)) - log(2)

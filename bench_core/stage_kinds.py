@@ -1,6 +1,6 @@
-"""Kinds of stages: what each executes, when, and what of its artifacts exports carry; imports nothing that computes.
+"""Stage kinds: their functions, order and exported files; importable without the modules that compute.
 
-Functions are named as `module:function`, and imported when a stage of the kind is performed.
+Functions are given as `module:function` and imported when a stage is performed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,79 +9,79 @@ from importlib import import_module
 from pkgutil import resolve_name
 from typing import Any, Protocol, cast
 
-OUTCOMES, HISTORY = "outcomes.jsonl.gz", "history.jsonl"  #: files of artifacts
-WEIGHTS = ("train", "initial")  #: what cells of runs call the stage that gave their model its weights
+OUTCOMES, HISTORY = "outcomes.jsonl.gz", "history.jsonl"  #: names of files in artifacts
+WEIGHTS = ("train", "initial")  #: names in runs of the stage that gave a cell's model its weights
 
 
 class Forecast(Protocol):
-    """A module that predicts what stages of a kind cost; it imports torch only to calibrate.
+    """A module that predicts costs of stages of a kind; it imports torch only for calibration.
 
-    `costs` are the `Costs` of a store, `key` stands for all stages that are equally fast.
+    `costs` are the `Costs` of a store; `key` identifies stages of equal speed.
     """
 
     def calibrate(self, context: Any, stage: Any, seconds: float) -> Any:
-        """Measure parts of a stage, for about so many seconds each; return a `Cost`."""
+        """Measure parts of a stage for about `seconds` each; return a `Cost`."""
 
     def is_calibrated(self, stage: Any, costs: Any, key: str) -> bool:
-        """Return whether there is a calibration."""
+        """Return whether `costs` contain a calibration."""
 
     def predicted(self, stage: Any, costs: Any, key: str) -> tuple[float, int, float | None, float | None] | None:
-        """Return wall-clock seconds, bytes, CPU seconds, and the load when that was measured; None if unknown."""
+        """Return wall-clock seconds, bytes, CPU seconds, and the load during measurement; None if unknown."""
 
     def rough_size(self, settings: Mapping[str, Any]) -> float:
-        """Return a number that grows with the cost of a stage, by its settings alone: for an order, no time."""
+        """Return a number that grows with the cost of a stage, from its settings only; for sorting, not a time."""
 
     def without_length(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the settings of a stage that decide how fast it is, without those that decide how long it lasts."""
+        """Return the settings of a stage without the settings of its length, which do not affect its speed."""
 
     def rows(self, stages: Sequence[Any], predictions: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
-        """Return what is known of the cost of stages, a row for those that take equally long."""
+        """Return the known costs of stages, with one row for stages of equal cost."""
 
     def shown(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return rows for a terminal."""
+        """Return the rows to print on a terminal."""
 
     def remarks(self, rows: Sequence[Mapping[str, Any]], only_calibrated: bool) -> Iterator[str]:
-        """Yield what is to be known of the rows."""
+        """Yield remarks on the rows."""
 
 
 @dataclass(frozen=True)
 class StageKind:
-    """A kind of stage, which the hook `bench_stage_kinds` adds.
+    """A kind of stage, added by the hook `bench_stage_kinds`.
 
-    Of a kind that `gives_weights`, all models are built on the meta device before anything is computed, and nothing
-    that a stage has loaded is used by the next one. A kind that `trains` does so by updates: the contracts of its
-    models are tried, its stages go on from checkpoints, and what they cost can be forecast.
+    If it `gives_weights`, all models are built on the meta device before any computation, and loaded objects are
+    dropped after each stage. If it `trains`, contracts of its models are tested, stages resume from checkpoints, and
+    costs can be predicted.
     """
 
     name: str
-    function: str  #: of a `StageContext`, a `Stage` and the folder to fill; returns counts for the costs
-    needs_torch: bool = True  #: whether torch is imported before it begins
+    function: str  #: takes a `StageContext`, a `Stage` and the folder to fill; returns counts for the costs
+    needs_torch: bool = True  #: whether torch is imported before it starts
     first: bool = False  #: whether its stages are performed before models are built
     gives_weights: bool = False
     trains: bool = False
-    joint: bool = False  #: whether other stages take their artifacts from it, at no cost
-    brief: bool = False  #: whether it takes moments, and is not told of one by one
-    gives_number: bool = False  #: whether it gives the score of a metric, for which exported inputs are enough
-    files: Sequence[str] = ()  #: of its artifacts that exports carry
-    record: str = ""  #: the kind of artifact that exports make of these files, if others are left out
-    action: str = ""  #: a function of a `Stage` that returns what it does, for display; by default its kind
-    stored: str = ""  #: a function of a `Store` and a `Stage`, called once the artifact is safe
-    forecast: str = ""  #: the module of its `Forecast`
-    fit: str = ""  #: a function of a model without weights and of settings; raises SuiteError if they do not fit
-    schema: str = ""  #: the class of `training:`, if it trains; one of `suites.training.TrainingBase`
-    check: str = ""  #: a function of an `Entry` and of `report(keys, text)`; `{model}` in a text: who has the problem
-    peer: str = ""  #: the module that performs a stage beside this process, on another device
-    carrying: Mapping[str, str] = field(default_factory=dict)  #: modules whose code is in no key, and why
-    lookups: Sequence[str] = ()  #: `module:name` of what looks up a root of the stage by a computed name
+    joint: bool = False  #: whether other stages take their artifacts from its artifact, at no cost
+    brief: bool = False  #: whether it is too short to report its stages individually
+    gives_number: bool = False  #: whether it computes a metric's score, for which exported inputs suffice
+    files: Sequence[str] = ()  #: names of exported files of its artifacts
+    record: str = ""  #: artifact kind of exports, if these contain only some files
+    action: str = ""  #: takes a `Stage`; returns a verb for display, by default the kind's name
+    stored: str = ""  #: takes a `Store` and a `Stage`; called after the artifact is stored
+    forecast: str = ""  #: module of its `Forecast`
+    fit: str = ""  #: takes a model without weights and settings; raises SuiteError if they do not match
+    schema: str = ""  #: class of `training:`, if it trains; a subclass of `suites.training.TrainingBase`
+    check: str = ""  #: takes an `Entry` and `report(keys, text)`; `{model}` in a text is replaced by model names
+    peer: str = ""  #: module that performs a stage in further processes, on other devices
+    carrying: Mapping[str, str] = field(default_factory=dict)  #: reasons by module whose code is excluded from keys
+    lookups: Sequence[str] = ()  #: `module:name` of functions that look up a root of the stage by a computed name
 
     @property
     def forecaster(self) -> Forecast | None:
-        """Return what predicts what its stages cost, if anything does."""
+        """Return the module that predicts the costs of its stages, if any."""
         return cast(Forecast, import_module(self.forecast)) if self.forecast else None
 
     @property
     def computes(self) -> bool:
-        """Return whether results depend on the device, the number of threads and such."""
+        """Return whether results may depend on hardware settings, such as the device and the number of threads."""
         return self.needs_torch and not self.brief
 
 
@@ -105,15 +105,15 @@ CORE = (
 
 
 def weights_of(artifacts: Mapping[str, str]) -> str:
-    """Return the key of the weights of a cell's model, by its artifacts as runs record them; empty if unknown."""
+    """Return the key of the weights of a cell's model, given the cell's artifacts in a run; empty if unknown."""
     return next((artifacts[name] for name in WEIGHTS if name in artifacts), "")
 
 
 def setting_up(stage: object) -> str:
-    """Return what a stage does that gives a model its initial weights, for display."""
+    """Return the action of stages that initialize a model, for display."""
     return "set up"
 
 
 def call(function: str, *arguments: Any) -> Any:
-    """Return the result of a function that is named as `module:function`."""
+    """Call a function given as `module:function` and return its result."""
     return resolve_name(function)(*arguments)

@@ -1,6 +1,6 @@
-"""The names of `bench_authors.testing`, for one release: import them from there.
+"""Deprecated aliases of the names in `bench_authors.testing`, removed in the next release.
 
-A name that is used raises a DeprecationWarning, or PluginError where bench-authors is not installed.
+Using a name emits a DeprecationWarning, or raises PluginError if bench-authors is not installed.
 """
 
 from warnings import warn
@@ -13,7 +13,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = optional_module(AUTHORS, "testing", f"bench_core.testing.{name}")
     warn(
-        f"bench_core.testing.{name} is now bench_authors.testing.{name}; the old name goes with the next release.",
+        f"bench_core.testing.{name} is now bench_authors.testing.{name}; the next release removes the old name.",
         DeprecationWarning,
         stacklevel=2,
     )

@@ -1,9 +1,9 @@
-"""The parts of outputs in which a model thinks before it answers: `<think>...</think>` and its relatives."""
+"""Reasoning before an answer in outputs, such as `<think>...</think>`."""
 
 import re
 from typing import Literal, TypeAlias
 
-#: What becomes of such parts: the output is refused by name, the part is taken off, or it is text.
+#: Treatment of reasoning in outputs: reject the output, remove the reasoning, or treat it as text.
 Thinking: TypeAlias = Literal["refuse", "drop", "keep"]
 
 TAGS = {
@@ -15,20 +15,20 @@ TAGS = {
 
 
 def thinking_in(text: str) -> str:
-    """Return the tag of a part in which a model thinks, in upper or lower case; the empty string if there is none.
+    """Return the first reasoning tag of a text, ignoring case; empty if there is none.
 
-    A text begins with such a part, or its end is in it: templates of prompts may have the beginning.
+    The text starts with an opening tag, or contains a closing tag, because chat templates may add the opening tag.
     """
     for begin, end in TAGS.items():
-        if found := re.match(rf"\s*({re.escape(begin)})", text, re.IGNORECASE):
-            return found[1]
-        if found := re.search(re.escape(end), text, re.IGNORECASE):
-            return found[0]
+        if match := re.match(rf"\s*({re.escape(begin)})", text, re.IGNORECASE):
+            return match[1]
+        if match := re.search(re.escape(end), text, re.IGNORECASE):
+            return match[0]
     return ""
 
 
 def without_thinking(text: str) -> tuple[str, bool]:
-    """Return a text without these parts, and whether they all have ended: nothing follows one that has not."""
+    """Return a text without reasoning, and whether all reasoning has ended; nothing follows unfinished reasoning."""
     while tag := thinking_in(text):
         pair = next(pair for pair in TAGS.items() if tag.lower() in map(str.lower, pair))
         begin, end = map(re.escape, pair)

@@ -1,4 +1,4 @@
-"""Imports of the process, by which its state is defined. Keys of stages contain the name of this module."""
+"""Access to the imports of this process, for its defined state. The name of this module is part of stage keys."""
 
 from process_watch import imports
 

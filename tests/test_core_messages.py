@@ -12,7 +12,7 @@ from code_digests import Codebase, CodeDigests
 from code_digests.canonical_form import Writer
 
 #: Texts of the core of four words or more that are no messages: names of settings, and a label.
-NO_MESSAGES = {"the number of threads", " at step ", "what is fixed before the training is copied once"}
+NO_MESSAGES = {"the number of threads", " at step ", "tensors fixed before training are copied once"}
 
 
 def test_no_message_of_the_core_counts():

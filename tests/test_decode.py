@@ -369,7 +369,7 @@ def test_a_model_with_its_own_vocabulary_encodes_with_it(written):
 def test_recorded_outputs_and_tasks_without_texts_are_refused_by_name(written):
     with pytest.raises(SuiteError, match="'recorded' has outputs for the prompts of the suite only"):
         written.model("recorded")
-    with pytest.raises(SuiteError, match="letters has no prompts that are texts"):
+    with pytest.raises(SuiteError, match="letters cannot encode new prompts, because its prompts are not texts"):
         written.model("bigram").decode(["a"], "greedy")
 
 

@@ -91,9 +91,9 @@ def test_an_edited_function_is_computed_with_again(copied, tmp_path, edits):
 
 
 MESSAGES = {  # of the core: in no key; of a part: in the keys of the stages in which it takes part
-    "bench_core/computing/evaluate.py": ("Set a smaller `limits.batch_size`.", False),
-    "bench_core/computing/result_checks.py": ("it is a list of words, the first of them stop.", False),
-    "bench_core/computing/guarded_tasks.py": ("weights of examples are at least 0", False),
+    "bench_core/computing/evaluate.py": ("Lower `limits.batch_size`.", False),
+    "bench_core/computing/result_checks.py": ("expected a list of strings, the first for EOS.", False),
+    "bench_core/computing/guarded_tasks.py": ("expected weights of at least 0", False),
     "bench_text/corpora.py": ("is not UTF-8", True),
 }
 

@@ -179,7 +179,7 @@ def test_names_of_examples_that_are_no_texts_are_refused(found):
             return found
 
     task = CheckedTask(Named(SimpleNamespace(source="none"), None), Words.prepare(None, None))
-    with pytest.raises(PluginError, match=r"example_names gave .*; it is one text by each id"):
+    with pytest.raises(PluginError, match=r"example_names gave .*; expected a string for each id"):
         task.example_names("test")
     found = {0: "doc-7"}
     assert task.example_names("test") == found

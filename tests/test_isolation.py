@@ -124,7 +124,7 @@ def test_a_setting_of_the_process_that_a_part_changed_is_named_and_is_put_back(p
     assert numbers(found) == undisturbed
     said = warnings(found)
     for deed, name in SETTINGS.items():
-        assert f"words x one x {deed}, seed 0, test: it changed {name}, which is restored" in said
+        assert f"words x one x {deed}, seed 0, test: it changed {name}, restored" in said
     assert said.count("it changed the signal handlers") == 2
     assert said.count("it changed") == 2 * (len(SETTINGS) + 1), "for both models, and for nobody else"
 
@@ -142,7 +142,7 @@ def test_what_a_part_did_to_model_batch_or_outcomes_reaches_no_other_stage(place
     )
     assert {deed: told[deed] for deed in ("weights", "shuffled", "buffer")} == {
         deed: f"decode of words x {{model}} x {deed}, seed 0, test: it changed the model's weights ({weights}), "
-        "which are to be read alone. Compute with copies of them.".format(model="two")
+        "which are read-only. Modify copies instead.".format(model="two")
         for deed, weights in {"weights": "table.weight", "shuffled": "table.weight", "buffer": "luck"}.items()
     }
     store = Store(place / "objects" / "store")
@@ -153,11 +153,11 @@ def test_what_a_part_did_to_model_batch_or_outcomes_reaches_no_other_stage(place
 #: What is said of a deed; nothing where what its child did is no concern of the stage.
 TO_PROCESSES = {
     "input": r"it read standard input \(in bench_small.bad",
-    "garbage": r"the worker process sent something other than its answer \('",
+    "garbage": r"the worker process sent unexpected data instead of an answer \('",
     "kill": "was killed by SIGKILL",
     "recursion": "RecursionError",
     "lasting child": "",
-    "answer": "something other than its answer",
+    "answer": "unexpected data instead of an answer",
     "close": "a part closed the descriptors of its process|OSError",
     "leave": "ended with code 0",
     "quit": "ended with code 0",

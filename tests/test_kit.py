@@ -336,7 +336,7 @@ def test_a_cache_may_be_a_part_of_what_a_model_goes_on_from(monkeypatch):
 
 @pytest.mark.parametrize(
     ("calls", "says"),
-    [([0, 0, 0], "to which no layer had added"), ([1, 2, 2], "a Cache of 1 layers was called once more")],
+    [([0, 0, 0], "an empty Cache was returned"), ([1, 2, 2], "a Cache of 1 layers was called once more")],
 )
 def test_a_cache_that_is_used_otherwise_than_it_should_is_an_error(calls, says):
     class Uneven(LanguageModel):

@@ -56,7 +56,7 @@ def test_examples_of_test_that_are_in_train_are_a_warning_with_their_number(plac
     code, text = check(place)
     assert code == 0
     assert "no problem found" in text
-    assert "warning: 3 of 7 different examples of 'test' are also in 'train'." in text
+    assert "warning: 3 of 7 distinct examples of 'test' are also in 'train'." in text
 
 
 @pytest.mark.parametrize("build", [records, stories])

@@ -49,7 +49,7 @@ def test_parts_that_are_what_they_declare_load():
 
 def test_methods_that_are_missing_are_named():
     assert refused(BlindConfig, "Half", capabilities={Model}) == (
-        f"{__name__}.MineConfig: {__name__}.Half lacks the method `loss`. Write what its base classes leave to it."
+        f"{__name__}.MineConfig: {__name__}.Half lacks the method `loss`. Implement all abstract methods of its base classes."
     )
     assert f"{__name__}.Undecided lacks the method `decode`." in refused(ArgmaxConfig, "Undecided")
 
@@ -72,16 +72,16 @@ def test_a_class_that_has_the_methods_and_inherits_nothing_is_told_so():
 
 def test_likelihoods_are_those_of_scorers():
     found = refused(BigramConfig, "Learner", capabilities=set(), likelihoods={"exact": Kind.EXACT})
-    assert f"it declares likelihoods, and {__name__}.Learner is no Scorer." in found
+    assert f"it declares likelihoods, but {__name__}.Learner is not a Scorer." in found
     found = refused(BigramConfig, "bench_small.parts:Bigram", likelihoods={})
-    assert "it declares no likelihoods, and bench_small.parts.Bigram is a Scorer." in found
+    assert "it declares no likelihoods, but bench_small.parts.Bigram is a Scorer." in found
 
 
 def test_a_target_that_is_not_there_is_named():
     found = refused(BigramConfig, "Nothing")
-    assert f"its target is '{__name__}:Nothing', and {__name__} has no Nothing." in found
+    assert f"its target is '{__name__}:Nothing', but {__name__} has no Nothing." in found
     found = refused(BigramConfig, "bench_small.model:Bigram")
-    assert "its target is 'bench_small.model:Bigram', and there is no module bench_small.model." in found
+    assert "its target is 'bench_small.model:Bigram', but there is no module bench_small.model." in found
 
 
 def test_errors_inside_of_the_module_stay_what_they_are(tmp_path, monkeypatch):

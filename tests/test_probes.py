@@ -329,9 +329,9 @@ def test_a_probe_of_models_is_asked_once_for_all_decoders(go):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"rows": 1.0}, "Wrong.ask gave {'rows': 1.0}; it is to give a Finding."),
-        (Finding({"bits": "many"}), "as 'bits'; numbers of findings are floats."),
-        (Finding(statements=("it ends",)), "among statements; each is a Statement."),
+        ({"rows": 1.0}, "Wrong.ask gave {'rows': 1.0}; expected a Finding."),
+        (Finding({"bits": "many"}), "as 'bits'; expected a float."),
+        (Finding(statements=("it ends",)), "among statements; expected a Statement."),
     ],
 )
 def test_what_is_no_finding_is_refused_by_name(given, told):

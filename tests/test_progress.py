@@ -120,6 +120,6 @@ def test_lines_tell_the_time_left_of_the_whole_run_from_the_first_news_on(lines,
     now[0] += 20
     told.end(stage(key="a"), 40.0, None)
     assert capsys.readouterr().err.splitlines()[1:] == [
-        "    step 20, 20.0 s left; about 1 min 00 s left in all",
-        "    40.0 s; about 40.0 s left in all",
+        "    step 20, 20.0 s left; about 1 min 00 s left in total",
+        "    40.0 s; about 40.0 s left in total",
     ]

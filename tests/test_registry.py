@@ -106,7 +106,7 @@ def test_a_plugin_is_found_with_its_origin(install):
         ("import sys\nsys.exit(0)", "SystemExit: 0"),
         (
             "supports = (3, 4)",
-            f"says `supports = (3, 4)`; this is bench-core {HERE}, with version 2 of the interfaces",
+            f"declares `supports = (3, 4)`; this is bench-core {HERE}, with interface version 2",
         ),
         ("supports = 1", "TypeError"),
         (DECODER.format(name="x").replace("bench_decoders()", "bench_decoders(model)"), "model"),
@@ -118,7 +118,7 @@ def test_a_plugin_is_found_with_its_origin(install):
         (DECODER.format(name="x").replace("[Config]", "Config"), "is not iterable"),
         (
             DECODER.format(name="x").replace("name, target, needs = 'x', ", "target, needs = "),
-            "lacks name. Add it there.",
+            "lacks name. Add it.",
         ),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_distribution_that_could_not_be_loaded_is_told_with_the_reason(install
     install("tree-search", "1 / 0")
     install("wood-search", DECODER.format(name="tree"))
     with pytest.raises(
-        SuiteError, match=r"of tree-search, which cannot be loaded: ZeroDivisionError.* 'wood-search/tree'"
+        SuiteError, match=r"belongs to tree-search, which cannot be loaded: ZeroDivisionError.* 'wood-search/tree'"
     ):
         part("decoder", "tree-search/tree")
 
@@ -240,9 +240,9 @@ def test_a_hook_of_a_plugin_that_is_not_there_is_told_and_the_others_work(instal
     install("salt", SALT, "bench-core", "spices>=1")
     told = installed().broken["salt"]
     assert "salt implements the hook 'bench_spices', which no loaded plugin defines" in told
-    assert "Install spices, or write `@hookimpl(optionalhook=True)`" in told
+    assert "Install spices, or use `@hookimpl(optionalhook=True)`" in told
     assert part("decoder", "good").distribution == "good-one"
-    with pytest.raises(SuiteError, match="no such kind of part as 'spice'"):
+    with pytest.raises(SuiteError, match="unknown part kind 'spice'"):
         parts("spice")
 
 
@@ -306,7 +306,7 @@ def test_a_plugin_whose_distribution_does_not_admit_this_core_is_told(install, l
     install("good-one", DECODER.format(name="good"))
     install("tree-search", DECODER.format(name="tree"), *lines)
     assert reason in installed().broken["tree-search"]
-    assert "or correct what it declares" in installed().broken["tree-search"]
+    assert "or correct the declaration" in installed().broken["tree-search"]
     assert list(parts("decoder")).count("good") == 1
     assert "tree" not in parts("decoder")
 

@@ -278,7 +278,7 @@ def test_a_training_can_begin_with_given_weights(begun, go, suite_file, tmp_path
             **{key: value.replace(str(weights), str(tmp_path / "wrong.safetensors")) for key, value in text.items()}
         )
     )
-    assert all("does not hold the weights of this model" in cell.reason for cell in run.cells)
+    assert all("does not contain the weights of this model" in cell.reason for cell in run.cells)
 
 
 def test_a_model_can_survey_the_training_split_once_and_tell_of_it(go, suite_file):

@@ -139,7 +139,7 @@ USES = {
 @pytest.mark.parametrize("name", USES)
 def test_whatever_asks_for_targets_of_what_is_decoded_is_told_that_there_are_none(name):
     batch = without_targets(tiny_batch())
-    with pytest.raises(TargetHidden, match="Batches for decoding hold none"):
+    with pytest.raises(TargetHidden, match="Batches for decoding have none"):
         USES[name](batch)
     few = batch.select(torch.tensor([1, 0])).to("cpu", copy=True)
     assert few.ids.tolist() == [41, 40]

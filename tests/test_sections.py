@@ -119,7 +119,7 @@ def test_a_key_that_the_core_or_another_plugin_has_is_refused(go, key, monkeypat
             CellStage("count", "b", {"letter": "b"}, "score/nothing"),
             "count/b reads score/nothing, and the cell has prep",
         ),
-        (CellStage("recount", "b", {}), "nothing installed performs stages of the kind 'recount'"),
+        (CellStage("recount", "b", {}), "no installed distribution provides the stage kind 'recount'"),
     ],
 )
 def test_stages_that_cannot_be_are_refused_by_name(go, stage, told):

@@ -203,9 +203,9 @@ def test_models_bring_probes_of_their_own_distribution(both, tmp_path):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("bench-absent/bigram", "is of the distribution bench-absent, which is not installed. Install bench-absent. "
-         "Or name 'bench_small/bigram', which is installed."),
-        ("bench-absent/nothing", "is of the distribution bench-absent, which is not installed. Install bench-absent."),
+        ("bench-absent/bigram", "belongs to the distribution bench-absent, which is not installed. Install bench-absent. "
+         "Or use 'bench_small/bigram', which is installed."),
+        ("bench-absent/nothing", "belongs to the distribution bench-absent, which is not installed. Install bench-absent."),
         ("bench_small/bigrams", "bench_small provides no model called 'bigrams'. Did you mean 'bench_small/bigram'"),
         ("numpy/bigram", "numpy provides no model called 'bigram'."),
         ("/bigram", "no model is called '/bigram'. "),

@@ -82,14 +82,14 @@ def test_a_kind_of_a_plugin_is_performed_stored_and_carried_like_those_of_the_co
 
 
 def test_stages_of_a_plugin_that_is_not_installed_are_refused_with_the_reason():
-    with pytest.raises(PluginError, match=r"nothing installed performs stages of the kind 'trian'. .*'train'"):
+    with pytest.raises(PluginError, match=r"no installed distribution provides the stage kind 'trian'. .*'train'"):
         stage_kind("trian")
 
 
 def test_two_plugins_with_a_kind_of_the_same_name_are_refused(audits):
     module = types.ModuleType("bench_other")
     module.bench_stage_kinds = hookimpl(specname="bench_stage_kinds")(lambda known: [AUDIT])
-    with extra(module), pytest.raises(PluginError, match="two plugins add stages of the kind 'audit'"):
+    with extra(module), pytest.raises(PluginError, match="two plugins add the stage kind 'audit'"):
         stage_kinds()
 
 

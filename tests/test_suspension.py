@@ -69,7 +69,7 @@ def test_a_suspended_worker_is_waited_for_and_goes_on(answering):
     begun, answers = time.monotonic(), worker._answers(process, channel, "token", resume)
     assert [*iter(lambda: next(answers), {"done": True})] == [{"begun": True}, *[{"alive": True}] * 6]
     assert said == [
-        f"the worker process {process.pid} is suspended. The run waits for it; `kill -CONT {process.pid}` continues it."
+        f"the worker process {process.pid} is suspended. The run waits for it; `kill -CONT {process.pid}` resumes it."
     ]
     assert time.monotonic() - begun >= 0.2
 

@@ -210,7 +210,7 @@ def test_windows_of_a_stream_are_not_taken_for_whole_texts(go, monkeypatch):
     text = SUITE.replace("length: {name: text-length}", "length: {name: text-length}\n      nats: {name: nats}")
     run = go(text, **{"splits: [valid, test]": "skip: [{model: [echo, oracle], metric: nats}]\n    splits: [test]"})
     cells = {one.cell["model"]: one for one in run.cells}
-    assert "Characters scores whole texts, and the examples of this task are windows of a stream" in (
+    assert "Characters scores whole texts, but the examples of this task are windows of a stream" in (
         cells["characters"].numbers["nats"].reason
     )
     assert cells["bigram"].numbers["nats"].value is not None
@@ -310,8 +310,8 @@ def test_what_is_one_system_whatever_the_seeds_is_noted_in_runs(go):
 BROKEN = {
     "fewer": "gave 8 lists for 9 rows",
     "no text": "a hypothesis without a text",
-    "bytes": "as the text; it is a str, or None",
-    "tokens": "the token 3; tokens are at least 1",
+    "bytes": "as the text; expected a string or None",
+    "tokens": "the token 3; tokens must be at least 1",
 }
 
 

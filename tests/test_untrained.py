@@ -131,9 +131,9 @@ def test_a_stage_that_reads_another_split_is_caught(suite_file, tmp_path, read, 
 def test_weights_that_are_not_finite_are_not_laid_to_a_training_where_there_was_none(tmp_path):
     model = torch.nn.Linear(2, 2)
     torch.nn.init.constant_(model.weight, float("nan"))
-    with pytest.raises(TrainingError, match=r"^without any training .*Use other weights\.$"):
+    with pytest.raises(TrainingError, match=r"^before any training, .*Use other weights\.$"):
         store_model(model, [], {"updates": 0}, tmp_path)
-    with pytest.raises(TrainingError, match=r"^after training .*Lower `lr`"):
+    with pytest.raises(TrainingError, match=r"^after training, .*Lower `lr`"):
         store_model(model, [], {"updates": 3}, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Batches in parts, and windows of a stream side by side."""
+"""Splitting batches, and batching windows of a stream."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -9,49 +9,49 @@ from bench_core.data import Batch
 
 
 def side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool]) -> Iterator[Batch]:
-    """Yield windows of a stream in batches of up to `most` rows if the model has no memory; else as they come.
+    """Yield windows of a stream in batches of up to `most` rows if `alone` allows it; other batches unchanged.
 
-    A model without memory scores each window independently, so windows can be batched.
+    A model without memory scores windows independently, so windows can be batched.
     """
     waiting: list[Batch] = []
     for batch in batches:
-        apart = batch.continues and alone()
-        alike = waiting and apart and waiting[0].gold.shape[1] == batch.gold.shape[1]
-        if waiting and not (alike and sum(map(len, waiting)) + len(batch) <= most):
-            yield _joined(waiting)
+        is_window = batch.continues and alone()
+        fits = waiting and is_window and waiting[0].gold.shape[1] == batch.gold.shape[1]
+        if waiting and not (fits and sum(map(len, waiting)) + len(batch) <= most):
+            yield _concatenate(waiting)
             waiting = []
-        if apart:
+        if is_window:
             waiting.append(batch)
         else:
             yield batch
     if waiting:
-        yield _joined(waiting)
+        yield _concatenate(waiting)
 
 
-def _joined(batches: list[Batch]) -> Batch:
-    """Concatenate batches of the same shape to one that does not continue another."""
+def _concatenate(batches: list[Batch]) -> Batch:
+    """Concatenate batches of the same shape to a batch that does not continue another."""
     columns = iter([*zip(*map(_tensors, batches), strict=True)])
     return replace(batches[0].change(lambda _: torch.cat(next(columns))), continues=False)
 
 
 def _tensors(batch: Batch) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
+    tensors: list[torch.Tensor] = []
 
-    def kept(tensor: torch.Tensor) -> torch.Tensor:
-        found.append(tensor)
+    def collect(tensor: torch.Tensor) -> torch.Tensor:
+        tensors.append(tensor)
         return tensor
 
-    batch.change(kept)
-    return found
+    batch.change(collect)
+    return tensors
 
 
 def split(batch: Batch, most: int) -> Iterator[Batch]:
-    """Split a batch into parts of at most so many rows."""
+    """Split a batch into parts of at most `most` rows."""
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
     yield from map(batch.select, torch.split(rows, most))
 
 
 def rows(batch: Batch) -> tuple[list[int], list[list[int]]]:
-    """Return ids and targets of the rows."""
+    """Return the ids and targets of the rows."""
     lengths = batch.length.tolist()
     return batch.ids.tolist(), [row[:length] for row, length in zip(batch.gold.tolist(), lengths, strict=True)]

@@ -1,4 +1,4 @@
-"""Bootstrap: scores of resampled examples of a cell, one by one, in groups or in blocks."""
+"""Bootstrap replicates of a cell's score, resampling single examples, groups or blocks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from bench_core.computing.result_checks import gave, is_number, shown
 from bench_core.metric import Additive, Metric, resample_table, table
 from block_bootstrap import BLOCKS, DRAWS, Draws, block_length, resamples
 
-AT_ONCE = 2**22  # counts of examples that are worked on at a time
+AT_ONCE = 2**22  # maximum number of example counts in memory
 
 
 @dataclass(frozen=True)
 class Replicates:
-    """The scores of bootstrap samples, and of how many independent units these are."""
+    """The scores of bootstrap samples and the number of independent units."""
 
     draws: Draws  # [B, D], for each block length
-    units: int  # examples, or groups of them; 0 of a whole population
-    block: int = 1  # how many examples in a row depend on each other
+    units: int  # examples or groups; 0 for a whole population
+    block: int = 1  # number of dependent consecutive examples
 
 
 def replicates(metric: Metric[Any], parts: Sequence[Any], groups: Sequence[int], consecutive: bool) -> Replicates:
-    """Return replicates of the score of examples with statistics `parts`; none of a whole population.
+    """Return bootstrap replicates of the score of examples with statistics `parts`; none for a whole population.
 
-    Groups, one number for each example, are drawn as wholes. Consecutive examples are drawn in blocks of several
-    lengths, as it is not known yet which cells they will be compared with.
+    `groups` assigns a group to each example; groups are resampled as units. Consecutive examples are resampled in
+    blocks of several lengths, because the cells they will be compared with are not known yet.
     """
     if metric.population == "whole" or not len(parts):
         return Replicates(np.zeros((0, DRAWS)), 0)
@@ -38,41 +38,41 @@ def replicates(metric: Metric[Any], parts: Sequence[Any], groups: Sequence[int],
     if not consecutive:
         return Replicates(draws(metric, parts)[None], len(parts))
     lengths = [length for length in BLOCKS if length == 1 or 8 * length <= len(parts)]
-    found = np.stack([draws(metric, parts, length) for length in lengths])
-    return Replicates(found, len(parts), block_length(contributions(metric, parts)))
+    scores = np.stack([draws(metric, parts, length) for length in lengths])
+    return Replicates(scores, len(parts), block_length(contributions(metric, parts)))
 
 
 def draws(
     metric: Metric[Any], parts: Sequence[Any], block: int = 1, places: NDArray[np.intp] | None = None
 ) -> NDArray[np.float64]:
-    """Return the scores [D] of bootstrap samples of the examples, drawn in blocks, or by their `places` of groups."""
+    """Return the scores [D] of bootstrap samples of blocks of examples, or of groups if `places` assigns them."""
     resample, number = _resampling(metric, parts), len(parts) if places is None else int(places.max()) + 1
-    grouped = (some if places is None else some[:, places] for some in resamples(number, block))
-    scores = [score for some in grouped for score in resample(some)]
-    strange = [score for score in scores if not is_number(score)]
-    if strange or len(scores) not in (0, DRAWS):
-        what = shown(strange[0]) if strange else f"{len(scores)} scores"
-        raise gave(metric, "resample", f"{what} for {DRAWS} samples", "it is one number each.")
+    grouped = (counts if places is None else counts[:, places] for counts in resamples(number, block))
+    scores = [score for counts in grouped for score in resample(counts)]
+    invalid = [score for score in scores if not is_number(score)]
+    if invalid or len(scores) not in (0, DRAWS):
+        what = shown(invalid[0]) if invalid else f"{len(scores)} scores"
+        raise gave(metric, "resample", f"{what} for {DRAWS} samples", "expected one number per sample.")
     return np.array(scores, dtype=np.float64)
 
 
 def _resampling(metric: Metric[Any], parts: Sequence[Any]) -> Callable[[NDArray[np.uint16]], list[float]]:
-    """Return what scores resamples of the same parts, after one pass over them; sums use a table."""
+    """Return a function that scores resamples of `parts`; an additive metric sums a precomputed table."""
     if isinstance(metric, Additive) and getattr(metric.resample, "__func__", None) is Additive.resample:
         return partial(resample_table, metric, table(metric, parts))
     return partial(metric.resample, parts if isinstance(parts, list) else [*parts])
 
 
 def contributions(metric: Metric[Any], parts: Sequence[Any]) -> NDArray[np.float64]:
-    """Return how far each example moves the score [N]: less the score without it."""
+    """Return the influence of each example on the score [N]: minus the score without it."""
     if isinstance(metric, Additive) and getattr(metric.resample, "__func__", None) is Additive.resample:
         numbers = table(metric, parts)
         left = numbers.sum(0) - numbers
         return -np.array([metric.from_sums(row, len(parts) - 1) for row in left.tolist()])
     rows = max(1, AT_ONCE // max(1, len(parts)))
-    found: list[float] = []
+    scores: list[float] = []
     for first in range(0, len(parts), rows):
         counts = np.ones((min(rows, len(parts) - first), len(parts)), dtype=np.uint16)
         np.fill_diagonal(counts[:, first:], 0)
-        found += metric.resample([*parts], counts)
-    return -np.array(found, dtype=np.float64)
+        scores += metric.resample([*parts], counts)
+    return -np.array(scores, dtype=np.float64)

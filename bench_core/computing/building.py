@@ -1,4 +1,4 @@
-"""Builds parts from settings: on a device, on the meta device, with stored weights."""
+"""Building of parts from settings, and of models with stored weights."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from bench_core.storage.artifact import Artifact
 
 WEIGHTS = "weights.safetensors"
-DIGESTS = "digests.json"  #: of the weights that a model reads from files of its own, by name
+DIGESTS = "digests.json"  #: digests by name of the weights that a model reads from its own files
 SHOWN = 3  #: names of weights in a message
 
 
 def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
-    """Build a part from its settings as JSON data; raise PluginError if its class is not what its Config declares."""
+    """Build a part from its settings as JSON data; raise PluginError if its class contradicts its Config."""
     config = configured(kind, settings)
     with unchanged_state():
         build = part_class(config)
@@ -38,7 +38,7 @@ def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
 
 
 def store_weights(model: Any, folder: Path) -> None:
-    """Write the weights of a model; of those that it reads from files of its own, the digests alone."""
+    """Save the weights of a model; for weights that it reads from its own files, save only digests."""
     from safetensors.torch import save_file, save_model
 
     begins = _in_files(model)
@@ -51,25 +51,26 @@ def store_weights(model: Any, folder: Path) -> None:
 
 
 def unshared(model: Any) -> Any:
-    """Return a double for safetensors of a model whose weights may share a storage, as cuDNN's recurrent layers do.
+    """Return a proxy of a model for safetensors, in which weights share no storage, as in cuDNN's recurrent layers.
 
-    Weights that are one and the same, as in tied layers, stay so.
+    Tied weights remain tied.
     """
 
     def state_dict() -> dict[str, Any]:
-        alone, found = dict[tuple[Any, ...], Any](), model.state_dict()
-        for name, tensor in found.items():
+        copies, weights = dict[tuple[Any, ...], Any](), model.state_dict()
+        for name, tensor in weights.items():
             if tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes():
-                found[name] = alone.setdefault((tensor.data_ptr(), tensor.shape, tensor.stride()), tensor.clone())
-        return dict(found)
+                weights[name] = copies.setdefault((tensor.data_ptr(), tensor.shape, tensor.stride()), tensor.clone())
+        return dict(weights)
 
     return SimpleNamespace(state_dict=state_dict, load_state_dict=model.load_state_dict)
 
 
 def load_stored_weights(model: Any, artifact: Artifact) -> None:
-    """Load the weights of a stored model, also those that it reads from files of its own.
+    """Load the weights of a stored model, including weights that it reads from its own files.
 
-    Raises StoreError if these are not what was stored, and PluginError if they differ from what was read before.
+    Raises StoreError if the stored file does not match the model, and PluginError if the weights from its own files
+    have changed.
     """
     begins, path = _in_files(model), artifact.file(WEIGHTS)
     if not begins:
@@ -77,44 +78,46 @@ def load_stored_weights(model: Any, artifact: Artifact) -> None:
         return
     _load(model, path, begins)
     model.read_weights()
-    known, found = artifact.json(DIGESTS), _digests(model, begins)
-    if wrong := [name for name in {**known, **found} if known.get(name) != found.get(name)]:
+    stored, current = artifact.json(DIGESTS), _digests(model, begins)
+    if wrong := [name for name in {**stored, **current} if stored.get(name) != current.get(name)]:
         raise PluginError(
-            f"{type(model).__name__}.read_weights gave other weights than at first, from the same files: "
-            f"{', '.join(wrong[:SHOWN])}. What it reads may depend on nothing else."
+            f"{type(model).__name__}.read_weights returned different weights from the same files: "
+            f"{', '.join(wrong[:SHOWN])}. Make it depend on nothing but its files."
         )
 
 
 def load_weights(model: Any, path: Path) -> None:
-    """Load stored weights into a model; raise StoreError if the file does not contain exactly its weights."""
+    """Load stored weights into a model; raise StoreError unless the file contains exactly its weights, all finite."""
     _load(model, path)
     if wrong := diverged(model):
-        raise StoreError(f"{path}: {wrong}; weights must be finite. Use other weights, or train again.")
+        raise StoreError(f"{path}: {wrong}; weights must be finite. Use other weights or train again.")
 
 
 def _in_files(model: Any) -> tuple[str, ...]:
-    """Return how the names of weights begin that a model reads from files of its own."""
+    """Return the name prefixes of weights that a model reads from its own files."""
     return model.weights_in_files if isinstance(model, OwnVocabulary) else ()
 
 
 def _digests(model: Any, begins: tuple[str, ...]) -> dict[str, str]:
-    """Return the digests of the weights whose names begin so; of a tensor with several names, by one of them."""
-    kept = model.state_dict()
-    found = fingerprint(model).weights.items()
-    return {name: digest for name, digest in found if name in kept and name.startswith(begins)}
+    """Return the digests of the weights with these name prefixes; a tensor with several names appears once."""
+    state = model.state_dict()
+    digests = fingerprint(model).weights.items()
+    return {name: digest for name, digest in digests if name in state and name.startswith(begins)}
 
 
 def _load(model: Any, path: Path, left_out: tuple[str, ...] = ()) -> None:
-    """Load the weights in a file; raise StoreError unless it holds all whose names do not begin with `left_out`."""
+    """Load the weights in a file; raise StoreError unless it has exactly the weights without prefixes `left_out`."""
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 
     try:
         missing, more = load_model(unshared(model), str(path), strict=not left_out)
         if lost := [*more, *(name for name in missing if not name.startswith(left_out))]:
-            raise LookupError(f"it lacks or has no place for {', '.join(lost[:SHOWN])}")
+            raise LookupError(f"missing or unexpected: {', '.join(lost[:SHOWN])}")
     except (SafetensorError, RuntimeError, LookupError, OSError) as error:
-        raise StoreError(f"{path} does not hold the weights of this model: {' '.join(str(error).split())}") from None
+        raise StoreError(
+            f"{path} does not contain the weights of this model: {' '.join(str(error).split())}"
+        ) from None
 
 
 def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:
@@ -123,19 +126,21 @@ def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:
 
 
 def device_of(settings: Mapping[str, Any]) -> torch.device:
-    """Return the device of the settings, and set the threads of torch.
+    """Return the device of the settings, and set torch's number of threads.
 
-    Raises PluginError if the device is missing, or if there may not be so many threads.
+    Raises PluginError if the device is missing or OMP_THREAD_LIMIT is too low.
     """
     import torch
 
     limit, threads = os.environ.get("OMP_THREAD_LIMIT", ""), settings["threads"]
     if limit.isdigit() and int(limit) < threads:
         raise PluginError(
-            f"OMP_THREAD_LIMIT is {limit}, and the suite asks for {threads} threads: torch computes wrong numbers "
-            f"then. Unset it, or set `hardware: {{threads: {limit}}}`."
+            f"OMP_THREAD_LIMIT is {limit}, but the suite requires {threads} threads, so torch would compute wrong "
+            f"numbers. Unset it, or set `hardware: {{threads: {limit}}}`."
         )
     torch.set_num_threads(threads)
     if settings["device"] == "cuda" and not torch.cuda.is_available():
-        raise PluginError("torch finds no CUDA device here. Set `hardware: {device: cpu}`, or see `bench doctor`.")
+        raise PluginError(
+            "torch finds no CUDA device on this machine. Set `hardware: {device: cpu}`, or run `bench doctor`."
+        )
     return torch.device(settings["device"])

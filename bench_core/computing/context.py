@@ -1,4 +1,4 @@
-"""What a stage has access to: the store, its request, and the cached task and model."""
+"""The context of a stage: the store, its request, and the cached task and model."""
 
 import os
 import time
@@ -12,34 +12,34 @@ from bench_core.observer import Event, Hear, silent
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage.store import Artifact, Store
 
-Tell: TypeAlias = Callable[[str, float], None]  #: hears what is going on, and the share that is done
+Tell: TypeAlias = Callable[[str, float], None]  #: receives a description of progress and the completed fraction
 
-Inputs: TypeAlias = dict[str, dict[str, str]]  #: digests by sort and name
+Inputs: TypeAlias = dict[str, dict[str, str]]  #: digests by kind and name
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Which of the processes of a training on several devices this is, if it is not the first."""
+    """The role of this process in training on several devices, unless it is the first."""
 
     rank: int
-    place: str  # file by which they find each other
+    place: str  # rendezvous file
 
 
 @dataclass
 class StageContext:
-    """What stages work with; the last task and model stay loaded for the next stages."""
+    """The context of stages; the last task and model stay loaded for later stages."""
 
     store: Store
     data: Path
     tell: Tell = lambda text, share: None
-    hear: Hear = silent  # hears of updates and evaluations, if the request says that somebody does
-    request: StageRequest | None = None  # what is being performed, and for how long
-    begun: Callable[[], None] = lambda: None  # hears that there is nothing left to wait for
-    peer: Peer | None = None  # one of several processes that perform a training
-    home: str = field(default_factory=os.getcwd)  # the working directory of every stage
-    inputs: Callable[[], Inputs] = dict  # returns the digests of the undeclared inputs until now
-    earlier: Inputs = field(default_factory=dict)  # those of earlier processes of a resumed training
-    loaded: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and what was loaded
+    hear: Hear = silent  # receives updates and evaluations if the request is `observed`
+    request: StageRequest | None = None  # the current stage and its time limit
+    begun: Callable[[], None] = lambda: None  # called when the stage starts to compute
+    peer: Peer | None = None  # set in further processes of a training
+    home: str = field(default_factory=os.getcwd)  # working directory of every stage
+    inputs: Callable[[], Inputs] = dict  # returns the digests of undeclared inputs so far
+    earlier: Inputs = field(default_factory=dict)  # undeclared inputs of earlier processes of a resumed training
+    loaded: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and loaded object
 
     def input(self, stage: Stage, role: str) -> Artifact:
         """Return an input artifact of a stage."""
@@ -50,7 +50,7 @@ class StageContext:
         self.store.warn(f"{self.request.stage.label}: {text}" if self.request else text)
 
     def report(self, event: Event) -> None:
-        """Report an update or an evaluation to the observers of the run, if there are any."""
+        """Report an update or evaluation to the observers of the run, if any."""
         if self.request and self.request.observed:
             self.hear(event)
 

@@ -1,4 +1,4 @@
-"""Puts a model in evaluation mode for a block."""
+"""Evaluation mode of models."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from torch import nn
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch dropout and gradients off inside the block, and restore torch's generator."""
+    """Disable dropout and gradients inside the block, and restore torch's generator after it."""
     was, state = model.training, torch.get_rng_state()
     model.eval()
     try:

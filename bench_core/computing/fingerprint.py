@@ -1,4 +1,4 @@
-"""A fingerprint of a model, by which a stage that changed its model is detected."""
+"""Fingerprints of models, to detect stages that change their model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Digests of the weights of a model, and the attributes of its modules."""
+    """Digests of a model's weights, and the attributes of its modules."""
 
     weights: Mapping[str, str]
     rest: Mapping[str, Any]
@@ -25,7 +25,7 @@ class Fingerprint:
 
 
 def fingerprint(model: nn.Module) -> Fingerprint:
-    """Return the fingerprint of a model; it takes 0.08 s for 100 MB of weights."""
+    """Return the fingerprint of a model; takes 0.08 s for 100 MB of weights."""
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     return Fingerprint({name: _digest(tensor) for name, tensor in tensors.items()}, dict(_rest(model)))
 
@@ -46,17 +46,17 @@ def _rest(model: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return something comparable that changes if a value does, as far as that is visible."""
+    """Return a comparable object that changes with a value, as far as changes are visible."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (tuple, list)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return (_Itself(value), len(value)) if isinstance(value, (dict, set)) else _Itself(value)
 
 
 @dataclass(eq=False)
 class _Itself:
-    """Equal only to the same object; keeps it alive, so that its id is not reused."""
+    """A wrapper that equals only wrappers of the same object; keeps it alive, so that its id is not reused."""
 
     value: Any
 

@@ -1,6 +1,6 @@
 """Guards on the log-probabilities of each step: NaN, +inf and positive values raise an error.
 
-While a model is `guarded`, its methods are wrapped, so every call is checked, by a decoder or by the model itself.
+While a model is `guarded`, its methods are wrapped, so that calls by decoders and by the model itself are checked.
 """
 
 import math
@@ -17,28 +17,28 @@ from bench_core.data import Batch, Hypothesis
 from bench_core.errors import Fault, PluginError
 from bench_core.model import Sampler, State, Stepper
 
-Highest: TypeAlias = tuple[int, Tensor, torch.dtype]  # a step from 1, the highest of each row [N], of which type
+Highest: TypeAlias = tuple[int, Tensor, torch.dtype]  # 1-based step, highest log-probability per row [N], dtype
 
-TOGETHER = 16  #: steps that are looked at together
+STEPS_PER_CHECK = 16  #: number of steps checked at once
 
 
 class RowError(PluginError):
     """A part returned something invalid for one row of the batch."""
 
-    def __init__(self, found: str, due: str) -> None:
-        super().__init__(f"{found}; {due}")
-        self.found, self.due = found, due
+    def __init__(self, fault: str, due: str) -> None:
+        super().__init__(f"{fault}; {due}")
+        self.fault, self.due = fault, due
 
     def of(self, example: int) -> PluginError:
         """Return an error that names the example."""
-        return PluginError(f"{self.found}, for example {example}; {self.due}")
+        return PluginError(f"{self.fault}, for example {example}; {self.due}")
 
 
 def checked(log_probs: Tensor, model: object, method: str, step: int = 0, summed: bool = False) -> Tensor:
-    """Check log-probabilities [N, A] of a model: no NaN, none above 0, and no row with only -inf.
+    """Check that log-probabilities [N, A] of a model are not NaN, at most 0, and not all -inf in a row.
 
-    Raises PluginError that names `method` and the `step`, counted from 1; with `summed`, also if the probabilities of
-    a row do not sum to one. Decoders call it for distributions from other methods than those of a Stepper.
+    Raises PluginError with the `method` and the 1-based `step`; with `summed`, also if the probabilities of a row do
+    not sum to one. Decoders call it for distributions from methods outside the Stepper interface.
     """
     if not log_probs.numel():
         return log_probs
@@ -53,7 +53,7 @@ def _check_highest(steps: Sequence[Highest], model: object, method: str = "") ->
 
     Without a `method`, the first step is `start` and all others are `step`.
     """
-    low, high = torch.cat([highest for _, highest, _ in steps]).aminmax()  # NaN where there is one
+    low, high = torch.cat([highest for _, highest, _ in steps]).aminmax()  # propagates NaN
     if low.item() > -math.inf and high.item() <= min(map(room, {dtype for _, _, dtype in steps})):
         return
     for step, highest, dtype in steps:
@@ -68,7 +68,7 @@ def check_sums(log_probs: Tensor, model: object, method: str, step: int) -> None
     sums = (log_probs.float() if log_probs.itemsize < 4 else log_probs).exp().sum(1)
     total = sums[(sums - 1).abs().argmax()].item()
     if not abs(total - 1) <= room(log_probs.dtype):
-        due: Fault = "they sum to 1 (is something masked or added after the log_softmax?)."
+        due: Fault = "they must sum to 1 (is something masked or added after the log_softmax?)."
         raise RowError(f"{named(model, method)} gave probabilities that sum to {total:.6g}{_at(step)}", due)
 
 
@@ -77,66 +77,67 @@ def _at(step: int) -> Fault:
 
 
 def _wrong(worst: float, who: str, at: str) -> RowError:
-    """Return the problem of a row, by its highest log-probability."""
-    due: Fault = "log-probabilities are at most 0, and -inf where an action is impossible"
+    """Return the error for a row, by its highest log-probability."""
+    due: Fault = "log-probabilities must be at most 0, and -inf for impossible actions"
     if math.isnan(worst):
         return RowError(f"{who} NaN{at}", f"{due} (have weights diverged?).")
     if worst == -math.inf:
-        return RowError(f"{who} all actions the probability 0{at}", "one at least is possible.")
+        return RowError(f"{who} all actions the probability 0{at}", "at least one must be possible.")
     return RowError(f"{who} log-probabilities up to {worst:.4g}{at}", f"{due} (is a log_softmax missing?).")
 
 
 class Steps:
-    """Checks the distributions of one Stepper.
+    """Checks the distributions of a Stepper.
 
-    The highest log-probability of each row is recorded at the first TOGETHER steps and every `every` later ones, and
-    checked once per TOGETHER steps and by `settle`: one small tensor operation, without synchronizing the device. If
-    thorough, the distributions of the first six steps are summed, and fewer and fewer of the later ones.
+    The highest log-probability of each row is recorded at the first STEPS_PER_CHECK steps and every `every` later
+    ones, a small tensor operation that does not synchronize the device. Records are checked after STEPS_PER_CHECK
+    steps and by `settle`. If `thorough`, the probabilities of the first six steps are summed, and of later steps with
+    decreasing frequency.
     """
 
     def __init__(self, model: Stepper[Any], thorough: bool, every: int = 1) -> None:
         self.model, self.thorough, self.every, self.step = model, thorough, every, 0
         self.ask_start, self.ask_step = model.start, model.step
         self.waiting: list[Highest] = []
-        self.seen: tuple[object, ...] = ()  # the types of what came last, which need not be looked at again
+        self.seen: tuple[object, ...] = ()  # types of the last result, which need not be checked again
 
     def start(self, batch: Batch) -> tuple[Tensor, Any]:
-        """Call `start` of the model."""
+        """Call and check the model's `start`."""
         self.step = 0
-        return self._looked_at(self.ask_start(batch), "start", len(batch))
+        return self._check(self.ask_start(batch), "start", len(batch))
 
     def next(self, state: Any, actions: Tensor) -> tuple[Tensor, Any]:
-        """Call `step` of the model."""
-        return self._looked_at(self.ask_step(state, actions), "step", len(actions))
+        """Call and check the model's `step`."""
+        return self._check(self.ask_step(state, actions), "step", len(actions))
 
     def settle(self) -> None:
-        """Check what is recorded; raise RowError for the first invalid step."""
+        """Check all records; raise RowError for the first invalid step."""
         waiting, self.waiting = self.waiting, []
         if waiting:
             _check_highest(waiting, self.model)
 
-    def _looked_at(self, found: Any, method: str, rows: int) -> tuple[Tensor, Any]:
+    def _check(self, result: Any, method: str, rows: int) -> tuple[Tensor, Any]:
         self.step += 1
-        if not (type(found) is tuple and (*map(type, found),) == self.seen and _is_table(found[0], rows)):
-            self._check_types(found, method, rows)
-            self.seen = (*map(type, found),)
-        log_probs, state = found
-        if rows and (self.step <= TOGETHER or self.step % self.every == 0):
+        if not (type(result) is tuple and (*map(type, result),) == self.seen and _is_table(result[0], rows)):
+            self._check_types(result, method, rows)
+            self.seen = (*map(type, result),)
+        log_probs, state = result
+        if rows and (self.step <= STEPS_PER_CHECK or self.step % self.every == 0):
             self.waiting.append((self.step, log_probs.amax(1), log_probs.dtype))
             if self.thorough and self.step.bit_count() <= 2:
                 self.settle()
                 check_sums(log_probs, self.model, method, self.step)
-            elif len(self.waiting) == TOGETHER:
+            elif len(self.waiting) == STEPS_PER_CHECK:
                 self.settle()
         return log_probs, state
 
-    def _check_types(self, found: Any, method: str, rows: int) -> None:
-        pair = isinstance(found, tuple) and len(found) == 2
-        if not (pair and isinstance(found[0], torch.Tensor) and _is_table(found[0], rows)):
-            due: Fault = f"it is to give log-probabilities, floating-point numbers [{rows}, actions], and a State."
-            raise gave(self.model, method, shown(found[0] if pair else found), due)
-        if not isinstance(found[1], State):
-            raise gave(self.model, method, f"{shown(found[1])} for a state", "it is a State.")
+    def _check_types(self, result: Any, method: str, rows: int) -> None:
+        is_pair = isinstance(result, tuple) and len(result) == 2
+        if not (is_pair and isinstance(result[0], torch.Tensor) and _is_table(result[0], rows)):
+            due: Fault = f"expected floating-point log-probabilities [{rows}, actions] and a State."
+            raise gave(self.model, method, shown(result[0] if is_pair else result), due)
+        if not isinstance(result[1], State):
+            raise gave(self.model, method, f"{shown(result[1])} as the state", "expected a State.")
 
 
 def _is_table(tensor: Tensor, rows: int) -> bool:
@@ -146,22 +147,22 @@ def _is_table(tensor: Tensor, rows: int) -> bool:
 
 @contextmanager
 def guarded(model: Any, words: int, thorough: bool = False, every: int = 1) -> Iterator[None]:
-    """Check the results of a model's methods inside the block: steps, samples, limits and tokens of chains.
+    """Check the results of a model's methods inside the block: steps, samples, limits and tokens of actions.
 
-    `words` is the size of the vocabulary. If `thorough`, the probabilities of actions are summed too. Checking every
-    `every`-th step suffices if the others are covered by the log-probabilities of what was chosen.
+    `words` is the vocabulary size. If `thorough`, probabilities of actions are also summed. Checking every `every`-th
+    step suffices if log-probabilities of the hypotheses cover the others.
     """
-    own: dict[str, Callable[..., Any]] = {}
+    wrapped: dict[str, Callable[..., Any]] = {}
     steps = Steps(model, thorough, every) if isinstance(model, Stepper) else None
     if steps:
         limit, read = partial(_limit, model, model.limit), partial(_read, model, model.read, words)
-        own = {"start": steps.start, "step": steps.next, "limit": limit, "read": read}
+        wrapped = {"start": steps.start, "step": steps.next, "limit": limit, "read": read}
     if isinstance(model, Sampler):
-        own["sample"] = partial(_sample, model, model.sample, words)
-    with replaced(vars(model) if own else {}, own):
+        wrapped["sample"] = partial(_sample, model, model.sample, words)
+    with replaced(vars(model) if wrapped else {}, wrapped):
         try:
             yield
-        except Exception:  # perhaps of a decoder that stumbled over what is still to be looked at
+        except Exception:  # perhaps caused by log-probabilities that are not yet checked
             if steps:
                 steps.settle()
             raise
@@ -170,14 +171,14 @@ def guarded(model: Any, words: int, thorough: bool = False, every: int = 1) -> I
 
 
 @contextmanager
-def replaced(space: dict[str, Any], own: Mapping[str, Any]) -> Iterator[None]:
+def replaced(space: dict[str, Any], values: Mapping[str, Any]) -> Iterator[None]:
     """Set values of a namespace inside the block."""
-    before = {name: space[name] for name in own if name in space}
-    space.update(own)
+    before = {name: space[name] for name in values if name in space}
+    space.update(values)
     try:
         yield
     finally:
-        for name in own:
+        for name in values:
             del space[name]
         space.update(before)
 
@@ -185,25 +186,25 @@ def replaced(space: dict[str, Any], own: Mapping[str, Any]) -> Iterator[None]:
 def _sample(
     model: Sampler, ask: Callable[..., list[Hypothesis]], words: int, batch: Batch, max_tokens: int, noise: Any
 ) -> list[Hypothesis]:
-    found = ask(batch, max_tokens, noise)
-    rows = [[one] for one in found] if isinstance(found, list) else found
+    samples = ask(batch, max_tokens, noise)
+    rows = [[hypothesis] for hypothesis in samples] if isinstance(samples, list) else samples
     check_hypotheses(rows, named(model, "sample"), batch.ids.tolist(), [max_tokens] * len(batch), words)
-    return found
+    return samples
 
 
 def _limit(model: Stepper[Any], ask: Callable[[Batch], Tensor | None], batch: Batch) -> Tensor | None:
-    found = ask(batch)
-    if found is not None and not are_between(found, len(batch), 1):
-        due: Fault = f"it is the most tokens of each of {len(batch)} rows, whole numbers of 1 at least, or None."
-        raise gave(model, "limit", shown(found), due)
-    return found
+    limit = ask(batch)
+    if limit is not None and not are_between(limit, len(batch), 1):
+        due: Fault = f"expected the maximum number of tokens of each of {len(batch)} rows, integers >= 1, or None."
+        raise gave(model, "limit", shown(limit), due)
+    return limit
 
 
 def _read(model: Stepper[Any], ask: Callable[[list[int]], list[int]], words: int, actions: list[int]) -> list[int]:
-    found = ask(actions)
-    if not isinstance(found, list) or not all_whole(found) or not all(0 < token < words for token in found):
+    tokens = ask(actions)
+    if not isinstance(tokens, list) or not all_whole(tokens) or not all(0 < token < words for token in tokens):
         raise PluginError(
-            f"{named(model, 'read')} made {shown(found)} of the chain {shown(actions)}; it is to make a list of "
-            f"tokens, from 1 to {words - 1}."
+            f"{named(model, 'read')} gave {shown(tokens)} for actions {shown(actions)}; expected a list of tokens "
+            f"from 1 to {words - 1}."
         )
-    return found
+    return tokens

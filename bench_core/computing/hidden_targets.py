@@ -1,4 +1,4 @@
-"""Batches for decoding, in which targets cannot be seen."""
+"""Batches for decoding, with hidden targets."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ from bench_core.errors import PluginError
 
 
 class TargetHidden(PluginError, AttributeError):
-    """A part asked for the targets of a batch for decoding."""
+    """A part accessed the targets of a batch for decoding."""
 
 
 class _Hidden:
@@ -16,7 +16,7 @@ class _Hidden:
 
     def _raise(self, *arguments: Any, **more: Any) -> Any:
         raise TargetHidden(
-            "it asks for the targets (`gold`, `length`). Batches for decoding hold none: use `opening` and `source`."
+            "it accesses the targets (`gold`, `length`). Batches for decoding have none: use `opening` and `source`."
         )
 
     __getattr__ = __getitem__ = __iter__ = __len__ = __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = _raise
@@ -26,6 +26,6 @@ class _Hidden:
 
 
 def without_targets(batch: Batch) -> Batch:
-    """Return a batch for decoding: any use of `gold` or `length`, or of what depends on them, raises."""
+    """Return a batch for decoding: any use of `gold`, `length` or derived values raises."""
     hidden: Any = _Hidden()
     return replace(batch, gold=hidden, length=hidden)

@@ -1,4 +1,4 @@
-"""Builds models, sets them up and loads their initial weights; stores models, trained or not."""
+"""Initialization of models, and storage of models."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def initial_model(
     context: StageContext, task: Task, info: TaskInfo, settings: Mapping[str, Any], size: Size, device: torch.device,
     noise: Noise,
 ) -> Any:  # fmt: skip
-    """Return a model before its first update; torch's generator continues from its weights.
+    """Return a model before its first update; torch's generator is left in the state after initialization.
 
-    `settings` hold the settings of the `model` and the path of its `initial` weights, or None. The model may fit
-    statistics to the training split, which it reads in batches of `size`.
+    `settings` contain the settings of the `model` and the path of its `initial` weights, or None. The model may fit
+    statistics of the training split, read in batches of `size`.
     """
     import torch
 
     torch.manual_seed(noise.fork("weights").key % 2**63)
-    known = with_files(context, info, settings["model"])
-    model = built("model", settings["model"], known).to(device)
-    model.setup(known, noise.fork("setup"))
+    model_info = with_files(context, info, settings["model"])
+    model = built("model", settings["model"], model_info).to(device)
+    model.setup(model_info, noise.fork("setup"))
     model.fit_statistics(lambda: _training_split(task, size, device), noise.fork("survey"))
     if settings["initial"]:
         load_weights(model, Path(settings["initial"]))
@@ -59,18 +59,18 @@ def _training_split(task: Task, size: Size, device: torch.device) -> Iterator[Ba
 def store_model(
     model: Any, history: Sequence[Mapping[str, Any]], numbers: Mapping[str, int], folder: Path
 ) -> dict[str, Any]:
-    """Write a model and its history; return counts for the costs, with `numbers` of its training.
+    """Write a model and its history; return counts for the costs, including `numbers` of its training.
 
     Raises TrainingError if weights are not finite.
     """
     if wrong := diverged(model):
         if numbers.get("updates"):
-            raise TrainingError(f"after training {wrong}. Lower `lr`, set `clip`, or train in fp32.")
-        raise TrainingError(f"without any training {wrong}. Use other weights.")
+            raise TrainingError(f"after training, {wrong}. Lower `lr`, set `clip`, or train in fp32.")
+        raise TrainingError(f"before any training, {wrong}. Use other weights.")
     store_weights(model, folder)
     (folder / HISTORY).write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
     counts = {"parameters": sum(parameter.numel() for parameter in model.parameters()), **numbers}
-    about = dict(model.notes())
-    told = {**counts, "about": about} if about else counts
-    (folder / "training.json").write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+    notes = dict(model.notes())
+    summary = {**counts, "about": notes} if notes else counts
+    (folder / "training.json").write_text(json.dumps(summary, ensure_ascii=False), encoding="utf-8")
     return counts

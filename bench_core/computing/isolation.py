@@ -1,4 +1,4 @@
-"""Performs a stage so that it cannot affect the next: in a process in a defined state, with objects loaded again."""
+"""Isolation of stages: a stage cannot affect the next, because process state and loaded objects are reset."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -14,19 +14,19 @@ from bench_core.planning.stages import Stage
 def isolated(
     work: Callable[[StageContext, Stage, Path], dict[str, Any]], context: StageContext, stage: Stage, folder: Path
 ) -> dict[str, Any]:
-    """Perform a stage into a folder by the function of its kind; return counts for the costs."""
+    """Perform a stage with the function of its kind, writing to a folder; return counts for the costs."""
     with apart(context, stage):
         return work(context, stage, folder)
 
 
 @contextmanager
 def apart(context: StageContext, stage: Stage) -> Iterator[None]:
-    """Give a stage a process in a defined state, and drop loaded objects that it may have changed."""
+    """Put the process into a defined state for a stage; drop loaded objects that a failed stage may have changed."""
     process = os.getpid()
     threads, seed = stage.settings.get("threads", 1), stage.settings.get("seed", 0)
 
     def warn(names: list[str]) -> None:
-        context.warn(f"it changed {', '.join(names)}, which is restored before the next stage.")
+        context.warn(f"it changed {', '.join(names)}, restored before the next stage.")
 
     try:
         with defined_state(threads, seed, context.home, warn):
@@ -36,5 +36,5 @@ def apart(context: StageContext, stage: Stage) -> Iterator[None]:
         context.loaded.clear()
         raise
     finally:
-        if os.getpid() != process:  # a part forked, and its child came back from there
+        if os.getpid() != process:  # a part forked, and its child returned
             os._exit(1)

@@ -1,4 +1,4 @@
-"""Loads the task and the model of a stage, and its examples; the last ones stay loaded."""
+"""Loading of a stage's task, model and examples; the last task and model stay loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def load_task(context: StageContext, stage: Stage, role: str = "task") -> tuple[CheckedTask, TaskInfo]:
-    """Return the prepared task of a stage, and its information."""
+    """Return the prepared task of a stage and its info."""
     artifact = context.input(stage, role)
     if context.loaded.get(role, ("",))[0] != stage.inputs[role][1]:
         artifact.check()
@@ -39,7 +39,7 @@ def load_task(context: StageContext, stage: Stage, role: str = "task") -> tuple[
 
 
 def load_model(context: StageContext, stage: Stage) -> tuple[Any, CheckedTask, torch.device]:
-    """Return the trained model of a stage, its task and the device."""
+    """Return the trained model of a stage, its task, and the device."""
     task, info = load_task(context, stage)
     device = device_of(stage.settings)
     artifact = context.input(stage, "model")
@@ -58,7 +58,7 @@ def load_model(context: StageContext, stage: Stage) -> tuple[Any, CheckedTask, t
 def loaded_examples(context: StageContext, stage: Stage, purpose: str) -> Iterator[tuple[Any, Examples]]:
     """Yield the trained model of a stage in evaluation mode, and the examples.
 
-    Raises PluginError if the stage changed the model's weights, which it only reads.
+    Raises PluginError if the stage changed the model's weights, which are read-only.
     """
     from bench_core.computing.evaluate import Examples
     from bench_core.computing.evaluating import evaluating
@@ -78,20 +78,20 @@ def loaded_examples(context: StageContext, stage: Stage, purpose: str) -> Iterat
 
 
 def _check_unchanged(context: StageContext) -> None:
-    """Raise PluginError if a stage changed the weights of its model; drop a model changed in other ways."""
+    """Raise PluginError if a stage changed its model's weights; drop a model with other changes."""
     model, before, _ = context.loaded["model"][1]
     after = fingerprint(model)
     if names := before.changed(after):
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         raise PluginError(
-            f"it changed the model's weights ({', '.join(names[:SHOWN])}{more}), which are to be read alone. "
-            "Compute with copies of them."
+            f"it changed the model's weights ({', '.join(names[:SHOWN])}{more}), which are read-only. "
+            "Modify copies instead."
         )
     if before != after:
         del context.loaded["model"]
 
 
 def with_files(context: StageContext, info: TaskInfo, model: Mapping[str, Any]) -> TaskInfo:
-    """Return the information of a task with the files of the model's Config."""
+    """Return a task's info with the files of the model's Config."""
     config = configured("model", model)
     return replace(info, files=config.files(context.data))

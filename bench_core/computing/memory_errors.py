@@ -1,12 +1,13 @@
-"""Tells from an error whether memory ran out."""
+"""Recognition of out-of-memory errors."""
 
 import torch
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error is out-of-memory: of a GPU, of torch on the CPU, or of Python.
+    """Return whether an error means out of memory, on a GPU, in torch on the CPU, or in Python.
 
-    On the CPU torch has no class for it. The core raises no plain RuntimeError, so that no text of ours is read here.
+    On the CPU, torch has no class for such errors. The core raises no plain RuntimeError, so only texts of others are
+    examined.
     """
     if type(error) is RuntimeError:
         return "can't allocate memory" in str(error)

@@ -1,4 +1,4 @@
-"""Counts the examples of a task that are repeated in a split, or shared with an earlier one."""
+"""Counts of examples that are repeated in a split or shared with an earlier split."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -9,64 +9,65 @@ from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.data import Batch, Purpose
 from bench_core.task import Size, Split
 
-Row: TypeAlias = tuple[bytes, bytes, bytes]  # opening, target, source
+Row: TypeAlias = tuple[bytes, bytes, bytes]  # prompt, target, source
 
 SPLITS = ("train", "valid", "test")
-TOGETHER = 512  #: rows that are read at a time
-FIRST = 3  #: batches that tell whether a split is a stream
+BATCH_ROWS = 512
+STREAM_BATCHES = 3  #: number of batches to read to detect a stream
 
 
 def overlap(
     task: CheckedTask, splits: Sequence[Split] = SPLITS, base: CheckedTask | None = None
 ) -> dict[str, dict[str, int]]:
-    """Return the numbers of examples of each split: all, those that are repeated, and those shared with `train`.
+    """Return counts of examples of each split: all, repeated, and shared with `train` (of `base`, if given).
 
-    The latter is that of `base`, if there is one. `chosen_by` counts those of other splits that are in `valid`, by
-    which checkpoints and settings are selected; it is left out if it is 0. Streams, and splits that cannot be read,
-    have no entry.
+    `chosen_by` counts examples of other splits that are in `valid`, which selects checkpoints and settings; omitted
+    if 0. Streams and unreadable splits have no entry.
     """
-    train, found = {*_hashes(base, "train")} if base else set[int](), dict[str, dict[str, int]]()
+    train, counts = {*_hashes(base, "train")} if base else set[int](), dict[str, dict[str, int]]()
     valid = set[int]()
     for split in splits:
         if rows := _hashes(task, split):
             repeated, shared = len(rows) - len({*rows}), sum(row in train for row in rows)
-            found[split] = {"examples": len(rows), "repeated": repeated, "shared": shared if split != "train" else 0}
+            counts[split] = {"examples": len(rows), "repeated": repeated, "shared": shared if split != "train" else 0}
             if split != "train" and (chosen := sum(row in valid for row in rows)):
-                found[split]["chosen_by"] = chosen
+                counts[split]["chosen_by"] = chosen
             train = {*rows} if split == "train" else train
             valid = {*rows} if split == "valid" else valid
-    return found
+    return counts
 
 
 def _hashes(task: CheckedTask, split: Split) -> list[int]:
     rows = list[int]()
-    with suppress(Exception):  # the stage that needs the split will name the error
+    with suppress(Exception):  # the stage that needs the split will report the error
         rows += map(hash, _rows_of(task, split))
     return rows
 
 
 def _rows_of(task: CheckedTask, split: str) -> Iterator[Row]:
     kinds = task.config.purposes(split)
-    purpose = next((one for one in (Purpose.SCORE, Purpose.DECODE, Purpose.TRAIN) if one in kinds), None)
+    purpose = next((use for use in (Purpose.SCORE, Purpose.DECODE, Purpose.TRAIN) if use in kinds), None)
     if purpose is not None and not is_stream(task, split):
-        for batch in task.batches(split, purpose, Size(TOGETHER)):
+        for batch in task.batches(split, purpose, Size(BATCH_ROWS)):
             yield from rows_by_id(batch).values()
 
 
 def is_stream(task: CheckedTask, split: str) -> bool:
-    """Return whether the rows of a split are windows of a stream; False if it cannot be read."""
+    """Return whether the rows of a split are windows of a stream; False if the split cannot be read."""
     with suppress(Exception):
-        first = (islice(task.batches(split, one, Size(8)), FIRST) for one in task.config.purposes(split))
+        first = (
+            islice(task.batches(split, purpose, Size(8)), STREAM_BATCHES) for purpose in task.config.purposes(split)
+        )
         return task.info.consecutive or any(batch.continues for batches in first for batch in batches)
     return False
 
 
 def rows_by_id(batch: Batch) -> dict[int, Row]:
-    """Return opening, target and source of each example of a batch in main memory, without padding."""
-    source, ends, found = batch.source, batch.source_length, dict[int, Row]()
+    """Return prompt, target and source of each example of a batch in host memory, without padding."""
+    source, ends, by_id = batch.source, batch.source_length, dict[int, Row]()
     sizes = [None] * len(batch) if ends is None else ends.tolist()
     columns = batch.ids.tolist(), batch.opening.numpy(), batch.gold.numpy(), batch.length.tolist(), sizes
     for place, (example, opening, gold, length, end) in enumerate(zip(*columns, strict=True)):
-        given = b"" if source is None else source[place, :end].numpy().tobytes()
-        found[example] = opening.tobytes(), gold[:length].tobytes(), given
-    return found
+        source_bytes = b"" if source is None else source[place, :end].numpy().tobytes()
+        by_id[example] = opening.tobytes(), gold[:length].tobytes(), source_bytes
+    return by_id

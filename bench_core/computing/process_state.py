@@ -1,4 +1,4 @@
-"""Process-wide state that results may depend on: set before each stage, restored after it."""
+"""Process-wide state that may affect results: set before each stage and restored after it."""
 
 import os
 import random
@@ -10,12 +10,14 @@ from typing import Any, TypeAlias
 
 from bench_core.wrapped_readers import after_imports, being_imported
 
-#: How to read and to write something that a part may have changed for all that follow.
+#: The functions that read and write a process-wide setting.
 Setting: TypeAlias = tuple[Callable[[], Any], Callable[[Any], Any]]
 
-States: TypeAlias = list[tuple[Callable[[Any], Any], Any]]  #: of global generators, each with what restores it
+States: TypeAlias = list[
+    tuple[Callable[[Any], Any], Any]
+]  #: states of global generators, each with its restoring function
 
-#: What the settings of a library are in a fresh process; folder, threads and tf32 are a stage's own.
+#: Settings of libraries in a fresh process; the folder, threads and tf32 depend on the stage.
 FRESH: Mapping[str, Any] = {
     "numpy's error state": {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"},
     "torch's default dtype": "torch.float32",
@@ -32,14 +34,14 @@ FRESH: Mapping[str, Any] = {
 
 @contextmanager
 def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str]], None]) -> Iterator[None]:
-    """Give every stage the same process state; restore it afterwards, and yield the names of what the stage changed.
+    """Give every stage the same process state; restore it afterwards, and pass names of changed settings to `tell`.
 
-    Generators are seeded, also of libraries that the stage imports; gradients and floating point are as in a fresh
-    process. What cannot be restored (replaced code, module variables) is not checked.
+    Generators are seeded, including those of libraries that the stage imports; gradients and floating-point settings
+    are as in a fresh process. State that cannot be restored (replaced code, module variables) is not checked.
     """
-    due = {**FRESH, "cuDNN's tf32": False, "the number of threads": threads, "the working directory": folder}
-    before, drawn, seeded = _present(), generators(), set[str]()
-    _put(due)
+    expected = {**FRESH, "cuDNN's tf32": False, "the number of threads": threads, "the working directory": folder}
+    before, states, seeded = _present(), generators(), set[str]()
+    _put(expected)
     seed_new = partial(_seed, seed, threads, seeded)
     seed_new()
     after_imports.append(seed_new)
@@ -50,16 +52,16 @@ def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str
             yield
     finally:
         after_imports.remove(seed_new)
-        changed = _put(due)
+        changed = _put(expected)
         _put(before)
-        restore(drawn)
+        restore(states)
         if changed:
             tell(changed)
 
 
 @contextmanager
 def unchanged_state() -> Iterator[None]:
-    """Restore the settings that a block changes, such as the import of a module, which happens only once."""
+    """Restore settings changed by a block, such as the import of a module, which happens only once."""
     before = _present()
     try:
         yield
@@ -68,13 +70,13 @@ def unchanged_state() -> Iterator[None]:
 
 
 def _settings() -> dict[str, Setting]:
-    """Return the settings of this process, without those of libraries that are not imported."""
-    found: dict[str, Setting] = {"the working directory": (_folder, os.chdir)}
+    """Return the settings of this process and of imported libraries."""
+    settings: dict[str, Setting] = {"the working directory": (_folder, os.chdir)}
     if numpy := sys.modules.get("numpy"):
-        found["numpy's error state"] = numpy.geterr, lambda value: numpy.seterr(**value)
+        settings["numpy's error state"] = numpy.geterr, lambda value: numpy.seterr(**value)
     if (torch := sys.modules.get("torch")) and hasattr(torch, "nn"):  # else it is being imported
-        found |= _of_torch(torch)
-    return found
+        settings |= _of_torch(torch)
+    return settings
 
 
 def _of_torch(torch: Any) -> dict[str, Setting]:
@@ -107,7 +109,7 @@ def _present() -> dict[str, Any]:
 
 
 def _put(values: Mapping[str, Any]) -> list[str]:
-    """Set settings to these values; return the names of those that differed."""
+    """Set settings to these values; return the names of changed settings."""
     settings = _settings()
     changed = [name for name, (read, _) in settings.items() if name in values and read() != values[name]]
     for name in changed:
@@ -123,23 +125,23 @@ def _folder() -> str:
 
 
 def restore(states: States) -> None:
-    """Put global generators back to the states that `generators` returned."""
+    """Restore the states of global generators returned by `generators`."""
     for put, state in states:
         put(state)
 
 
 def generators() -> States:
-    """Return the states of the global generators, each with the function that restores it."""
-    found: States = [(random.setstate, random.getstate())]
+    """Return the states of the global generators, each with its restoring function."""
+    states: States = [(random.setstate, random.getstate())]
     if numpy := sys.modules.get("numpy"):
-        found.append((numpy.random.set_state, numpy.random.get_state()))
+        states.append((numpy.random.set_state, numpy.random.get_state()))
     if torch := sys.modules.get("torch"):
-        found.append((torch.set_rng_state, torch.get_rng_state()))
-    return found
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+    return states
 
 
 def _seed(seed: int, threads: int, seeded: set[str]) -> None:
-    """Seed the generators that are not seeded yet; a torch that a stage imports gets its threads, too."""
+    """Seed generators that are not seeded yet; also set the threads of a torch that a stage imports."""
     new = ({"random", "numpy", "torch"} & sys.modules.keys()) - being_imported() - seeded
     seeded |= new
     if "random" in new:
@@ -147,7 +149,7 @@ def _seed(seed: int, threads: int, seeded: set[str]) -> None:
     if "numpy" in new and (numpy := sys.modules["numpy"]):
         numpy.random.seed(seed % 2**32)
     if "torch" in new and (torch := sys.modules["torch"]):
-        # for devices that this build of torch may have, it formats the stack
+        # torch.manual_seed formats the stack for devices that this build of torch may have, which is slow
         (torch if torch.accelerator.current_accelerator() else torch.default_generator).manual_seed(seed)
         torch.set_flush_denormal(False)
         torch.set_num_threads(threads)

@@ -1,7 +1,6 @@
-"""Guards on what parts return: types, shapes, dtypes, finite numbers.
+"""Guards on return values of parts: types, shapes, dtypes, finite numbers.
 
-An error names distribution, class and method of the invalid part, what it returned and what is expected, instead of
-the next part that would fail.
+Errors name the distribution, class and method of the part at fault, the returned value and the expected value.
 """
 
 from __future__ import annotations
@@ -24,32 +23,32 @@ from plain_files import Spool, to_line
 if TYPE_CHECKING:
     import torch
 
-ROOM = 1e-3  #: nats that rounding may take a log-probability above 0, or the sum of probabilities away from 1
-CERTAIN = 1e-6  #: nats of a token above which its probability is 1 but for rounding
-ROOM_OF_HALF = {"torch.bfloat16": 0.1, "torch.float16": 0.02}  # in these types
+ROUNDING_TOLERANCE = 1e-3  #: tolerance of log-probabilities above 0 (nats), and of sums of probabilities
+CERTAINTY_TOLERANCE = 1e-6  #: nats per token; smaller costs count as probability 1
+HALF_TOLERANCES = {"torch.bfloat16": 0.1, "torch.float16": 0.02}  # rounding tolerances of 16-bit types
 
 
 @dataclass(frozen=True)
 class named:
-    """The name of a method of a part in errors, such as "bench-mine: Bigram.step", looked up when formatted."""
+    """The name of a part's method in errors, such as "bench-mine: Bigram.step", looked up when formatted."""
 
     part: object
     method: str
 
     def __str__(self) -> str:
         package = type(self.part).__module__.partition(".")[0]
-        brought = {found.package: found.distribution for kind in IN_SUITES for found in parts(kind).values()}
-        return f"{brought.get(package, package)}: {type(self.part).__name__}.{self.method}"
+        providers = {part.package: part.distribution for kind in IN_SUITES for part in parts(kind).values()}
+        return f"{providers.get(package, package)}: {type(self.part).__name__}.{self.method}"
 
 
-def gave(part: object, method: str, found: str, due: str) -> PluginError:
-    """Return the error for an invalid result of a method, with what is expected."""
-    return PluginError(f"{named(part, method)} gave {found}; {due}")
+def gave(part: object, method: str, result: str, due: str) -> PluginError:
+    """Return the error for an invalid result of a method, with the expected result."""
+    return PluginError(f"{named(part, method)} gave {result}; {due}")
 
 
 def room(dtype: torch.dtype) -> float:
     """Return the rounding tolerance of log-probabilities of a dtype."""
-    return ROOM_OF_HALF.get(str(dtype), ROOM)
+    return HALF_TOLERANCES.get(str(dtype), ROUNDING_TOLERANCE)
 
 
 def shown(value: object) -> str:
@@ -62,17 +61,17 @@ def shown(value: object) -> str:
 
 def is_number(value: object) -> bool:
     """Return whether a value is a real number, possibly infinite or NaN."""
-    # floats first: `Real` asks in Python
+    # floats first, because isinstance of `Real` runs Python code
     return isinstance(value, float) or (isinstance(value, Real) and not isinstance(value, bool))
 
 
 def all_whole(values: list[Any]) -> bool:
-    """Return whether all values are of type int."""
+    """Return whether all values have type int."""
     return {*map(type, values)} <= {int}
 
 
 def is_tensor(value: object, shape: tuple[int, ...], floating: bool = True) -> bool:
-    """Return whether a value is a tensor of this shape, floating-point if required."""
+    """Return whether a value is a tensor of this shape, and floating-point if required."""
     import torch
 
     return isinstance(value, torch.Tensor) and value.shape == shape and (value.is_floating_point() or not floating)
@@ -86,20 +85,20 @@ def is_whole(value: Any, dimensions: int) -> bool:
 
 
 def are_between(numbers: Any, rows: int, low: int, high: float = math.inf) -> bool:
-    """Return whether a value has an integer within bounds for each row."""
+    """Return whether a value is an integer tensor [rows] within bounds."""
     if not is_whole(numbers, 1) or len(numbers) != rows:
         return False
     return not rows or bool(numbers.min() >= low and numbers.max() <= high)
 
 
 def check_info(info: object, task: object) -> None:
-    """Raise PluginError unless this is a TaskInfo with a vocabulary of strings."""
+    """Raise PluginError unless `info` is a TaskInfo with a vocabulary of strings."""
     if not isinstance(info, TaskInfo):
-        raise gave(task, "prepare", shown(info), "it is to give TaskInfo.")
+        raise gave(task, "prepare", shown(info), "expected a TaskInfo.")
     words = info.vocabulary
     if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
-        found: Fault = f"the vocabulary {shown(words)}"
-        raise gave(task, "prepare", found, "it is a list of words, the first of them stop.")
+        vocabulary: Fault = f"the vocabulary {shown(words)}"
+        raise gave(task, "prepare", vocabulary, "expected a list of strings, the first for EOS.")
 
 
 def check_loss(loss: object, model: object, method: str = "loss") -> None:
@@ -110,71 +109,73 @@ def check_loss(loss: object, model: object, method: str = "loss") -> None:
 
 
 def _misfit(loss: object) -> Fault:
-    """Return the problem of a loss, and what is expected; the empty string if there is none."""
+    """Return the fault of a loss and what was expected; empty if the loss is valid."""
     if not isinstance(loss, Loss):
-        return f"{shown(loss)}; it is to give Loss(value, weight)"
+        return f"{shown(loss)}; expected Loss(value, weight)"
     if not is_tensor(loss.value, ()):
-        return f"the value {shown(loss.value)}; it is one floating-point number, a tensor []"
+        return f"the value {shown(loss.value)}; expected a floating-point tensor []"
     if not is_tensor(loss.weight, (), floating=False):
-        return f"the weight {shown(loss.weight)}; it is the number of target tokens, a tensor []"
+        return f"the weight {shown(loss.weight)}; expected the number of target tokens, a tensor []"
     for name, part in loss.parts.items():
         if not is_tensor(part, (), floating=False):
-            return f"{shown(part)} as the part {name!r}; parts are single numbers, tensors []"
+            return f"{shown(part)} as the part {name!r}; expected a scalar, a tensor []"
     return _memory(loss.memory)
 
 
 def _memory(memory: object) -> Fault:
-    return "" if memory is None or isinstance(memory, State) else f"{shown(memory)} as memory; it is a State, or None"
+    return (
+        "" if memory is None or isinstance(memory, State) else f"{shown(memory)} as memory; expected a State or None"
+    )
 
 
 def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> None:
     """Raise PluginError unless scores are log-probabilities, one per row.
 
-    -inf is valid, for an impossible target. Exact ones are at most 0; a bound or estimate by sampling may exceed 0 by
-    chance.
+    -inf is valid for impossible targets. Exact log-probabilities must be at most 0; Monte Carlo bounds and estimates
+    may exceed 0 by chance.
     """
     if not isinstance(scores, Scores):
-        raise gave(model, "score", shown(scores), "it is to give Scores(log_probs).")
+        raise gave(model, "score", shown(scores), "expected Scores(log_probs).")
     for name, column in {"log_probs": scores.log_probs, **scores.values}.items():
         if not is_tensor(column, (len(batch),), floating=name == "log_probs"):
             raise gave(
-                model, "score", f"{shown(column)} as {name}", f"it is one number for each of {len(batch)} rows."
+                model, "score", f"{shown(column)} as {name}", f"expected one number for each of {len(batch)} rows."
             )
     if _memory(scores.memory):
         raise PluginError(f"{named(model, 'score')} gave {_memory(scores.memory)}.")
-    examples, found = batch.ids.tolist(), scores.log_probs.tolist()
+    examples, log_probs = batch.ids.tolist(), scores.log_probs.tolist()
     most = room(scores.log_probs.dtype) if kind is Kind.EXACT else math.inf
-    for example, log_prob in zip(examples, found, strict=True):
+    for example, log_prob in zip(examples, log_probs, strict=True):
         if math.isnan(log_prob) or log_prob == math.inf:
             raise gave(
-                model, "score", f"{log_prob} for example {example}", "it is the logarithm of a probability, -inf "
-                "where that is 0. NaN mostly means that weights have diverged.",
+                model, "score", f"{log_prob} for example {example}", "expected a log-probability, -inf for "
+                "probability 0. NaN usually means that weights have diverged.",
             )  # fmt: skip
         if log_prob > most:
             raise gave(
                 model, "score", f"{log_prob:.4g} for example {example}",
-                "exact log-probabilities are at most 0 (is a log_softmax missing?).",
+                "exact log-probabilities must be at most 0 (is a log_softmax missing?).",
             )  # fmt: skip
     for name, column in scores.values.items():
-        for example, log_prob, value in zip(examples, found, column.tolist(), strict=True):
+        for example, log_prob, value in zip(examples, log_probs, column.tolist(), strict=True):
             if log_prob > -math.inf and not math.isfinite(value):
-                raise gave(model, "score", f"{value} as {name!r} of example {example}", "it is a finite number.")
+                raise gave(model, "score", f"{value} as {name!r} of example {example}", "expected a finite number.")
 
 
-def check_text_scores(found: object, model: object, examples: Sequence[int], kind: Kind) -> None:
-    """Raise PluginError unless each example has a log-probability; -inf is valid, for an impossible target."""
-    if not isinstance(found, Sequence) or len(found) != len(examples):
-        number = f"{len(found)} scores" if isinstance(found, Sequence) else shown(found)
-        raise gave(model, "score_texts", f"{number} for {len(examples)} rows", "it is one TextScore a row.")
-    for example, one in zip(examples, found, strict=True):
-        fault = _unfit_score(one, kind)
+def check_text_scores(scores: object, model: object, examples: Sequence[int], kind: Kind) -> None:
+    """Raise PluginError unless each example has a log-probability; -inf is valid for impossible targets."""
+    if not isinstance(scores, Sequence) or len(scores) != len(examples):
+        number = f"{len(scores)} scores" if isinstance(scores, Sequence) else shown(scores)
+        raise gave(model, "score_texts", f"{number} for {len(examples)} rows", "expected one TextScore per row.")
+    for example, score in zip(examples, scores, strict=True):
+        fault = _unfit_score(score, kind)
         if fault:
-            raise gave(model, "score_texts", f"{fault} for example {example}", "it is a TextScore, in nats.")
+            raise gave(model, "score_texts", f"{fault} for example {example}", "expected a TextScore in nats.")
 
 
 def is_certain(tokens: int, log_prob: float) -> bool:
     """Return whether several tokens were scored and each has probability 1."""
-    return tokens > 1 and log_prob >= -CERTAIN * tokens
+    return tokens > 1 and log_prob >= -CERTAINTY_TOLERANCE * tokens
 
 
 def check_not_certain(model: object, tokens: int, log_prob: float) -> None:
@@ -183,155 +184,158 @@ def check_not_certain(model: object, tokens: int, log_prob: float) -> None:
         raise gave(
             model,
             "score_texts",
-            f"all {tokens:,} tokens of the targets the probability 1, as a system does that fills in 0 for "
-            "log-probabilities which it does not compute",
-            "correct that system (and the `revision` that names its state), or switch its scores off.",
+            f"all {tokens:,} tokens of the targets the probability 1, as if missing log-probabilities had been "
+            "replaced with 0",
+            "fix the system (and change its `revision`), or disable its scores.",
         )
 
 
-def _unfit_score(one: object, kind: Kind) -> Fault:
-    if not isinstance(one, TextScore):
-        return shown(one)
-    if type(one.tokens) is not int or one.tokens < 0:
-        return f"{shown(one.tokens)} tokens"
-    most = ROOM * (one.tokens + 1) if kind is Kind.EXACT else math.inf
-    fine = is_number(one.log_prob) and one.log_prob <= most and one.log_prob != math.inf  # NaN is not
-    return "" if fine else f"the log-probability {shown(one.log_prob)}"
+def _unfit_score(score: object, kind: Kind) -> Fault:
+    if not isinstance(score, TextScore):
+        return shown(score)
+    if type(score.tokens) is not int or score.tokens < 0:
+        return f"{shown(score.tokens)} tokens"
+    most = ROUNDING_TOLERANCE * (score.tokens + 1) if kind is Kind.EXACT else math.inf
+    is_valid = is_number(score.log_prob) and score.log_prob <= most and score.log_prob != math.inf  # false for NaN
+    return "" if is_valid else f"the log-probability {shown(score.log_prob)}"
 
 
-def check_hypotheses(found: object, who: named, examples: Sequence[int], limits: Sequence[int], words: int) -> None:
-    """Raise PluginError unless every row has hypotheses within the limits and a vocabulary of `words`."""
-    if not isinstance(found, Sequence) or len(found) != len(examples):
-        number = f"{len(found)} lists" if isinstance(found, Sequence) else shown(found)
-        raise PluginError(f"{who} gave {number} for {len(examples)} rows; it is one list of hypotheses a row.")
-    for example, limit, row in zip(examples, limits, found, strict=True):
+def check_hypotheses(rows: object, who: named, examples: Sequence[int], limits: Sequence[int], words: int) -> None:
+    """Raise PluginError unless every row has hypotheses within its limit and a vocabulary of `words` tokens."""
+    if not isinstance(rows, Sequence) or len(rows) != len(examples):
+        number = f"{len(rows)} lists" if isinstance(rows, Sequence) else shown(rows)
+        raise PluginError(f"{who} gave {number} for {len(examples)} rows; expected a list of hypotheses per row.")
+    for example, limit, row in zip(examples, limits, rows, strict=True):
         if not isinstance(row, Sequence) or not row:
             raise PluginError(f"{who} gave no hypothesis for example {example}, but {shown(row)}.")
-        for one in row:
-            reason = _unfit(one, limit, words)
+        for hypothesis in row:
+            reason = _unfit(hypothesis, limit, words)
             if reason:
                 raise PluginError(f"{who} gave example {example} {reason}.")
 
 
-def _unfit(one: object, limit: int, words: int) -> Fault:
-    """Return the problem of a hypothesis, and what is expected; the empty string if there is none."""
-    if not isinstance(one, Hypothesis):
-        return f"{shown(one)}; it is a Hypothesis"
-    for name, tokens, most in (("token", one.tokens, words), ("action", one.actions, math.inf)):
+def _unfit(hypothesis: object, limit: int, words: int) -> Fault:
+    """Return the fault of a hypothesis and what was expected; empty if the hypothesis is valid."""
+    if not isinstance(hypothesis, Hypothesis):
+        return f"{shown(hypothesis)}; expected a Hypothesis"
+    for name, tokens, most in (("token", hypothesis.tokens, words), ("action", hypothesis.actions, math.inf)):
         if tokens is None and name == "action":
             continue
         if not isinstance(tokens, list) or not all_whole(tokens):
-            return f"{name}s that are no list of whole numbers, but {shown(tokens)}"
+            return f"{name}s that are not a list of integers, but {shown(tokens)}"
         if STOP in tokens:
-            return f"stop among its {name}s; what ends by itself is `finished`"
+            return f"EOS among its {name}s; leave it out, and set `finished` instead"
         if tokens and not STOP < min(tokens) <= max(tokens) < most:
-            strange = min(tokens) if min(tokens) < STOP else max(tokens)
-            return f"the {name} {strange}; {name}s are at least 1" + (
-                f" and below {words}" if words < strange else ""
+            invalid = min(tokens) if min(tokens) < STOP else max(tokens)
+            return f"the {name} {invalid}; {name}s must be at least 1" + (
+                f" and below {words}" if words < invalid else ""
             )
-    if type(one.finished) is not bool:
-        return f"a hypothesis that is finished: {shown(one.finished)}; that is True or False"
-    if len(one.tokens) + one.finished > limit:
-        stop: Fault = ", stop included" if one.finished else ""
-        return f"{len(one.tokens) + one.finished} tokens{stop}; {limit} is the most that it may have"
-    if not (one.text is None or isinstance(one.text, str)):
-        return f"{shown(one.text)} as the text; it is a str, or None"
-    if not (one.token_count is None or (type(one.token_count) is int and one.token_count >= -1)):
-        return f"{shown(one.token_count)} as the number of tokens; it is at least 0, -1 where it is unknown, or None"
-    if one.log_prob is not None and not _is_log_prob(one.log_prob, (one.length or 0) + 1):
-        return f"the log-probability {shown(one.log_prob)}; it is a finite number, at most 0, or None"
-    for name, value in one.values.items():
+    if type(hypothesis.finished) is not bool:
+        return f"a hypothesis with finished={shown(hypothesis.finished)}; expected True or False"
+    if len(hypothesis.tokens) + hypothesis.finished > limit:
+        stop: Fault = ", including EOS" if hypothesis.finished else ""
+        return f"{len(hypothesis.tokens) + hypothesis.finished} tokens{stop}; the maximum is {limit}"
+    if not (hypothesis.text is None or isinstance(hypothesis.text, str)):
+        return f"{shown(hypothesis.text)} as the text; expected a string or None"
+    if not (hypothesis.token_count is None or (type(hypothesis.token_count) is int and hypothesis.token_count >= -1)):
+        return f"{shown(hypothesis.token_count)} as the number of tokens; expected at least 0, -1 (unknown), or None"
+    if hypothesis.log_prob is not None and not _is_log_prob(hypothesis.log_prob, (hypothesis.length or 0) + 1):
+        return f"the log-probability {shown(hypothesis.log_prob)}; expected a finite number, at most 0, or None"
+    for name, value in hypothesis.values.items():
         if not isinstance(value, int | float) or not math.isfinite(value):
-            return f"{shown(value)} as {name!r}; values are finite numbers"
+            return f"{shown(value)} as {name!r}; expected a finite number"
     return ""
 
 
 def _is_log_prob(value: object, steps: int) -> bool:
-    return is_number(value) and isinstance(value, int | float) and -math.inf < value <= ROOM * steps
+    return is_number(value) and isinstance(value, int | float) and -math.inf < value <= ROUNDING_TOLERANCE * steps
 
 
 def measured(
     metric: Metric[Any], info: TaskInfo, outcomes: Sequence[Outcome]
 ) -> tuple[Metric[Any], Sequence[Any], float]:
-    """Return a metric fitted to the data, its statistics of the outcomes, and their score.
+    """Return the metric fitted to the data, the statistics of predictions, and the score.
 
-    Raises PluginError unless the score is a number, finite unless the class sets `may_be_nan` or `may_be_infinite`.
+    Raises PluginError unless the score is a number, and finite unless the class sets `may_be_nan` or
+    `may_be_infinite`.
     """
     ready = metric.prepare(info, References(outcomes))
     if not isinstance(ready, Metric):
-        raise gave(metric, "prepare", shown(ready), "it is to give a metric, such as itself.")
-    found = _spooled(ready.measure(outcomes), metric)
-    if not isinstance(found, Sequence) or len(found) != len(outcomes):
-        number = f"{len(found)} parts" if isinstance(found, Sequence) else shown(found)
-        raise gave(metric, "measure", f"{number} for {len(outcomes)} examples", "it is one each.")
-    value = ready.combine(found)
+        raise gave(metric, "prepare", shown(ready), "expected a metric, such as itself.")
+    parts = _spool(ready.measure(outcomes), metric)
+    if not isinstance(parts, Sequence) or len(parts) != len(outcomes):
+        number = f"{len(parts)} parts" if isinstance(parts, Sequence) else shown(parts)
+        raise gave(metric, "measure", f"{number} for {len(outcomes)} examples", "expected one part per example.")
+    value = ready.combine(parts)
     if not is_number(value):
-        raise gave(metric, "combine", shown(value), "a score is a number.")
+        raise gave(metric, "combine", shown(value), "expected a number.")
     if math.isnan(value) and outcomes and not ready.may_be_nan:
-        raise gave(metric, "combine", "NaN", "a class whose scores may be undefined says `may_be_nan = True`.")
+        raise gave(metric, "combine", "NaN", "set `may_be_nan = True` in the class if scores may be undefined.")
     if math.isinf(value) and not ready.may_be_infinite:
-        raise gave(metric, "combine", f"{value}", "a class whose scores may be so says `may_be_infinite = True`.")
+        raise gave(
+            metric, "combine", f"{value}", "set `may_be_infinite = True` in the class if scores may be infinite."
+        )
     _check_bounds(metric, float(value))
-    return ready, found, float(value)
+    return ready, parts, float(value)
 
 
 def _check_bounds(metric: Metric[Any], value: float) -> None:
-    """Raise PluginError if a score is outside its bounds by more than rounding: by default, 0 and 100 in percent."""
+    """Raise PluginError if a score is out of bounds by more than rounding; percentages default to 0 and 100."""
     if (bounds := metric.config.bounds() or ((0, 100) if metric.unit == "%" else None)) and not math.isnan(value):
         low, high = bounds
-        room = ROOM * max(1.0, abs(value))
-        if not low - room <= value <= high + room:
+        tolerance = ROUNDING_TOLERANCE * max(1.0, abs(value))
+        if not low - tolerance <= value <= high + tolerance:
             raise gave(
                 metric,
                 "combine",
                 f"{value}",
-                f"its bounds are {low:g} and {high:g}; its Config may declare others by `bounds()`.",
+                f"its bounds are {low:g} and {high:g}; override `bounds()` of its Config to change them.",
             )
 
 
-def _spooled(found: Any, metric: Metric[Any]) -> Any:
-    """Return statistics that are yielded as a sequence that need not be in memory; all else as it is."""
-    if not isinstance(found, Iterator):
-        return found
+def _spool(parts: Any, metric: Metric[Any]) -> Any:
+    """Convert an iterator of statistics to a sequence that may be on disk; return anything else unchanged."""
+    if not isinstance(parts, Iterator):
+        return parts
     spool = Spool[Any](lambda part: part)
-    spool.extend(_json_lines(found, metric))
+    spool.extend(_json_lines(parts, metric))
     return spool
 
 
 def _json_lines(parts: Iterable[Any], metric: Metric[Any]) -> Iterator[bytes]:
-    """Yield statistics of examples as lines of JSON; raise PluginError if one cannot be."""
+    """Yield statistics of examples as lines of JSON; raise PluginError if JSON cannot represent them."""
     for part in parts:
         try:
             line = to_line(part)
         except (TypeError, ValueError) as error:
-            raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot hold: {error}.") from None
+            raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot represent: {error}.") from None
         yield line
 
 
 def checked_error(metric: Metric[Any], parts: Sequence[Any]) -> float:
-    """Return the standard error of a score's own; raise PluginError unless it is finite and not below 0."""
+    """Return a score's standard error by sampling inside a model; raise PluginError unless finite and at least 0."""
     error: object = metric.error(parts)
     if is_number(error) and isinstance(error, int | float) and 0 <= error < math.inf:
         return float(error)
-    raise gave(metric, "error", shown(error), "a standard error is a finite number, at least 0.")
+    raise gave(metric, "error", shown(error), "expected a finite standard error of at least 0.")
 
 
-def check_finding(found: object, probe: object) -> None:
-    """Raise PluginError unless a probe returned a Finding with float numbers."""
-    if not isinstance(found, Finding):
-        raise gave(probe, "ask", shown(found), "it is to give a Finding.")
-    for name, number in found.numbers.items():
+def check_finding(finding: object, probe: object) -> None:
+    """Raise PluginError unless a probe returned a Finding with numbers and Statements."""
+    if not isinstance(finding, Finding):
+        raise gave(probe, "ask", shown(finding), "expected a Finding.")
+    for name, number in finding.numbers.items():
         if not is_number(number):
-            raise gave(probe, "ask", f"{shown(number)} as {name!r}", "numbers of findings are floats.")
-    for one in found.statements:
-        if not isinstance(one, Statement):
-            raise gave(probe, "ask", f"{shown(one)} among statements", "each is a Statement.")
+            raise gave(probe, "ask", f"{shown(number)} as {name!r}", "expected a float.")
+    for statement in finding.statements:
+        if not isinstance(statement, Statement):
+            raise gave(probe, "ask", f"{shown(statement)} among statements", "expected a Statement.")
 
 
 def diverged(model: Any) -> Fault:
-    """Return the first weights that are not finite, such as "`table.weight` holds NaN"; else the empty string.
+    """Return a message about the first non-finite weight, such as "`table.weight` holds NaN", or an empty string.
 
-    Buffers are checked too, and may hold -inf, the logarithm of 0.
+    Buffers are also checked, but may contain -inf, the logarithm of 0.
     """
     parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     for name, tensor in model.state_dict().items():

@@ -1,4 +1,4 @@
-"""Performs stages in one process, each by the function of its kind."""
+"""Performing of stages in a process, each by the function of its kind."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,52 +21,52 @@ Work: TypeAlias = Callable[[StageContext, Stage, Path], dict[str, Any]]
 
 
 class StageRunner(StageContext):
-    """Performs stages; keeps the last task and model loaded for the next stages.
+    """Performs stages, keeping the last task and model loaded for later stages.
 
-    No stage sees changes by another: examples are copied, a model is compared with its fingerprint, and after a
-    training or a failure everything is loaded again.
+    Stages are isolated from each other: examples are copied, models are compared with their fingerprints, and after
+    training or a failure everything is reloaded.
     """
 
     def perform(self, stage: Stage, folder: Path) -> dict[str, Any]:
-        """Perform a stage into a folder; return counts for the costs, such as examples and tokens."""
+        """Perform a stage, writing to a folder; return counts for the costs, such as examples and tokens."""
         stage = replace(stage, settings=placed(stage.settings, stage.places))
         with self._alone(stage):
             return isolated(work_of(stage.about), self, stage, folder.absolute())  # a part may change the directory
 
     def build(self, stage: Stage) -> None:
-        """Build the model of a training on the meta device, where nothing is allocated; its errors propagate.
+        """Build the model of a training stage on the meta device, which allocates nothing.
 
-        So do errors of training settings that name weights or modules that the model lacks.
+        Errors of the model propagate, and so do errors of training settings that name missing weights or modules.
         """
         import torch
 
         info = TaskInfo(**self.input(stage, "task").json("facts.json"))
         settings = placed(stage.settings["model"], stage.places)
         with self._alone(stage), apart(self, stage):
-            known = with_files(self, info, settings)
+            model_info = with_files(self, info, settings)
             with torch.device("meta"):
-                model = built("model", settings, known)
+                model = built("model", settings, model_info)
             if stage.about.fit:
                 call(stage.about.fit, model, stage.settings)
 
     def calibrate(self, stage: Stage, seconds: float) -> Cost:
-        """Measure how fast a stage is, within a few times `seconds`; its errors propagate."""
+        """Measure the speed of a stage within a few times `seconds`; its errors propagate."""
         stage = replace(stage, settings=placed(stage.settings, stage.places))
         with self._alone(stage), apart(self, stage):
-            found: Cost = stage.about.forecaster.calibrate(self, stage, seconds)  # type: ignore[union-attr]
-            return found
+            cost: Cost = stage.about.forecaster.calibrate(self, stage, seconds)  # type: ignore[union-attr]
+            return cost
 
     @contextmanager
     def _alone(self, stage: Stage) -> Iterator[None]:
-        """Drop loaded objects after a stage that gives a model its weights, and may have changed them."""
+        """Drop loaded objects after a stage that gives a model its weights, as it may have changed them."""
         yield
         if stage.about.gives_weights:
             self.loaded.clear()
 
 
 def work_of(kind: StageKind) -> Work:
-    """Return the function of a kind of stage; torch is imported for those that compute with it."""
+    """Return the function of a stage kind, importing torch if the kind needs it."""
     if kind.needs_torch:
         import torch  # noqa: F401
-    found: Work = resolve_name(kind.function)
-    return found
+    work: Work = resolve_name(kind.function)
+    return work

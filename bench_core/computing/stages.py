@@ -1,4 +1,4 @@
-"""The stages of the core: prepare, initial, decode, score, measure, probe."""
+"""The core's stages: prepare, initial, decode, score, measure, probe."""
 
 import json
 import math
@@ -29,8 +29,8 @@ from bench_core.registry import configured
 from bench_core.storage.outcomes import read_outcomes, write_lines, write_outcomes
 from bench_core.task import Size, Split, Task
 
-SHORT = 10.0  #: CPU seconds of a preparation up to which it is done twice
-SAMPLES = 3  #: outputs of each decoding that a report may show
+MAX_REPEATED_SECONDS = 10.0  #: CPU seconds; shorter preparations run twice to check that they agree
+SAMPLES = 3  #: number of outputs per decoding available to reports
 
 
 def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -39,17 +39,17 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     inside.mkdir()
     base = load_task(context, stage)[0] if "task" in stage.inputs else None
     task, began = _task_in(inside, stage, base), time.process_time()
-    seeded = generators()  # what they draw is the same in each preparation
+    seeded = generators()  # both preparations start from the same state
     info = task.prepare(context.data)
     check_info(info, task)
     checked, splits = CheckedTask(task, task.config.known(info)), _splits(stage)
     look = second_look("tasks", checked, laws(stage), splits)
-    if time.process_time() - began < SHORT:
+    if time.process_time() - began < MAX_REPEATED_SECONDS:
         with TemporaryDirectory(dir=folder) as place:
-            again, drawn = _task_in(Path(place), stage, base), generators()
+            again, states = _task_in(Path(place), stage, base), generators()
             restore(seeded)
             look.prepared_again(info, again.prepare(context.data), Path(place))
-            restore(drawn)
+            restore(states)
     look.at_examples()
     info = task.config.known(_with_base(info, base, task))
     for split, texts in info.extras.get("texts", {}).items():
@@ -57,10 +57,10 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
             lost: Fault = f"{number:,} of {texts['references']:,} references of {split!r}"
             text: Fault = "cannot be written by the tokens of models trained on it, which bounds their scores."
             context.warn(f"{named(task, 'prepare')}: {lost} {text}")
-    if found := overlap(checked, splits, base):
-        for text in overlaps(found):
+    if counts := overlap(checked, splits, base):
+        for text in overlaps(counts):
             context.warn(f"{named(task, 'batches')}: {text}")
-        info = replace(info, extras=joined([info.extras, {"overlap": found}]))
+        info = replace(info, extras=joined([info.extras, {"overlap": counts}]))
     (folder / "facts.json").write_text(json.dumps(asdict(info), ensure_ascii=False), encoding="utf-8")
     return {}
 
@@ -73,24 +73,24 @@ def _task_in(folder: Path, stage: Stage, base: CheckedTask | None) -> Task:
 
 
 def _splits(stage: Stage) -> Sequence[Split]:
-    """Return the splits that a preparation is of."""
+    """Return the splits to prepare."""
     split = stage.settings.get("split")
     return SPLITS if split is None else [split]
 
 
 def _with_base(info: TaskInfo, base: CheckedTask | None, task: Task) -> TaskInfo:
-    """Return what a split tells, with what its task tells of its training data; raise PluginError if they differ."""
+    """Complete a split's info with its base's counts and extras; raise PluginError if their vocabularies differ."""
     if base is None:
         return info
     for name in ("vocabulary", "source_vocabulary", "source_shape"):
         if [*getattr(info, name)] != [*getattr(base.info, name)]:
-            raise gave(task, "prepare", f"a {name} for a split", "it is to be the one of its `base`.")
-    known = {name: value for name, value in base.info.extras.items() if name != "texts"}  # of which none is asked
-    return replace(info, counts=base.info.counts, extras=joined([known, info.extras]))
+            raise gave(task, "prepare", f"a {name} for a split", "expected that of its `base`.")
+    extras = {name: value for name, value in base.info.extras.items() if name != "texts"}  # describes other splits
+    return replace(info, counts=base.info.counts, extras=joined([extras, info.extras]))
 
 
 def initial(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Store a model with its initial weights, to be evaluated without training."""
+    """Store a model with its initial weights, for evaluation without training."""
     (task, info), device = load_task(context, stage), device_of(stage.settings)
     size, noise = Size(*stage.settings["size"]), Noise(stage.settings["seed"]).fork("train")
     with own_generators(device):
@@ -104,14 +104,14 @@ def decode(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     with loaded_examples(context, stage, "decode") as (model, examples):
         outcomes = examples.decoded(model, decoder, folder)
     write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
-    shown = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in islice(outcomes, SAMPLES)]
-    (folder / "samples.json").write_text(json.dumps(shown), encoding="utf-8")
-    tokens = sum(one.length or 0 for outcome in outcomes for one in outcome.hypotheses[:1])
+    samples = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in islice(outcomes, SAMPLES)]
+    (folder / "samples.json").write_text(json.dumps(samples), encoding="utf-8")
+    tokens = sum(hypothesis.length or 0 for outcome in outcomes for hypothesis in outcome.hypotheses[:1])
     return {"examples": len(outcomes), "tokens": tokens}
 
 
 def score(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Score the examples of a split by a trained model."""
+    """Score the examples of a split with a trained model."""
     by, trained = stage.settings["by"], context.input(stage, "model").manifest["ingredients"]["settings"]["model"]
     with loaded_examples(context, stage, "score") as (model, examples):
         outcomes = examples.scored(model, by, likelihood_kind(trained, by), folder)
@@ -120,7 +120,7 @@ def score(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 
 
 def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Measure outcomes by a metric."""
+    """Score predictions with a metric."""
     import numpy as np
 
     from bench_core.computing import bootstrap
@@ -131,8 +131,12 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     split = source.manifest["ingredients"]["settings"]["split"]
     info = TaskInfo(**context.store.kept(*stage.inputs["task"]).json("facts.json"))
     metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
-    groups = [one.id if one.group is None else one.group for one in outcomes] if metric.population == "sample" else []
-    drawn = bootstrap.replicates(metric, parts, groups, info.consecutive)
+    groups = (
+        [outcome.id if outcome.group is None else outcome.group for outcome in outcomes]
+        if metric.population == "sample"
+        else []
+    )
+    replicates = bootstrap.replicates(metric, parts, groups, info.consecutive)
     look = second_look("metrics", lambda: built("metric", stage.settings["metric"]), info, laws(stage))
     look.at_outcomes(outcomes, split)
     look.at_parts(metric, parts)
@@ -147,13 +151,13 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         "signature": metric.signature,
         "sample": mark((outcome.id for outcome in outcomes), groups, f"{stage.inputs['task'][1]} {split}"),
         "scale": metric.scale,
-        "units": drawn.units,
-        "block": drawn.block,
+        "units": replicates.units,
+        "block": replicates.block,
         "error": checked_error(metric, parts),
         "bounds": (bounds := metric.config.bounds()) and [_as_json(float(end)) for end in bounds],
         **({} if ceiling is None else {"ceiling": _as_json(ceiling)}),
     }
-    np.save(folder / "draws.npy", drawn.draws, allow_pickle=False)
+    np.save(folder / "draws.npy", replicates.draws, allow_pickle=False)
     _write_parts(folder / "parts.jsonl.gz", metric, parts)
     (folder / "number.json").write_text(json.dumps(number), encoding="utf-8")
     return {"examples": len(outcomes)}
@@ -163,41 +167,46 @@ def _write_parts(path: Path, metric: Metric[Any], parts: Sequence[Any]) -> None:
     try:
         write_lines(path, parts)
     except (TypeError, ValueError) as error:
-        raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot hold: {error}.") from None
+        raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot represent: {error}.") from None
 
 
 def _ceiling(build: Callable[[], Metric[Any]], info: TaskInfo, outcomes: Sequence[Outcome]) -> float | None:
-    """Return the score of the references as their tokens write them; None where they write all of them."""
-    if not build().config.of_texts or all(one.written is None or one.written in one.references for one in outcomes):
+    """Return the score of the references as spelled by their tokens; None if all are spelled exactly."""
+    if not build().config.of_texts or all(
+        outcome.written is None or outcome.written in outcome.references for outcome in outcomes
+    ):
         return None
-    best = [replace(one, texts=[one.references[0] if one.written is None else one.written]) for one in outcomes]
+    best = [
+        replace(outcome, texts=[outcome.references[0] if outcome.written is None else outcome.written])
+        for outcome in outcomes
+    ]
     return measured(build(), info, best)[2]
 
 
 def probe(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Ask a probe about a trained model."""
+    """Run a probe on a trained model."""
     import torch
 
-    asked = stage.settings["decoder"]
-    decoder = configured("decoder", asked) if asked else None
+    settings = stage.settings["decoder"]
+    decoder = configured("decoder", settings) if settings else None
     probe = built("probe", stage.settings["probe"])
     with loaded_examples(context, stage, "decode") as (model, examples), torch.no_grad():
-        found = probe.ask(model.cpu(), decoder, examples.to_decode())
+        finding = probe.ask(model.cpu(), decoder, examples.to_decode())
     model.to(examples.device)
-    check_finding(found, probe)
-    (folder / "finding.json").write_text(json.dumps(asdict(found), ensure_ascii=False), encoding="utf-8")
+    check_finding(finding, probe)
+    (folder / "finding.json").write_text(json.dumps(asdict(finding), ensure_ascii=False), encoding="utf-8")
     return {}
 
 
 def _as_json(value: float) -> float | str:
-    """Return a number that JSON can represent: infinities and NaN as words."""
+    """Return a number for JSON: infinities and NaN as strings."""
     return value if math.isfinite(value) else str(value)
 
 
 def sample_of(outcome: Outcome) -> dict[str, Any]:
-    """Return the sample of an example for reports."""
+    """Return a sample output for reports."""
     first = outcome.hypotheses[0]
-    told = {"log_prob": first.log_prob} if first.log_prob is not None and math.isfinite(first.log_prob) else {}
+    log_prob = {"log_prob": first.log_prob} if first.log_prob is not None and math.isfinite(first.log_prob) else {}
     return {
         "id": outcome.id,
         "prompt": outcome.prompt,
@@ -205,13 +214,13 @@ def sample_of(outcome: Outcome) -> dict[str, Any]:
         "reference": outcome.references[0] if outcome.references else "",
         "finished": first.finished,
         "tokens": first.length,
-        **told,
+        **log_prob,
         **({"values": dict(first.values)} if first.values else {}),
     }
 
 
 def _course(model: Any, task: Task, outcome: Outcome) -> dict[str, list[str]]:
-    """Return the partial outputs of a generation that is not left to right."""
+    """Return the partial outputs of a generation unless actions are tokens."""
     actions, each = outcome.hypotheses[0].actions or [], getattr(model, "actions_per_token", 1)
     if each == 1:
         return {}

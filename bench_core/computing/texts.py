@@ -1,4 +1,4 @@
-"""The examples of a split as text, for systems that read no tokens of a task."""
+"""The examples of a split as text, for systems with their own tokenizer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +13,10 @@ from bench_core.model import Generation, OwnVocabulary, TextScorer
 from bench_core.task import Task
 
 
-def separator_after(text: str, task: Task, known: str | None = None) -> str:
-    """Return what stands between a prompt and its target: `known`, or else the default of tasks."""
-    own = "" if not text or text[-1].isspace() else str(getattr(task.config, "separator", " "))
-    return own if known is None else known
+def separator_after(text: str, task: Task, given_separator: str | None = None) -> str:
+    """Return the separator of a prompt and its target: `known`, or by default the task's."""
+    default = "" if not text or text[-1].isspace() else str(getattr(task.config, "separator", " "))
+    return default if given_separator is None else given_separator
 
 
 @dataclass(frozen=True)
@@ -27,45 +27,51 @@ class Texts:
     split: str
 
     def prompts(self, batch: Batch) -> list[Prompt]:
-        """Return the prompts of the rows: the source of each, or else its prefix."""
+        """Return the prompts of the rows: their sources or, without sources, their token prompts as text."""
         ids, openings = batch.ids.tolist(), batch.opening[:, 1:].tolist()
         return [self._prompt(number, prefix) for number, prefix in zip(ids, openings, strict=True)]
 
-    def encoded(self, model: OwnVocabulary, batch: Batch, scored: bool = False) -> Batch:
-        """Return the rows in the vocabulary of a model, each with its first reference as the target.
+    def encode(self, model: OwnVocabulary, batch: Batch, scored: bool = False) -> Batch:
+        """Return the rows in a model's vocabulary, with the first references as targets.
 
-        Prompts of targets that are not scored are read without them; such a target may be missing: it is stop alone.
+        If they are not `scored`, prompts are encoded without targets, and a missing target becomes EOS alone.
         """
         prompts, ids = self.prompts(batch), batch.ids.tolist()
         if scored:
-            return encoded(model, prompts, [self._target(number) for number in ids])
-        own = encoded(model, prompts)
-        known = encoded(model, prompts, [self._reference(number) or "" for number in ids])
-        apart = [one != other for one, other in zip(_prompts_of(own), _prompts_of(known), strict=True)]
-        extras = {**own.extras, **known.extras, "apart": own.ids.new_tensor(apart).bool()}
-        return replace(own, gold=known.gold, length=known.length, extras=extras)
+            return encode(model, prompts, [self._target(number) for number in ids])
+        rows = encode(model, prompts)
+        full = encode(model, prompts, [self._reference(number) or "" for number in ids])
+        apart = [alone != joint for alone, joint in zip(_prompts_of(rows), _prompts_of(full), strict=True)]
+        extras = {**rows.extras, **full.extras, "apart": rows.ids.new_tensor(apart).bool()}
+        return replace(rows, gold=full.gold, length=full.length, extras=extras)
 
-    def written(self, model: OwnVocabulary, prompts: Sequence[Prompt], own: Batch) -> Mapping[int, str]:
-        """Return the targets of rows that tokens of their model write differently from the first reference.
+    def spelled_differently(self, model: OwnVocabulary, prompts: Sequence[Prompt], rows: Batch) -> Mapping[int, str]:
+        """Return the targets of rows that the model's tokens spell differently from the first reference.
 
-        A target is read apart from its prompt if one of their tokens spans the border, so that it cannot go on from
-        the prompt.
+        If a token spans the boundary of a prompt and its target, the target cannot continue the prompt and is encoded
+        without it.
         """
-        due = {one.id: text for one in prompts if (text := self._reference(one.id)) is not None}
-        apart = {*own.ids[own.extras["apart"]].tolist()}
-        found = _outputs(model, [one for one in prompts if one.id in due and one.id not in apart], own)
-        if alone := [replace(one, text="", separator="") for one in prompts if one.id in due and one.id in apart]:
-            found |= _outputs(model, alone, encoded(model, alone, [due[one.id] for one in alone]))
-        return {number: text for number, text in found.items() if text != due[number]}
+        targets = {prompt.id: text for prompt in prompts if (text := self._reference(prompt.id)) is not None}
+        apart = {*rows.ids[rows.extras["apart"]].tolist()}
+        outputs = _outputs(
+            model, [prompt for prompt in prompts if prompt.id in targets and prompt.id not in apart], rows
+        )
+        if alone := [
+            replace(prompt, text="", separator="")
+            for prompt in prompts
+            if prompt.id in targets and prompt.id in apart
+        ]:
+            outputs |= _outputs(model, alone, encode(model, alone, [targets[prompt.id] for prompt in alone]))
+        return {number: text for number, text in outputs.items() if text != targets[number]}
 
-    def own_targets(self, own: Batch, groups: Mapping[int, int]) -> Iterator[Outcome]:
-        """Yield what is known of the targets of rows that `encoded` gave, in tokens of their model.
+    def own_targets(self, rows: Batch, groups: Mapping[int, int]) -> Iterator[Outcome]:
+        """Yield outcomes with the target sizes of rows from `encoded`, in the model's tokens.
 
-        Stop counts as a line break. Nothing is known of an example without references, nor the size of a text that
-        its tokens do not spell.
+        EOS counts as a line break. Sizes are unknown for examples without references, and partly for texts that
+        their tokens do not spell.
         """
-        spelled = own.extras.get("spelled", own.length * 0).tolist()
-        for number, tokens, is_spelled in zip(own.ids.tolist(), own.length.tolist(), spelled, strict=True):
+        spelled = rows.extras.get("spelled", rows.length * 0).tolist()
+        for number, tokens, is_spelled in zip(rows.ids.tolist(), rows.length.tolist(), spelled, strict=True):
             text, group = self._reference(number), groups.get(number)
             if text is None:
                 yield Outcome(number, group=group)
@@ -74,15 +80,15 @@ class Texts:
             else:
                 yield Outcome(number, target_tokens=tokens, target_words=None, group=group)
 
-    def scored(
+    def score(
         self, model: TextScorer, batch: Batch, generation: Generation, kind: Kind, groups: Mapping[int, int]
     ) -> Iterator[Outcome]:
-        """Yield the outcome of each row, its first reference scored as text; stop counts as a line break."""
+        """Score the first reference of each row as text, and yield outcomes; EOS counts as a line break."""
         ids = batch.ids.tolist()
         targets = [self._target(number) for number in ids]
-        found = model.score_texts(self.prompts(batch), targets, generation)
-        check_text_scores(found, model, ids, kind)
-        for number, target, score in zip(ids, targets, found, strict=True):
+        scores = model.score_texts(self.prompts(batch), targets, generation)
+        check_text_scores(scores, model, ids, kind)
+        for number, target, score in zip(ids, targets, scores, strict=True):
             yield Outcome(
                 number, target_log_prob=float(score.log_prob), target_tokens=score.tokens, group=groups.get(number),
                 **_sizes(target, score.stop),
@@ -96,12 +102,12 @@ class Texts:
         return Prompt(number, text, self._names.get(number, ""), separator_after(text, self.task, separator))
 
     def _target(self, number: int) -> str:
-        found = self._reference(number)
-        if found is None:
+        reference = self._reference(number)
+        if reference is None:
             raise PluginError(
-                f"example {number} of {self.split!r} has no reference, which a model that reads texts is to score."
+                f"example {number} of {self.split!r} has no reference for a model that scores texts. Add a reference."
             )
-        return found
+        return reference
 
     def _reference(self, number: int) -> str | None:
         """Return the first reference of an example; None if it has none."""
@@ -125,7 +131,7 @@ class Texts:
 
 
 def _sizes(text: str, stop: bool) -> dict[str, Any]:
-    """Return the sizes of a target as an outcome has them; stop counts as a line break."""
+    """Return the sizes of a target as fields of an outcome; EOS counts as a line break."""
     size = len(text.encode("utf-8", "surrogatepass"))
     words = len(text.split())
     return {"target_words": words + stop, "target_bytes": size + stop, "target_characters": len(text) + stop}
@@ -139,29 +145,29 @@ def _prompts_of(batch: Batch) -> list[list[int]]:
     return [row[:length] for row, length in rows]
 
 
-def _outputs(model: OwnVocabulary, prompts: Sequence[Prompt], own: Batch) -> dict[int, str]:
+def _outputs(model: OwnVocabulary, prompts: Sequence[Prompt], batch: Batch) -> dict[int, str]:
     """Return the targets of rows as outputs of their model."""
-    rows = zip(own.ids.tolist(), own.gold.tolist(), own.length.tolist(), strict=True)
+    rows = zip(batch.ids.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True)
     golds = {number: gold[: length - 1] for number, gold, length in rows}
-    return {one.id: model.output(golds[one.id], one) for one in prompts}
+    return {prompt.id: model.output(golds[prompt.id], prompt) for prompt in prompts}
 
 
-def encoded(model: OwnVocabulary, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:
-    """Return what a model makes of prompts; raise PluginError unless it is one row for each, in order."""
-    found: Any = model.encode(prompts, targets)
-    if not isinstance(found, Batch) or found.ids.tolist() != [one.id for one in prompts]:
-        raise gave(model, "encode", shown(found), "it is a Batch with the ids of the prompts.")
-    return found
+def encode(model: OwnVocabulary, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Batch:
+    """Encode prompts in a model's vocabulary; raise PluginError unless there is one row per prompt, in order."""
+    batch: Any = model.encode(prompts, targets)
+    if not isinstance(batch, Batch) or batch.ids.tolist() != [prompt.id for prompt in prompts]:
+        raise gave(model, "encode", shown(batch), "expected a Batch with the ids of the prompts.")
+    return batch
 
 
-def written(
+def generate_texts(
     decoder: TextDecoder, model: Any, prompts: Sequence[Prompt], generation: Generation
 ) -> list[list[Hypothesis]]:
-    """Return what a text generator writes; raise PluginError unless each prompt has a hypothesis with a text."""
-    found = decoder.decode_texts(model, prompts, generation)
-    who, examples = named(model, "generate"), [one.id for one in prompts]
-    check_hypotheses(found, who, examples, [decoder.config.max_tokens] * len(prompts), 1)
-    for example, row in zip(examples, found, strict=True):
-        if any(one.text is None for one in row):
+    """Decode prompts with a text generator; raise PluginError unless each prompt has hypotheses with texts."""
+    rows = decoder.decode_texts(model, prompts, generation)
+    who, examples = named(model, "generate"), [prompt.id for prompt in prompts]
+    check_hypotheses(rows, who, examples, [decoder.config.max_tokens] * len(prompts), 1)
+    for example, row in zip(examples, rows, strict=True):
+        if any(hypothesis.text is None for hypothesis in row):
             raise PluginError(f"{who} gave example {example} a hypothesis without a text.")
-    return [[*row] for row in found]
+    return [[*row] for row in rows]

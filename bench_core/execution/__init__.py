@@ -1,10 +1,9 @@
 """Execution of stages: in this process, by worker processes, or by executors of plugins.
 
-`performing` performs one stage. `executor` is the interface of who has them performed, `workers` the pool of
-processes whose code is `worker`. `progress` prints progress and
-the remaining time, `gpus` says which stages are on which GPU. Not here: what stages compute (`computing`), and the
-order in which they run (`runs`).
+`performing` performs a stage. `executor` is the interface of executors, `workers` a pool of worker processes, which
+run `worker`. `progress` prints progress and the remaining time; `gpus` assigns stages to GPUs. Not here: the
+computation of stages (`computing`) and their order (`runs`).
 """
 
-#: What those may build on who have stages performed, besides the interfaces.
+#: Modules that plugins may import, besides the interfaces.
 PUBLIC = ("executor", "failures", "progress")

@@ -1,4 +1,4 @@
-"""The interface of executors, which perform stages: in this process, in workers, on other machines."""
+"""The interface of executors, which perform stages in this process, in workers or on other machines."""
 
 import os
 import platform
@@ -20,33 +20,35 @@ from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage.store import Store
 from process_watch import reads
 
-Tell: TypeAlias = Callable[[str, float], None]  #: receives what is going on, and the share that is done, 0 to 1
+Tell: TypeAlias = Callable[
+    [str, float], None
+]  #: receives a description of progress and the completed fraction, 0 to 1
 
 
-PAUSE = 0.2  # seconds between two looks for what another machine stored
+POLL_SECONDS = 0.2  # between two checks for an artifact of another machine
 
 
 class Executor(ABC):
     """Performs stages whose inputs are stored, and stores their artifacts."""
 
-    capacity: int  #: how many stages it takes at a time
-    local: bool = False  #: whether on this machine alone
-    shares_gpus: bool = False  #: whether several stages can be on a GPU
-    per_gpu: int = 1  #: stages on a GPU at a time, if it shares them
+    capacity: int  #: maximum number of concurrent stages
+    local: bool = False  #: whether it only uses this machine
+    shares_gpus: bool = False  #: whether stages can share a GPU
+    per_gpu: int = 1  #: maximum number of concurrent stages on a GPU, if they share it
     warn: Callable[[str], None] = staticmethod(lambda text: None)  #: receives warnings of the store and of stages
-    hear: Callable[[Stage, Event], None] = staticmethod(lambda stage, event: None)  #: receives events of trainings
+    hear: Callable[[Stage, Event], None] = staticmethod(lambda stage, event: None)  #: receives training events
 
     @abstractmethod
     def submit(self, request: StageRequest, tell: Tell) -> Future[None]:
         """Start a stage; its future raises StageFailed."""
 
     def has_room(self, stage: Stage, memory: int | None) -> bool:
-        """Return whether a stage could begin now, given the bytes that it needs, if known; by default it can."""
+        """Return whether a stage that needs `memory` bytes (None if unknown) can start now; by default true."""
         return True
 
     @abstractmethod
     def close(self) -> None:
-        """Stop, including running stages."""
+        """Stop the executor and all running stages."""
 
     def __enter__(self) -> Self:
         return self
@@ -81,7 +83,7 @@ class Here(Executor):
 
 
 def _apart(listen: Callable[..., None]) -> Callable[..., None]:
-    """Return a listener whose reads are not inputs of the stage."""
+    """Return a listener whose reads do not count as inputs of the stage."""
 
     def listening(*event: Any) -> None:
         with reads():
@@ -90,32 +92,31 @@ def _apart(listen: Callable[..., None]) -> Callable[..., None]:
     return listening
 
 
-_kept: dict[tuple[Path, Path], StageRunner] = {}  # by store and data: that of the last order, with what it loaded
+_runners: dict[tuple[Path, Path], StageRunner] = {}  # the last runner, by store and data, with loaded objects
 
 
 def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, hear: Hear = silent) -> dict[str, Any]:
     """Perform a `StageRequest.to_json` in this process; return the result as JSON data, for `check_answer`.
 
-    `hear` receives updates and evaluations if the request is `observed`; an executor passes them on to its own
-    `hear`. The result lists warnings as `warned`. Loaded tasks and models are kept for the next request on the same
-    store.
+    `hear` receives updates and evaluations if the request is `observed`; executors pass them on to their own `hear`.
+    The result lists warnings as `warned`. Tasks and models stay loaded for the next request on the same store.
     """
     warned: list[str] = []
     WATCH.hosted, WATCH.uninterrupted = True, False
-    runner = _kept.get((store, data)) or StageRunner(Store(store), data)
-    _kept.clear()
-    _kept[store, data] = runner
+    runner = _runners.get((store, data)) or StageRunner(Store(store), data)
+    _runners.clear()
+    _runners[store, data] = runner
     runner.store, runner.tell, runner.hear = Store(store, warn=warned.append), tell, hear
     return {**answer(request, runner), "warned": warned}
 
 
 def answer(request: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
     """Perform a `StageRequest.to_json`; return the result as JSON data, for `check_answer`."""
-    asked = StageRequest.from_json(request)
+    parsed = StageRequest.from_json(request)
     try:
-        if asked.again is None:
-            check_same(asked.stage)
-        perform(runner, asked)
+        if parsed.again is None:
+            check_same(parsed.stage)
+        perform(runner, parsed)
     except StageFailed as failure:
         return {"failed": {"text": str(failure), **vars(failure)}, **_spoilt()}
     return {"done": True, **_spoilt()}
@@ -126,7 +127,7 @@ def _spoilt() -> dict[str, bool]:
 
 
 def check_answer(answer: Mapping[str, Any]) -> None:
-    """Raise StageFailed if the answer of `carry_out` is a failure."""
+    """Raise StageFailed if the result of `carry_out` is a failure."""
     if "failed" in answer:
         raise StageFailed(**answer["failed"])
 
@@ -134,16 +135,16 @@ def check_answer(answer: Mapping[str, Any]) -> None:
 def await_artifact(store: Path, stage: Stage, seconds: float = 60.0) -> None:
     """Wait until an artifact stored by another machine is visible here; raise StageFailed after `seconds`.
 
-    Network file systems cache that a file does not exist; listing its folder refreshes the cache.
+    Network file systems cache the absence of files; listing the folder refreshes the cache.
     """
-    kept, end = Store(store), time.monotonic() + seconds
-    while not kept.has(stage.kind, stage.key):
+    opened, end = Store(store), time.monotonic() + seconds
+    while not opened.has(stage.kind, stage.key):
         if time.monotonic() >= end:
             raise StageFailed(
-                f"it finished, but its artifact is not in {store} on this machine ({platform.node()}). Keep the "
-                "store on a file system that all machines see at the same place.",
+                f"it finished, but its artifact is not in {store} on this machine ({platform.node()}). Put the store "
+                "on a file system with the same path on all machines.",
                 expected=True,
             )
         with suppress(OSError):
-            os.listdir(kept.root / stage.kind)
-        time.sleep(PAUSE)
+            os.listdir(opened.root / stage.kind)
+        time.sleep(POLL_SECONDS)

@@ -1,8 +1,8 @@
-"""Why a stage failed, or was stopped."""
+"""Failures and interruptions of stages."""
 
 
 class StageFailed(Exception):
-    """A stage that failed or was stopped; its text is for the user."""
+    """A stage failed or was stopped; the text is for users."""
 
     def __init__(
         self,
@@ -15,12 +15,12 @@ class StageFailed(Exception):
     ) -> None:
         super().__init__(text)
         self.details = details  # such as a traceback
-        self.expected = expected  # it says itself what to do: nobody needs the details
-        self.stored = stored  # an artifact that it reads may be damaged
-        self.stopped = stopped  # time was up: no failure
-        self.elsewhere = elsewhere  # it was planned with other code or libraries than are here
+        self.expected = expected  # the text states what to do, so details are not needed
+        self.stored = stored  # an input artifact may be damaged
+        self.stopped = stopped  # the time limit was reached, which is not a failure
+        self.elsewhere = elsewhere  # it was planned with different code or libraries
 
 
 def time_up() -> StageFailed:
-    """Return the reason of a stage that was stopped by the time limit."""
+    """Return the error of a stage stopped by the time limit."""
     return StageFailed("the time limit was reached. Run the suite again to continue.", expected=True, stopped=True)

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and which stages are on them: at most so many on each, and no more than fit in memory."""
+"""Assignment of stages to the GPUs of this machine, limited by number and memory."""
 
 import os
 import subprocess
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOM = 0.95  #: of the memory of a GPU that stages may need in all
+MAX_MEMORY_SHARE = 0.95  #: fraction of a GPU's memory that stages may need together
 
 
 @dataclass(frozen=True)
 class GPU:
-    """A GPU by the name that CUDA_VISIBLE_DEVICES has for it, and its bytes of memory; None if unknown."""
+    """A GPU by its name in CUDA_VISIBLE_DEVICES, and its memory in bytes (None if unknown)."""
 
     name: str
     memory: int | None = None
@@ -19,19 +19,19 @@ class GPU:
 
 @dataclass
 class GPUs:
-    """The stages on each GPU; a stage whose memory is unknown counts by number alone."""
+    """The stages on each GPU; unknown memory counts as 0."""
 
     gpus: Sequence[GPU]
-    per_gpu: int = 1  # stages at a time
-    on: dict[str, tuple[GPU, int]] = field(default_factory=dict)  # key of a stage -> where it is, and its bytes
+    per_gpu: int = 1  # maximum number of concurrent stages
+    on: dict[str, tuple[GPU, int]] = field(default_factory=dict)  # key of a stage -> its GPU and bytes
 
     def free(self, memory: int | None) -> GPU | None:
-        """Return the GPU with the fewest stages of those with room for another; None if there is none."""
-        found = [gpu for gpu in self.gpus if self._has_room(gpu, memory or 0)]
-        return min(found, key=self._number) if found else None
+        """Return the GPU with the fewest stages that has room for another; None if no GPU has room."""
+        free = [gpu for gpu in self.gpus if self._has_room(gpu, memory or 0)]
+        return min(free, key=self._number) if free else None
 
     def begin(self, key: str, memory: int | None) -> GPU | None:
-        """Place a stage, where there is no room on the GPU with the fewest; return None without GPUs."""
+        """Place a stage on the GPU with the fewest stages, preferring GPUs with room; return None without GPUs."""
         gpu = self.free(memory) or (min(self.gpus, key=self._number) if self.gpus else None)
         if gpu:
             self.on[key] = gpu, memory or 0
@@ -42,17 +42,19 @@ class GPUs:
         self.on.pop(key, None)
 
     def _number(self, gpu: GPU) -> int:
-        return sum(one is gpu for one, _ in self.on.values())
+        return sum(other is gpu for other, _ in self.on.values())
 
     def _has_room(self, gpu: GPU, memory: int) -> bool:
-        own = [size for one, size in self.on.values() if one is gpu]
-        if not own:  # a stage that is alone has all there is
+        sizes = [size for other, size in self.on.values() if other is gpu]
+        if not sizes:  # a stage alone on a GPU may use all of its memory
             return True
-        return len(own) < self.per_gpu and (gpu.memory is None or sum(own) + memory <= ROOM * gpu.memory)
+        return len(sizes) < self.per_gpu and (
+            gpu.memory is None or sum(sizes) + memory <= MAX_MEMORY_SHARE * gpu.memory
+        )
 
 
 def gpus_here() -> list[GPU]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES allows, or all; without importing torch."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES allows, by default all; does not import torch."""
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is None:
         names = [str(place) for place in range(len(list(Path("/dev").glob("nvidia[0-9]*"))))]
@@ -63,12 +65,12 @@ def gpus_here() -> list[GPU]:
 
 
 def _memory_of(name: str, sizes: Mapping[str, int]) -> int | None:
-    """Return the memory of a GPU, by its number or the beginning of its UUID."""
-    return next((size for known, size in sizes.items() if known == name or known.startswith(f"{name}-")), None)
+    """Return the memory of a GPU given by its number or a prefix of its UUID."""
+    return next((size for key, size in sizes.items() if key == name or key.startswith(f"{name}-")), None)
 
 
 def _memory() -> dict[str, int]:
-    """Return the bytes of each GPU by number and by UUID, as nvidia-smi tells; nothing if it cannot."""
+    """Return the memory of each GPU in bytes, by number and by UUID, from nvidia-smi; empty if that fails."""
     command = ["nvidia-smi", "--query-gpu=index,uuid,memory.total", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=30)

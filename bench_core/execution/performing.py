@@ -1,4 +1,4 @@
-"""Performs a stage in this process: its code is watched, its inputs are observed, its artifact is stored."""
+"""Performing a stage in this process: watch code, observe inputs, store the artifact."""
 
 import platform
 import sys
@@ -14,7 +14,7 @@ from bench_core.errors import BenchError, PluginError, Stopped, StoreError
 from bench_core.execution.failures import StageFailed, time_up
 from bench_core.execution.progress import WAITING
 from bench_core.execution.raised_at import raised_at
-from bench_core.execution.stage_costs import measured, record, total
+from bench_core.execution.stage_costs import measure_cost, record, total
 from bench_core.execution.undeclared import (
     abridged,
     code_modules,
@@ -38,28 +38,28 @@ from bench_core.storage.costs import Costs
 from input_digests import changed, united
 from process_watch import Input, Reading, Watch, observe, reads, remember
 
-WATCH = Watch()  #: over the code of this process
+WATCH = Watch()  #: watches the code of this process
 
 
 def check_same(stage: Stage) -> None:
-    """Raise StageFailed unless code and libraries are the same as where the run was planned.
+    """Raise StageFailed unless code and libraries are the same as when the run was planned.
 
-    Otherwise results of other code, on another machine or after an edit, would be stored under its key.
+    Otherwise, results of different code, on another machine or after an edit, would be stored under its key.
     """
     differing = [f"the code of {name}" for name in changed_code(stage.code, stage.roots, stage.settings)]
     for name, version in stage.libraries.items():
         differing += [] if keys.library(name) == version else [f"{name} ({keys.library(name)}, not {version})"]
     if differing:
         raise StageFailed(
-            f"{', '.join(differing)}: not the same on {platform.node()} as where the run began, or changed since. "
-            "Install the same versions on every machine, and run the suite again.",
+            f"{', '.join(differing)}: differs on {platform.node()} from the start of the run. "
+            "Install the same versions on all machines and run the suite again.",
             expected=True,
             elsewhere=True,
         )
 
 
 def perform(runner: StageRunner, request: StageRequest) -> None:
-    """Perform a stage and store its artifact, or only build its model; raise StageFailed on any error."""
+    """Perform a stage and store its artifact, or build its model only, as requested; raise StageFailed on errors."""
     with meaning_of(request.stage):
         _perform(runner, request)
 
@@ -68,17 +68,17 @@ def _perform(runner: StageRunner, request: StageRequest) -> None:
     stage, runner.request = request.stage, request
     try:
         if request.build:
-            with _unchanged(stage, runner.data), _watched(runner, stage), _remembering(runner, stage) as found:
-                observe(lambda: runner.build(stage), found, runner.home, runner.store.root)
+            with _check_unchanged(stage, runner.data), _watch(runner, stage), _remembering(runner, stage) as inputs:
+                observe(lambda: runner.build(stage), inputs, runner.home, runner.store.root)
         elif request.calibrate is not None:
             seconds = request.calibrate
-            with _unchanged(stage, runner.data), _watched(runner, stage), _remembering(runner, stage) as found:
-                speed = observe(lambda: runner.calibrate(stage, seconds), found, runner.home, runner.store.root)
+            with _check_unchanged(stage, runner.data), _watch(runner, stage), _remembering(runner, stage) as inputs:
+                speed = observe(lambda: runner.calibrate(stage, seconds), inputs, runner.home, runner.store.root)
                 Costs(runner.store).write(request.cost_key, speed)
         elif request.again is not None:
             if request.same_code:
                 check_same(stage)
-            with _watched(runner, stage):
+            with _watch(runner, stage):
                 runner.perform(stage, Path(request.again))
         else:
             _make(runner, request)
@@ -86,15 +86,15 @@ def _perform(runner: StageRunner, request: StageRequest) -> None:
         raise time_up() from None
     except StageFailed:
         raise
-    except Exception as error:  # whatever a plugin raises
-        known = isinstance(error, BenchError)
-        text = str(error) if known else f"{type(error).__name__}: {error}{raised_at(error)}"
+    except Exception as error:  # plugins may raise any error
+        is_ours = isinstance(error, BenchError)
+        text = str(error) if is_ours else f"{type(error).__name__}: {error}{raised_at(error)}"
         details = "".join(traceback.format_exception(error))
-        raise StageFailed(text, details, known, isinstance(error, StoreError)) from None
+        raise StageFailed(text, details, is_ours, isinstance(error, StoreError)) from None
 
 
-def _unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
-    """Raise DataError unless all files that a stage reads are the planned ones, before and after."""
+def _check_unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
+    """Raise DataError before or after the block if files of the stage differ from the planned files."""
     places, reads, task = stage.places, {}, None
     if stage.about.first:
         task, reads = configured("task", placed(stage.settings["task"], places)), stage.settings.get("data", {})
@@ -102,7 +102,7 @@ def _unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
 
 
 def _make(runner: StageRunner, request: StageRequest) -> None:
-    """Compute and store the artifact of a stage, unless another run already did."""
+    """Compute and store the artifact of a stage, unless another run has stored it."""
     stage = request.stage
     store, about = runner.store, {"label": stage.label, "ingredients": stage.ingredients}
     with store.lock(stage.kind, stage.key, lambda: runner.tell(WAITING, 0.0)):
@@ -115,15 +115,15 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
             write_listing(store, digest, partial(code_digests().listing, stage.roots[name]))
         with store.writing(stage.kind, stage.key, about) as folder:
             with (
-                _watched(runner, stage),
-                _unchanged(stage, runner.data),
-                _remembering(runner, stage) as found,
-                measured() as cost,
+                _watch(runner, stage),
+                _check_unchanged(stage, runner.data),
+                _remembering(runner, stage) as inputs,
+                measure_cost() as cost,
             ):
-                runner.earlier, runner.inputs = {}, partial(_observed, runner, request, found, tell=False)
-                counts = observe(lambda: runner.perform(stage, folder), found, runner.home, store.root, folder)
+                runner.earlier, runner.inputs = {}, partial(_all_inputs, runner, request, inputs, warn=False)
+                counts = observe(lambda: runner.perform(stage, folder), inputs, runner.home, store.root, folder)
             about["provenance"] = environment(stage.settings)
-            about["observed"] = _observed(runner, request, found)
+            about["observed"] = _all_inputs(runner, request, inputs)
             about["cost"] = spent = total(cost, counts)
         record(store, request, spent)
         if stage.about.stored:
@@ -131,17 +131,17 @@ def _make(runner: StageRunner, request: StageRequest) -> None:
 
 
 @contextmanager
-def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
-    """Raise StageFailed after the block if it replaced code; restore the code and the settings of the process."""
+def _watch(runner: StageRunner, stage: Stage) -> Iterator[None]:
+    """Restore code and settings of the process after the block; raise StageFailed if the block replaced code."""
     install()
-    work_of(stage.about)  # with torch, if it computes with that
+    work_of(stage.about)  # imports torch, if the stage needs it
     observed = runner.request is not None and runner.request.observed
     WATCH.lenient = not WATCH.exclusive and (observed or WATCH.hosted)
     WATCH.begin()
     if remains := [*WATCH.lost, *(f"the thread {name}" for name in WATCH.threads.left.values())]:
         raise StageFailed(
             f"an earlier stage left changes in this process that may affect results: {', '.join(remains[:SHOWN])}. "
-            "Run with --workers 1, which ends the process after such a stage.",
+            "Run with --workers 1, which restarts the process after such stages.",
             expected=True,
         )
     failure, modules = "", code_modules(stage)
@@ -155,7 +155,7 @@ def _watched(runner: StageRunner, stage: Stage) -> Iterator[None]:
 
 
 def _end_watch(runner: StageRunner, modules: Collection[str], failure: str) -> None:
-    """Compare and restore code and settings; warn of what was restored, raise StageFailed if code was replaced."""
+    """Compare and restore code and settings; warn about restored settings, raise StageFailed for replaced code."""
     try:
         names, restored, lingering = WATCH.end(modules)
         WATCH.spoilt = WATCH.spoilt or bool(names or lingering or WATCH.lost)
@@ -164,22 +164,22 @@ def _end_watch(runner: StageRunner, modules: Collection[str], failure: str) -> N
         WATCH.lost.append("code that could not be compared")
         raise
     if restored:
-        runner.warn(f"it changed {', '.join(restored)}, which is restored before the next stage.")
+        runner.warn(f"it changed {', '.join(restored)}, restored before the next stage.")
     if lingering:
-        fate = "so its process ends" if WATCH.exclusive else "and other stages fail while they run: use --workers 1"
+        fate = "so its process ends" if WATCH.exclusive else "and other stages fail meanwhile: use --workers 1"
         runner.warn(f"it left threads running ({', '.join(lingering)}), {fate}.")
     if names:
         _forget_results()
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         raise StageFailed(
-            f"it replaced {', '.join(names[:SHOWN])}{more}, which other stages use, too. Nothing was "
-            f"stored. A part must modify only its own objects, or restore what it replaces.{failure}",
+            f"it replaced {', '.join(names[:SHOWN])}{more}, which other stages also use. Nothing was "
+            f"stored. A part must modify only its own objects, or restore replaced code.{failure}",
             expected=True,
         )
 
 
 def _forget_results() -> None:
-    """Clear the caches of functions that compute, since replaced code may have filled them."""
+    """Clear caches of functions, because replaced code may have filled them."""
     for name, module in [*sys.modules.items()]:
         if name.startswith("bench_core.computing") or name.partition(".")[0] in WATCH.packages:
             for value in [*vars(module).values()]:
@@ -189,33 +189,34 @@ def _forget_results() -> None:
 
 @contextmanager
 def _remembering(runner: StageRunner, stage: Stage) -> Iterator[dict[Input, Reading]]:
-    """Yield a mapping for the inputs of a stage; afterwards, reduce it to the undeclared ones and remember them."""
-    found: dict[Input, Reading] = {}
+    """Yield a mapping for the inputs of a stage; afterwards, reduce it to undeclared inputs and remember them."""
+    inputs: dict[Input, Reading] = {}
     try:
-        yield found
+        yield inputs
     finally:
-        kept = undeclared(stage, {**found}, runner.data)
-        found.clear()
-        found.update(kept)
-        remember(kept)
+        reduced = undeclared(stage, {**inputs}, runner.data)
+        inputs.clear()
+        inputs.update(reduced)
+        remember(reduced)
 
 
-def _observed(
-    runner: StageRunner, request: StageRequest, found: Mapping[Input, Reading], tell: bool = True
+def _all_inputs(
+    runner: StageRunner, request: StageRequest, observed: Mapping[Input, Reading], warn: bool = True
 ) -> Inputs:
-    """Return the undeclared inputs of a stage until now, of its input artifacts, and of what it continues from."""
+    """Return the undeclared inputs so far of a stage, its input artifacts and the training it resumes."""
     stage = request.stage
-    with reads():  # what this reads is none of its inputs
-        inputs = with_earlier(stage, undeclared(stage, {**found}, runner.data), runner.data)
+    with reads():  # reads of the core are not inputs of the stage
+        inputs = with_earlier(stage, undeclared(stage, {**observed}, runner.data), runner.data)
         if why := refusal(inputs, request.strict):
             raise StageFailed(why, expected=True)
-        kept = digests(inputs)
-        if (told := warning(inputs)) and tell:
-            runner.warn(told)
-        before = [runner.store.kept(*one).manifest.get("observed", {}) for one in stage.inputs.values()]
-        moved = changed(runner.earlier)
-    if moved:
+        new = digests(inputs)
+        if (text := warning(inputs)) and warn:
+            runner.warn(text)
+        before = [runner.store.kept(*key).manifest.get("observed", {}) for key in stage.inputs.values()]
+        modified = changed(runner.earlier)
+    if modified:
         raise PluginError(
-            f"{abridged(moved)}: changed after the training had read it, so nothing was stored. Run the suite again."
+            f"{abridged(modified)}: changed after the training had read it, so nothing was stored. Run the suite "
+            "again."
         )
-    return united([*before, runner.earlier, kept])
+    return united([*before, runner.earlier, new])

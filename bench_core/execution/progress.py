@@ -1,7 +1,7 @@
-"""Progress of a run: one status line on a terminal, plain lines elsewhere; and its remaining time.
+"""Progress and remaining time of a run: a status line on a terminal, plain lines elsewhere.
 
-The remaining time is estimated from stages that take equally long, such as other seeds of a training: those of this
-run, or those of earlier ones and calibrations, as predicted.
+The remaining time is estimated from comparable stages, such as other seeds of a training, in this run; or from
+predictions, based on earlier runs and calibrations.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 from bench_core.planning.stages import Stage
 from bench_core.terminal import legible, say
 
-PAUSE = 15.0  #: seconds between plain lines about the same stage
-BLINK = 0.2  #: seconds between changes of the line on a terminal
-WAITING = "another run is computing it"  #: what stages tell once, however soon after their beginning
-LEAST = 0.01  #: share of a stage that must be done before its own pace counts
+LINE_SECONDS = 15.0  #: minimum between plain lines about the same stage
+REFRESH_SECONDS = 0.2  #: minimum between updates of the status line
+WAITING = "another run is computing it"  #: progress text that is always printed, however soon
+MIN_SHARE = 0.01  #: completed fraction of a stage from which its own pace counts
 
 
 @dataclass(frozen=True)
 class Work:
-    """A stage to do: those of a `group`, such as seeds of a training, take equally long."""
+    """A stage to perform; stages of a `group`, such as seeds of a training, take equally long."""
 
     group: str
     seconds: float | None = None  # predicted
@@ -38,37 +38,37 @@ class Running:
 
     work: Work
     kind: str
-    begun: float  # seconds, of the caller's clock
-    share: float = 0.0  # done
-    head: str = ""  # what is said of it at first
-    text: str = ""  # what is said of it by now
-    told: float = 0.0  # when that was
+    begun: float  # seconds on the caller's clock
+    share: float = 0.0  # completed fraction
+    head: str = ""  # first line of output
+    text: str = ""  # last progress text
+    printed: float = 0.0  # time of that text, in seconds on the caller's clock
 
     def pace(self, now: float) -> float | None:
         """Return the estimated total seconds at the current rate."""
-        return (now - self.begun) / self.share if self.share >= LEAST else None
+        return (now - self.begun) / self.share if self.share >= MIN_SHARE else None
 
 
 @dataclass
 class Remaining:
-    """The unfinished stages of a run, and how long each takes: by others of its group, else as predicted."""
+    """The unfinished stages of a run and their durations, from their groups or predictions."""
 
-    works: Mapping[str, Work]  # of all stages to do, by key
-    side_by_side: int = 1  # stages that run at a time
+    works: Mapping[str, Work]  # all stages of the run, by key
+    side_by_side: int = 1  # number of concurrent stages
     waiting: dict[str, Work] = field(init=False)
     running: dict[str, Running] = field(default_factory=dict)
-    ended: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))  # by group
+    ended: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))  # group -> seconds
 
     def __post_init__(self) -> None:
         self.waiting = {**self.works}
 
     def begin(self, key: str, kind: str, now: float, head: str = "") -> None:
-        """Record that a stage starts."""
+        """Record that a stage has started."""
         self.waiting.pop(key, None)
-        self.running[key] = Running(self.works.get(key, Work(key)), kind, now, head=head, told=now)
+        self.running[key] = Running(self.works.get(key, Work(key)), kind, now, head=head, printed=now)
 
     def tell(self, key: str, share: float) -> Running | None:
-        """Record the finished share of a stage; return the stage, or None if it has ended."""
+        """Record the completed fraction of a stage; return the stage, or None if it has ended."""
         stage = self.running.get(key)
         if stage:
             stage.share = share
@@ -80,69 +80,69 @@ class Remaining:
         self.ended[stage.work.group].append(now - stage.begun)
 
     def left(self, now: float) -> tuple[float, bool] | None:
-        """Return the remaining seconds, and whether all stages are included; None if unknown or none are waiting."""
-        rest = self._under_way(now)
-        expected = self._expected_by_group(now)
-        found = [expected[work.group] for work in self.waiting.values()]
-        total = sum(rest) + sum(seconds for seconds in found if seconds)
-        if not found or not total:
+        """Return the remaining seconds and whether they include all stages; None if unknown or no stage waits."""
+        rest = self._rest(now)
+        by_group = self._durations(now)
+        durations = [by_group[work.group] for work in self.waiting.values()]
+        total = sum(rest) + sum(seconds for seconds in durations if seconds)
+        if not durations or not total:
             return None
-        return max([total / max(1, self.side_by_side), *rest]), None not in found
+        return max([total / max(1, self.side_by_side), *rest]), None not in durations
 
-    def _under_way(self, now: float) -> list[float]:
-        """Return the remaining seconds of each running stage, by its own rate, its group, or as predicted."""
-        found = []
+    def _rest(self, now: float) -> list[float]:
+        """Return the remaining seconds of each running stage, by its own pace, its group, or prediction."""
+        rest = []
         for stage in self.running.values():
-            whole = stage.pace(now) or self._expected(stage.work, now)
-            found.append(max(0.0, whole - (now - stage.begun)) if whole else 0.0)
-        return found
+            whole = stage.pace(now) or self._duration(stage.work, now)
+            rest.append(max(0.0, whole - (now - stage.begun)) if whole else 0.0)
+        return rest
 
-    def _expected_by_group(self, now: float) -> dict[str, float | None]:
-        """Return the expected seconds of the stages that wait, once for each group."""
+    def _durations(self, now: float) -> dict[str, float | None]:
+        """Return the expected seconds of waiting stages by group."""
         groups = {work.group: work for work in self.waiting.values()}
-        return {group: self._expected(work, now) for group, work in groups.items()}
+        return {group: self._duration(work, now) for group, work in groups.items()}
 
-    def _expected(self, work: Work, now: float) -> float | None:
-        """Return the expected seconds of a stage: by its group in this run, at its current rate, or as predicted."""
+    def _duration(self, work: Work, now: float) -> float | None:
+        """Return the expected seconds of a stage: by ended or running stages of its group, or prediction."""
         if self.ended[work.group]:
             return median(self.ended[work.group])
-        own = (stage for stage in self.running.values() if stage.work.group == work.group)
-        paces = [pace for stage in own if (pace := stage.pace(now))]
+        group = (stage for stage in self.running.values() if stage.work.group == work.group)
+        paces = [pace for stage in group if (pace := stage.pace(now))]
         return median(paces) if paces else work.seconds
 
 
 class Progress:
-    """Receives the events of a run, and prints nothing."""
+    """Receives the events of a run and prints nothing."""
 
     def expect(self, works: Mapping[str, Work], side_by_side: int) -> None:
-        """Receive the stages to do, by key, and how many run at a time."""
+        """Receive all stages of the run by key, and the number of concurrent stages."""
 
     def begin(self, stage: Stage, number: int, total: int) -> None:
-        """A stage starts."""
+        """Receive the start of a stage."""
 
     def tell(self, stage: Stage, text: str, share: float) -> None:
-        """A stage reports its progress, from any thread."""
+        """Receive the progress of a stage; called from any thread."""
 
     def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
-        """A stage has ended."""
+        """Receive the end of a stage."""
 
     def warn(self, text: str) -> None:
-        """Receive a warning for the reader of the results."""
+        """Receive a warning about results."""
 
     def stop(self, text: str) -> None:
-        """The run is interrupted, and its stages are about to be ended; what it has stored."""
+        """Receive an interruption of the run, before its stages are stopped, with a summary of stored results."""
 
 
 class Errors(Progress):
-    """Prints only that the run was interrupted."""
+    """Prints interruptions only."""
 
     def stop(self, text: str) -> None:
-        """Print what the run has stored."""
+        """Print the summary of stored results."""
         say(f"interrupted: {text}", err=True)
 
 
 class Lines(Progress):
-    """Prints the running stages; metrics, which are short, only if they fail."""
+    """Prints running stages; brief stages, such as metrics, only if they fail."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -164,7 +164,7 @@ class Lines(Progress):
             self.live.stop()
 
     def expect(self, works: Mapping[str, Work], side_by_side: int) -> None:
-        """Record the stages to do, for the remaining time."""
+        """Record the stages of the run, to estimate the remaining time."""
         self.remaining = Remaining(works, side_by_side)
 
     def begin(self, stage: Stage, number: int, total: int) -> None:
@@ -178,24 +178,26 @@ class Lines(Progress):
                 self._print(head)
 
     def tell(self, stage: Stage, text: str, share: float) -> None:
-        """Print its progress and remaining time."""
+        """Print the progress and remaining time of a stage."""
         now = time.monotonic()
         with self.lock:
             line = self.remaining.tell(stage.key, share)
-            if line is None or (text != WAITING and now - line.told < (BLINK if self.live else PAUSE)):
+            if line is None or (
+                text != WAITING and now - line.printed < (REFRESH_SECONDS if self.live else LINE_SECONDS)
+            ):
                 return
-            line.told = now
+            line.printed = now
             left = (now - line.begun) * (1 - share) / share if 0.01 < share < 1 else None
             line.text = text if left is None else f"{text}, {duration(left)} left"
             if self.live:
                 self._show()
-            elif stage.about.brief:  # of which nothing has been said
+            elif stage.about.brief:  # its start has not been printed
                 self._print(f"{line.head}: {line.text}")
             else:
                 self._print(f"    {self._name(line)}{line.text}{self._left(now)}")
 
     def end(self, stage: Stage, seconds: float, failure: str | None) -> None:
-        """Print how long it took, or why it failed."""
+        """Print the duration of a stage, or why it failed."""
         now = time.monotonic()
         with self.lock:
             line = self.remaining.running[stage.key]
@@ -215,11 +217,11 @@ class Lines(Progress):
 
     def _left(self, now: float) -> str:
         """Return the remaining time of the run as text, if known."""
-        found = self.remaining.left(now)
-        return f"; {'about' if found[1] else 'at least'} {duration(found[0])} left in all" if found else ""
+        left = self.remaining.left(now)
+        return f"; {'about' if left[1] else 'at least'} {duration(left[0])} left in total" if left else ""
 
     def _name(self, line: Running) -> str:
-        """Return the number of a stage if others are running too."""
+        """Return the number of a stage if several are running."""
         return f"{line.head.partition(' ')[0]} " if len(self.remaining.running) > 1 else ""
 
     def warn(self, text: str) -> None:
@@ -227,7 +229,7 @@ class Lines(Progress):
         self._print(f"warning: {text}")
 
     def stop(self, text: str) -> None:
-        """Print what the run has stored."""
+        """Print the summary of stored results."""
         self._print(f"interrupted: {text}")
 
     def _print(self, text: str) -> None:
@@ -238,7 +240,7 @@ class Lines(Progress):
 
 
 def _plain(text: str) -> str:
-    """Return text without markup of rich or control characters."""
+    """Return text without rich markup or control characters."""
     from rich.markup import escape
 
     return escape(legible(text))

@@ -1,4 +1,4 @@
-"""Where a plugin raised an error: file, line and function."""
+"""The file, line and function where a plugin raised an error."""
 
 import traceback
 from pathlib import Path
@@ -6,27 +6,27 @@ from pathlib import Path
 from bench_core.registry import installed
 from bench_core.whose_code import PACKAGES
 
-OTHERS = (*PACKAGES, "torch")  # packages that only pass on what plugins do
+OTHERS = (*PACKAGES, "torch")  # packages that only call plugins
 
 
 def raised_at(error: BaseException) -> str:
-    """Return where an error comes from, such as ` (our_plugin/model.py, line 57, in step)`; "" if that is not known.
+    """Return the origin of an error, such as ` (our_plugin/model.py, line 57, in step)`; empty if unknown.
 
-    It is the innermost frame of a plugin; else the innermost that is neither the core's nor torch's.
+    It is the innermost frame of a plugin, or else the innermost frame outside the core and torch.
     """
     plugins = {module.__name__.partition(".")[0] for module in installed().manager.get_plugins()}
     frames = [
         (str(frame.f_globals.get("__name__", "")).partition(".")[0], frame.f_code, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    own = [one for one in frames if one[0] not in OTHERS]
-    for package, code, line in reversed([one for one in own if one[0] in plugins] or own):
+    foreign = [frame for frame in frames if frame[0] not in OTHERS]
+    for package, code, line in reversed([frame for frame in foreign if frame[0] in plugins] or foreign):
         return f" ({_place(code.co_filename, package)}, line {line}, in {code.co_name})"
     return ""
 
 
 def _place(path: str, package: str) -> str:
-    """Return a path from its package on: reports must not name folders of this machine."""
+    """Return a path starting at its package, because reports must not contain folders of this machine."""
     parts = Path(path).parts
     start = max((place for place, part in enumerate(parts) if part == package), default=len(parts) - 1)
     return "/".join(parts[start:])

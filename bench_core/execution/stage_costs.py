@@ -1,4 +1,4 @@
-"""What a stage cost: seconds, CPU seconds and peak memory, measured and recorded."""
+"""Costs of stages: seconds, CPU seconds and peak memory."""
 
 import resource
 import sys
@@ -15,19 +15,19 @@ from bench_core.storage.store import Store
 
 
 def total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a stage cost, with its counts.
+    """Return the costs of a stage together with its counts.
 
-    A resumed training counts the wall-clock seconds of earlier processes. Their CPU seconds are estimated: as many
-    per second as this process had.
+    For a resumed training, `counts` include the wall-clock seconds of earlier processes. Their CPU seconds are
+    estimated with the rate of this process.
     """
-    found = {**cost, **counts}
+    costs = {**cost, **counts}
     if "seconds" in counts and "cpu_seconds" not in counts and cost["seconds"]:
-        found["cpu_seconds"] = round(cost["cpu_seconds"] * counts["seconds"] / cost["seconds"], 4)
-    return found
+        costs["cpu_seconds"] = round(cost["cpu_seconds"] * counts["seconds"] / cost["seconds"], 4)
+    return costs
 
 
 def record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None:
-    """Write what a stage cost on this device; one that is taken from a joint training cost nothing itself."""
+    """Store the costs of a stage on this device, except for stages taken from a joint training, which are free."""
     if request.cost_key and not request.stage.is_taken:
         device = device_name(request.stage.settings.get("device", "cpu"))
         spent = {name: cost[name] for name in ("seconds", "cpu_seconds")}
@@ -35,10 +35,10 @@ def record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None
 
 
 @contextmanager
-def measured() -> Iterator[dict[str, float]]:
-    """Yield a mapping, filled after the block: wall-clock and CPU seconds, and peak memory in MiB.
+def measure_cost() -> Iterator[dict[str, float]]:
+    """Yield a mapping that is filled after the block with wall-clock and CPU seconds and peak memory in MiB.
 
-    The memory is that of the GPU if one is in use, else of the process.
+    The memory is that of the GPU if torch uses one, otherwise of the process.
     """
     cost: dict[str, float] = {}
     if cuda := _cuda():
@@ -49,15 +49,15 @@ def measured() -> Iterator[dict[str, float]]:
         cuda.synchronize()
     cost["seconds"] = round(time.perf_counter() - wall, 4)
     cost["cpu_seconds"] = round(cpu_seconds() - processor, 4)
-    cost["peak_mib"] = round((cuda.max_memory_allocated() if cuda else _resident()) / 2**20, 1)
+    cost["peak_mib"] = round((cuda.max_memory_allocated() if cuda else _peak_memory()) / 2**20, 1)
 
 
 def _cuda() -> Any:
-    """Return torch.cuda if torch uses a GPU; torch is not imported for this."""
+    """Return torch.cuda if torch uses a GPU; does not import torch."""
     torch = sys.modules.get("torch")
     return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
 
 
-def _resident() -> int:
+def _peak_memory() -> int:
     """Return the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,4 +1,4 @@
-"""What the library that watches processes is told of bench."""
+"""Configuration of `process_watch` for bench."""
 
 import process_watch
 from bench_core import entry_points
@@ -10,12 +10,12 @@ from bench_core.whose_code import PACKAGES
 SHOWN = 5  # names in a message
 
 
-class Refused(PluginError, process_watch.Refused):
+class RefusedInput(PluginError, process_watch.Refused):
     """A stage read an input that cannot be read again."""
 
 
 def install() -> None:
-    """Begin to observe this process, for good."""
+    """Observe this process from now on."""
     process_watch.install(HOST)
 
 
@@ -24,24 +24,24 @@ def _plugins() -> set[str]:
 
 
 def _of_parts() -> set[str]:
-    """Return the packages of the parts that suites name; of the core, only the toys are parts."""
+    """Return the packages of parts that suites can name, except the core, whose only parts are toys."""
     return {part.package for kind in IN_SUITES for part in parts(kind).values()} - {"bench_core"}
 
 
-def _registered() -> dict[str, dict[str, Part]]:
+def _registry() -> dict[str, dict[str, Part]]:
     return {kind: {**parts(kind)} for kind in IN_SUITES}
 
 
-def _register(before: dict[str, dict[str, Part]]) -> None:
+def _restore_registry(before: dict[str, dict[str, Part]]) -> None:
     for kind in IN_SUITES:
         parts(kind).clear()
         parts(kind).update(before[kind])
 
 
-def _refused(what: str, modules: str) -> Refused:
-    return Refused(
-        f"it read {what} (in {modules}), which cannot be read again. Read a file instead, or, "
-        "if settings determine the answer, wrap the call in `with bench_core.reads():`."
+def _refuse(what: str, modules: str) -> RefusedInput:
+    return RefusedInput(
+        f"it read {what} (in {modules}), which cannot be read again. Read a file instead or, "
+        "if settings determine the result, wrap the call in `with bench_core.reads():`."
     )
 
 
@@ -49,7 +49,7 @@ HOST = process_watch.Host(
     PACKAGES,
     plugins=_plugins,
     watched=_of_parts,
-    settings=lambda: {"the registry": (_registered, _register)},
-    refused=_refused,
+    settings=lambda: {"the registry": (_registry, _restore_registry)},
+    refused=_refuse,
     comparing=without_garbage_collection,
 )

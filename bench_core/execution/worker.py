@@ -1,12 +1,12 @@
 """The worker process, and the channel to it: JSON lines over a private socket.
 
-Requests and answers are JSON lines: `{"alive": true}` as a heartbeat, `{"begun": true}` once it holds its locks,
-`{"tell": [text, share]}`, `{"hear": event}` and `{"warn": text}` during it, then `{"done": true}` or
-`{"failed": {...}}`. When the socket is closed, the process exits at once with all its children. SIGTERM asks it to
-stop; artifacts are written atomically, so nothing is left half-written.
+Requests and answers are JSON lines: `{"alive": true}` as a heartbeat, `{"begun": true}` once the stage holds its
+locks, `{"tell": [text, share]}`, `{"hear": event}` and `{"warn": text}` during the stage, and finally
+`{"done": true}` or `{"failed": {...}}`. When the socket is closed, the process exits immediately with all its
+children. SIGTERM stops it gracefully; artifacts are written atomically, so none is incomplete.
 
-A part runs in the process of the worker and could write to any descriptor. So each line starts with the token of its
-request, and a line without it is not an answer.
+Parts run in the worker's process and could write to any descriptor. Therefore each line starts with the token of its
+request, and lines without it are not answers.
 """
 
 import json
@@ -29,28 +29,28 @@ from bench_core.execution.watching import install
 from bench_core.observer import event_to_json
 from bench_core.storage.store import Store
 
-PATIENCE = 30.0  # seconds to clean up
-HEARTBEAT = 5.0  # seconds between two signs of life
-MUTE = 71  #: exit code of a worker that cannot answer, because a part has closed its descriptor
-LARGEST = 2**16  # bytes that are read at a time
-SHOWN = 60  # bytes of what does not belong here
+CLEANUP_SECONDS = 30.0  # from SIGTERM to SIGKILL
+HEARTBEAT = 5.0  # seconds between heartbeats
+MUTE = 71  #: exit code of a worker that cannot answer because a part has closed its descriptor
+MAX_READ_BYTES = 2**16
+MAX_QUOTED_BYTES = 60  # of an unexpected message
 
 
 class Garbled(Exception):
-    """The channel contains something that the worker did not write."""
+    """The channel contains data that the worker did not write."""
 
 
 class Channel:
-    """One end of the socket."""
+    """An end of the socket."""
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
         self.end.set_inheritable(False)
-        self.rest = b""  # of a line that is not whole yet
+        self.rest = b""  # beginning of an incomplete line
         self.closed = False  # by the other end
 
     def send(self, token: str, message: Any) -> None:
-        """Send a message; raise OSError if the other end, or the descriptor, is closed."""
+        """Send a message; raise OSError if the other end or the descriptor is closed."""
         self.end.sendall(f"{token} {json.dumps(message)}\n".encode())
 
     def listen(self) -> Iterator[tuple[str, Any]]:
@@ -61,21 +61,21 @@ class Channel:
                 yield token, json.loads(message)
 
     def heard(self, token: str, seconds: float) -> list[Any]:
-        """Return the messages of a request, waiting at most `seconds`; raise Garbled for anything else."""
-        start, found = f"{token} ".encode(), []
+        """Return the messages of a request, waiting at most `seconds`; raise Garbled for any other data."""
+        start, messages = f"{token} ".encode(), []
         for line in self._lines(seconds):
             if not line.startswith(start):
-                raise Garbled(_shown(line))
+                raise Garbled(_quote(line))
             try:
-                found.append(json.loads(line[len(start) :]))
+                messages.append(json.loads(line[len(start) :]))
             except ValueError:
-                raise Garbled(_shown(line)) from None
+                raise Garbled(_quote(line)) from None
         if not start.startswith(self.rest[: len(start)]):
-            raise Garbled(_shown(self.rest))
-        return found
+            raise Garbled(_quote(self.rest))
+        return messages
 
     def is_silent(self) -> bool:
-        """Return whether the other end is open, and has sent nothing since its last answer."""
+        """Return whether the other end is open and has sent nothing since its last answer."""
         return not (self.rest or self._lines(0) or self.rest or self.closed)
 
     def close(self) -> None:
@@ -83,27 +83,27 @@ class Channel:
         self.end.close()
 
     def _lines(self, seconds: float | None) -> list[bytes]:
-        """Return the complete lines received; if there is nothing, wait at most `seconds`."""
-        found = b""
+        """Return the complete lines received, waiting at most `seconds` for data."""
+        received = b""
         self.end.settimeout(seconds)
         try:
-            found = self.end.recv(LARGEST)
-            self.closed = not found
+            received = self.end.recv(MAX_READ_BYTES)
+            self.closed = not received
         except (TimeoutError, BlockingIOError):
             return []
         except ConnectionError:
             self.closed = True
-        *lines, self.rest = (self.rest + found).split(b"\n")
+        *lines, self.rest = (self.rest + received).split(b"\n")
         return lines
 
 
-def _shown(text: bytes) -> str:
-    """Return the beginning of a message, printable."""
-    return repr(text[:SHOWN].decode(errors="replace")) + ("..." if len(text) > SHOWN else "")
+def _quote(text: bytes) -> str:
+    """Return the beginning of a message in printable form."""
+    return repr(text[:MAX_QUOTED_BYTES].decode(errors="replace")) + ("..." if len(text) > MAX_QUOTED_BYTES else "")
 
 
 class Reporter:
-    """Answers the current request, from any thread of this process but from no child process."""
+    """Answers the current request from any thread of this process, but not from child processes."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel, self.token, self.lock, self.process = channel, "", Lock(), os.getpid()
@@ -132,7 +132,7 @@ class Reporter:
 
 
 def stages(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
-    """Return a function that performs a request for a stage and returns its last answer."""
+    """Return a function that performs a stage request and returns the final answer."""
     store = Store(Path(sys.argv[1]), warn=lambda text: reporter.say(warn=text))
     runner = StageRunner(store, Path(sys.argv[2]), lambda text, share: reporter.say(tell=[text, share]))
     runner.hear = lambda event: reporter.say(hear=event_to_json(event))
@@ -141,7 +141,7 @@ def stages(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
 
 
 def main(service: Callable[[Reporter], Callable[[Any], dict[str, Any]]] = stages) -> None:
-    """Perform requests until there are no more."""
+    """Perform requests until the socket is closed."""
     install()
     WATCH.exclusive = True
     channel = Channel(socket.socket(fileno=int(sys.argv[3])))
@@ -157,14 +157,14 @@ def main(service: Callable[[Reporter], Callable[[Any], dict[str, Any]]] = stages
     except OSError:
         sys.exit(MUTE)
     finally:
-        if deserted.is_set():  # else the run ends the group
+        if deserted.is_set():  # otherwise, the run kills the process group
             os.killpg(0, signal.SIGKILL)
 
 
 def _work(requests: Queue[tuple[str, Any]], reporter: Reporter, perform: Callable[[Any], dict[str, Any]]) -> None:
     while True:
         token, request = requests.get()
-        _stop_by_signal()  # whatever the last part has made of it
+        _stop_by_signal()  # the last part may have changed the handler
         reporter.begin(token)
         reporter.say(last=True, **perform(request))
 
@@ -180,7 +180,7 @@ def _listen(channel: Channel, requests: Queue[tuple[str, Any]], deserted: Event)
     finally:
         deserted.set()
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(PATIENCE)
+        time.sleep(CLEANUP_SECONDS)
         os.killpg(0, signal.SIGKILL)
 
 

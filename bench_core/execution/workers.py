@@ -1,4 +1,4 @@
-"""A pool of worker processes, isolated from crashes of each other."""
+"""A pool of worker processes, isolated from each other's crashes."""
 
 import os
 import signal
@@ -24,36 +24,36 @@ from bench_core.execution.worker import MUTE, Channel, Garbled
 from bench_core.observer import Hear, event_from_json, silent
 from bench_core.planning.stages import Stage, StageRequest
 
-PATIENCE = 10.0  # seconds that a worker has to clean up
-PAUSE = 0.5  # seconds between two looks whether a worker lives
-LONGEST = 5.0  # seconds that can pass between two looks; in whatever is more this process was suspended, too
-SILENCE = 60.0  # seconds without a sign of life after which a worker gets a warning
-SUSPENSION = 3600.0  # seconds after which a worker that stays suspended is given up
-LAST_WORDS = 4000  # characters of what a dead worker wrote
-AGAIN = "Run the suite again to continue."
+PATIENCE = 10.0  # seconds for a worker to clean up
+PAUSE = 0.5  # seconds between two checks of a worker
+MAX_ELAPSED = 5.0  # seconds counted between two checks; any excess means that this process was suspended
+SILENCE = 60.0  # seconds without a heartbeat until a warning
+SUSPENSION = 3600.0  # seconds until a suspended worker is considered lost
+LAST_WORDS = 4000  # maximum number of characters quoted from the output of a dead worker
+REMEDY = "Run the suite again to continue."
 
 
 @dataclass
 class Worker:
-    """One worker process, started on first use, and restarted after it died."""
+    """A worker process, started on first use and restarted after it dies."""
 
     number: int
     store: Path
     data: Path
-    isolate: bool = False  # a process for each stage
-    timeout: float | None = None  # seconds that a stage may take
-    suspension: float = field(default_factory=lambda: SUSPENSION)  # seconds for which it may be suspended
-    module: str = "bench_core.execution.worker"  # that its process executes
-    option: str = "--stage-timeout"  # that gives the timeout
-    again: str = AGAIN  # what to do after it is lost
-    gpu: str | None = None  # that its process sees, as CUDA_VISIBLE_DEVICES has it; by default whatever is here
+    isolate: bool = False  # use a separate process for each stage
+    timeout: float | None = None  # maximum seconds per stage
+    suspension: float = field(default_factory=lambda: SUSPENSION)  # maximum seconds of suspension
+    module: str = "bench_core.execution.worker"  # module run by the process
+    option: str = "--stage-timeout"  # name of the timeout option, for messages
+    again: str = REMEDY  # advice in messages about a lost worker
+    gpu: str | None = None  # the process's CUDA_VISIBLE_DEVICES; by default inherited
     process: subprocess.Popen[bytes] | None = None
     channel: Channel | None = None
-    words: IO[bytes] | None = None  # what it writes besides its answers
-    held: frozenset[str] = frozenset()  # keys of the artifacts that it read last
+    words: IO[bytes] | None = None  # output of the process besides its answers
+    held: frozenset[str] = frozenset()  # keys of the input artifacts of its last stage
 
     def do(self, request: StageRequest, tell: Tell, warn: Callable[[str], None], hear: Hear = silent) -> None:
-        """Perform a stage; raise StageFailed, also if the process dies."""
+        """Perform a stage; raise StageFailed if it fails or the process dies."""
         self.held = frozenset(key for _, key in request.stage.inputs.values())
         for answer in self.ask(request.to_json(), warn):
             if "tell" in answer:
@@ -65,10 +65,10 @@ class Worker:
             check_answer(answer)
 
     def ask(self, request: Mapping[str, Any], warn: Callable[[str], None] = lambda text: None) -> Iterator[Any]:
-        """Send a request; yield the answers up to the last one; raise StageFailed if the process dies."""
+        """Send a request and yield all answers; raise StageFailed if the process dies."""
         process, channel = self._ready()
         token = token_hex(8)
-        with suppress(OSError):  # it is dead, as the lack of an answer will tell
+        with suppress(OSError):  # a dead process is detected below by the missing answer
             channel.send(token, request)
         try:
             for answer in self._answers(process, channel, token, warn):
@@ -79,25 +79,25 @@ class Worker:
                 if last:
                     return
         except Garbled as error:
-            raise self._lost(f"the worker process sent something other than its answer ({error}).") from None
+            raise self._lost(f"the worker process sent unexpected data instead of an answer ({error}).") from None
         finally:
             if self.isolate:
                 self.kill()
 
     def see(self, gpu: str) -> None:
-        """Have a process that sees this GPU, and no others; it is started anew if it has another."""
+        """Make only this GPU visible to the process, which restarts if it uses another GPU."""
         if gpu != self.gpu:
             self.kill()
             self.gpu = gpu
 
     def _gpus(self) -> dict[str, str]:
-        """Return the variables that give the process its GPU, and tell it of all, which a training may share in."""
+        """Return environment variables with the GPU of the process, and all GPUs for distributed training."""
         if self.gpu is None:
             return {}
         return {"CUDA_VISIBLE_DEVICES": self.gpu, "BENCH_GPUS": ",".join(gpu.name for gpu in gpus_here())}
 
     def stop(self) -> None:
-        """Terminate the process; it has some time to clean up."""
+        """Terminate the process, leaving it some time to clean up."""
         if (process := self.process) is not None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -108,14 +108,14 @@ class Worker:
         """Kill the process and all its children."""
         process, self.process, self.held = self.process, None, frozenset()
         if process is not None:
-            with suppress(ProcessLookupError, PermissionError):  # it is over; on macOS that is not permitted
+            with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS raises PermissionError then
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if self.channel is not None:
             self.channel.close()
 
     def _ready(self) -> tuple[subprocess.Popen[bytes], Channel]:
-        """Return a process ready for a request: the last one, unless it died or a part still writes to it."""
+        """Return a process ready for a request: the current one, unless it died or wrote unexpected data."""
         if self.process and self.channel and self.process.poll() is None and self.channel.is_silent():
             return self.process, self.channel
         self.kill()
@@ -126,7 +126,7 @@ class Worker:
         command = [sys.executable, "-m", self.module, str(self.store), str(self.data)]
         with theirs:
             try:
-                # A session of its own: an interrupt is for the run, which then ends its workers.
+                # A separate session, so that an interrupt only reaches the run, which then stops its workers.
                 self.process = subprocess.Popen(
                     [*command, str(theirs.fileno())], pass_fds=[theirs.fileno()], start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=self.words, stderr=self.words,
@@ -143,17 +143,17 @@ class Worker:
     def _answers(
         self, process: subprocess.Popen[bytes], channel: Channel, token: str, warn: Callable[[str], None]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the messages of a request; raise StageFailed if the worker died or took too long.
+        """Yield the messages of a request; raise StageFailed if the worker dies or exceeds the timeout.
 
-        Neither counts as its time: while it is suspended, or while this process is, as on a machine that sleeps.
+        Time in which the worker or this process is suspended, as on a sleeping machine, does not count.
         """
         last, begun, warned = time.monotonic(), False, set[str]()
         spent = silence = suspension = 0.0  # seconds
         while True:
-            ended = process.poll() is not None  # looked at before its last words are read
+            ended = process.poll() is not None  # checked before its last messages are read
             answers = channel.heard(token, 0.0 if ended else PAUSE)
             now = time.monotonic()
-            passed, last = min(now - last, LONGEST), now
+            passed, last = min(now - last, MAX_ELAPSED), now
             yield from answers
             if answers:
                 silence = suspension = 0.0
@@ -164,7 +164,7 @@ class Worker:
             else:
                 silence += passed
             spent += passed if begun and not suspension else 0.0
-            if any(one.get("begun") for one in answers):
+            if any(answer.get("begun") for answer in answers):
                 begun, spent = True, 0.0
             if self.timeout is not None and spent >= self.timeout:
                 self.stop()
@@ -177,14 +177,14 @@ class Worker:
                 warn(text)
 
     def _lost(self, text: str) -> StageFailed:
-        """Kill a lost process; return the failure of its stage."""
+        """Kill a lost process and return the failure of its stage."""
         self.kill()
         assert self.words is not None
         self.words.seek(0)
         return StageFailed(text, self.words.read().decode(errors="replace")[-LAST_WORDS:])
 
     def _death(self, process: subprocess.Popen[bytes]) -> StageFailed:
-        """Return how a process ended; one that only closed its socket is killed."""
+        """Return the failure due to the end of a process; kill the process if it only closed its socket."""
         try:
             code = process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -198,19 +198,19 @@ class Worker:
 
 @dataclass
 class Workers(Executor):
-    """A pool of `capacity` worker processes, which prefers those with the inputs of a stage in memory.
+    """A pool of `capacity` worker processes, which prefers workers that have a stage's inputs in memory.
 
-    With `isolate`, each stage has its own process. A stage that takes longer than `timeout` seconds fails. Stages on
-    cuda begin where there is room: at most `per_gpu` are on a GPU, and no more than fit in its memory.
+    With `isolate`, each stage has its own process. Stages that take longer than `timeout` seconds fail. Stages on
+    cuda start on a GPU with room: fewer than `per_gpu` stages and sufficient memory.
     """
 
-    capacity: int  # processes
-    store: Path  # folder of artifacts
-    data: Path  # folder of corpora
-    isolate: bool = False  # a process for each stage
-    timeout: float | None = None  # seconds per stage
-    per_gpu: int = 1  # stages at a time
-    gpus: Sequence[GPU] | None = None  # that it may use; by default those of this machine
+    capacity: int  # number of processes
+    store: Path
+    data: Path  # the data directory
+    isolate: bool = False  # use a separate process for each stage
+    timeout: float | None = None  # maximum seconds per stage
+    per_gpu: int = 1  # maximum number of concurrent stages on a GPU
+    gpus: Sequence[GPU] | None = None  # GPUs to use; by default all of this machine
     local, shares_gpus = True, True
 
     def __post_init__(self) -> None:
@@ -218,7 +218,7 @@ class Workers(Executor):
         self.all = [Worker(number, self.store, self.data, self.isolate, self.timeout) for number in numbers]
         self.idle, self.lock = [*self.all], Lock()
         self.placed = GPUs(gpus_here() if self.gpus is None else self.gpus, self.per_gpu)
-        self.memory: dict[str, int | None] = {}  # of stages that could begin, by key: bytes
+        self.memory: dict[str, int | None] = {}  # key of a stage -> bytes
         self.threads = ThreadPoolExecutor(self.capacity)
 
     def has_room(self, stage: Stage, memory: int | None) -> bool:
@@ -232,10 +232,10 @@ class Workers(Executor):
             gpu = None
             if _on_gpu(stage) and not request.build:
                 gpu = self.placed.begin(stage.key, self.memory.pop(stage.key, None))
-            several = gpu.name if gpu and len(self.placed.gpus) > 1 else None
-            worker = max(self.idle, key=lambda one: _suits(one, reads, several))
+            visible = gpu.name if gpu and len(self.placed.gpus) > 1 else None
+            worker = max(self.idle, key=lambda worker: _suits(worker, reads, visible))
             self.idle.remove(worker)
-        return self.threads.submit(self._work, worker, request, tell, several)
+        return self.threads.submit(self._work, worker, request, tell, visible)
 
     def _work(self, worker: Worker, request: StageRequest, tell: Tell, gpu: str | None) -> None:
         try:
@@ -248,7 +248,7 @@ class Workers(Executor):
                 self.idle.append(worker)
 
     def close(self) -> None:
-        for worker in self.all:  # which clean up side by side
+        for worker in self.all:  # so that they clean up in parallel
             if worker.process is not None:
                 worker.process.terminate()
         for worker in self.all:
@@ -261,22 +261,20 @@ def _on_gpu(stage: Stage) -> bool:
 
 
 def _suits(worker: Worker, reads: set[str], gpu: str | None) -> tuple[bool, int, bool, int]:
-    """Return how well a worker suits a stage: it sees the GPU, holds what the stage reads, is started, is first."""
+    """Return a worker's rank for a stage: sees the GPU, number of inputs in memory, is started, lower number."""
     sees = gpu is None or worker.gpu == gpu
     return sees, len(reads & worker.held), worker.process is not None and sees, -worker.number
 
 
 def _warning(process: int, suspended: bool) -> str:
-    """Return a warning about a process that is silent."""
+    """Return a warning about a silent process."""
     if suspended:
-        return (
-            f"the worker process {process} is suspended. The run waits for it; `kill -CONT {process}` continues it."
-        )
-    return f"no heartbeat from a worker process for {SILENCE:g} s; --stage-timeout would end it."
+        return f"the worker process {process} is suspended. The run waits for it; `kill -CONT {process}` resumes it."
+    return f"no heartbeat from a worker process for {SILENCE:g} s. Set --stage-timeout to stop such workers."
 
 
 def _is_stopped(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process is suspended, as by SIGSTOP or a debugger."""
+    """Return whether a process is suspended, for example by SIGSTOP or a debugger."""
     import psutil
 
     try:

@@ -1,6 +1,6 @@
-"""Base classes that leave the author of a part one method to write; names load on first use.
+"""Base classes with a single method to implement; names are imported on first use.
 
-| to write | base class | and its Config |
+| to implement | base class | and its Config |
 |---|---|---|
 | `forward` | `LanguageModel` | `LanguageModelConfig` |
 | `encode`, `forward` | `EncoderDecoder` | `EncoderDecoderConfig` |
@@ -8,7 +8,7 @@
 | `score` of an example | | `ExampleMetricConfig` |
 | `choose` of a decoding step | | `StepDecoderConfig` |
 
-`Cache`, `SourceStates` and `BatchFirstRNN` hold what models remember; `pack` and `unpack` leave padding out.
+`Cache`, `SourceStates` and `BatchFirstRNN` handle model states; `pack` and `unpack` remove and restore padding.
 """
 
 # mypy: implicit-reexport

@@ -1,4 +1,4 @@
-"""Configs of parts that are built on the kit, which declare once what all of them share; imports no torch."""
+"""Base Configs for parts built with the kit; imports no torch."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def conventional_name(stem: str) -> str:
-    """Return the name of a part by that of its class, such as `min-gru` for `MinGRU`."""
+    """Derive a part's name from its class name, such as `min-gru` from `MinGRU`."""
     return _WORD_STARTS.sub("-", stem).lower()
 
 
 def name_by_convention(config: type[Config], module: str = "") -> None:
-    """Give a Config the `name` and `target` that it does not declare itself.
+    """Set the `name` and `target` of a Config, unless it declares them.
 
-    `MinGRUConfig`, in `bench_x` or `bench_x.plugin`, is called `min-gru`. With `module="model"`, it builds
+    `MinGRUConfig` in `bench_x` or `bench_x.plugin` gets the name `min-gru` and, with `module="model"`, the target
     `bench_x.model:MinGRU`.
     """
     declared, stem = vars(config), config.__name__.removesuffix("Config")
@@ -36,9 +36,9 @@ def name_by_convention(config: type[Config], module: str = "") -> None:
 
 
 class LanguageModelConfig(ModelConfig):
-    """The Config of a `LanguageModel`; its name and class follow from its own name, unless it declares them.
+    """The Config of a `LanguageModel`; name and target derive from its class name, unless declared.
 
-    `GPTConfig` in `bench_x.plugin` is the model `gpt`, of class `bench_x.model:GPT`.
+    `GPTConfig` in `bench_x.plugin` declares the model `gpt` of class `bench_x.model:GPT`.
     """
 
     capabilities: ClassVar[Set[type[Model]]] = {Stepper, Scorer}
@@ -50,38 +50,38 @@ class LanguageModelConfig(ModelConfig):
 
 
 class EncoderDecoderConfig(LanguageModelConfig):
-    """The Config of an `EncoderDecoder`; one with sources other than tokens declares `sources`."""
+    """The Config of an `EncoderDecoder`; declares `sources` if they are not tokens."""
 
     sources: ClassVar[Set[Source]] = {Source.TOKENS}
 
 
 class ExampleMetricConfig(MetricConfig):
-    """A metric in one method: `score` of one example, averaged over examples by their weights.
+    """A metric with a single method: `score` of an example, averaged over examples by weight.
 
-    Its name follows from that of the class: `WordOverlapConfig` is the metric `word-overlap`.
+    Its name derives from the class name: `WordOverlapConfig` declares the metric `word-overlap`.
     """
 
     target: ClassVar[str] = "bench_core.kit.one_method:ExampleMean"
-    better: ClassVar[int] = 1  #: +1 if higher is better, -1 if lower, 0 if neither is
-    unit: ClassVar[str] = ""  #: "%" prints the mean as a percentage
+    better: ClassVar[int] = 1  #: +1 if higher is better, -1 if lower, 0 if neither
+    unit: ClassVar[str] = ""  #: "%" for a percentage, 100 times the mean
 
     @classmethod
     def __pydantic_init_subclass__(cls, **settings: Any) -> None:
         name_by_convention(cls)
 
     def bounds(self) -> tuple[float, float] | None:
-        """Return 0 and 100 for a percentage; None, the default for other units, if undeclared."""
+        """Return (0, 100) for a percentage; for other units, by default None (undeclared)."""
         return (0, 100) if self.unit == "%" else None
 
     @abstractmethod
     def score(self, hypothesis: str, references: Sequence[str]) -> float:
-        """Return the score of the best hypothesis of one example, a finite number; from 0 to 1 with `unit = "%"`."""
+        """Return the finite score of an example's best hypothesis, from 0 to 1 with `unit = "%"`."""
 
 
 class StepDecoderConfig(DecoderConfig):
-    """A decoder in one method: `choose` selects the next action of every row.
+    """A decoder with a single method: `choose` selects the next action of every row.
 
-    Its name follows from that of the class: `EpsilonGreedyConfig` is the decoder `epsilon-greedy`.
+    Its name derives from the class name: `EpsilonGreedyConfig` declares the decoder `epsilon-greedy`.
     """
 
     target: ClassVar[str] = "bench_core.kit.one_method:StepDecoder"
@@ -93,4 +93,4 @@ class StepDecoderConfig(DecoderConfig):
 
     @abstractmethod
     def choose(self, log_probs: Tensor, uniform: Tensor) -> Tensor:
-        """Return an action for each row [M], given log-probabilities [M, A] and numbers in (0, 1) [M], float64."""
+        """Return an action for each row [M], given log-probabilities [M, A] and float64 numbers in (0, 1) [M]."""

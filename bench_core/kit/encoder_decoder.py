@@ -1,4 +1,4 @@
-"""Models of a target given a source: `encode` reads the source once, `forward` is as in a language model."""
+"""Encoder-decoder models: `encode` reads the source once; `forward` is like that of a language model."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -25,29 +25,29 @@ def dot_products(queries: Tensor, keys: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class SourceStates(State):
-    """What the encoder computed for B sources, stored once for all rows that are about one source, as in a beam.
+    """Encoder states of B sources; rows with the same source share them, as in beam search.
 
     `encode` returns `SourceStates(keys, values, mask)`, and `forward` calls `source.attend(queries)`.
     """
 
-    keys: Tensor  # [B, S, D], or [B, heads, S, D]
-    values: Tensor  # likewise
-    mask: Tensor  # [B, S] true where a position is real
-    rows: Tensor | None = None  # [N] the source of each row; None while it is 0, 1, ...
+    keys: Tensor  # [B, S, D] or [B, heads, S, D]
+    values: Tensor  # [B, S, D] or [B, heads, S, D]
+    mask: Tensor  # [B, S], false at padding
+    rows: Tensor | None = None  # [N] index of the source of each row; None for 0, 1, ...
 
     def select(self, rows: Tensor) -> Self:
-        """Select which source each row is about; drop sources that no row is about, once these are half of all."""
+        """Select rows; drop unused sources once they are at least half of all sources."""
         owner = rows if self.rows is None else self.rows[rows]
         used = torch.unique(owner)
         if 2 * len(used) > len(self.keys):
             return replace(self, rows=owner)
-        found = torch.searchsorted(used, owner)
-        return replace(self, keys=self.keys[used], values=self.values[used], mask=self.mask[used], rows=found)
+        rows = torch.searchsorted(used, owner)
+        return replace(self, keys=self.keys[used], values=self.values[used], mask=self.mask[used], rows=rows)
 
     def attend(self, queries: Tensor, scores: Scores = dot_products) -> Tensor:
-        """Return a mean of values for each query [N, K, D], or [N, heads, K, D], weighted by a softmax of scores.
+        """Return the softmax-weighted mean of values for each query [N, K, D] or [N, heads, K, D].
 
-        `scores` maps queries [B, *, Q, D] and keys [B, *, S, D] to scores [B, *, Q, S]; by default q . k, not scaled.
+        `scores` maps queries [B, *, Q, D] and keys [B, *, S, D] to scores [B, *, Q, S]; by default unscaled q . k.
         """
         if self.rows is None:
             return self.weights(queries, scores) @ self.values
@@ -61,7 +61,7 @@ class SourceStates(State):
 
     @cached_property
     def _places(self) -> tuple[Tensor, int]:
-        """Return the place of each row [N] among those about its source, and the most rows about one."""
+        """Return the index of each row among the rows of its source [N], and the maximum of rows per source."""
         assert self.rows is not None
         sharing = self.rows.bincount(minlength=len(self.keys))  # [B]
         order = self.rows.argsort(stable=True)
@@ -71,7 +71,7 @@ class SourceStates(State):
         return place, int(sharing.max())
 
     def weights(self, queries: Tensor, scores: Scores = dot_products) -> Tensor:
-        """Return the weights [B, *, Q, S] of the positions of each source for queries [B, *, Q, D] about it."""
+        """Return the attention weights [B, *, Q, S] of queries [B, *, Q, D] over the positions of each source."""
         mask = self.mask.view(len(self.mask), *[1] * (queries.dim() - 2), -1)
         return scores(queries, self.keys).masked_fill(~mask, -torch.inf).softmax(-1)
 
@@ -79,31 +79,31 @@ class SourceStates(State):
 class EncoderDecoder(LanguageModel):
     """p(y | x) = prod_t p(y_t | y_<t, x), with `encode` for x, and `forward` as in a `LanguageModel`.
 
-    `encode(source, mask)` returns what `forward` needs of the source: `SourceStates` to attend to, or tensors whose
-    first dimension is the row, in tuples, lists, mappings or States. It is called once per batch or generation; its
-    result is the second argument of `forward(tokens, source)` or `forward(tokens, source, past=None)`.
+    `encode(source, mask)` returns a representation of the source for `forward`: `SourceStates` to attend to, or
+    tensors whose first dimension is the row, in tuples, lists, mappings or States. It is called once per batch or
+    generation, and its result is passed to `forward(tokens, source)` or `forward(tokens, source, past=None)`.
     """
 
-    continues = False  # every batch has sources of its own
+    continues = False  # every batch has its own sources
 
     @abstractmethod
     def encode(self, source: Tensor, mask: Tensor) -> Any:
-        """Return what is known of `source`: tokens or a bag [N, S], a vector [N, D], a grid [N, S, D].
+        """Encode `source`: tokens or a bag [N, S], a vector [N, D], or a grid [N, S, D].
 
-        `mask` [N, S] is true where the source is real, at least at one position of each row: an empty source is a
-        lone stop. Tokens are padded with stop. Of a vector, the mask is [N, 1].
+        `mask` [N, S] is false at padding and true for at least one position per row: an empty source is a single EOS.
+        Tokens are padded with EOS. For vectors, the mask is [N, 1].
         """
 
     @abstractmethod
     def forward(self, tokens: Tensor, source: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return a state after each of `tokens` [N, K, H], perhaps with a `past`; see `LanguageModel`."""
+        """Return a state after each of `tokens` [N, K, H], optionally with a `past`; see `LanguageModel`."""
 
     def begin(self, batch: Batch) -> LanguageModelState:
-        return LanguageModelState(source=self.encode(*_masked(batch)))
+        return LanguageModelState(source=self.encode(*_source_and_mask(batch)))
 
 
-def _masked(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the source, with stop as padding, and its mask [N, S]."""
+def _source_and_mask(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the source, padded with EOS, and its mask [N, S]."""
     source, length = batch.source, batch.source_length
     assert source is not None, "the Config of the model declares that it takes a source"
     if length is None:
@@ -117,5 +117,5 @@ def _masked(batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def _mask(length: Tensor, steps: int) -> Tensor:
-    """Return which of so many places are real [N, steps]."""
+    """Return the mask [N, steps] of non-padding positions."""
     return torch.arange(steps, device=length.device) < length[:, None]

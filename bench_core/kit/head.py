@@ -1,4 +1,4 @@
-"""Output heads: from the states of a language model to probabilities of tokens."""
+"""Output heads, which map states of a language model to token probabilities."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -16,45 +16,45 @@ from bench_core.random_numbers import Noise
 
 S = TypeVar("S", bound=State, default=Any)
 
-LOGITS = 2**25  # computed at a time, 128 MiB in float32, so that scoring needs no more for a larger batch
+LOGITS = 2**25  # computed at once (128 MiB in float32), to bound memory for large batches
 
 
 class Head(nn.Module, ABC, Generic[S]):
-    """The last layer of a `LanguageModel`, where it is more than a map from states to the logits of a softmax.
+    """The output layer of a `LanguageModel`, if it is not a mere map from states to softmax logits.
 
-    It turns the states of K successive target steps [N, K, H] into probabilities of V tokens. It is given each target
-    step of a row once, in order; what it must remember from step to step is in the State that it returns. Of a batch
-    it evaluates the M real tokens of `gold`, row by row; `batch.at_real(states)` [M, H] are the states before them.
+    It maps the states of K successive target steps [N, K, H] to probabilities of V tokens. It receives each target
+    step of a row once, in order, and carries its own State from step to step. For a batch, it evaluates the M
+    non-padding tokens of `gold`, row by row; `batch.at_real(states)` [M, H] are the states before these tokens.
     """
 
-    continues: bool = True  #: whether its State of one window of a stream can be given to the next window
-    reads_prefix: bool = True  #: whether `start` needs the states of the prefix
+    continues: bool = True  #: whether its State after a window of a stream can be passed to the next window
+    reads_prefix: bool = True  #: whether `start` needs the states of the prompt
 
     def setup(self, info: TaskInfo, noise: Noise) -> None:
-        """Compute buffers that are fixed before training, such as a codebook; by default nothing."""
+        """Compute buffers that are fixed before training, such as a codebook; by default does nothing."""
 
     def tie(self, embedding: nn.Embedding) -> None:
-        """Share the embedding's weight [V, H] as that of the logits; by default there is none: SuiteError."""
-        raise SuiteError(f"{type(self).__name__} has no weight that could be the embedding's. Set `tied: false`.")
+        """Use the embedding's weight [V, H] for the logits; by default raises SuiteError (not supported)."""
+        raise SuiteError(f"{type(self).__name__} has no weight to tie to the embedding. Set `tied: false`.")
 
     def start(self, prefix: Tensor) -> S:
-        """Return its State before the first target step; by default an empty one.
+        """Return the State before the first target step; by default empty.
 
-        `prefix` [N, P, H] are the states before it, those that predict the prefix; P may be 0.
+        `prefix` [N, P, H] are the earlier states, which predict the prompt; P may be 0.
         """
         return State()  # type: ignore[return-value]
 
     @abstractmethod
     def log_probs(self, states: Tensor, past: S) -> tuple[Tensor, S]:
-        """Return log-probabilities [N, K, V], and the State after these steps."""
+        """Return log-probabilities [N, K, V] and the State after these steps."""
 
     def score(self, states: Tensor, batch: Batch, past: S, by: str) -> tuple[Tensor, S]:
-        """Return the log-probability of each real token of `gold` [M]; override it where [N, K, V] is too much."""
+        """Return the log-probabilities of the non-padding tokens of `gold` [M]; override to avoid [N, K, V]."""
         log_probs, past = self.log_probs(states, past)
         return batch.at_real(log_probs.gather(2, batch.gold[:, :, None])[:, :, 0]), past
 
     def loss(self, states: Tensor, batch: Batch, past: S, training: Training) -> tuple[Tensor, S]:
-        """Return the loss of each real token of `gold` [M]; by default its cross-entropy, with smoothed labels."""
+        """Return the loss of each non-padding token of `gold` [M]; by default cross-entropy with label smoothing."""
         if not training.label_smoothing:
             log_probs, past = self.score(states, batch, past, "exact")
             return -log_probs, past
@@ -62,14 +62,14 @@ class Head(nn.Module, ABC, Generic[S]):
         return smoothed(batch.at_real(every), batch.at_real(batch.gold), training.label_smoothing), past
 
     def padded_loss(self, states: Tensor, batch: Batch, past: S, training: Training) -> tuple[Tensor, S]:
-        """Return the loss of each token of `gold`, real or not [N, T]; by default its cross-entropy."""
+        """Return the loss of each token of `gold`, including padding [N, T]; by default cross-entropy."""
         every, past = self.log_probs(states, past)
         costs = smoothed(every.flatten(0, 1), batch.gold.flatten(), training.label_smoothing)
         return costs.view(batch.gold.shape), past
 
 
 class HeadLike(Protocol):
-    """What a language model calls of its head."""
+    """The attributes of a head that a language model uses."""
 
     continues: bool
     reads_prefix: bool
@@ -83,11 +83,11 @@ class HeadLike(Protocol):
 
 @dataclass
 class Softmax:
-    """The head of a model whose `head` is any module that maps states [*, H] to logits [*, V]."""
+    """The softmax head of a model whose `head` is a module that maps states [*, H] to logits [*, V]."""
 
-    logits: nn.Module  # states to logits
+    logits: nn.Module
     continues: bool = True  # its State is empty
-    reads_prefix: bool = False  # likewise
+    reads_prefix: bool = False
 
     def start(self, prefix: Tensor) -> State:
         return State()
@@ -107,10 +107,10 @@ class Softmax:
         return cross_entropy(logits, batch.gold, reduction="none", label_smoothing=smoothing), past
 
     def _costs(self, states: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
-        """Return -log p of each real token of `gold` [M], with at most LOGITS logits of a linear layer at a time."""
+        """Return -log p of each non-padding token of `gold` [M]; computes at most LOGITS logits at once."""
         states, golds = batch.at_real(states), batch.at_real(batch.gold)
         most = max(1, LOGITS // getattr(self.logits, "out_features", 1))
-        if len(golds) <= most:  # the gradient of a division into parts is a copy
+        if len(golds) <= most:  # torch.split would copy in the backward pass
             return cross_entropy(self.logits(states), golds, reduction="none", label_smoothing=smoothing)
         parts = zip(torch.split(states, most), torch.split(golds, most), strict=True)
         return torch.cat([
@@ -119,9 +119,9 @@ class Softmax:
 
 
 def smoothed(log_probs: Tensor, gold: Tensor, smoothing: float) -> Tensor:
-    """Return the cross-entropy [M] of log-probabilities [M, V] and targets [M] that spread a share over all tokens.
+    """Return the cross-entropy [M] of log-probabilities [M, V] and targets [M] with label smoothing s.
 
     The target has probability 1 - s + s / V, every other token s / V (Szegedy et al., 2016, section 7).
     """
-    own = log_probs.gather(1, gold[:, None])[:, 0]
-    return -(1 - smoothing) * own - smoothing * log_probs.mean(1)
+    target = log_probs.gather(1, gold[:, None])[:, 0]
+    return -(1 - smoothing) * target - smoothing * log_probs.mean(1)

@@ -1,4 +1,4 @@
-"""Metrics and decoders whose one method is in their Config."""
+"""Metrics and decoders whose single method is implemented by their Config."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ExampleMean(Additive[list[float]]):
-    """The mean of the Config's `score` over examples, by their weights; NaN if these sum to 0."""
+    """The weighted mean of the Config's `score` over examples; NaN if the weights sum to 0."""
 
     config: ExampleMetricConfig
 
@@ -47,7 +47,7 @@ class ExampleMean(Additive[list[float]]):
 
 
 class StepDecoder(Decoder[Stepper]):
-    """Generate by the Config's `choose`, one call per step for all unfinished rows."""
+    """Decodes with the Config's `choose`, called once per step for all unfinished rows."""
 
     config: StepDecoderConfig
 
@@ -60,7 +60,7 @@ class StepDecoder(Decoder[Stepper]):
         return [[hypothesis] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
 
     def _check(self, actions: Tensor, log_probs: Tensor, step: int) -> None:
-        """Raise PluginError unless there is one possible action for each row."""
+        """Raise PluginError unless each row has an action with nonzero probability."""
         if wrong := _fault(actions, log_probs, step):
             raise PluginError(
                 f"{type(self.config).__name__}.choose {wrong}. It must return a possible action for each row, "
@@ -69,7 +69,7 @@ class StepDecoder(Decoder[Stepper]):
 
 
 def _fault(actions: Tensor, log_probs: Tensor, step: int) -> Fault:
-    """Return what is wrong with chosen actions; the empty string if nothing is."""
+    """Return the fault of chosen actions; empty if they are valid."""
     number, size = log_probs.shape
     form = [str(getattr(actions, "dtype", "")), [*getattr(actions, "shape", ())]]
     if form != ["torch.int64", [number]]:

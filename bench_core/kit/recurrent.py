@@ -1,4 +1,4 @@
-"""torch's recurrent layers with states whose first dimension is the row."""
+"""torch's recurrent layers with batch-first states."""
 
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -7,7 +7,7 @@ from bench_core.host_copies import by_host, on_host, to_device
 
 
 class BatchFirstRNN(nn.Module):
-    """Wraps `nn.LSTM`, `nn.GRU` or `nn.RNN`, built with `batch_first=True`, so that states are [N, layers, H] too.
+    """A wrapper of `nn.LSTM`, `nn.GRU` or `nn.RNN`, built with `batch_first=True`, with states [N, layers, H].
 
     >>> import torch
     >>> layers = BatchFirstRNN(nn.LSTM(8, 16, batch_first=True))
@@ -23,12 +23,12 @@ class BatchFirstRNN(nn.Module):
     def forward(
         self, inputs: Tensor, past: tuple[Tensor, ...] | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Read `inputs` [N, K, E] from state `past`; return the outputs of the top layer [N, K, H], and a new state.
+        """Read `inputs` [N, K, E] from state `past`; return the outputs of the top layer [N, K, H] and the new state.
 
-        States are tuples of tensors [N, layers, H]: hidden units, and cells of an LSTM. With `mask` [N, K], true up
-        to each row's length, padding is not read, in either direction, and outputs there are 0.
+        States are tuples of tensors [N, layers, H]: hidden states, and cell states of an LSTM. With `mask` [N, K],
+        true up to each row's length, padding is skipped in both directions, and outputs at padding are 0.
         """
-        turned = [unit.transpose(0, 1).contiguous() for unit in past or ()]  # copied only where rows were selected
+        turned = [unit.transpose(0, 1).contiguous() for unit in past or ()]  # copied only after rows were selected
         state = None if past is None else turned[0] if len(turned) == 1 else tuple(turned)
         if mask is None:
             outputs, last = self.layers(inputs, state)
@@ -40,9 +40,9 @@ class BatchFirstRNN(nn.Module):
 
 
 def pack(inputs: Tensor, length: Tensor) -> PackedSequence:
-    """Return `inputs` [N, K, E] without padding, `length` [N] of each row, as torch's recurrent layers read it.
+    """Pack `inputs` [N, K, E] with lengths `length` [N] for torch's recurrent layers.
 
-    It is what `torch.nn.utils.rnn.pack_padded_sequence` returns, which would wait for an accelerator.
+    Equals `torch.nn.utils.rnn.pack_padded_sequence`, but does not synchronize an accelerator.
     """
     lengths, order = on_host(length).sort(descending=True)
     order = to_device(order, inputs.device)
@@ -51,7 +51,7 @@ def pack(inputs: Tensor, length: Tensor) -> PackedSequence:
 
 
 def unpack(packed: PackedSequence, steps: int) -> Tensor:
-    """Return what was packed [N, steps, E], 0 where there was padding."""
+    """Return the padded tensor [N, steps, E] of a packed sequence, 0 at padding."""
     rows = packed.unsorted_indices
     outputs, _ = pad_packed_sequence(PackedSequence(packed.data, packed.batch_sizes), True, total_length=steps)
     return outputs if rows is None else outputs.index_select(0, rows)

@@ -80,7 +80,7 @@ def test_pairs_that_are_all_too_long_are_a_problem(found, longest):
 
 def test_pairs_of_train_in_test_are_warned_of(found):
     looked, _ = found(lambda lines: [lines["test"][side].append(lines["train"][side][1]) for side in (0, 1)])
-    assert looked.warnings == ["1 of 3 different examples of 'test' is also in 'train'."]
+    assert looked.warnings == ["1 of 3 distinct examples of 'test' is also in 'train'."]
 
 
 def test_of_large_files_the_first_line_alone_is_read(found, monkeypatch):

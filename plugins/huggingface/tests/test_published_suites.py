@@ -181,7 +181,7 @@ def test_weights_that_are_read_otherwise_than_at_first_are_refused(run, monkeypa
     }
     assert {*failed} == {("writer", "beam")}
     assert (
-        "PretrainedLM.read_weights gave other weights than at first, from the same files" in failed["writer", "beam"]
+        "PretrainedLM.read_weights returned different weights from the same files" in failed["writer", "beam"]
     )
     assert name in failed["writer", "beam"]
 

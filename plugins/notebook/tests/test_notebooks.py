@@ -927,7 +927,7 @@ def test_a_function_of_prompts_alone_needs_no_decoder_and_is_asked_again_by_each
         (lambda prompts: prompts[1:], "texts for"),
         (lambda prompts: "one text", "a str for"),
         (lambda prompts: None, "a NoneType for"),
-        (lambda prompts: [1] * len(prompts), "as the text; it is a str"),
+        (lambda prompts: [1] * len(prompts), "as the text; expected a string"),
         (lambda prompts: 1 / 0, "division by zero"),
     ],
 )
