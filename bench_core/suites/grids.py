@@ -117,8 +117,8 @@ def _valid_values(
     varied = {setting: grid[setting] for setting, text in problem_of.items() if not text}
     count = prod(map(len, varied.values()))
     if count > remaining:
-        text = f"a suite can have {MAX_COMBINATIONS:,} combinations; this grid has {count:,}, and {remaining:,} are left. "
-        problems.add(keys, f"{text}Vary fewer settings, or split the suite.")
+        text = f"a suite can have {MAX_COMBINATIONS:,} combinations; this grid has {count:,}, {remaining:,} are left"
+        problems.add(keys, f"{text}. Vary fewer settings, or split the suite.")
         return {setting: values[:1] for setting, values in varied.items()}
     return varied
 
