@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, GetPydanticSchema
 
 from bench_core.probe import Finding
-from bench_core.storage.file_formats import Open, Plain, Sample
+from bench_core.storage.file_formats import Open, Plain, SampleOutput
 from bench_core.suites.cells import Cell
 
 
@@ -27,7 +27,7 @@ Axes: TypeAlias = Annotated[Mapping[str, Any], as_mapping(Cell, lambda cell: cel
 Probes: TypeAlias = Mapping[str, Annotated[Mapping[str, Any], as_mapping(CellFinding, asdict)]]
 
 
-class CellSample(Sample):
+class CellSample(SampleOutput):
     """A sample output, and its cell."""
 
     cell: dict[str, str | int | None]

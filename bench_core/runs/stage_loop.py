@@ -67,14 +67,14 @@ class StageLoop:
         found = self._predictions and self._predictions.of(stage)
         return (found.seconds, found.memory) if found else (None, None)
 
-    def is_stored(self, stage: Stage, told: bool = False) -> bool:
+    def is_stored(self, stage: Stage, record_suffices: bool = False) -> bool:
         """Return whether an artifact is stored, or, if that suffices, its imported record.
 
         Scores are read and checked at once, and set aside if damaged.
         """
         if stage.key in self.numbers:
             return True
-        if not self.store.is_stored(stage, told):
+        if not self.store.is_stored(stage, record_suffices):
             return False
         if stage.about.gives_number:
             try:
