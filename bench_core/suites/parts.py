@@ -162,7 +162,7 @@ class Parts:
         with suppress(Unreadable):
             if command := remedy(match, config):
                 text = f"{kind} {schema.name!r} needs extras not installed: {', '.join(sorted(config.extras()))} of "
-                self.problems.add([*keys, "name"], f"{text}{match.distribution}. Install it by: {command}")
+                self.problems.add([*keys, "name"], f"{text}{match.distribution}. Install them with: {command}")
         return config
 
 
