@@ -59,7 +59,7 @@ def command(
     for path in suites:
         problems: dict[str, str] = {}  # problem -> label of the first profile that has it
         findings = Findings()
-        inspection = None if elsewhere else Inspection(data, store.root / ANSWERS, findings)
+        inspection = None if elsewhere else InspectionInputs(data, store.root / ANSWERS, findings)
         for label, suite, cells, suite_problems in _check_profiles(path, profile, settings, inspection):
             if suite is None or suite_problems:
                 problems = {**dict.fromkeys(suite_problems, label), **problems}
@@ -87,7 +87,7 @@ def command(
 
 
 @dataclass(frozen=True)
-class Inspection:
+class InspectionInputs:
     """The folders of data and cached answers, and the findings of inspections."""
 
     data: Path
@@ -108,7 +108,7 @@ def _print_problems(path: str, problems: dict[str, str]) -> None:
 
 
 def _check_profiles(
-    path: Path, profile: str | None, settings: tuple[str, ...], inspection: Inspection | None
+    path: Path, profile: str | None, settings: tuple[str, ...], inspection: InspectionInputs | None
 ) -> Iterator[tuple[str, Suite | None, int, list[str]]]:
     """Yield a label, the suite, the number of its cells, and its problems, for each profile and without any."""
     from bench_core.suites import yaml_source
@@ -134,7 +134,7 @@ def _check_profiles(
 
 
 def _check(
-    source: Located, folder: Path, profile: str | None, settings: tuple[str, ...], inspection: Inspection | None
+    source: Located, folder: Path, profile: str | None, settings: tuple[str, ...], inspection: InspectionInputs | None
 ) -> tuple[Suite, int, list[str]]:
     """Return the suite, the number of its cells, and all problems."""
     from bench_core.suites.cells import cells_of

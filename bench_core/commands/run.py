@@ -136,7 +136,7 @@ def command(
     """
     from bench_core.execution.progress import Errors, Lines
     from bench_core.runs.reporting import home
-    from bench_core.runs.runner import performed
+    from bench_core.runs.runner import run_suites
 
     label = looks[-1].label
     home(out, label)  # fails before anything runs
@@ -144,7 +144,7 @@ def command(
         return _preview(looks[-1], data, store, only, execution["elsewhere"] is None, as_json)
     with nullcontext(Errors()) if quiet else Lines(label) as progress:
         execution["progress"] = progress
-        with closing(performed(looks, data, store, runs, only, execution)) as executions:
+        with closing(run_suites(looks, data, store, runs, only, execution)) as executions:
             for runner, run in executions:
                 if len(looks) > 1 and (runner.loop.stopped or _claims_module().decided(run)):
                     break

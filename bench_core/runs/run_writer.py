@@ -57,7 +57,7 @@ class StoredArtifact(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RunContent:
+class Record:
     """The content of a run folder, from its plan and the store."""
 
     suite: Suite
@@ -280,13 +280,13 @@ class RunContent:
 
     def _metric_names(self, cell: Cell, name: str, metrics: Iterable[str]) -> dict[str, str]:
         """Return the suite's names of the metrics of a probe, by their names in plugins."""
-        probe, found = self.suite.probes[name], {}
+        probe, suite_names = self.suite.probes[name], {}
         for metric in sorted(metrics):
             matches = [
                 candidate for candidate in cell.metrics if _is_metric_of(probe, self.suite.metrics[candidate], metric)
             ]
-            found.update({metric: matches[0]} if matches else {})
-        return found
+            suite_names.update({metric: matches[0]} if matches else {})
+        return suite_names
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():

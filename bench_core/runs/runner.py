@@ -28,7 +28,7 @@ from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observing import observing
 from bench_core.runs.plan_filter import restrict
 from bench_core.runs.results import Run, read_run, write_run
-from bench_core.runs.run_writer import RunContent, keep_of_sections
+from bench_core.runs.run_writer import Record, keep_of_sections
 from bench_core.runs.stage_loop import StageLoop
 from bench_core.runs.stored_inputs import refusals, warnings
 from bench_core.runs.time_limit import TimeLimit
@@ -75,11 +75,11 @@ def run(
         raise TypeError(f"run() has no argument {', '.join(map(repr, sorted(unknown)))}. It also takes {names}.")
     suite = load(Path(path), profile, settings, seeds)
     folder, artifact_store = data_folder(Path(data) if data else None), Store(Path(store))
-    with closing(performed([suite], folder, artifact_store, Path(out), only, execution)) as runs:
+    with closing(run_suites([suite], folder, artifact_store, Path(out), only, execution)) as runs:
         return next(runs)[1]
 
 
-def performed(
+def run_suites(
     suites: Iterable[Suite], data: Path, store: Store, out: Path, only: Sequence[str], how: Execution
 ) -> Generator[tuple[Runner, Run], None, None]:
     """Run suites one after another with the same executor; yield the runner and the run of each."""
@@ -181,9 +181,9 @@ class Runner:
     def _name(self) -> str:
         return self.suite.label.replace("/", "-")
 
-    def _record(self) -> RunContent:
+    def _record(self) -> Record:
         places = {f"{self.data}/": "<data>/", f"{self.loop.store.root}/": "<store>/"}
-        return RunContent(
+        return Record(
             self.suite, self.plan, self.loop.store, self.loop.failures, self.loop.stopped, self.loop.numbers, places
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bench_core.planning.stages import Stage
 
-GRACE_SECONDS = 60.0  #: for stages to stop after the time limit
+GRACE = 60.0  #: seconds for stages to stop after the time limit
 
 
 @dataclass
@@ -59,7 +59,7 @@ class TimeLimit:
         self.reached = self.reached or time.monotonic()
         if not self.progressed:
             return None
-        return max(0.0, self.reached + GRACE_SECONDS - time.monotonic())
+        return max(0.0, self.reached + GRACE - time.monotonic())
 
     def gives_up(self, stage: Stage) -> bool:
         """Return whether to stop waiting for a running stage."""

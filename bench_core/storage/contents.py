@@ -25,7 +25,7 @@ def told(kind: str) -> tuple[str, ...]:
     return tuple(name for name in next(files, ()) if name != OUTCOMES)
 
 
-def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Return the files in both manifests whose digests differ."""
-    ours, theirs = ({**manifest.get("left_out", {}), **manifest["files"]} for manifest in (one, other))
+    ours, theirs = ({**manifest.get("left_out", {}), **manifest["files"]} for manifest in (first, second))
     return [name for name in ours if name in theirs and ours[name]["sha256"] != theirs[name]["sha256"]]
