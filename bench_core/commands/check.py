@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
     from placed_settings import Located
 
-SKIPPED_WITHOUT_AUTHORS = f"classes of parts, files, servers and devices (these checks need {installed_by(AUTHORS)})"
-SKIPPED_WITHOUT_BUILD = "names of weights in `groups` and `reset` (see --build)"
+SKIPPED_WITHOUT_AUTHORS = (
+    f"classes of parts, files, servers and devices: these checks come with {installed_by(AUTHORS)}"
+)
+SKIPPED_WITHOUT_BUILD = "whether models have the weights that `groups` and `reset` name (see --build)"
 
 
 @click.command()

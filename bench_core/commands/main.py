@@ -98,7 +98,7 @@ class Commands(click.Group):
 def _advice(name: str, known: list[str]) -> str:
     for owner, names in COMMANDS_OF.items():
         if name in names:
-            return f"It is a command of {source(owner)}."
+            return f"It comes with {source(owner)}."
     near = get_close_matches(name, known, n=1)
     return f"Did you mean {near[0]!r}?" if near else "See `bench --help`."
 

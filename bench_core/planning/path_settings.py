@@ -102,10 +102,10 @@ def mark(path: Path, name: str, data: Path, suite: Path = Path()) -> str:
         return f"{MARK}{folder_digest(path)}"
     except FileNotFoundError:
         where = places(path, data, suite)
-        raise DataError(f"{name}: there is no file {path}{where}. Correct the path, or put the file there.") from None
+        raise DataError(f"{name}: there is no file {path}{where}. Correct its path, or put the file there.") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"{name}: {path} cannot be read ({why}). Correct the path.") from None
+        raise DataError(f"{name}: {path} cannot be read ({why}). Correct its path.") from None
 
 
 def marks(settings: Any, key_path: KeyPath = ()) -> Iterator[tuple[str, str]]:

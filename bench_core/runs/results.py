@@ -318,7 +318,7 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
         parsed(Info, content)
         info = json.loads(content)
         if len(str(info.get("label", "")).encode()) > MAX_TEXT_LENGTH:
-            raise ValueError("the label is too long for a folder name")
+            raise ValueError("the label is too long to be the name of a folder")
         environments = info.get("environments") or [info.get("environment") or {}]
         if any(not 0 <= place < len(environments) for cell in cells for place in cell.environments):
             raise ValueError("a cell refers to an unknown environment")

@@ -56,7 +56,7 @@ def only_one(cells: Sequence[T], axes: Axes[T], which: str) -> T:
         return matches[0]
     names_by_axis = {axis: names_on(matches, axes, axis) for axis in AXES}
     options = [f"{axis} ({', '.join(names)})" for axis, names in names_by_axis.items() if len(names) > 1]
-    raise SuiteError(f"{len(matches) or 'no'} cells match {which!r}. Add a filter on {', '.join(options)}.")
+    raise SuiteError(f"{len(matches) or 'no'} cells match {which!r}. Choose by {', '.join(options)}.")
 
 
 def cell_name(cell: Mapping[str, Any]) -> str:

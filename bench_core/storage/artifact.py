@@ -283,4 +283,6 @@ def reason(error: OSError) -> str:
 def unwritable(path: Path, error: OSError) -> StoreError:
     """Return the error for an unwritable store."""
     advice = ADVICE.get(error.errno or 0, "")
-    return StoreError(f"{path}: the store is not writable: {str(error.strerror or error).lower()}. {advice}".strip())
+    return StoreError(
+        f"{path}: the store cannot be written: {str(error.strerror or error).lower()}. {advice}".strip()
+    )

@@ -258,7 +258,7 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            self.warn(f"{path}: the log of the failure cannot be written: {reason(error)}.")
+            self.warn(f"{path}: the log of a failure cannot be written: {reason(error)}.")
         return path
 
 

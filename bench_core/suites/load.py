@@ -225,7 +225,7 @@ def _set(source: Located, problems: Problems, setting: str) -> None:
 
 def _check_removable(name: str, names: list[str], origin: str) -> str:
     if name not in names:
-        raise SuiteError(f"{origin}: nothing to remove. {suggestion(name, names)}")
+        raise SuiteError(f"{origin}: there is nothing to remove. {suggestion(name, names)}")
     return name
 
 
