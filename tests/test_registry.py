@@ -242,7 +242,7 @@ def test_a_hook_of_a_plugin_that_is_not_there_is_told_and_the_others_work(instal
     assert "salt implements the hook 'bench_spices', which no loaded plugin defines" in told
     assert "Install spices, or write `@hookimpl(optionalhook=True)`" in told
     assert part("decoder", "good").distribution == "good-one"
-    with pytest.raises(SuiteError, match="no kind of part is called 'spice'"):
+    with pytest.raises(SuiteError, match="no such kind of part as 'spice'"):
         parts("spice")
 
 

@@ -25,7 +25,7 @@ from bench_core.terminal import say
 #: Commands of the core -> descriptions in `bench --help`.
 COMMANDS = {
     "list": "List the installed tasks, models, decoders and metrics.",
-    "check": "Check suites; report every problem with file, line and column.",
+    "check": "Check suites: every problem, with file, line and column.",
     "run": "Run a suite and write its report.",
 }
 
