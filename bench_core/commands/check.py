@@ -22,19 +22,15 @@ if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
     from placed_settings import Located
 
-SKIPPED_WITHOUT_AUTHORS = (
-    f"classes of parts, files, servers and devices: these checks come with {installed_by(AUTHORS)}"
-)
-SKIPPED_WITHOUT_BUILD = "whether models have the weights that `groups` and `reset` name (see --build)"
+NEEDS_AUTHORS = f"classes of parts, files, servers and devices: these checks come with {installed_by(AUTHORS)}"
+NEEDS_BUILD = "whether models have the weights that `groups` and `reset` name (see --build)"
 
 
 @click.command()
 @click.argument("suites", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--profile", help="Check only this profile [default: all profiles, and none].")
 @options.set_option
-@click.option(
-    "--elsewhere", is_flag=True, help="Skip checks of data and devices, for suites that run on another machine."
-)
+@click.option("--elsewhere", is_flag=True, help="Do not check data and devices: suites run on another machine.")
 @click.option("--build", is_flag=True, help="Also prepare all tasks, and build all models, without weights.")
 @click.option("--contracts", is_flag=True, help="Also test every part against the contracts of the interfaces.")
 @click.option(
@@ -68,9 +64,9 @@ def command(
                 continue
             valid[label] = suite
             if not is_installed(AUTHORS):
-                findings.skipped[SKIPPED_WITHOUT_AUTHORS] = None
+                findings.skipped[NEEDS_AUTHORS] = None
             if not build and _names_weights(suite):
-                findings.skipped[SKIPPED_WITHOUT_BUILD] = None
+                findings.skipped[NEEDS_BUILD] = None
             say(f"{label}: no problem found ({counted(cells, 'cell')}).")
         for text in findings.warnings:
             say(text, err=True)
@@ -122,9 +118,7 @@ def _check_profiles(
         return
     profiles = source.data.get("profiles")
     names = (
-        [name for name, changes in profiles.items() if isinstance(changes, dict)]
-        if isinstance(profiles, dict)
-        else []
+        [name for name, value in profiles.items() if isinstance(value, dict)] if isinstance(profiles, dict) else []
     )
     for name in [profile] if profile else [None, *names]:
         label = str(path) if name is None else f"{path} --profile {name}"

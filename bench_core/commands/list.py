@@ -36,10 +36,8 @@ def command(kind: str | None, as_json: bool) -> int:
 
         for distribution, reason in broken.items():
             say(f"broken: {distribution}: {reason}", err=True)
-        table = [
-            {key: row[key] for key in ("kind", "name", "distribution")} | {"what": _description(row)} for row in rows
-        ]
-        say(tabulate(table, headers="keys") if rows else "no parts are installed; see Install in the README.")
+        cells = [{key: row[key] for key in ("kind", "name", "distribution")} | {"what": _what(row)} for row in rows]
+        say(tabulate(cells, headers="keys") if rows else "no parts are installed; see Install in the README.")
     return 0
 
 
@@ -49,16 +47,12 @@ def _kind(word: str) -> str:
     kind = word if word in known else word.removesuffix("s")
     if kind in known:
         return kind
-    matches = [part_kind for part_kind in known if any(part.is_called(word) for part in parts(part_kind).values())]
-    hint = (
-        f"{word!r} is a {matches[0]}; see `bench describe {matches[0]} {word}`."
-        if matches
-        else suggestion(kind, known)
-    )
+    match = [other for other in known if any(part.is_called(word) for part in parts(other).values())]
+    hint = f"{word!r} is a {match[0]}; see `bench describe {match[0]} {word}`." if match else suggestion(kind, known)
     raise SuiteError(f"no kind of part is called {word!r}. {hint}")
 
 
-def _description(row: Mapping[str, str | None]) -> str | None:
+def _what(row: Mapping[str, str | None]) -> str | None:
     return f"not installed: {row['missing']}" if row["missing"] else row["what"]
 
 

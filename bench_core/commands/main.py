@@ -74,9 +74,7 @@ class Commands(click.Group):
         except SystemExit as stop:  # or its code would become the exit code
             from bench_core.errors import PluginError
 
-            raise PluginError(
-                f"a plugin called sys.exit({stop.code!r}). Remove the call, or uninstall the plugin."
-            ) from stop
+            raise PluginError(f"a plugin called sys.exit({stop.code!r}). Remove that, or uninstall it.") from stop
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         known = self.list_commands(ctx)
@@ -90,9 +88,7 @@ class Commands(click.Group):
         owners = {name: entry_points.origin(entry)[0] for name, entry in further().items()}
         for owner in sorted(set(owners.values())):
             with formatter.section(f"Commands of {owner}"):
-                formatter.write_dl(
-                    [(name, _summary_line(further()[name])) for name in owners if owners[name] == owner]
-                )
+                formatter.write_dl([(name, _summary(further()[name])) for name in owners if owners[name] == owner])
 
 
 def _advice(name: str, known: list[str]) -> str:
@@ -103,7 +99,7 @@ def _advice(name: str, known: list[str]) -> str:
     return f"Did you mean {near[0]!r}?" if near else "See `bench --help`."
 
 
-def _summary_line(entry: EntryPoint) -> str:
+def _summary(entry: EntryPoint) -> str:
     """Return the first line of the docstring of a command's module, without importing it."""
     try:
         spec = find_spec(entry.module)

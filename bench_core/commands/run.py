@@ -164,20 +164,18 @@ def _looks(suite: Suite) -> list[Suite]:
 
     if not is_installed(REPORTS):
         raise SuiteError(f"--until decided needs statistics: {INSTALL}.")
-    seed_counts = range(MIN_SEEDS, len(suite.seeds) + 1)
-    if not seed_counts or not suite.sections.get("claims"):
-        reason = (
-            "no claims" if seed_counts else f"only {counted(len(suite.seeds), 'seed')}: set the maximum with --seeds"
-        )
-        raise SuiteError(f"--until decided needs claims and at least {MIN_SEEDS} seeds; {suite.label} has {reason}.")
+    counts = range(MIN_SEEDS, len(suite.seeds) + 1)
+    if not counts or not suite.sections.get("claims"):
+        what = "no claims" if counts else f"only {counted(len(suite.seeds), 'seed')}: set the maximum with --seeds"
+        raise SuiteError(f"--until decided needs claims and at least {MIN_SEEDS} seeds; {suite.label} has {what}.")
     changes = [change for change in suite.asked if not change.startswith("seeds=")]
-    labels = [f"until=decided, look {look} of {len(seed_counts)}" for look in range(1, len(seed_counts) + 1)]
+    labels = [f"until=decided, look {look} of {len(counts)}" for look in range(1, len(counts) + 1)]
     return [
         replace(
-            suite, seeds=suite.seeds[:seed_count], asked=[*changes, label],
-            effective={**suite.effective, "seeds": [*suite.seeds[:seed_count]]},
+            suite, seeds=suite.seeds[:count], asked=[*changes, label],
+            effective={**suite.effective, "seeds": [*suite.seeds[:count]]},
         )
-        for seed_count, label in zip(seed_counts, labels, strict=True)
+        for count, label in zip(counts, labels, strict=True)
     ]  # fmt: skip
 
 
@@ -261,15 +259,13 @@ def _summary(run: Run, runner: Runner, report: str, changes: str, code: int) -> 
     }  # fmt: skip
 
 
-def chosen(name: str | None, settings: tuple[str, ...]) -> ExecutorConfig | None:
+def chosen(name: str | None, words: tuple[str, ...]) -> ExecutorConfig | None:
     """Return the executor `name` with settings `KEY=VALUE`; raise SuiteError if they are invalid."""
     from bench_core.commands.chosen_parts import chosen_part
     from bench_core.errors import SuiteError
 
     if name is None:
-        if settings:
-            raise SuiteError(
-                f"--with {settings[0]} is a setting of an executor. Choose the executor with --executor."
-            )
+        if words:
+            raise SuiteError(f"--with {words[0]} is a setting of an executor. Choose the executor with --executor.")
         return None
-    return cast("ExecutorConfig", chosen_part("executor", name, settings, "--with "))
+    return cast("ExecutorConfig", chosen_part("executor", name, words, "--with "))

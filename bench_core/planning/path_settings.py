@@ -25,17 +25,17 @@ MARKED = re.compile(rf"{MARK}[0-9a-f]{{64}}(\..+)?")
 def replace_values(
     value: T,
     change: Callable[[Any, KeyPath], Any],
-    key_path: KeyPath = (),
+    keys: KeyPath = (),
     kinds: tuple[type, ...] = (PurePath, FoundPath),
 ) -> T:
     """Return a copy of settings with every path, or every value of these `kinds`, replaced, at any depth."""
 
     def each(item: Any, key: Any) -> Any:
-        return replace_values(item, change, (*key_path, str(key)), kinds)
+        return replace_values(item, change, (*keys, str(key)), kinds)
 
     new: Any = value
     if isinstance(value, kinds):
-        new = change(value, key_path)
+        new = change(value, keys)
     elif isinstance(value, BaseModel):
         names = [*type(value).model_fields, *(value.model_extra or ())]
         new = value.model_copy(update={name: each(getattr(value, name), name) for name in names})
@@ -50,7 +50,7 @@ def replace_values(
     return new  # type: ignore[no-any-return]
 
 
-def paths(settings: Any, key_path: KeyPath = ()) -> list[tuple[Path, KeyPath]]:
+def paths(settings: Any, keys: KeyPath = ()) -> list[tuple[Path, KeyPath]]:
     """Return every path in settings, with its keys."""
     collected: list[tuple[Path, KeyPath]] = []
 
@@ -58,7 +58,7 @@ def paths(settings: Any, key_path: KeyPath = ()) -> list[tuple[Path, KeyPath]]:
         collected.append((Path(path), inside))
         return path
 
-    replace_values(settings, collect, key_path)
+    replace_values(settings, collect, keys)
     return collected
 
 
@@ -108,14 +108,14 @@ def mark(path: Path, name: str, data: Path, suite: Path = Path()) -> str:
         raise DataError(f"{name}: {path} cannot be read ({why}). Correct its path.") from None
 
 
-def marks(settings: Any, key_path: KeyPath = ()) -> Iterator[tuple[str, str]]:
+def marks(settings: Any, keys: KeyPath = ()) -> Iterator[tuple[str, str]]:
     """Yield the marks of files in JSON settings, each with its keys, joined by dots."""
     inside = settings.items() if isinstance(settings, Mapping) else enumerate(settings)
     for key, value in inside:
         if isinstance(value, str) and MARKED.fullmatch(value):
-            yield ".".join((*key_path, str(key))), value
+            yield ".".join((*keys, str(key))), value
         elif isinstance(value, Mapping | list):
-            yield from marks(value, (*key_path, str(key)))
+            yield from marks(value, (*keys, str(key)))
 
 
 def placed(settings: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _place_value(value: Any, paths_of: Mapping[str, list[str]]) -> Any:
     return candidates.pop(0) if len(candidates) > 1 else candidates[0]
 
 
-def unnamed_reads(reads: Mapping[str, str], places: Container[str], data: Path) -> dict[str, str]:
+def other_reads(reads: Mapping[str, str], places: Container[str], data: Path) -> dict[str, str]:
     """Return the digests of the files that a task reads, except `places` and files in them, which marks represent."""
 
     def is_named(path: Path) -> bool:
@@ -167,13 +167,9 @@ def unchanged(
 
 def _states(places: Mapping[str, str], task: TaskConfig | None, reads: Mapping[str, str], data: Path) -> list[Any]:
     """Return the modification states of files; raise DataError that names files which differ from the plan."""
-    changed = [
-        place
-        for place, planned_mark in places.items()
-        if mark(Path(place), "a file of the plan", data) != planned_mark
-    ]
-    other_reads = unnamed_reads(task.reads(data), places, data) if task else {}
-    changed += [name for name in {**reads, **other_reads} if reads.get(name) != other_reads.get(name)]
+    changed = [place for place, planned in places.items() if mark(Path(place), "a file of the plan", data) != planned]
+    current = other_reads(task.reads(data), places, data) if task else {}
+    changed += [name for name in {**reads, **current} if reads.get(name) != current.get(name)]
     if changed:
         raise DataError(
             f"{', '.join(changed)}: changed since the run was planned, so nothing was stored. Run the suite again."

@@ -7,7 +7,7 @@ from typing import Any
 from bench_core.config import MetricConfig, ModelConfig, TaskConfig
 from bench_core.data import Purpose
 from bench_core.model import Scorer
-from bench_core.planning.path_settings import paths, unnamed_reads
+from bench_core.planning.path_settings import other_reads, paths
 from bench_core.planning.stage_maker import Inputs, Parts, Settings, StageMaker
 from bench_core.registry import training_kind
 from bench_core.sections import CellStage
@@ -76,10 +76,10 @@ class Planner:
         if split is None and not trains and self.is_apart(name):
             splits = filter(self.suite.tasks[name].purposes, self.suite.splits)
             return self.prepare(name, next(splits, self.suite.splits[0]))
-        path_names = {str(path) for path, _ in paths(config)}
+        names = {str(path) for path, _ in paths(config)}
         settings = {
             "task": self.maker.settings_of(config),
-            "data": unnamed_reads(config.reads(self.data), path_names, self.data),
+            "data": other_reads(config.reads(self.data), names, self.data),
         }
         if not self.is_apart(name):
             return self.maker.add("prepare", settings, {}, [("task", config)], name)
@@ -134,10 +134,8 @@ class Planner:
         seeds, kind, single = [*self.suite.seeds], training_kind(joint=True), training_kind(joint=False)
         joint = self._train(kind, task, model, hardware, {"together": seeds}, f"{len(seeds)} seeds")
         for seed in seeds:
-            seed_settings = {"together": seeds, "seed": seed}
-            key = self._train(
-                single, task, model, hardware, seed_settings, f"seed {seed}", {"together": (kind, joint)}
-            )
+            seeding = {"together": seeds, "seed": seed}
+            key = self._train(single, task, model, hardware, seeding, f"seed {seed}", {"together": (kind, joint)})
             self._keys["weights", task, model, hardware, seed] = key
         # Runs name only the extracted models; the first shows that checkpoints of the joint stage are still in use.
         self.maker.stages[joint] = replace(
@@ -150,8 +148,8 @@ class Planner:
         task: str,
         model: str,
         hardware: str,
-        seed_settings: Settings,
-        seed_label: str,
+        seeding: Settings,
+        seeds: str,
         inputs: Inputs | None = None,
     ) -> str:
         settings, parts = self.maker.shared(
@@ -160,10 +158,10 @@ class Planner:
         training = self.suite.models[model].at(task).training
         initial = training.initial
         inputs = {"task": ("prepare", self.prepare(task)), **self._selection_inputs(task, training), **(inputs or {})}
-        label = f"{task} x {model}, {seed_label}"
+        label = f"{task} x {model}, {seeds}"
         classes = tuple(training.classes())
         return self.maker.add(
-            kind, {**settings, **seed_settings}, inputs, parts, label, [initial] if initial else [], classes
+            kind, {**settings, **seeding}, inputs, parts, label, [initial] if initial else [], classes
         )
 
     def _selection_inputs(self, task: str, training: TrainingBase) -> Inputs:
@@ -174,13 +172,10 @@ class Planner:
         selections = {"select": training.select, "stop": training.stop} if self.is_apart(task) else {}
         whole, read = self.suite.tasks[task], self._at(task, None)
         return {
-            role: ("prepare", self.prepare(task, select.split))
-            for role, select in selections.items()
-            if select is not None
-            and (
-                select.metric in self.suite.metrics
-                or (whole.purposes(select.split) and not read.purposes(select.split))
-            )
+            role: ("prepare", self.prepare(task, by.split))
+            for role, by in selections.items()
+            if by is not None
+            and (by.metric in self.suite.metrics or (whole.purposes(by.split) and not read.purposes(by.split)))
         }
 
     def _training(self, task: str, model: str, hardware: str) -> tuple[Settings, Parts]:

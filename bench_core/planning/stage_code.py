@@ -34,13 +34,10 @@ def stage_code(
     roots |= {name: (target,) for name, target in classes}
     for part_kind, config in configs:
         for nested in (config, *configs_inside(config)):
-            part_roots, name = (
-                roots_of(type(nested)),
-                f"{part_kind if nested is config else 'inner'} {nested.name}",
-            )
-            if roots.setdefault(name, part_roots) != part_roots:
-                _check_alone(roots[name][0], part_roots[0])
-                roots[f"{name} ({part_roots[0]})"] = part_roots
+            places, name = roots_of(type(nested)), f"{part_kind if nested is config else 'inner'} {nested.name}"
+            if roots.setdefault(name, places) != places:
+                _check_alone(roots[name][0], places[0])
+                roots[f"{name} ({places[0]})"] = places
             libraries |= nested.libraries
     code = stage_digests(roots)
     libraries = libraries.union(*map(code_digests().libraries, roots.values()))
@@ -94,11 +91,9 @@ def recorded_config(kind: str, ingredients: Mapping[str, Any]) -> Config:
 
 def _parts_called(name: str) -> list[Part]:
     """Return the installed parts that an entry of the code of a stage, such as "model rnn-lm", may refer to."""
-    kind, _, part_name = name.partition(" ")
-    kinds_of_part = kinds() if kind == "inner" else [kind] if kind in IN_SUITES else []
-    return [
-        part for part_kind in kinds_of_part for part in parts(part_kind).values() if part.config.name == part_name
-    ]
+    kind, _, called = name.partition(" ")
+    part_kinds = kinds() if kind == "inner" else [kind] if kind in IN_SUITES else []
+    return [part for each in part_kinds for part in parts(each).values() if part.config.name == called]
 
 
 def _changed_names(code: Mapping[str, str], roots: Mapping[str, tuple[str, ...]]) -> list[str]:

@@ -41,31 +41,16 @@ class StageMaker:
     ) -> str:  # fmt: skip
         """Add a stage that uses these parts, and `classes` by name, unless it exists; return its key."""
         identity = (kind, classes, *(id(config) for _, config in parts))
-        code = self.shared(identity, lambda: self._code(kind, parts, classes))
+        used = self.shared(identity, lambda: self._code(kind, parts, classes))
         if exempt := self.shared(("exempt", *identity), lambda: self._exempt(parts)):
             settings = {**settings, "exempt": exempt}
-        texts = {
-            "kind": kind,
-            "settings": settings,
-            "inputs": inputs,
-            "code": code.code,
-            "libraries": code.libraries,
-        }
+        texts = {"kind": kind, "settings": settings, "inputs": inputs, "code": used.code, "libraries": used.libraries}
         key = keys.key_of(texts, self.json.text)
         if key not in self.stages:
             places = self.shared(("places", *identity, *read), lambda: self._places(kind, parts, read))
             access = self.shared(("access", *identity), lambda: _access(parts))
             self.stages[key] = Stage(
-                kind,
-                key,
-                settings,
-                inputs,
-                label,
-                code.code,
-                code.libraries,
-                code.roots,
-                places,
-                access=access,
+                kind, key, settings, inputs, label, used.code, used.libraries, used.roots, places, access=access
             )
         return key
 
@@ -144,9 +129,7 @@ class StageMaker:
     def _exempt(self, parts: Parts) -> Sequence[str]:
         """Return the laws from which the suite exempts these parts, sorted."""
         configs = {id(self.wholes.get(id(config), config)) for _, config in parts}
-        return sorted(
-            {entry.law for entry in self.suite.exempt if configs & {*map(id, self.suite.parts(entry.part))}}
-        )
+        return sorted({item.law for item in self.suite.exempt if configs & {*map(id, self.suite.parts(item.part))}})
 
 
 def _access(parts: Parts) -> dict[str, Any]:

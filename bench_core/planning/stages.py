@@ -22,9 +22,7 @@ class Stage:
     code: Mapping[str, str] = field(default_factory=dict)  # kind, part or class -> digest of its code
     libraries: Mapping[str, str] = field(default_factory=dict)  # name -> version
     roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the same -> its roots, `module:name`
-    places: Mapping[str, str] = field(
-        default_factory=dict
-    )  # path of a file that it reads -> its mark in the settings
+    places: Mapping[str, str] = field(default_factory=dict)  # path of a file that it reads -> its mark
     first: str = ""  # for a joint training: the key of its first seed's training
     access: Mapping[str, Any] = field(default_factory=dict)  # settings of its model that are not part of the key
 

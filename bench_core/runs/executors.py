@@ -28,9 +28,7 @@ def executor(
     if (isolate or timeout is not None) and (elsewhere is not None or not workers):
         option = "--isolate" if isolate else "--stage-timeout"
         conflict = "--workers 0 has none" if elsewhere is None else f"executor {elsewhere.name!r} has its own"
-        raise SuiteError(
-            f"{option} needs worker processes on this machine, but {conflict}. Remove one of the options."
-        )
+        raise SuiteError(f"{option} needs worker processes on this machine, but {conflict}. Leave one of them out.")
     limits = [hardware.per_gpu for hardware in suite.hardware.values()] if suite else []
     sharing = per_gpu or min(limits, default=1)
     if elsewhere is not None:

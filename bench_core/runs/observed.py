@@ -12,7 +12,7 @@ from bench_core.planning.stages import Stage
 MeasuredCells: TypeAlias = Mapping[str, list[tuple[Mapping[str, Any], str]]]
 
 
-def with_training_name(stage: Stage, event: Event) -> Event:
+def name_training(stage: Stage, event: Event) -> Event:
     """Add the name of its training to an event of a stage."""
     if not isinstance(event, TrainingEvent):
         return event

@@ -28,11 +28,7 @@ def restrict(full_plan: Plan, only: Sequence[str]) -> Plan:
     of_cell = {cell: stages for cell, stages in full_plan.of_cell.items() if cell in selected}
     keys = _with_inputs(full_plan, (key for stages in of_cell.values() for key in stages.values()))
     names = {cell.task for cell in selected}
-    tasks = {
-        name: [task_key for task_key in task_keys if task_key in keys]
-        for name, task_keys in full_plan.tasks.items()
-        if name in names
-    }
+    tasks = {name: [key for key in every if key in keys] for name, every in full_plan.tasks.items() if name in names}
     stages = {key: stage for key, stage in full_plan.stages.items() if key in keys}
     return replace(full_plan, of_cell=of_cell, tasks=tasks, stages=stages)
 

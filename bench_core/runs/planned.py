@@ -57,12 +57,10 @@ def _pair_seeds(suite: Suite) -> dict[str, Any]:
     if not any(writes_text(variant.config) for model in suite.models.values() for variant in model.all):
         return {}
     seeds_of_pairs: dict[str, Any] = {}
-    for task, (model, entry), (decoder, decoder_config) in product(
-        suite.tasks, suite.models.items(), suite.decoders.items()
-    ):
+    for task, (model, entry), (name, decoder) in product(suite.tasks, suite.models.items(), suite.decoders.items()):
         config = entry.at(task).config
-        seeds = differing_seeds(config, decoder_config, suite.seeds) if can_pair(decoder_config, config) else []
-        put(seeds_of_pairs, ("pairs", task, model, decoder), {str(seed): True for seed in seeds})
+        seeds = differing_seeds(config, decoder, suite.seeds) if can_pair(decoder, config) else []
+        put(seeds_of_pairs, ("pairs", task, model, name), {str(seed): True for seed in seeds})
     return seeds_of_pairs
 
 

@@ -20,10 +20,7 @@ from plain_files import read_shared, write_shared
 STAGES, PARTS = "stages.jsonl.gz", "parts.json"
 SHARED = frozenset({"ingredients", "observed"})  # fields of stages that are often equal
 HARDWARE = ("device", "precision", "threads")
-BY_NAME = {
-    "measure": ("metrics", "metric"),
-    "probe": ("probes", "probe"),
-}  # kind of stage -> section, and the setting with its part
+BY_NAME = {"measure": ("metrics", "metric"), "probe": ("probes", "probe")}  # kind of stage -> section, setting
 
 #: The place of a setting in a suite: the section, names in it, and the setting.
 Place: TypeAlias = tuple[str, ...]

@@ -14,7 +14,7 @@ from bench_core.runs.results import Run
 from bench_core.runs.selecting import LEFT_OUT
 
 INSTALL = f"install {source(REPORTS)}"
-MAX_SUFFIX_CHARACTERS = 40  # that changes add to a name
+MAX_SUFFIX = 40  # characters that changes add to a name
 MAX_NAMES = 8  # of models, per message
 DIGEST_CHARACTERS = 8  # in names
 
@@ -60,8 +60,8 @@ def place(run: Run, out: Path) -> tuple[Path, str]:
             reasons.append(f"{number} cells {status}" if number else f"{tasks} tasks {status}")
             break
     if other := _other_suite(run, home(out, name)):
-        stem = re.sub(r"[^A-Za-z0-9.-]+", "_", Path(run.info["file"]).stem)[:MAX_SUFFIX_CHARACTERS]
-        name += f"-{stem}-{_short_digest(run.info['file'])}"
+        stem = re.sub(r"[^A-Za-z0-9.-]+", "_", Path(run.info["file"]).stem)[:MAX_SUFFIX]
+        name += f"-{stem}-{_digest(run.info['file'])}"
         reasons.append(f"{other} has a suite of the same name")
     return home(out, name), " and ".join(reasons)
 
@@ -69,10 +69,7 @@ def place(run: Run, out: Path) -> tuple[Path, str]:
 def identity(run: Run) -> dict[str, str]:
     """Return the suite file of a run, and a digest of its content and the data that the run read."""
     content = [run.suite.model_dump(mode="json", by_alias=True), run.info.get("read")]
-    return {
-        "file": str(run.info.get("file") or ""),
-        "made_of": _short_digest(json.dumps(content, sort_keys=True), 64),
-    }
+    return {"file": str(run.info.get("file") or ""), "made_of": _digest(json.dumps(content, sort_keys=True), 64)}
 
 
 def _other_suite(run: Run, folder: Path) -> str:
@@ -96,15 +93,13 @@ def home(out: Path, name: str) -> Path:
 
 def _suffix(changes: Iterable[str]) -> str:
     """Return the unique suffix of a report's name for changes of the suite; long keys are abbreviated."""
-    whole = "".join(f"+{change}" for change in changes)
+    whole = "".join(f"+{item}" for item in changes)
     short = (
-        "".join(f"+{re.sub(r'^[^=]*[.]|^only=', '', change)}" for change in changes)
-        if len(whole) > MAX_SUFFIX_CHARACTERS
-        else whole
+        "".join(f"+{re.sub(r'^[^=]*[.]|^only=', '', item)}" for item in changes) if len(whole) > MAX_SUFFIX else whole
     )
-    plain = re.sub(r"_*([=+,]|$)_*", r"\1", re.sub(r"[^A-Za-z0-9.,=+-]+", "_", short))[:MAX_SUFFIX_CHARACTERS]
-    return plain if plain == whole else f"{plain}-{_short_digest(whole)}"
+    plain = re.sub(r"_*([=+,]|$)_*", r"\1", re.sub(r"[^A-Za-z0-9.,=+-]+", "_", short))[:MAX_SUFFIX]
+    return plain if plain == whole else f"{plain}-{_digest(whole)}"
 
 
-def _short_digest(text: str, characters: int = DIGEST_CHARACTERS) -> str:
+def _digest(text: str, characters: int = DIGEST_CHARACTERS) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:characters]

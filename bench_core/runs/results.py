@@ -161,7 +161,7 @@ class Run:
         return as_markdown(self._title, self.rows())
 
     def _repr_html_(self) -> str:
-        """Return the tables of the report as self-contained HTML, or the rows without bench-reports."""
+        """Return the tables of the report as self-contained HTML, or the rows if no plugin writes reports."""
         reports = installed_module(REPORTS, "for_core")
         return reports.run_html(self) if reports else as_html(self._title, self.rows())
 

@@ -77,9 +77,7 @@ class Record:
         from block_bootstrap import write_draws
 
         write_draws(folder / "draws.safetensors", self._draws())
-        write_stages(
-            folder / STAGES, planned_stages(self.plan, self._results, self._computed_digests, self._undeclared_inputs)
-        )
+        write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._origins, self._undeclared))
         write_unverified(folder, trusted_stages(self.store, folder))
         keep_of_sections(read_run(folder), self.store)
 
@@ -143,7 +141,7 @@ class Record:
             "tasks": self._tasks,
             "models": {model: self._model(model, key) for model, key in trained},
             "samples": [*samples(self.suite, self.plan, self.store, self._tasks)],
-            **({"observed": united(self._undeclared_inputs.values())} if self._undeclared_inputs else {}),
+            **({"observed": united(self._undeclared.values())} if self._undeclared else {}),
         }
 
     @cached_property
@@ -162,7 +160,7 @@ class Record:
         return artifacts
 
     @property
-    def _computed_digests(self) -> dict[str, str]:
+    def _origins(self) -> dict[str, str]:
         """The digest of the environment and cost of each stage, by key."""
         return {key: artifact.computed for key, artifact in self._artifacts.items()}
 
@@ -193,7 +191,7 @@ class Record:
         return {"libraries": dict(sorted(libraries.items())), "code": dict(sorted(code.items()))}
 
     @cached_property
-    def _undeclared_inputs(self) -> dict[str, Dependencies]:
+    def _undeclared(self) -> dict[str, Dependencies]:
         """The inputs of each stage that are not covered by its key, with digests, by key."""
         stages = [(self.store.kept_as(stage.kind, stage.key), stage.key) for stage in self.plan.stages.values()]
         inputs_by_key = {stage[1]: self.store.dependencies[stage] for stage in stages if self.store.has(*stage)}
@@ -203,11 +201,9 @@ class Record:
         """Return the digests of the files that tasks and models read."""
         tasks = {}
         for name, keys in self.plan.tasks.items():
-            settings_of_stages = [self.plan.stages[key].settings for key in keys]
+            every = [self.plan.stages[key].settings for key in keys]
             tasks[name] = {
-                name: mark
-                for stage_settings in settings_of_stages
-                for name, mark in (*stage_settings["data"].items(), *marks(stage_settings["task"]))
+                name: mark for item in every for name, mark in (*item["data"].items(), *marks(item["task"]))
             }
         models = {}
         for model, key in self._trainings.items():
@@ -282,9 +278,7 @@ class Record:
         """Return the suite's names of the metrics of a probe, by their names in plugins."""
         probe, suite_names = self.suite.probes[name], {}
         for metric in sorted(metrics):
-            matches = [
-                candidate for candidate in cell.metrics if _is_metric_of(probe, self.suite.metrics[candidate], metric)
-            ]
+            matches = [key for key in cell.metrics if _is_metric_of(probe, self.suite.metrics[key], metric)]
             suite_names.update({metric: matches[0]} if matches else {})
         return suite_names
 
@@ -320,10 +314,8 @@ class Record:
 
 def _is_metric_of(probe: ProbeConfig, metric: MetricConfig, name_in_plugin: str) -> bool:
     """Return whether a metric is the one that a probe measures, with equal common settings."""
-    probe_settings, metric_settings = probe.model_dump(), metric.model_dump()
-    return metric.name == name_in_plugin and all(
-        metric_settings[name] == probe_settings[name] for name in probe_settings if name in metric_settings
-    )
+    wanted, actual = probe.model_dump(), metric.model_dump()
+    return metric.name == name_in_plugin and all(actual[name] == wanted[name] for name in wanted if name in actual)
 
 
 def keep_of_sections(run: Run, store: Store) -> None:

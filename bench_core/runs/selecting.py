@@ -36,9 +36,7 @@ def chosen(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
             name, more = (value, "") if is_whole or not _split_words(rest) <= vocabulary else (first, rest)
             words |= _split_words(more)
             filters.append((axis, name))
-    matches = (
-        [cell for cell, cell_words in zip(cells, names, strict=True) if words <= cell_words] if words else [*cells]
-    )
+    matches = [cell for cell, parts in zip(cells, names, strict=True) if words <= parts] if words else [*cells]
     if not matches:
         unknown = sorted(words.difference(vocabulary)) or [which]
         raise SuiteError(f"no cell is called {which!r}. {suggestion(unknown[0], sorted(vocabulary))}")

@@ -18,7 +18,7 @@ from bench_core.optional import UPKEEP, installed_module
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.plan import Plan
 from bench_core.planning.stages import Stage, StageRequest
-from bench_core.runs.observed import MeasuredCells, measured_cells, numbers_of, with_training_name
+from bench_core.runs.observed import MeasuredCells, measured_cells, name_training, numbers_of
 from bench_core.runs.time_limit import TimeLimit
 from bench_core.storage.checkpoints import last_step
 from bench_core.storage.costs import Costs
@@ -38,9 +38,7 @@ class StageLoop:
     every: float  # seconds between the checkpoints of a training
     hear: Hear  # the observers
     strict: bool  # whether inputs that are not covered by keys are errors
-    stopped: dict[str, str] = field(
-        default_factory=dict
-    )  # key -> why the stage was not completed, other than failure
+    stopped: dict[str, str] = field(default_factory=dict)  # key -> why the stage is incomplete, without failure
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> the result of a stored measure stage
     computed: list[Stage] = field(default_factory=list)
@@ -53,7 +51,7 @@ class StageLoop:
     def __post_init__(self) -> None:
         self.executor.warn, self.executor.hear = (
             self.warn,
-            lambda stage, event: self.hear(with_training_name(stage, event)),
+            lambda stage, event: self.hear(name_training(stage, event)),
         )
         self.store = replace(self.store, warn=self.warn)
 

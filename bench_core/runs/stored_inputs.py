@@ -13,9 +13,7 @@ from input_digests import Dependencies, undeclared
 def warnings(stages: list[Stage], store: Store) -> list[str]:
     """Return a warning for each unobserved input, with the number of stored results that it affects."""
     counts = Counter(
-        unobserved
-        for _, inputs in _stored_inputs(stages, store)
-        for unobserved in inputs.get("unobserved", {}).items()
+        pair for _, inputs in _with_inputs(stages, store) for pair in inputs.get("unobserved", {}).items()
     )
     text = "changes of its inputs are not detected."
     return [
@@ -26,13 +24,13 @@ def warnings(stages: list[Stage], store: Store) -> list[str]:
 
 def refusals(stages: list[Stage], store: Store) -> Iterator[tuple[Stage, str]]:
     """Yield the stored stages that `--strict` rejects, each with the reason."""
-    for stage, inputs in _stored_inputs(stages, store):
+    for stage, inputs in _with_inputs(stages, store):
         if names := undeclared(inputs):
             reason = f"its stored result depends on {abridged(names)}, which no cache key covers (--strict). {REMEDY}"
             yield stage, reason
 
 
-def _stored_inputs(stages: list[Stage], store: Store) -> Iterator[tuple[Stage, Dependencies]]:
+def _with_inputs(stages: list[Stage], store: Store) -> Iterator[tuple[Stage, Dependencies]]:
     by_key = {stage.key: stage for stage in stages}
     for (_, key), inputs in store.dependencies.items():  # of the stored artifacts of the plan
         if inputs and key in by_key:

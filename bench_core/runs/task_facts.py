@@ -5,15 +5,7 @@ from typing import Any
 
 from bench_core.data import joined
 
-REPORTED_FIELDS = (
-    "corpus",
-    "statistics",
-    "notice",
-    "embedded",
-    "entropy",
-    "overlap",
-    "texts",
-)  # extras of the task info
+REPORTED = ("corpus", "statistics", "notice", "embedded", "entropy", "overlap", "texts")  # extras of task info
 
 
 def told(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -21,5 +13,5 @@ def told(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     extras = joined(info.get("extras", {}) for info in facts)
     split_texts = [info.get("extras", {}).get("texts", {}) for info in facts[1:]]  # of separately prepared splits
     extras |= {"texts": joined(split_texts)} if split_texts else {}
-    reported = {name: extras[name] for name in REPORTED_FIELDS if name in extras}
+    reported = {name: extras[name] for name in REPORTED if name in extras}
     return {**reported, "vocabulary": len(facts[0].get("vocabulary", ()))}

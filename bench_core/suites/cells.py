@@ -50,9 +50,7 @@ def cells_of(
             names = {"task": task, "model": model, "decoder": decoder, "split": split, "hardware": setup}
             if any(skip.covers(**names) for skip in skips[0]):
                 continue
-            metrics = (
-                name for name in suite.metrics if not any(skip.covers(**names, metric=name) for skip in skips[1])
-            )
+            metrics = (key for key in suite.metrics if not any(skip.covers(**names, metric=key) for skip in skips[1]))
             probes = (name for name, probe in suite.probes.items() if decoder is not None or not probe.with_decoder)
             both = tuple(metrics), tuple(probes)
             cells += [Cell(task, model, decoder, split, setup, seed, *both) for seed in pair_seeds]

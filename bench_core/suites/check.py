@@ -172,9 +172,7 @@ def _fitting(model: ModelConfig) -> str:
     """Return advice that names the installed decoders that fit a text generator."""
     configs = [(name, part.config) for name, part in parts("decoder").items()]
     names = [
-        f"{{name: {name}}}"
-        for name, config in configs
-        if issubclass(config, DecoderConfig) and can_pair(config, model)
+        f"{{name: {name}}}" for name, kind in configs if issubclass(kind, DecoderConfig) and can_pair(kind, model)
     ]
     return f"Add one under `decoders`: {' or '.join(names)}." if names else "Install a plugin that provides one."
 
@@ -215,8 +213,7 @@ def misfit(part: DecoderConfig | MetricConfig, model: ModelConfig) -> str | None
     if any(issubclass(capability, part.needs) for capability in model.capabilities):
         return model.lacks(part.needs)
     has = " and ".join(
-        f"a {capability.__name__}"
-        for capability in sorted(model.capabilities, key=lambda capability: capability.__name__)
+        f"a {capability.__name__}" for capability in sorted(model.capabilities, key=lambda kind: kind.__name__)
     )
     asks = ", ".join(sorted(part.needs.__abstractmethods__ - {"loss"}))
     return f"{part.name} needs a {part.needs.__name__} ({asks}); {model.name} is {has}."

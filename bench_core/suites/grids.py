@@ -102,9 +102,7 @@ def _grid(name: str, varied: Mapping[str, Sequence[Any]]) -> ModelGrid:
     return ModelGrid(name, varied, by_name)
 
 
-def _valid_values(
-    name: str, settings: Mapping[str, Any], remaining: int, problems: Problems
-) -> dict[str, Sequence[Any]]:
+def _valid_values(name: str, settings: Mapping[str, Any], rest: int, problems: Problems) -> dict[str, Sequence[Any]]:
     """Return the valid values of each setting of a grid; report invalid settings."""
     keys, grid = ("models", name, "grid"), settings["grid"]
     if not isinstance(grid, Mapping) or not grid:
@@ -116,8 +114,8 @@ def _valid_values(
             problems.add([*keys, setting], text)
     varied = {setting: grid[setting] for setting, text in problem_of.items() if not text}
     count = prod(map(len, varied.values()))
-    if count > remaining:
-        text = f"a suite can have {MAX_COMBINATIONS:,} combinations; this grid has {count:,}, {remaining:,} are left"
+    if count > rest:
+        text = f"a suite can have {MAX_COMBINATIONS:,} combinations; this grid has {count:,}, {rest:,} are left"
         problems.add(keys, f"{text}. Vary fewer settings, or split the suite.")
         return {setting: values[:1] for setting, values in varied.items()}
     return varied

@@ -133,9 +133,7 @@ def _check_trainings(
     if entry.training.trains and not any(kind.trains for kind in stage_kinds().values()):
         names.problems.add(place(()), f"training needs {source(TRAINING)}, which is not installed.")
     for check in filter(None, (kind.check for kind in stage_kinds().values())):
-        call(
-            check, entry, lambda keys, text: reports.setdefault((place(keys), text), {}).setdefault(entry.config.name)
-        )
+        call(check, entry, lambda at, text: reports.setdefault((place(at), text), {}).setdefault(entry.config.name))
     for key in ("select", "stop"):
         with suppress(Unreadable):
             if (select := getattr(entry.training, key)) is not None:
@@ -205,15 +203,15 @@ def _set(source: Located, problems: Problems, setting: str) -> None:
     """Apply a `--set KEY=VALUE`; null removes an entry of a mapping by name, or of a list by id."""
     keys, equals, value = setting.partition("=")
     if not equals or not keys.isprintable() or not all(path := _split(keys, source.data)):
-        raise SuiteError(f"--set {_printable(setting)}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
-    origin = f"--set {_printable(keys)}"
+        raise SuiteError(f"--set {_shorten(setting)}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
+    origin = f"--set {_shorten(keys)}"
     new = located.scalar(value, origin)
     section = source.data.get(path[0])
     if isinstance(section, list) and len(path) > 1:
         ids = {str(entry.get("id")): place for place, entry in enumerate(section) if isinstance(entry, Mapping)}
         if new is not None or not ids:
             raise SuiteError(
-                f"--set {_printable(setting)}: set lists as a whole, such as --set 'splits=[valid, test]'."
+                f"--set {_shorten(setting)}: set lists as a whole, such as --set 'splits=[valid, test]'."
             )
         source.remove((path[0], ids[_check_removable(".".join(path[1:]), [*ids], origin)]))
     elif new is None and len(path) == 2 and path[0] in REMOVABLE:
@@ -229,7 +227,7 @@ def _check_removable(name: str, names: list[str], origin: str) -> str:
     return name
 
 
-def _printable(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return user input in printable form, truncated."""
     shortened = text if len(text) <= MAX_ECHOED_CHARACTERS else f"{text[:MAX_ECHOED_CHARACTERS]} …"
     return shortened if shortened.isprintable() else repr(shortened)

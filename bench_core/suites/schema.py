@@ -39,9 +39,7 @@ class Limits(Strict):
     """Limits on generation and scoring."""
 
     max_tokens: PositiveInt = 1000  #: the maximum length of a hypothesis, in target tokens including EOS
-    examples: PositiveInt | None = (
-        None  #: the number of examples to decode: a random sample, the same for all cells; all by default
-    )
+    examples: PositiveInt | None = None  #: the size of the sample to decode, the same for all cells; all by default
     scored: PositiveInt | None = None  #: the number of examples to score; all by default
     batch_size: PositiveInt = 128  #: rows per batch in decoding and scoring
 
@@ -72,16 +70,12 @@ class Exemption(Strict):
 class SuiteFile(Strict):
     """A suite file."""
 
-    suite: str = Field(
-        pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$"
-    )  #: the name of the suite and its reports
+    suite: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$")  #: the name of its reports
     title: str = ""  #: the title of reports
     source: str = ""  #: the paper, or another source, on which the suite is based
     note: str = ""  #: a note for readers of reports
     labels: dict[str, str] = {}  #: display names of parts, splits and axes in tables and figures
-    quote: (
-        StrictBool | Names
-    ) = ()  #: tasks whose texts reports may quote even if their corpus forbids it; true: all; false: none
+    quote: StrictBool | Names = ()  #: tasks to quote even if their corpus forbids it; true: all, false: none
     tasks: dict[str, dict[str, Any]] = Field(min_length=1)  #: parts with their settings, under names of your choice
     models: dict[str, dict[str, Any]] = {}  #: parts with settings; also `training:`, `grid:` and `by_task:`
     decoders: dict[str, dict[str, Any]] = {}  #: parts with settings; without decoders, the suite only scores
@@ -114,7 +108,5 @@ class SuiteFile(Strict):
             return value
         several = value and all(isinstance(item, Mapping) for item in value.values())
         return (
-            {name: Hardware.model_validate(settings) for name, settings in value.items()}
-            if several
-            else Hardware(**value)
+            {name: Hardware.model_validate(entry) for name, entry in value.items()} if several else Hardware(**value)
         )

@@ -78,9 +78,7 @@ def of_plugins(data: Mapping[str, Any], grids: Mapping[str, ModelGrid], problems
     for section in sections():
         if section.schema:
             schema = schema_of(section)
-            read = by_entry(
-                schema, {key: value for key, value in data.items() if key in schema.model_fields}, problems
-            )
+            read = by_entry(schema, {key: item for key, item in data.items() if key in schema.model_fields}, problems)
             values = {key: getattr(read, key) for key in schema.model_fields if hasattr(read, key)}
             values_by_key |= section.expand(values, grids)
     return values_by_key
@@ -101,10 +99,8 @@ def cell_stages(suite: Suite, cell: Cell, known: Collection[str]) -> Iterator[tu
             yield name, stage
 
 
-def _hardware(entries: Mapping[str, Any], problems: Problems) -> Any:
-    several = any(isinstance(entry, Mapping) for entry in entries.values()) and not {*entries} & {
-        *Hardware.model_fields
-    }
+def _hardware(data: Mapping[str, Any], problems: Problems) -> Any:
+    several = any(isinstance(item, Mapping) for item in data.values()) and not {*data} & {*Hardware.model_fields}
     if not several:
-        return problems.parsed(Hardware, entries, ("hardware",))
-    return {name: problems.parsed(Hardware, entry, ("hardware", name)) for name, entry in entries.items()}
+        return problems.parsed(Hardware, data, ("hardware",))
+    return {name: problems.parsed(Hardware, item, ("hardware", name)) for name, item in data.items()}
