@@ -53,7 +53,7 @@ def test_skipped_pairs_and_metrics_do_not_count(suite_file):
 
 def test_a_likelihood_that_a_model_lacks_is_refused(suite_file):
     found = misfits(suite_file(**{"nats: {name: nats}": "nats: {name: nats, by: whole}"}))
-    assert "bigram cannot score by 'whole', only by: exact, half." in found
+    assert "bigram has no likelihood 'whole', only: exact, half." in found
 
 
 def test_an_unknown_split_is_refused(suite_file):

@@ -104,4 +104,4 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(alone):
 @pytest.mark.slow
 def test_a_suite_that_trains_is_refused_with_the_command_that_installs_training(alone):
     told = alone("check", "trained.yaml").stderr
-    assert "it is trained by bench-training (in a checkout: pip install ./plugins/training), which is not" in told
+    assert "training needs bench-training (in a checkout: pip install ./plugins/training), which is not" in told

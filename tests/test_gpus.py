@@ -151,7 +151,7 @@ def test_sharing_is_refused_where_an_executor_cannot(tmp_path):
         def load(self):
             return lambda *_: Alone()
 
-    with pytest.raises(SuiteError, match="'alone' gives each stage a GPU of its own"):
+    with pytest.raises(SuiteError, match="'alone' gives each stage a separate GPU"):
         executors.executor(1, Store(tmp_path), tmp_path, Config(), per_gpu=2)
 
 

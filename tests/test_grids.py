@@ -98,7 +98,7 @@ def test_combinations_that_are_wrong_only_together_are_told_once_with_one_of_the
         ("{breaks: [nan, never]}", "'breaks' is set both in the grid and in the model"),
         ("{training.clip: [1, 2]}", "'training.clip' is set both in the grid and in the model"),
         ("{output: [{a: 1}], output.a: [2]}", "'output.a' is inside 'output', which the grid varies as a whole"),
-        (f"{{scale: {list(range(101))}, words: {list(range(100))}}}", "this grid makes 10,100, 10,000 are left"),
+        (f"{{scale: {list(range(101))}, words: {list(range(100))}}}", "this grid has 10,100, 10,000 are left"),
     ],
 )
 def test_a_grid_that_cannot_be_is_refused_at_its_place(suite_file, grid, message):
@@ -110,9 +110,7 @@ def test_a_grid_that_cannot_be_is_refused_at_its_place(suite_file, grid, message
 
 def test_a_combination_and_a_model_cannot_share_a_name(suite_file):
     text = with_grid("{scale: [1, 2]}").replace("  one: {", "  two/scale=2: {")
-    assert "S:7:3: a combination of 'two' has the name 'two/scale=2', as another model does" in mistakes(
-        suite_file(text)
-    )
+    assert "S:7:3: a combination of 'two' is called 'two/scale=2', like another model" in mistakes(suite_file(text))
 
 
 @pytest.mark.slow

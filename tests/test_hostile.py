@@ -223,7 +223,7 @@ def test_swapped_artifacts_are_told_and_made_again(place, kind):
     shutil.move(other, one)
     shutil.move(place.folder / "aside", other)
     told = bench(place, "store", "verify", "--store", place.store.root, codes=(1,)).text
-    assert told.count("it is that of another artifact") == 2
+    assert told.count("it belongs to another artifact") == 2
     found, warnings = place.report()
     assert found == place.wanted
     assert len(warnings) == 2
@@ -361,10 +361,7 @@ def test_a_store_that_can_only_be_read_is_enough_where_all_is_stored_and_told_of
     assert "all stored, nothing computed" in whole[1]
     assert lacking[0] == 1
     assert not lacking[2]
-    assert (
-        "the store cannot be written: read-only file system. Name a store that may be written by --store."
-        in lacking[1]
-    )
+    assert "the store cannot be written: read-only file system. Use a writable store with --store." in lacking[1]
 
 
 @pytest.mark.nightly

@@ -342,7 +342,7 @@ def test_an_artifact_that_is_not_there_though_its_stage_was_said_to_be_done_is_a
 
 def test_only_worker_processes_can_be_isolated_or_ended(place):
     for options in ({"isolate": True}, {"stage_timeout": 1.0}):
-        with pytest.raises(bench_core.SuiteError, match="worker processes of this machine"):
+        with pytest.raises(bench_core.SuiteError, match="worker processes on this machine"):
             run(place / "none", workers=0, **options)
 
 

@@ -73,13 +73,13 @@ def test_another_run_than_that_of_the_suite_as_it_stands_leaves_its_report_alone
     assert contents("reports/tests/small-tiny") == before
     assert f"reports/tests/{name}/report.md" in told
     assert (Path("reports/tests") / name / "report.md").is_file()
-    assert "reports/tests/small-tiny is left as it is" in told
+    assert "reports/tests/small-tiny is not replaced" in told
 
 
 def test_seeds_that_are_those_of_the_suite_change_nothing(bench):
     _, told = run(bench, *TINY, "--seeds", "1")
     assert "report  reports/tests/small-tiny/report.md\n" in told
-    assert "left as it is" not in told
+    assert "is not replaced" not in told
 
 
 def test_a_report_written_again_goes_where_its_run_belongs(bench):
@@ -109,7 +109,7 @@ def test_names_of_reports_are_plain_short_and_different(tmp_path, asked):
 
 
 def test_a_label_cannot_lead_out_of_the_folder_of_reports(tmp_path):
-    with pytest.raises(SuiteError, match="would lie outside of"):
+    with pytest.raises(SuiteError, match="would be outside of"):
         place(run_of(tmp_path, [], {}, label="../../x"), tmp_path / "reports")
 
 
@@ -140,7 +140,7 @@ def test_another_file_with_the_name_of_a_suite_gets_a_report_of_its_own_if_it_is
     _, told = bench("run", "copy.yaml", *TINY, "--workers", "0")
     others = [one.name for one in Path("reports/tests").iterdir() if one.name != "small-tiny"]
     assert len(others) == apart
-    assert ("suite.yaml has a suite of the same name, so reports/tests/small-tiny is left as it is" in told) == apart
+    assert ("suite.yaml has a suite of the same name, so reports/tests/small-tiny is not replaced" in told) == apart
     if apart:
         assert others[0].startswith("small-tiny-copy-")
         assert contents("reports/tests/small-tiny") == before
@@ -151,7 +151,7 @@ def test_a_suite_that_is_edited_keeps_the_folder_of_its_report(bench):
     text = Path("suite.yaml").read_text()
     Path("suite.yaml").write_text(text.replace("title:", "title: Another", 1))
     _, told = run(bench, *TINY)
-    assert "left as it is" not in told
+    assert "is not replaced" not in told
     assert [one.name for one in Path("reports/tests").iterdir()] == ["small-tiny"]
 
 

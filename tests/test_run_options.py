@@ -101,7 +101,7 @@ def test_a_dry_run_names_what_a_run_computes_and_computes_nothing(go):
     run = {re.sub(r": [0-9.]+ s \(.*", "", line) for line in log.read_text().splitlines()}
     assert run == {*planned}
     stdout, _ = go("run", "suite.yaml", *QUICK, "--dry-run")
-    assert stdout == "tests/small-tiny: 0 stages would be computed, nothing was.\n"
+    assert stdout == "tests/small-tiny: 0 stages would be computed.\n"
 
 
 def test_a_quiet_run_prints_the_path_of_its_report_alone(go):
@@ -166,7 +166,7 @@ def test_a_table_is_removed_by_its_id_and_the_places_of_others_stay_right(go, su
 
 def test_what_a_selection_of_checkpoints_needs_cannot_be_removed(go):
     told, _ = go("plan", "suite.yaml", "--set", "metrics.nats=null", code=2)
-    assert "metric 'nats' is needed here, and the profile or `--set` removes it" in told
+    assert "metric 'nats' is needed here, but the profile or `--set` removes it" in told
 
 
 def test_a_name_that_is_not_there_cannot_be_removed(go):

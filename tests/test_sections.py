@@ -104,7 +104,7 @@ def test_a_key_that_the_core_or_another_plugin_has_is_refused(go, key, monkeypat
     fields: dict[str, Any] = {key: (plugin.Counts | None, None)}
     monkeypatch.setattr(plugin, f"Other{key}", create_model("Other", **fields), raising=False)
     other = section_of("Other", {"schema": f"bench_counts.plugin:Other{key}"})
-    with extra(other), pytest.raises(PluginError, match=f"the section '{key}', which (the core|another plugin) has"):
+    with extra(other), pytest.raises(PluginError, match=f"the section '{key}', which (the core|another plugin) defines"):
         go()
 
 
@@ -113,11 +113,11 @@ def test_a_key_that_the_core_or_another_plugin_has_is_refused(go, key, monkeypat
     [
         (
             CellStage("count", "a", {"letter": "a"}),
-            "Section asks for the stage count/a twice|Other asks for the stage count/a twice",
+            "Section adds the stage count/a, which|Other adds the stage count/a, which",
         ),
         (
             CellStage("count", "b", {"letter": "b"}, "score/nothing"),
-            "count/b reads score/nothing, and the cell has prep",
+            "count/b reads score/nothing, but the cell only has prep",
         ),
         (CellStage("recount", "b", {}), "no installed distribution provides the stage kind 'recount'"),
     ],

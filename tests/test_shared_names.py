@@ -224,7 +224,8 @@ def test_two_parts_of_one_name_cannot_take_part_in_one_stage(both, tmp_path, key
         "  argmax: {name: bench-decoders/temperature, temperature: 1.0, processors: PROCESSORS}",
     )
     with pytest.raises(
-        SuiteError, match="processors bench-decoders/min-p and bench_twin/min-p take part in one stage"
+        SuiteError,
+        match="processors bench-decoders/min-p and bench_twin/min-p have the same name, and one stage uses both",
     ):
         keys(text.replace("PROCESSORS", "[{name: bench-decoders/min-p}, {name: bench_twin/min-p}]"))
     ours, theirs = (keys(text.replace("PROCESSORS", f"[{one}/min-p]")) for one in ("bench-decoders", "bench_twin"))

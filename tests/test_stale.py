@@ -143,7 +143,7 @@ def test_a_stage_whose_files_are_not_known_says_so(files, tmp_path):
     found = plan(load(Path("suite.yaml")), tmp_path)
     stage = next(stage for stage in found.stages.values() if stage.kind == "measure")
     elsewhere = replace(stage, places={})  # as a manifest tells of it
-    with pytest.raises(DataError, match=r"metric\.words: where this file lies is not known here"):
+    with pytest.raises(DataError, match=r"metric\.words: the path of this file is unknown here"):
         StageRunner(Store(Path("store")), tmp_path).perform(elsewhere, tmp_path)
     StageRunner(Store(Path("store")), tmp_path).perform(stage, tmp_path)
 

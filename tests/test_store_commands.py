@@ -169,7 +169,7 @@ def test_every_damaged_file_is_named_and_set_aside_on_request(bench):
 
 @pytest.mark.parametrize("words", [["ls"], ["verify"], ["gc", "--keep", "runs/one"]])
 def test_a_folder_that_is_not_there_is_no_store(bench, words):
-    assert "absent: no store can be read here" in bench("store", *words, "--store", "absent", code=2)
+    assert "absent: cannot be read as a store" in bench("store", *words, "--store", "absent", code=2)
     assert not Path("absent").exists()
 
 
@@ -453,7 +453,7 @@ def test_what_was_set_aside_is_removed_only_on_request(bench):
 def test_nothing_is_removed_while_a_run_is_at_work(bench, at_work):
     before = everything()
     with at_work():
-        assert "a run is at work on this store" in bench("store", "gc", "--keep", "runs/one", code=2)
+        assert "a run is using this store" in bench("store", "gc", "--keep", "runs/one", code=2)
         assert everything() == before
     bench("store", "gc", "--keep", "runs/one")
 

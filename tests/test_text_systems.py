@@ -242,19 +242,22 @@ def test_what_is_never_trained_cannot_be(write, model):
 
 def test_a_generator_without_a_decoder_is_told_which_fit(write):
     text = refusal(write, **{"      echoed: {name: as-echoed}\n": ""})
-    assert "echo writes texts by itself. Add one under `decoders`: {name: as-echoed}." in text
+    assert (
+        "echo is a text generator, and no decoder of this suite fits it. Add one under `decoders`: {name: as-echoed}."
+        in text
+    )
 
 
 def test_a_decoder_of_generators_without_one_is_named(write):
     text = refusal(write, **{"      echo: {name: echo}\n": ""})
     assert "echoed" in text
-    assert "as-echoed fits no model of this suite" in text
+    assert "as-echoed does not fit any model of this suite" in text
 
 
 def test_a_metric_of_tokens_refuses_texts(write):
     pair = {"length: {name: text-length}": "length: {name: non-termination}"}
     text = refusal(write, **pair)
-    assert "non-termination looks at tokens; echo gives text alone." in text
+    assert "non-termination measures tokens; echo returns only text." in text
     assert "characters x" not in text
 
 

@@ -1,4 +1,4 @@
-"""Parts that are chosen on the command line, with settings `KEY=VALUE`: executors and observers."""
+"""Executors and observers chosen on the command line, with settings `KEY=VALUE`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from bench_core.config import Config, ObserverConfig
 
 
-def chosen_part(kind: str, name: str, given: Iterable[str], option: str) -> Config:
+def chosen_part(kind: str, name: str, words: Iterable[str], option: str) -> Config:
     """Return the part `name` with settings `KEY=VALUE`; raise SuiteError if they are invalid.
 
-    `option` is what stands before a setting on the command line, for messages.
+    `option` is the text before a setting on the command line, for messages.
     """
     from pydantic import ValidationError
 
@@ -22,11 +22,11 @@ def chosen_part(kind: str, name: str, given: Iterable[str], option: str) -> Conf
     from placed_settings import sentence
 
     schema = part(kind, name).config
-    settings = {key: value for key, _, value in (one.partition("=") for one in given)}
+    settings = {key: value for key, _, value in (word.partition("=") for word in words)}
     for key in settings:
         if key not in schema.model_fields:
-            known = suggestion(key, list(schema.model_fields), "Settings")
-            raise SuiteError(f"{option}{key}: {kind} {name!r} has no setting {key!r}. {known}")
+            advice = suggestion(key, list(schema.model_fields), "Settings")
+            raise SuiteError(f"{option}{key}: {kind} {name!r} has no setting {key!r}. {advice}")
     try:
         return schema.model_validate_strings(settings)
     except ValidationError as error:
@@ -36,20 +36,20 @@ def chosen_part(kind: str, name: str, given: Iterable[str], option: str) -> Conf
         raise SuiteError(f"{option}{key}={settings.get(key, '')}: {text}") from None
 
 
-def chosen_observers(given: Iterable[str]) -> list[ObserverConfig]:
-    """Return the observers `NAME` or `NAME:KEY=VALUE,KEY=VALUE`; raise SuiteError if one cannot be used."""
+def chosen_observers(arguments: Iterable[str]) -> list[ObserverConfig]:
+    """Return the observers `NAME` or `NAME:KEY=VALUE,KEY=VALUE`; raise SuiteError if any cannot be used."""
     from bench_core.registry import part
     from bench_core.suites.extras import remedy
 
-    found = []
-    for words in dict.fromkeys(given):
-        name, _, settings = words.partition(":")
+    observers = []
+    for argument in dict.fromkeys(arguments):
+        name, _, settings = argument.partition(":")
         config = chosen_part("observer", name, filter(None, settings.split(",")), f"--observe {name}:")
-        if command := remedy(own := part("observer", name), config):
+        if command := remedy(observer := part("observer", name), config):
             extras = ", ".join(sorted(config.extras()))
             raise SuiteError(
-                f"--observe {name}: it needs extras not installed: {extras} of {own.distribution}. "
-                f"Install it by: {command}"
+                f"--observe {name} needs extras that are not installed: {extras} of {observer.distribution}. "
+                f"Install them with: {command}"
             )
-        found.append(cast("ObserverConfig", config))
-    return found
+        observers.append(cast("ObserverConfig", config))
+    return observers

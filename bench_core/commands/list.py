@@ -14,19 +14,19 @@ from bench_core.terminal import say, to_json
 @click.argument("kind", required=False)
 @options.as_json
 def command(kind: str | None, as_json: bool) -> int:
-    """List installed parts, all or of a kind such as model or decoder, and plugins that could not be loaded."""
+    """List installed parts, optionally of one kind such as model or decoder, and plugins that failed to load."""
     from bench_core.suites.extras import remedy
 
     rows = [
         {
-            "kind": one,
+            "kind": part_kind,
             "name": name,
             "distribution": f"{part.distribution} {part.version}",
             "what": _first_line(part.config),
             "missing": remedy(part),
         }
-        for one in (kinds() if kind is None else [_kind(kind)])
-        for name, part in parts(one).items()
+        for part_kind in (kinds() if kind is None else [_kind(kind)])
+        for name, part in parts(part_kind).items()
     ]
     broken = installed().broken
     if as_json:
@@ -36,20 +36,20 @@ def command(kind: str | None, as_json: bool) -> int:
 
         for distribution, reason in broken.items():
             say(f"broken: {distribution}: {reason}", err=True)
-        shown = [{key: row[key] for key in ("kind", "name", "distribution")} | {"what": _what(row)} for row in rows]
-        say(tabulate(shown, headers="keys") if rows else "no parts are installed; see Install in the README.")
+        cells = [{key: row[key] for key in ("kind", "name", "distribution")} | {"what": _what(row)} for row in rows]
+        say(tabulate(cells, headers="keys") if rows else "no parts are installed; see Install in the README.")
     return 0
 
 
 def _kind(word: str) -> str:
-    """Return a kind of part, given in singular or plural; raise SuiteError with what may be meant."""
+    """Return a kind of part, named in singular or plural; raise SuiteError with a suggestion."""
     known = kinds()
     kind = word if word in known else word.removesuffix("s")
     if kind in known:
         return kind
-    named = [one for one in known if any(part.is_called(word) for part in parts(one).values())]
-    hint = f"{word!r} is a {named[0]}; see `bench describe {named[0]} {word}`." if named else suggestion(kind, known)
-    raise SuiteError(f"there is no such kind of part as {word!r}. {hint}")
+    match = [other for other in known if any(part.is_called(word) for part in parts(other).values())]
+    hint = f"{word!r} is a {match[0]}; see `bench describe {match[0]} {word}`." if match else suggestion(kind, known)
+    raise SuiteError(f"no kind of part is called {word!r}. {hint}")
 
 
 def _what(row: Mapping[str, str | None]) -> str | None:

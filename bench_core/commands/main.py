@@ -1,7 +1,7 @@
 """The command line: one file per command, imported when it is called.
 
-Commands of other distributions are entry points of the group `bench.commands`; the first line of a module's docstring
-is what `bench --help` shows of its command.
+Commands of other distributions are entry points of the group `bench.commands`; `bench --help` describes them by the
+first line of their module's docstring.
 """
 
 import ast
@@ -22,15 +22,15 @@ from bench_core import entry_points
 from bench_core.optional import source
 from bench_core.terminal import say
 
-#: The core's commands, each with what `bench --help` shows of it.
+#: Commands of the core -> descriptions in `bench --help`.
 COMMANDS = {
     "list": "List the installed tasks, models, decoders and metrics.",
     "check": "Check suites: every problem, with file, line and column.",
     "run": "Run a suite and write its report.",
 }
 
-#: Who brings further commands, where they are not installed.
-BROUGHT = {
+#: Distribution -> its commands, to advise what to install.
+COMMANDS_OF = {
     "bench-authors": ("describe", "new", "schema"),
     "bench-reports": ("report", "show", "diff", "cite", "view"),
     "bench-exchange": ("export", "import", "merge", "outputs", "decode", "verify"),
@@ -42,9 +42,9 @@ BROUGHT = {
 
 @cache
 def further() -> dict[str, EntryPoint]:
-    """Return the commands of other distributions; those of the core cannot be replaced."""
-    found = entry_points.declared(entry_points.COMMANDS)
-    return {entry.name: entry for entry in found if entry.name not in COMMANDS}
+    """Return the commands of other distributions, by name; commands of the core cannot be replaced."""
+    entries = entry_points.declared(entry_points.COMMANDS)
+    return {entry.name: entry for entry in entries if entry.name not in COMMANDS}
 
 
 class Commands(click.Group):
@@ -71,7 +71,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except SystemExit as stop:  # else its code would be that of the command
+        except SystemExit as stop:  # or its code would become the exit code
             from bench_core.errors import PluginError
 
             raise PluginError(f"a plugin called sys.exit({stop.code!r}). Remove that, or uninstall it.") from stop
@@ -88,18 +88,18 @@ class Commands(click.Group):
         owners = {name: entry_points.origin(entry)[0] for name, entry in further().items()}
         for owner in sorted(set(owners.values())):
             with formatter.section(f"Commands of {owner}"):
-                formatter.write_dl([(name, _line(further()[name])) for name in owners if owners[name] == owner])
+                formatter.write_dl([(name, _summary(further()[name])) for name in owners if owners[name] == owner])
 
 
 def _advice(name: str, known: list[str]) -> str:
-    for owner, names in BROUGHT.items():
+    for owner, names in COMMANDS_OF.items():
         if name in names:
             return f"It comes with {source(owner)}."
     near = get_close_matches(name, known, n=1)
     return f"Did you mean {near[0]!r}?" if near else "See `bench --help`."
 
 
-def _line(entry: EntryPoint) -> str:
+def _summary(entry: EntryPoint) -> str:
     """Return the first line of the docstring of a command's module, without importing it."""
     try:
         spec = find_spec(entry.module)
@@ -112,7 +112,7 @@ def _line(entry: EntryPoint) -> str:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bench-core", prog_name="bench")
 def bench() -> None:
-    """Benchmarks of neural sequence generation: a suite file in, comparison tables out."""
+    """Benchmark neural sequence generation: from a suite file to comparison tables."""
 
 
 def main() -> None:
@@ -124,24 +124,24 @@ def main() -> None:
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what the encoding of a terminal lacks is no failure
+            stream.reconfigure(errors="backslashreplace")  # for terminals with another encoding
     try:
         code = bench.main(standalone_mode=False)
     except click.ClickException as error:
-        shown = StringIO()
-        error.show(shown)
-        say(shown.getvalue(), err=True, end="")
+        text = StringIO()
+        error.show(text)
+        say(text.getvalue(), err=True, end="")
         code = 2
     except BenchError as error:
         say(f"bench: {error}", err=True)
         code = 2
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; so do we, quietly
+        sys.stderr.close()  # the reader of our output has quit
         code = 0
     except (KeyboardInterrupt, click.Abort):
         say("bench: interrupted; finished stages are stored.", err=True)
         code = 130
-    except Exception:  # a mistake of ours, whose message may hold text of others
+    except Exception:  # a bug of ours; its message may contain foreign text
         say(traceback.format_exc(), err=True)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

@@ -18,7 +18,7 @@ Decorated = Callable[..., Any]
 
 
 class Duration(click.ParamType[float]):
-    """A duration: 90s, 9m, 1.5h, or a number of seconds."""
+    """A duration, such as 90s, 9m or 1.5h, or a number of seconds."""
 
     name = "DURATION"
     units: ClassVar[Mapping[str, float]] = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -40,16 +40,16 @@ DURATION = Duration()
 FOLDER = click.Path(path_type=Path)
 
 
-def _data(ctx: click.Context, option: click.Parameter, given: Path | None) -> Path:
+def _data(ctx: click.Context, option: click.Parameter, folder: Path | None) -> Path:
     from bench_core.files import data_folder
 
-    return data_folder(given)
+    return data_folder(folder)
 
 
-def _store(ctx: click.Context, option: click.Parameter, given: Path) -> Store:
+def _store(ctx: click.Context, option: click.Parameter, folder: Path) -> Store:
     from bench_core.storage.store import Store
 
-    return Store(given)
+    return Store(folder)
 
 
 data = click.option("--data", type=FOLDER, callback=_data, help="Folder of corpora [default: $BENCH_DATA].")
@@ -59,27 +59,27 @@ store = click.option(
 runs = click.option("--runs", type=FOLDER, default="runs", show_default=True, help="Folder of runs.")
 out = click.option("--out", type=FOLDER, default="reports", show_default=True, help="Folder of reports.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-changed = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a value, such as models.lstm.hidden=64."
+set_option = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a setting, such as models.lstm.hidden=64."
 )
 
 
 def changes(function: Decorated) -> Decorated:
-    """Add the options that change a suite."""
+    """Add options that change a suite."""
     seeds = click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds.")
-    return click.option("--profile", help="A profile of the suite.")(changed(seeds(function)))
+    return click.option("--profile", help="Profile of the suite.")(set_option(seeds(function)))
 
 
 only = click.option(
     "--only",
     multiple=True,
     metavar="CELL",
-    help="Only cells such as model=lstm,seed=0 or `lstm/greedy`; given twice, those that both select.",
+    help="Select cells, such as model=lstm,seed=0 or `lstm/greedy`; repeated filters must all match.",
 )
 
 
 def of_suite(function: Decorated) -> Decorated:
-    """Add the argument SUITE and the options that change it; the function receives the loaded suite."""
+    """Add the argument SUITE and options that change it; the function receives the loaded suite."""
 
     @wraps(function)
     def command(
@@ -89,8 +89,8 @@ def of_suite(function: Decorated) -> Decorated:
         from bench_core.terminal import say
 
         loaded = load(suite, profile, settings, seeds)
-        if limit is not None and (lower := _limited(loaded, limit)):
-            loaded = load(suite, profile, [*settings, *lower], seeds)
+        if limit is not None and (lowered := _lowered_limits(loaded, limit)):
+            loaded = load(suite, profile, [*settings, *lowered], seeds)
         for note in () if others.get("quiet") else loaded.notes:
             say(f"note: {note}", err=True)
         return function(loaded, **others)
@@ -101,7 +101,7 @@ def of_suite(function: Decorated) -> Decorated:
     return changes(limit(click.argument("suite", type=FOLDER)(command)))
 
 
-def _limited(suite: Suite, limit: int) -> list[str]:
-    """Return the settings that lower the limits of a suite to `limit` examples."""
-    given = {"examples": suite.limits.examples, "scored": suite.limits.scored}
-    return [f"limits.{key}={limit}" for key, number in given.items() if number is None or number > limit]
+def _lowered_limits(suite: Suite, limit: int) -> list[str]:
+    """Return the `--set` options that lower the limits of a suite to `limit` examples."""
+    limits = {"examples": suite.limits.examples, "scored": suite.limits.scored}
+    return [f"limits.{key}={limit}" for key, number in limits.items() if number is None or number > limit]

@@ -1,4 +1,4 @@
-"""Cache keys of artifacts: hashes of settings, inputs, code and versions, known before anything runs."""
+"""Cache keys of artifacts: hashes of settings, inputs, code and versions, computed before anything runs."""
 
 import hashlib
 import json
@@ -12,41 +12,41 @@ from bench_core.files import digest
 
 T = TypeVar("T")
 
-SCHEME = 2  #: of keys; a change makes every stored artifact a stranger
+SCHEME = 2  #: version of keys; a change invalidates every stored artifact
 
 
-#: Returns JSON data as text, the same for equal data.
+#: Returns canonical JSON text: equal for equal data.
 canonical: Callable[[Any], str] = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
 def key_of(ingredients: Mapping[str, Any], text: Callable[[Any], str] = canonical) -> str:
-    """Return the sha256 of canonical JSON; `text` gives that of each ingredient, and of each of its settings."""
+    """Return the sha256 of canonical JSON; `text` encodes each ingredient and each of the settings."""
     texts = {name: text(value) for name, value in ingredients.items() if name != "settings"}
     texts.setdefault("scheme", str(SCHEME))
     if "settings" in ingredients:
-        texts["settings"] = _joined({name: text(value) for name, value in ingredients["settings"].items()})
-    return hashlib.sha256(_joined(texts).encode()).hexdigest()
+        texts["settings"] = _join({name: text(value) for name, value in ingredients["settings"].items()})
+    return hashlib.sha256(_join(texts).encode()).hexdigest()
 
 
 class TextCache:
-    """Canonical JSON of values that are shared by many ingredients, made once."""
+    """Canonical JSON of values that many ingredients share, encoded once."""
 
     def __init__(self) -> None:
         self._texts: dict[int, str] = {}
-        self._values: list[Any] = []  # so that no id is used again
+        self._values: list[Any] = []  # keeps ids from being reused
 
     def keep(self, value: T) -> T:
-        """Return a value, which must not change from now on, whose text is made once."""
+        """Encode a value once and return it; it must not change afterwards."""
         self._texts[id(value)] = canonical(value)
         self._values.append(value)
         return value
 
     def text(self, value: Any) -> str:
-        """Return a value as canonical JSON."""
+        """Return the canonical JSON of a value."""
         return self._texts.get(id(value)) or canonical(value)
 
 
-def _joined(texts: Mapping[str, str]) -> str:
+def _join(texts: Mapping[str, str]) -> str:
     return f"{{{','.join([f'{canonical(name)}:{texts[name]}' for name in sorted(texts)])}}}"
 
 
@@ -59,4 +59,4 @@ def file_digest(path: Path) -> str:
     try:
         return digest(path)
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}). Give the path of a file of weights.") from None
+        raise DataError(f"{path}: cannot be read ({error.strerror}). Set the path of a weights file.") from None

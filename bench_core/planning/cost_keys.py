@@ -1,4 +1,4 @@
-"""Keys of costs: the same for stages that take equally long, such as trainings that differ in their seed alone."""
+"""Keys of costs, shared by stages of equal cost, such as trainings that differ only in their seeds."""
 
 from collections.abc import Mapping
 
@@ -9,31 +9,31 @@ SEEDED = ("seed", "together")  #: settings of stages that name seeds
 
 
 class CostKeys:
-    """The keys of the stages of a plan, each computed once."""
+    """The cost keys of the stages of a plan, each computed once."""
 
     def __init__(self, stages: Mapping[str, Stage]) -> None:
         self.stages = stages
-        self._known: dict[tuple[str, bool], str] = {}
+        self._keys: dict[tuple[str, bool], str] = {}
 
     def of_record(self, stage: Stage) -> str:
-        """Return the key of what a stage costs: that of all seeds."""
+        """Return the key of the cost of a stage, which is the same for all seeds."""
         return self._key(stage, speed=False)
 
     def of_speed(self, stage: Stage) -> str:
-        """Return the key of how fast a training is, however many updates it has; or of a stage that reads one."""
+        """Return the key of the speed of a training, whatever its length, or of a stage that depends on one."""
         return self._key(stage, speed=True)
 
     def _key(self, stage: Stage, speed: bool) -> str:
-        known = (stage.key, speed)
-        if known not in self._known:
-            own = {name: value for name, value in stage.settings.items() if name not in SEEDED}
-            own["seeds"] = len(stage.settings.get("together", ())) or 1
+        request = (stage.key, speed)
+        if request not in self._keys:
+            settings = {name: value for name, value in stage.settings.items() if name not in SEEDED}
+            settings["seeds"] = len(stage.settings.get("together", ())) or 1
             if speed and (forecast := stage.about.forecaster):
-                own = {**forecast.without_length(own)}
+                settings = {**forecast.without_length(settings)}
             inputs = {role: self._upstream(*name, speed) for role, name in stage.inputs.items()}
-            self._known[known] = key_of({**stage.ingredients, "settings": own, "inputs": inputs})
-        return self._known[known]
+            self._keys[request] = key_of({**stage.ingredients, "settings": settings, "inputs": inputs})
+        return self._keys[request]
 
     def _upstream(self, kind: str, key: str, speed: bool) -> list[str]:
-        found = self.stages.get(key)
-        return [kind, key if found is None else self._key(found, speed)]
+        stage = self.stages.get(key)
+        return [kind, key if stage is None else self._key(stage, speed)]

@@ -1,4 +1,4 @@
-"""The devices and versions of this machine, found without importing torch."""
+"""The devices and versions of this machine, detected without importing torch."""
 
 import os
 import platform
@@ -17,20 +17,20 @@ from bench_core.planning import cache_keys as keys
 from bench_core.planning.stages import Stage
 from bench_core.suites.suite import Suite
 
-ARITHMETIC = ("ATEN_CPU_CAPABILITY", "LC_ALL", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "TZ")
+ARITHMETIC_VARIABLES = ("ATEN_CPU_CAPABILITY", "LC_ALL", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "TZ")
 
 
 def check_devices(suite: Suite, stages: Iterable[Stage]) -> None:
-    """Raise SuiteError if stages need a device of the suite that is not available here."""
-    named = {one.device for one in suite.hardware.values()}
-    if text := missing_device(named & {stage.settings.get("device") for stage in stages}):
-        raise SuiteError(f"{text} Nothing was begun.")
+    """Raise SuiteError if stages need a device that is not available here."""
+    devices = {hardware.device for hardware in suite.hardware.values()}
+    if text := missing_device(devices & {stage.settings.get("device") for stage in stages}):
+        raise SuiteError(f"{text} Nothing was started.")
 
 
 def missing_device(names: Iterable[str], certainly: bool = False) -> str:
     """Return advice if one of these devices is not available, else "".
 
-    torch is imported only for cuda, and not if CUDA is `certainly` unavailable.
+    Imports torch only for cuda, and not if CUDA is `certainly` unavailable.
     """
     if "cuda" not in names:
         return ""
@@ -40,8 +40,8 @@ def missing_device(names: Iterable[str], certainly: bool = False) -> str:
         if torch.cuda.is_available():
             return ""
     return (
-        "hardware.device cuda: torch finds no CUDA device here. Set `hardware: {device: cpu}`, run the suite where "
-        "there is one, or see `bench doctor`."
+        "hardware.device cuda: torch finds no CUDA device here. Set `hardware: {device: cpu}`, run the suite on a "
+        "machine with a GPU, or see `bench doctor`."
     )
 
 
@@ -57,7 +57,7 @@ def device_kind() -> str:
 
 @cache
 def device_name(kind: str) -> str:
-    """Return the model of a device of this machine, on which costs depend, without importing torch."""
+    """Return the model name of a device of this machine, without importing torch; costs depend on it."""
     cores = f"{platform.machine()} x {os.cpu_count()}"
     if kind == "cuda":
         models = [_value(path, "Model") for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))]
@@ -66,7 +66,7 @@ def device_name(kind: str) -> str:
 
 
 def _value(path: Path, name: str) -> str:
-    """Return the first value of a name in a file of lines `name: value`, or ""."""
+    """Return the first value of a name in a file with lines `name: value`, or ""."""
     with suppress(OSError, ValueError):
         for line in path.read_text(encoding="utf-8").splitlines():
             key, _, value = line.partition(":")
@@ -76,22 +76,22 @@ def _value(path: Path, name: str) -> str:
 
 
 def environment(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what results may depend on besides keys, without naming the machine."""
+    """Return what results may depend on besides their keys; does not identify the machine."""
     versions = {"python": platform.python_version(), "torch": keys.library("torch")}
     computing = {name: settings[name] for name in ("device", "precision", "threads") if name in settings}
     looks = {} if is_installed(AUTHORS) else {"second looks": f"none, since {AUTHORS} was not installed"}
-    return {**versions, "bench": keys.library("bench-core"), **computing, **looks, "process": _process()}
+    return {**versions, "bench": keys.library("bench-core"), **computing, **looks, "process": _process_environment()}
 
 
-def _process() -> dict[str, str]:
-    """Return the variables by which this process computes and sorts, and, with torch, the arithmetic of its CPU."""
-    names = {*ARITHMETIC, *(name for name in os.environ if name.startswith(("OMP_", "MKL_", "ATEN_")))}
-    found = {f"${name}": os.environ.get(name, "not set") for name in sorted(names)}
+def _process_environment() -> dict[str, str]:
+    """Return the environment variables that affect arithmetic and sorting, and torch's CPU backend if loaded."""
+    names = {*ARITHMETIC_VARIABLES, *(name for name in os.environ if name.startswith(("OMP_", "MKL_", "ATEN_")))}
+    settings = {f"${name}": os.environ.get(name, "not set") for name in sorted(names)}
     torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "backends"):  # else it is being imported
+    if torch is not None and hasattr(torch, "backends"):  # else torch is still being imported
         library = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
-        found |= {
+        settings |= {
             "CPU capability": torch.backends.cpu.get_cpu_capability(),
             "BLAS": library[1] if library else "unknown",
         }
-    return found
+    return settings

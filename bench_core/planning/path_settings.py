@@ -1,4 +1,4 @@
-"""Settings of type `Path`: where the files are, and their digests, which stand for them in keys."""
+"""Settings of type `Path`: locating files, and replacing them in keys by their digests, called marks."""
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -16,81 +16,85 @@ from input_digests import folder_digest
 
 T = TypeVar("T")
 
-Way: TypeAlias = tuple[str, ...]  #: keys to a value inside settings, such as `("corpus", "train")`
+KeyPath: TypeAlias = tuple[str, ...]  #: keys to a nested value in settings, such as `("corpus", "train")`
 
 MARK = "sha256:"
 MARKED = re.compile(rf"{MARK}[0-9a-f]{{64}}(\..+)?")
 
 
-def changed(
-    value: T, change: Callable[[Any, Way], Any], way: Way = (), kinds: tuple[type, ...] = (PurePath, FoundPath)
+def replace_values(
+    value: T,
+    change: Callable[[Any, KeyPath], Any],
+    keys: KeyPath = (),
+    kinds: tuple[type, ...] = (PurePath, FoundPath),
 ) -> T:
-    """Return a copy of settings with every path replaced, or every value of these `kinds`, at any depth."""
+    """Return a copy of settings with every path, or every value of these `kinds`, replaced, at any depth."""
 
-    def each(one: Any, key: Any) -> Any:
-        return changed(one, change, (*way, str(key)), kinds)
+    def each(item: Any, key: Any) -> Any:
+        return replace_values(item, change, (*keys, str(key)), kinds)
 
     new: Any = value
     if isinstance(value, kinds):
-        new = change(value, way)
+        new = change(value, keys)
     elif isinstance(value, BaseModel):
         names = [*type(value).model_fields, *(value.model_extra or ())]
         new = value.model_copy(update={name: each(getattr(value, name), name) for name in names})
     elif is_dataclass(value) and not isinstance(value, type):
-        new = replace(value, **{one.name: each(getattr(value, one.name), one.name) for one in fields(value)})
+        new = replace(value, **{item.name: each(getattr(value, item.name), item.name) for item in fields(value)})
     elif isinstance(value, Mapping):
-        new = {each(key, key): each(one, key) for key, one in value.items()}
+        new = {each(key, key): each(item, key) for key, item in value.items()}
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        new = type(value)(*(each(one, place) for place, one in enumerate(value)))
+        new = type(value)(*(each(item, place) for place, item in enumerate(value)))
     elif isinstance(value, list | tuple | set | frozenset):
-        new = type(value)(each(one, place) for place, one in enumerate(value))
+        new = type(value)(each(item, place) for place, item in enumerate(value))
     return new  # type: ignore[no-any-return]
 
 
-def paths(settings: Any, way: Way = ()) -> list[tuple[Path, Way]]:
-    """Return every path in settings, and the keys that lead there."""
-    found: list[tuple[Path, Way]] = []
+def paths(settings: Any, keys: KeyPath = ()) -> list[tuple[Path, KeyPath]]:
+    """Return every path in settings, with its keys."""
+    collected: list[tuple[Path, KeyPath]] = []
 
-    def noted(path: PurePath | FoundPath, inside: Way) -> PurePath | FoundPath:
-        found.append((Path(path), inside))
+    def collect(path: PurePath | FoundPath, inside: KeyPath) -> PurePath | FoundPath:
+        collected.append((Path(path), inside))
         return path
 
-    changed(settings, noted, way)
-    return found
+    replace_values(settings, collect, keys)
+    return collected
 
 
 def located(settings: T, data: Path, suite: Path = Path()) -> T:
-    """Return settings with absolute paths, found from the folder of the suite, the working or the data directory.
+    """Return settings with absolute paths.
 
-    A path that does not exist stays as it is, and so does a `PathText` that is absolute or in the data directory.
+    Relative paths are looked up in the folder of the suite, the working directory and the data directory. Paths that
+    do not exist are not changed, nor is a `PathText` that is absolute or in the data directory.
     """
 
-    def found(path: PurePath | PathText, _: Way) -> PurePath | PathText:
+    def locate(path: PurePath | PathText, _: KeyPath) -> PurePath | PathText:
         given = Path(path).expanduser()
-        own = [suite.absolute(), Path.cwd()]
+        folders = [suite.absolute(), Path.cwd()]
         if not isinstance(path, PathText):
-            return _existing(given, [*own, data.absolute()]) or given
-        place = None if given.is_absolute() else _existing(given, own)
+            return _first_existing(given, [*folders, data.absolute()]) or given
+        place = None if given.is_absolute() else _first_existing(given, folders)
         return FoundPath(place) if place else path
 
-    return changed(settings, found, kinds=(PurePath, PathText))
+    return replace_values(settings, locate, kinds=(PurePath, PathText))
 
 
-def _existing(given: Path, folders: Iterable[Path]) -> Path | None:
-    """Return where a path leads from the first of these folders from which it leads to something."""
+def _first_existing(given: Path, folders: Iterable[Path]) -> Path | None:
+    """Return a path in the first of these folders where it exists, or None."""
     return next((folder / given for folder in folders if (folder / given).exists()), None)
 
 
 def places(path: Path, data: Path, suite: Path) -> str:
-    """Return where a relative path was looked for, for messages."""
+    """Return the folders in which a relative path was looked up, for messages."""
     folders = dict.fromkeys([suite.absolute(), Path.cwd(), data])
     return "" if path.is_absolute() else f" in {' or '.join(map(str, folders))}"
 
 
 def mark(path: Path, name: str, data: Path, suite: Path = Path()) -> str:
-    """Return what stands for a file in keys: its digest, and its suffix, by which parts may choose how to read it.
+    """Return the mark of a file, which replaces it in keys: its digest and suffix (which may determine the reader).
 
-    Of a folder, the digest of all files in it with their names. Raises DataError with `name`, the key of the suite.
+    The mark of a folder is a digest of all its files and their names. Raises DataError with `name`, the suite's key.
     """
     try:
         if not path.is_dir():
@@ -104,56 +108,56 @@ def mark(path: Path, name: str, data: Path, suite: Path = Path()) -> str:
         raise DataError(f"{name}: {path} cannot be read ({why}). Correct its path.") from None
 
 
-def marks(settings: Any, way: Way = ()) -> Iterator[tuple[str, str]]:
-    """Yield the marks of files in JSON settings, each with its path of keys."""
+def marks(settings: Any, keys: KeyPath = ()) -> Iterator[tuple[str, str]]:
+    """Yield the marks of files in JSON settings, each with its keys, joined by dots."""
     inside = settings.items() if isinstance(settings, Mapping) else enumerate(settings)
     for key, value in inside:
         if isinstance(value, str) and MARKED.fullmatch(value):
-            yield ".".join((*way, str(key))), value
+            yield ".".join((*keys, str(key))), value
         elif isinstance(value, Mapping | list):
-            yield from marks(value, (*way, str(key)))
+            yield from marks(value, (*keys, str(key)))
 
 
 def placed(settings: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
-    """Return JSON settings with paths in place of marks; `places` maps paths to marks.
+    """Return JSON settings with marks replaced by paths; `places` maps paths to marks.
 
-    Files with the same content are taken in their order. Raises DataError if that of some file is not known.
+    Files with the same content are used in order. Raises DataError if the path of a mark is unknown.
     """
-    known: dict[str, list[str]] = {}
-    for place, one in places.items():
-        known.setdefault(one, []).append(place)
-    found: dict[str, Any] = _placed(settings, known)
-    if lost := dict(marks(found)):
-        raise DataError(f"{', '.join(lost)}: where this file lies is not known here. Run the suite that names it.")
-    return found
+    paths_of: dict[str, list[str]] = {}
+    for place, file_mark in places.items():
+        paths_of.setdefault(file_mark, []).append(place)
+    with_paths: dict[str, Any] = _place_value(settings, paths_of)
+    if unknown := dict(marks(with_paths)):
+        raise DataError(f"{', '.join(unknown)}: the path of this file is unknown here. Run the suite that uses it.")
+    return with_paths
 
 
-def _placed(value: Any, known: Mapping[str, list[str]]) -> Any:
+def _place_value(value: Any, paths_of: Mapping[str, list[str]]) -> Any:
     if isinstance(value, Mapping):
-        return {_placed(key, known): _placed(one, known) for key, one in value.items()}
+        return {_place_value(key, paths_of): _place_value(item, paths_of) for key, item in value.items()}
     if isinstance(value, list):
-        return [_placed(one, known) for one in value]
-    if not isinstance(value, str) or value not in known:
+        return [_place_value(item, paths_of) for item in value]
+    if not isinstance(value, str) or value not in paths_of:
         return value
-    places = known[value]
-    return places.pop(0) if len(places) > 1 else places[0]
+    candidates = paths_of[value]
+    return candidates.pop(0) if len(candidates) > 1 else candidates[0]
 
 
-def unnamed(reads: Mapping[str, str], places: Container[str], data: Path) -> dict[str, str]:
-    """Return the digests of what a task reads, without `places` and the files in them: their names do not matter."""
+def other_reads(reads: Mapping[str, str], places: Container[str], data: Path) -> dict[str, str]:
+    """Return the digests of the files that a task reads, except `places` and files in them, which marks represent."""
 
     def is_named(path: Path) -> bool:
-        return any(str(one) in places for one in (path, *path.parents))
+        return any(str(folder) in places for folder in (path, *path.parents))
 
-    return {name: one for name, one in reads.items() if not is_named(data.absolute() / name)}
+    return {name: read for name, read in reads.items() if not is_named(data.absolute() / name)}
 
 
 @contextmanager
 def unchanged(
     places: Mapping[str, str], task: TaskConfig | None, reads: Mapping[str, str], data: Path
 ) -> Iterator[None]:
-    """Raise DataError unless files are, before and after, what the plan found: those at `places`, with their marks,
-    and those that a `task` reads, with their digests.
+    """Raise DataError unless files agree with the plan before and after the block: `places` with their marks, and
+    the files that a `task` `reads` with their digests.
     """
     before = _states(places, task, reads, data)
     yield
@@ -162,13 +166,13 @@ def unchanged(
 
 
 def _states(places: Mapping[str, str], task: TaskConfig | None, reads: Mapping[str, str], data: Path) -> list[Any]:
-    """Return the modification states of files; raise DataError that names those that differ from the plan."""
-    wrong = [place for place, known in places.items() if mark(Path(place), "a file of the plan", data) != known]
-    found = unnamed(task.reads(data), places, data) if task else {}
-    wrong += [name for name in {**reads, **found} if reads.get(name) != found.get(name)]
-    if wrong:
+    """Return the modification states of files; raise DataError that names files which differ from the plan."""
+    changed = [place for place, planned in places.items() if mark(Path(place), "a file of the plan", data) != planned]
+    current = other_reads(task.reads(data), places, data) if task else {}
+    changed += [name for name in {**reads, **current} if reads.get(name) != current.get(name)]
+    if changed:
         raise DataError(
-            f"{', '.join(wrong)}: changed since the run was planned, so nothing was stored. Run the suite again."
+            f"{', '.join(changed)}: changed since the run was planned, so nothing was stored. Run the suite again."
         )
     states = [Path(place).stat() for place in places]
     return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]

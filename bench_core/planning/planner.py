@@ -1,4 +1,4 @@
-"""Creates the stages of cells, each once, with the keys of their artifacts."""
+"""Creates the distinct stages of cells, with the keys of their artifacts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,7 @@ from typing import Any
 from bench_core.config import MetricConfig, ModelConfig, TaskConfig
 from bench_core.data import Purpose
 from bench_core.model import Scorer
-from bench_core.planning.path_settings import paths, unnamed
+from bench_core.planning.path_settings import other_reads, paths
 from bench_core.planning.stage_maker import Inputs, Parts, Settings, StageMaker
 from bench_core.registry import training_kind
 from bench_core.sections import CellStage
@@ -19,29 +19,29 @@ from bench_core.suites.training import Select, TrainingBase
 
 @dataclass
 class Planner:
-    """Creates stages, each once."""
+    """Creates distinct stages."""
 
     maker: StageMaker
-    made: dict[Any, str] = field(default_factory=dict)  # of tasks and trainings: what was asked -> key
+    _keys: dict[Any, str] = field(default_factory=dict)  # request for a task or training -> key
 
     def __post_init__(self) -> None:
         self.suite, self.data = self.maker.suite, self.maker.data
 
     def cell(self, cell: Cell) -> dict[str, str]:
-        """Return the keys of all stages of a cell, by name: those of the core, then those of plugins."""
-        found = dict(self._of_core(cell))
-        for name, one in cell_stages(self.suite, cell, found):
-            found[name] = self._of_section(one, found)
-        return found
+        """Return the keys of all stages of a cell, by name: first stages of the core, then of plugins."""
+        stage_keys = dict(self._of_core(cell))
+        for name, stage in cell_stages(self.suite, cell, stage_keys):
+            stage_keys[name] = self._of_section(stage, stage_keys)
+        return stage_keys
 
-    def _of_section(self, one: CellStage, found: Mapping[str, str]) -> str:
-        """Return the key of a stage that a section wants of a cell."""
-        outcomes = self.maker.stages[found[one.reads]]
-        inputs = {"task": ("prepare", found["prepare"]), "outcomes": (outcomes.kind, outcomes.key)}
-        return self.maker.add(one.kind, dict(one.settings), inputs, [], f"{one.name} of {outcomes.label}")
+    def _of_section(self, stage: CellStage, stage_keys: Mapping[str, str]) -> str:
+        """Return the key of a stage that a section adds to a cell."""
+        outcomes = self.maker.stages[stage_keys[stage.reads]]
+        inputs = {"task": ("prepare", stage_keys["prepare"]), "outcomes": (outcomes.kind, outcomes.key)}
+        return self.maker.add(stage.kind, dict(stage.settings), inputs, [], f"{stage.name} of {outcomes.label}")
 
     def _of_core(self, cell: Cell) -> Iterator[tuple[str, str]]:
-        """Yield the name and key of every stage of a cell that is of a kind of the core, or trains."""
+        """Yield the name and key of every stage of a cell, except stages that sections add."""
         task = self.prepare(cell.task, cell.split)
         yield "prepare", task
         if (base := self.prepare(cell.task)) != task:
@@ -62,22 +62,25 @@ class Planner:
             yield f"probe/{name}", self.probe(cell, name)
 
     def prepare(self, name: str, split: str | None = None) -> str:
-        """Return the key of what trainings read of a task, or of a split of it, which may be prepared by itself.
+        """Return the key of the prepared task, or of a split if splits are prepared separately.
 
-        Where there is nothing to train on, the first split that there is stands for what trainings read.
+        Without `split`, the artifact is the data for training, or the first split of tasks without training data.
         """
-        if ("prepare", name, split) not in self.made:
-            self.made["prepare", name, split] = self._prepare(name, split)
-        return self.made["prepare", name, split]
+        if ("prepare", name, split) not in self._keys:
+            self._keys["prepare", name, split] = self._prepare(name, split)
+        return self._keys["prepare", name, split]
 
     def _prepare(self, name: str, split: str | None) -> str:
         base, config = self._at(name, None), self._at(name, split)
         trains = Purpose.TRAIN in base.purposes("train")
         if split is None and not trains and self.is_apart(name):
-            own = filter(self.suite.tasks[name].purposes, self.suite.splits)
-            return self.prepare(name, next(own, self.suite.splits[0]))
-        named = {str(path) for path, _ in paths(config)}
-        settings = {"task": self.maker.described(config), "data": unnamed(config.reads(self.data), named, self.data)}
+            splits = filter(self.suite.tasks[name].purposes, self.suite.splits)
+            return self.prepare(name, next(splits, self.suite.splits[0]))
+        names = {str(path) for path, _ in paths(config)}
+        settings = {
+            "task": self.maker.settings_of(config),
+            "data": other_reads(config.reads(self.data), names, self.data),
+        }
         if not self.is_apart(name):
             return self.maker.add("prepare", settings, {}, [("task", config)], name)
         inputs = {"task": ("prepare", self.prepare(name))} if split and trains else {}
@@ -85,39 +88,39 @@ class Planner:
         return self.maker.add("prepare", settings | {"split": split}, inputs, [("task", config)], label)
 
     def is_apart(self, name: str) -> bool:
-        """Return whether the splits of a task are prepared by themselves."""
+        """Return whether the splits of a task are prepared separately."""
         return self._at(name, None) is not self.suite.tasks[name]
 
     def _at(self, name: str, split: str | None) -> TaskConfig:
-        """Return the settings of a split, or of what trainings read; the task itself if all depend on all of it."""
+        """Return the Config of a split, or (None) of the training data; the whole task's if it is not divided."""
 
-        def reduced() -> TaskConfig:
+        def split_config() -> TaskConfig:
             whole = self.suite.tasks[name]
             if whole.at(None) is whole:
                 return whole
-            found = whole.at(split)
-            self.maker.wholes[id(found)] = whole
-            return found
+            split_settings = whole.at(split)
+            self.maker.wholes[id(split_settings)] = whole
+            return split_settings
 
-        return self.maker.once(("at", name, split), reduced)
+        return self.maker.shared(("at", name, split), split_config)
 
     def weights(self, task: str, model: str, hardware: str, seed: int) -> str:
-        """Return the key of a model with its weights, trained or as it is."""
-        asked = ("weights", task, model, hardware, seed)
-        if asked not in self.made:
+        """Return the key of a model with weights, trained or initial."""
+        request = ("weights", task, model, hardware, seed)
+        if request not in self._keys:
             training = self.suite.models[model].at(task).training
             seeds = self.suite.seeds if training.together and training.trains else []
             if not training.trains:
-                self.made[asked] = self._initial(task, model, hardware, seed)
+                self._keys[request] = self._initial(task, model, hardware, seed)
             elif len(seeds) < 2:
                 kind = training_kind(joint=False)
-                self.made[asked] = self._train(kind, task, model, hardware, {"seed": seed}, f"seed {seed}")
+                self._keys[request] = self._train(kind, task, model, hardware, {"seed": seed}, f"seed {seed}")
             else:
                 self._train_together(task, model, hardware)
-        return self.made[asked]
+        return self._keys[request]
 
     def _initial(self, task: str, model: str, hardware: str, seed: int) -> str:
-        """Add the stage of a model that is evaluated as it is."""
+        """Add the stage of a model that is evaluated without training."""
         entry = self.suite.models[model].at(task)
         initial, size = entry.training.initial, [*entry.training.size]
         settings = {**self._built_from(entry), "size": size, **self.maker.hardware(hardware), "seed": seed}
@@ -127,47 +130,56 @@ class Planner:
         return self.maker.add("initial", settings, inputs, parts, label, [initial] if initial else [])
 
     def _train_together(self, task: str, model: str, hardware: str) -> None:
-        """Add a stage that trains all seeds, and for each seed one that extracts its model."""
+        """Add a stage that trains all seeds, and for each seed a stage that extracts its model."""
         seeds, kind, single = [*self.suite.seeds], training_kind(joint=True), training_kind(joint=False)
         joint = self._train(kind, task, model, hardware, {"together": seeds}, f"{len(seeds)} seeds")
         for seed in seeds:
-            own = {"together": seeds, "seed": seed}
-            key = self._train(single, task, model, hardware, own, f"seed {seed}", {"together": (kind, joint)})
-            self.made["weights", task, model, hardware, seed] = key
-        # By one of these, which runs name, a checkpoint of the joint stage can be seen to be still of use.
+            seeding = {"together": seeds, "seed": seed}
+            key = self._train(single, task, model, hardware, seeding, f"seed {seed}", {"together": (kind, joint)})
+            self._keys["weights", task, model, hardware, seed] = key
+        # Runs name only the extracted models; the first shows that checkpoints of the joint stage are still in use.
         self.maker.stages[joint] = replace(
-            self.maker.stages[joint], first=self.made["weights", task, model, hardware, seeds[0]]
+            self.maker.stages[joint], first=self._keys["weights", task, model, hardware, seeds[0]]
         )
 
     def _train(
-        self, kind: str, task: str, model: str, hardware: str, own: Settings, which: str, inputs: Inputs | None = None
+        self,
+        kind: str,
+        task: str,
+        model: str,
+        hardware: str,
+        seeding: Settings,
+        seeds: str,
+        inputs: Inputs | None = None,
     ) -> str:
-        settings, parts = self.maker.once(
+        settings, parts = self.maker.shared(
             ("train", task, model, hardware), lambda: self._training(task, model, hardware)
         )
         training = self.suite.models[model].at(task).training
         initial = training.initial
-        inputs = {"task": ("prepare", self.prepare(task)), **self._judged(task, training), **(inputs or {})}
-        label = f"{task} x {model}, {which}"
+        inputs = {"task": ("prepare", self.prepare(task)), **self._selection_inputs(task, training), **(inputs or {})}
+        label = f"{task} x {model}, {seeds}"
         classes = tuple(training.classes())
-        return self.maker.add(kind, {**settings, **own}, inputs, parts, label, [initial] if initial else [], classes)
+        return self.maker.add(
+            kind, {**settings, **seeding}, inputs, parts, label, [initial] if initial else [], classes
+        )
 
-    def _judged(self, task: str, training: TrainingBase) -> Inputs:
-        """Return the splits that are prepared apart and on which a training selects checkpoints, or stops.
+    def _selection_inputs(self, task: str, training: TrainingBase) -> Inputs:
+        """Return the separately prepared splits for checkpoint selection and early stopping, by role.
 
-        The loss on what trainings read needs no split of its own.
+        The loss on a split that the data for training contains needs no other artifact.
         """
-        judging = {"select": training.select, "stop": training.stop} if self.is_apart(task) else {}
+        selections = {"select": training.select, "stop": training.stop} if self.is_apart(task) else {}
         whole, read = self.suite.tasks[task], self._at(task, None)
         return {
-            role: ("prepare", self.prepare(task, one.split))
-            for role, one in judging.items()
-            if one is not None
-            and (one.metric in self.suite.metrics or (whole.purposes(one.split) and not read.purposes(one.split)))
+            role: ("prepare", self.prepare(task, by.split))
+            for role, by in selections.items()
+            if by is not None
+            and (by.metric in self.suite.metrics or (whole.purposes(by.split) and not read.purposes(by.split)))
         }
 
     def _training(self, task: str, model: str, hardware: str) -> tuple[Settings, Parts]:
-        """Return the settings that trainings of all seeds share, and their parts."""
+        """Return the settings and parts that the trainings of all seeds share."""
         entry = self.suite.models[model].at(task)
         select, parts = self._select(entry.training.select, entry.config)
         stop, more = self._select(entry.training.stop, entry.config) if entry.training.stop else (None, [])
@@ -184,79 +196,79 @@ class Planner:
         """Return the settings of a model before its first update."""
         initial = entry.training.initial
         return {
-            "model": self.maker.described(entry.config, evaluation=False),
+            "model": self.maker.settings_of(entry.config, evaluation=False),
             "initial": self.maker.marks[initial] if initial else None,
             "files": self.maker.files(entry.config),
         }
 
     def _select(self, select: Select, model: ModelConfig) -> tuple[dict[str, Any], Parts]:
-        """Return the settings of checkpoint selection, including those of its metric and decoder."""
-        found: dict[str, Any] = select.model_dump(mode="json")
+        """Return the settings of checkpoint selection, including its metric and decoder."""
+        settings: dict[str, Any] = select.model_dump(mode="json")
         parts: Parts = []
         metric = self.suite.metrics.get(select.metric)
         if metric is not None:
-            found |= {
-                "metric": self.maker.described(metric),
+            settings |= {
+                "metric": self.maker.settings_of(metric),
                 "by": likelihood(metric, model)[0],
                 **self.maker.evaluation(model),
             }
             parts.append(("metric", metric))
         if metric is not None and select.decoder is not None:
             decoder = self.suite.decoders[select.decoder]
-            found["decoder"] = self.maker.described(decoder)
+            settings["decoder"] = self.maker.settings_of(decoder)
             parts.append(("decoder", decoder))
-        return found, parts
+        return settings, parts
 
     def decode(self, cell: Cell) -> str:
-        """Return the key of the outcomes of decoding."""
+        """Return the key of the decoded predictions."""
         config = self.suite.decoders[cell.decoder or ""]
-        own = {"decoder": self.maker.described(config), "examples": self.suite.limits.examples}
-        what = f"{cell.task} x {cell.model} x {cell.decoder}"
-        return self._outcomes("decode", cell, own, [("decoder", config)], what)
+        settings = {"decoder": self.maker.settings_of(config), "examples": self.suite.limits.examples}
+        label = f"{cell.task} x {cell.model} x {cell.decoder}"
+        return self._outcomes("decode", cell, settings, [("decoder", config)], label)
 
     def score(self, cell: Cell, metric: str) -> str:
-        """Return the key of the outcomes of scoring."""
+        """Return the key of the scored predictions."""
         by, _ = likelihood(self.suite.metrics[metric], self.suite.models[cell.model].at(cell.task).config)
-        own = {"by": by, "examples": self.suite.limits.scored}
-        return self._outcomes("score", cell, own, [], f"{cell.task} x {cell.model} by {by}")
+        settings = {"by": by, "examples": self.suite.limits.scored}
+        return self._outcomes("score", cell, settings, [], f"{cell.task} x {cell.model} by {by}")
 
     def probe(self, cell: Cell, name: str) -> str:
-        """Return the key of the finding of a probe on a trained model, or on a model with a decoder."""
+        """Return the key of the finding of a probe, on a model or a model with a decoder."""
         probe = self.suite.probes[name]
-        under = cell.decoder if probe.with_decoder else None
-        decoder = None if under is None else self.suite.decoders[under]
-        own = {
-            "probe": self.maker.described(probe),
-            "decoder": decoder and self.maker.described(decoder),
+        decoder_name = cell.decoder if probe.with_decoder else None
+        decoder = None if decoder_name is None else self.suite.decoders[decoder_name]
+        settings = {
+            "probe": self.maker.settings_of(probe),
+            "decoder": decoder and self.maker.settings_of(decoder),
             "examples": self.suite.limits.examples,
         }
         parts: Parts = [("decoder", decoder)] if decoder else []
-        what = f"{name} of {' x '.join(filter(None, (cell.task, cell.model, under)))}"
-        return self._outcomes("probe", cell, own, [*parts, ("probe", probe)], what)
+        label = f"{name} of {' x '.join(filter(None, (cell.task, cell.model, decoder_name)))}"
+        return self._outcomes("probe", cell, settings, [*parts, ("probe", probe)], label)
 
-    def _outcomes(self, of: str, cell: Cell, own: Settings, parts: Parts, what: str) -> str:
+    def _outcomes(self, stage_kind: str, cell: Cell, extra: Settings, parts: Parts, label: str) -> str:
         """Add a stage that applies a trained model to the examples of a split."""
         task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
         weights = self.weights(cell.task, cell.model, cell.hardware, cell.seed)
         kind = self.maker.stages[weights].kind
         inputs = {"task": ("prepare", self.prepare(cell.task, cell.split)), "model": (kind, weights)}
         batch_size = self.suite.limits.batch_size
-        settings = {"split": cell.split, "batch_size": batch_size, "seed": cell.seed, **own}
+        settings = {"split": cell.split, "batch_size": batch_size, "seed": cell.seed, **extra}
         settings |= {**self.maker.evaluation(model), **self.maker.hardware(cell.hardware)}
         parts = [("task", task), ("model", model), *parts]
-        return self.maker.add(of, settings, inputs, parts, f"{what}, seed {cell.seed}, {cell.split}")
+        return self.maker.add(stage_kind, settings, inputs, parts, f"{label}, seed {cell.seed}, {cell.split}")
 
     def measure(self, name: str, task: str, kind: str, outcomes: str) -> str:
-        """Return the key of the score of a metric."""
+        """Return the key of a metric's score."""
         metric = self.suite.metrics[name]
         inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
-        settings = self.maker.once(("measure", name), lambda: {"metric": self.maker.described(metric)})
+        settings = self.maker.shared(("measure", name), lambda: {"metric": self.maker.settings_of(metric)})
         label = f"{name} of {self.maker.stages[outcomes].label}"
         return self.maker.add("measure", settings, inputs, [("metric", metric)], label)
 
 
 def likelihood(metric: MetricConfig, model: Any) -> tuple[str, str]:
-    """Return the likelihood of a model that a metric uses, and its kind; empty strings if none."""
+    """Return the name and kind of the likelihood that a metric uses; empty strings if it uses none."""
     if metric.needs is not Scorer or not model.likelihoods:
         return "", ""
     by = getattr(metric, "by", None) or next(iter(model.likelihoods))

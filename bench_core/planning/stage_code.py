@@ -1,4 +1,4 @@
-"""What is behind a stage besides its settings: the code of its parts, and the libraries that this names."""
+"""The ingredients of stages besides settings: the code of their parts, and the libraries that it uses."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
@@ -18,85 +18,85 @@ from bench_core.registry import IN_SUITES, Part, configured, kinds, meaning, par
 class StageCode:
     """The code and libraries behind a stage."""
 
-    code: Mapping[str, str]  # what takes part, such as "model rnn-lm" -> the digest of its code
+    code: Mapping[str, str]  # kind, part or class, such as "model rnn-lm" -> digest of its code
     libraries: Mapping[str, str]  # name -> version
-    roots: Mapping[str, tuple[str, ...]]  # what takes part -> where its code begins, `module:name`
+    roots: Mapping[str, tuple[str, ...]]  # the same -> the definitions from which its code is followed, `module:name`
 
 
 def stage_code(
     kind: str, configs: Iterable[tuple[str, Config]], classes: Iterable[tuple[str, str]] = ()
 ) -> StageCode:
-    """Return the code behind a kind of stage with these parts, and the Configs inside of their settings.
+    """Return the code behind a kind of stage with these parts, including Configs inside their settings.
 
-    `classes` are others that its settings name, as `module:Class`, each with what it is called here.
+    `classes` are further classes that its settings name: pairs of a name for the result and `module:Class`.
     """
     roots, libraries = {kind: roots_of_stage(kind)}, set[str]()
     roots |= {name: (target,) for name, target in classes}
     for part_kind, config in configs:
-        for one in (config, *configs_inside(config)):
-            own, name = roots_of(type(one)), f"{part_kind if one is config else 'inner'} {one.name}"
-            if roots.setdefault(name, own) != own:
-                _check_alone(roots[name][0], own[0])
-                roots[f"{name} ({own[0]})"] = own
-            libraries |= one.libraries
+        for nested in (config, *configs_inside(config)):
+            places, name = roots_of(type(nested)), f"{part_kind if nested is config else 'inner'} {nested.name}"
+            if roots.setdefault(name, places) != places:
+                _check_alone(roots[name][0], places[0])
+                roots[f"{name} ({places[0]})"] = places
+            libraries |= nested.libraries
     code = stage_digests(roots)
     libraries = libraries.union(*map(code_digests().libraries, roots.values()))
     return StageCode(code, {name: keys.library(name) for name in sorted(libraries)}, roots)
 
 
 def roots_inside(*configs: Config) -> list[str]:
-    """Return where the Configs of parts are defined, also of those inside their settings."""
-    return [roots_of(type(one))[0] for config in configs for one in (config, *configs_inside(config))]
+    """Return the roots of the Configs of parts, including Configs inside their settings."""
+    return [roots_of(type(nested))[0] for config in configs for nested in (config, *configs_inside(config))]
 
 
 def _check_alone(*roots: str) -> None:
-    """Raise SuiteError for two parts of one kind and name in a stage, whose settings have names alone."""
+    """Raise SuiteError for two parts of the same kind and name in a stage: its settings contain only names."""
     for kind in kinds():
-        both = sorted(one.whole_name for one in parts(kind).values() if one.root in roots)
-        if len(both) > 1:
+        names = sorted(part.whole_name for part in parts(kind).values() if part.root in roots)
+        if len(names) > 1:
             raise SuiteError(
-                f"{kind}s {' and '.join(both)} take part in one stage, and have the same name. Use one of them there."
+                f"{kind}s {' and '.join(names)} have the same name, and one stage uses both. Use only one of them."
             )
 
 
-def meant(code: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the roots of what takes part in a stored stage; of parts that share a name, those with its code."""
-    known = {name: [roots_of(one.config) for one in _called(name)] for name in code}
+def installed_roots(code: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the roots of the ingredients of a stored stage; code decides between parts of the same name."""
+    known = {name: [roots_of(candidate.config) for candidate in _parts_called(name)] for name in code}
     shared = [name for name, several in known.items() if len(several) > 1]
     if not shared:
         return dict(_roots_here(code, settings))
-    tried = []
-    for chosen in product(*(known[name] for name in shared)):
-        with meaning(root for roots in chosen for root in roots):
+    candidates = []
+    for choice in product(*(known[name] for name in shared)):
+        with meaning(root for roots in choice for root in roots):
             roots = dict(_roots_here(code, settings))
-        tried.append((len(_changed(code, roots)), roots))
-    return min(tried, key=lambda one: one[0])[1]
+        candidates.append((len(_changed_names(code, roots)), roots))
+    return min(candidates, key=lambda candidate: candidate[0])[1]
 
 
 def meaning_of(stage: Stage) -> AbstractContextManager[None]:
-    """Have names in the settings of a stage mean the parts that take part in it."""
+    """Resolve names in the settings of a stage to the parts that it uses, in a `with` block."""
     return meaning(
-        root for several in (stage.roots or meant(stage.code, stage.settings)).values() for root in several
+        root for several in (stage.roots or installed_roots(stage.code, stage.settings)).values() for root in several
     )
 
 
-def as_recorded(kind: str, ingredients: Mapping[str, Any]) -> Config:
-    """Return the Config of a part of a stored stage; raise SuiteError if there is none."""
+def recorded_config(kind: str, ingredients: Mapping[str, Any]) -> Config:
+    """Return the Config of a part of a stored stage; raise SuiteError if it is not installed."""
     settings: Mapping[str, Any] = ingredients["settings"]
-    roots = meant(ingredients["code"], settings)
+    roots = installed_roots(ingredients["code"], settings)
     with meaning(root for several in roots.values() for root in several):
-        found: Config = configured(kind, settings[kind])
-    return found
+        config: Config = configured(kind, settings[kind])
+    return config
 
 
-def _called(name: str) -> list[Part]:
-    """Return the installed parts that a stage may mean by the name of one that takes part in it."""
-    kind, _, own = name.partition(" ")
-    among = kinds() if kind == "inner" else [kind] if kind in IN_SUITES else []
-    return [one for each in among for one in parts(each).values() if one.config.name == own]
+def _parts_called(name: str) -> list[Part]:
+    """Return the installed parts that an entry of the code of a stage, such as "model rnn-lm", may refer to."""
+    kind, _, called = name.partition(" ")
+    part_kinds = kinds() if kind == "inner" else [kind] if kind in IN_SUITES else []
+    return [part for each in part_kinds for part in parts(each).values() if part.config.name == called]
 
 
-def _changed(code: Mapping[str, str], roots: Mapping[str, tuple[str, ...]]) -> list[str]:
+def _changed_names(code: Mapping[str, str], roots: Mapping[str, tuple[str, ...]]) -> list[str]:
     here = stage_digests(roots)
     return [name for name, digest in code.items() if here.get(name) != digest]
 
@@ -104,15 +104,15 @@ def _changed(code: Mapping[str, str], roots: Mapping[str, tuple[str, ...]]) -> l
 def changed_code(
     code: Mapping[str, str], roots: Mapping[str, tuple[str, ...]], settings: Mapping[str, Any]
 ) -> list[str]:
-    """Return what takes part in a stage whose code here has another digest, or is not installed.
+    """Return the names in `code` whose installed code has another digest, or is missing.
 
-    Where `roots` are not known, as of a stored artifact, they are those of the parts that are called so here.
+    If `roots` is empty, as for a stored artifact, installed parts are found by their names.
     """
-    return _changed(code, roots or meant(code, settings))
+    return _changed_names(code, roots or installed_roots(code, settings))
 
 
 def _roots_here(names: Iterable[str], settings: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the roots of those that take part in a stage, by name, as far as they are installed."""
+    """Yield the names in the code of a stage that are installed, with their roots."""
     inner = dict[str, type[Config]]()
     for name in names:
         kind, _, part_name = name.partition(" ")
@@ -120,9 +120,9 @@ def _roots_here(names: Iterable[str], settings: Mapping[str, Any]) -> Iterator[t
             yield name, roots_of_stage(name)
         elif ":" in part_name:  # a class that a training names
             yield name, (part_name,)
-        elif kind in IN_SUITES and _called(name):
-            with suppress(SuiteError):  # shared by several
+        elif kind in IN_SUITES and _parts_called(name):
+            with suppress(SuiteError):  # an ambiguous name
                 yield name, roots_of(part(kind, part_name).config)
-            with suppress(KeyError, TypeError, ValueError, SuiteError):  # settings that this part does not have here
-                inner |= {one.name: type(one) for one in configs_inside(configured(kind, settings[kind]))}
+            with suppress(KeyError, TypeError, ValueError, SuiteError):  # the installed part lacks a setting
+                inner |= {nested.name: type(nested) for nested in configs_inside(configured(kind, settings[kind]))}
     yield from ((f"inner {name}", roots_of(config)) for name, config in inner.items())

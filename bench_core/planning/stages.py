@@ -18,34 +18,32 @@ class Stage:
     key: str
     settings: Mapping[str, Any]
     inputs: Mapping[str, tuple[str, str]]  # role -> kind and key
-    label: str  # for display
-    code: Mapping[str, str] = field(default_factory=dict)  # what takes part -> the digest of its code
+    label: str
+    code: Mapping[str, str] = field(default_factory=dict)  # kind, part or class -> digest of its code
     libraries: Mapping[str, str] = field(default_factory=dict)  # name -> version
-    roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what takes part -> where its code begins
-    places: Mapping[str, str] = field(
-        default_factory=dict
-    )  # path of a file that it reads -> what settings have for it
-    first: str = ""  # of a joint training: the key of a training that is taken from it
-    access: Mapping[str, Any] = field(default_factory=dict)  # settings of its model that are in no key
+    roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the same -> its roots, `module:name`
+    places: Mapping[str, str] = field(default_factory=dict)  # path of a file that it reads -> its mark
+    first: str = ""  # for a joint training: the key of its first seed's training
+    access: Mapping[str, Any] = field(default_factory=dict)  # settings of its model that are not part of the key
 
     @property
     def about(self) -> StageKind:
-        """Return what is known of all stages of its kind."""
+        """Return the description of its kind."""
         return stage_kind(self.kind)
 
     @property
     def action(self) -> str:
-        """Return what it does, for display."""
+        """Return a word for what the stage does, for display."""
         return call(self.about.action, self) if self.about.action else self.kind
 
     @property
     def is_taken(self) -> bool:
-        """Return whether its artifact is only taken out of that of a joint stage, which costs nothing."""
+        """Return whether its artifact is extracted from that of a joint stage, which costs nothing."""
         return any(stage_kind(kind).joint for kind, _ in self.inputs.values())
 
     @property
     def ingredients(self) -> dict[str, Any]:
-        """Return all that the key is made of."""
+        """Return everything that the key hashes."""
         return {
             "kind": self.kind,
             "settings": self.settings,
@@ -66,20 +64,20 @@ class Stage:
 class StageRequest:
     """A request to perform a stage, with its limits."""
 
-    stage: Stage  # to perform
-    build: bool = False  # only try to build the model that it trains
-    until: float | None = None  # seconds since 1970 at which to stop: a training at a checkpoint, others at once
+    stage: Stage
+    build: bool = False  # only try to build its model
+    until: float | None = None  # seconds since 1970; then trainings stop at a checkpoint, other stages at once
     every: float = 300.0  # seconds between the checkpoints of a training
-    again: str | None = None  # a folder to fill, and nothing to store: to be compared with what is stored
-    same_code: bool = False  # with `again`: refuse unless code and libraries are those of the ingredients
-    observed: bool = False  # whether somebody hears of updates and evaluations
-    rows: int | None = None  # after how many examples to stop, where that is to be quick
-    calibrate: float | None = None  # seconds for which each phase of the training is timed, instead of trained
-    cost_key: str = ""  # under which the cost is kept, if at all
-    strict: bool = False  # whether inputs that the key does not cover are an error
+    again: str | None = None  # a folder for a repetition, to compare with the stored artifact; nothing is stored
+    same_code: bool = False  # with `again`: require the recorded code and libraries
+    observed: bool = False  # whether there are observers of updates and evaluations
+    rows: int | None = None  # the number of examples after which to stop, for a quick look
+    calibrate: float | None = None  # seconds to time each phase of a training, instead of training
+    cost_key: str = ""  # the key under which to store the cost; "": do not store it
+    strict: bool = False  # whether inputs that are not covered by the key are errors
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data."""
+        """Return the request as JSON data."""
         return asdict(self)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Marks in the store, one for each digest of the code of a model: it keeps its contracts, or none was tried."""
+"""Marks in the store for the code of a model: it fulfills its contracts, or they were not tested."""
 
 import hashlib
 import json
@@ -8,26 +8,26 @@ from pathlib import Path
 from bench_core.planning.stages import Stage
 from bench_core.storage.store import CHECKED, Store
 
-UNTRIED = ".untried"  #: ends the name of the mark of a model that was trained without a trial
+UNTESTED_SUFFIX = ".untried"  #: of the mark of a model that was trained without testing its contracts
 
 
 def contract_mark(stage: Stage, store: Store) -> Path | None:
-    """Return the file that says that a model keeps its contracts; None for a stage that trains none."""
+    """Return the file that marks a model as fulfilling its contracts; None for stages without training."""
     if not stage.about.trains or stage.is_taken:
         return None
-    own = {name: code for name, code in stage.code.items() if name.startswith(("model", "inner"))}
-    about = [own, stage.settings["model"]["name"], stage.libraries, stage.settings.get("exempt", [])]
-    return store.root / CHECKED / hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    model_code = {name: code for name, code in stage.code.items() if name.startswith(("model", "inner"))}
+    ingredients = [model_code, stage.settings["model"]["name"], stage.libraries, stage.settings.get("exempt", [])]
+    return store.root / CHECKED / hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()
 
 
-def note_untried(trainings: Iterable[Stage], store: Store) -> None:
-    """Record that models are trained without a trial of their contracts, since bench-authors is not installed."""
+def mark_untested(trainings: Iterable[Stage], store: Store) -> None:
+    """Record that models are trained without testing their contracts, as bench-authors is not installed."""
     for mark in filter(None, (contract_mark(stage, store) for stage in trainings)):
         mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.with_suffix(UNTRIED).touch()
+        mark.with_suffix(UNTESTED_SUFFIX).touch()
 
 
 def is_unchecked(training: Stage, store: Store) -> bool:
-    """Return whether a model was trained without a trial of its contracts, and none has succeeded since."""
+    """Return whether a model was trained without testing its contracts, and has not passed them since."""
     mark = contract_mark(training, store)
-    return mark is not None and not mark.exists() and mark.with_suffix(UNTRIED).exists()
+    return mark is not None and not mark.exists() and mark.with_suffix(UNTESTED_SUFFIX).exists()

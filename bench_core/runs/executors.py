@@ -1,4 +1,4 @@
-"""Who performs the stages of a run."""
+"""The executors of a run."""
 
 from pathlib import Path
 
@@ -22,24 +22,24 @@ def executor(
 ) -> Executor:
     """Return a pool of `workers` processes, this process (0), or the executor `elsewhere`.
 
-    Stages share a GPU as `per_gpu` says, or else the `suite`. Only worker processes support `isolate` and `timeout`,
-    and some executors `per_gpu`; raises SuiteError for others.
+    Up to `per_gpu` stages share a GPU, by default as many as in the `suite`. Only worker processes support `isolate`
+    and `timeout`, and only some executors `per_gpu`; raises SuiteError for others.
     """
     if (isolate or timeout is not None) and (elsewhere is not None or not workers):
-        what = "--isolate" if isolate else "--stage-timeout"
-        others = "--workers 0 has none" if elsewhere is None else f"executor {elsewhere.name!r} has its own"
-        raise SuiteError(f"{what} needs worker processes of this machine, and {others}. Leave one of them out.")
-    said = [one.per_gpu for one in suite.hardware.values()] if suite else []
-    sharing = per_gpu or min(said, default=1)
+        option = "--isolate" if isolate else "--stage-timeout"
+        conflict = "--workers 0 has none" if elsewhere is None else f"executor {elsewhere.name!r} has its own"
+        raise SuiteError(f"{option} needs worker processes on this machine, but {conflict}. Leave one of them out.")
+    limits = [hardware.per_gpu for hardware in suite.hardware.values()] if suite else []
+    sharing = per_gpu or min(limits, default=1)
     if elsewhere is not None:
-        made: Executor = elsewhere.load()(elsewhere, store.root.resolve(), data.resolve(), max(1, workers))
-        if (per_gpu or 1) > 1 and not made.shares_gpus:
-            made.close()
+        custom: Executor = elsewhere.load()(elsewhere, store.root.resolve(), data.resolve(), max(1, workers))
+        if (per_gpu or 1) > 1 and not custom.shares_gpus:
+            custom.close()
             raise SuiteError(
-                f"--per-gpu: executor {elsewhere.name!r} gives each stage a GPU of its own. Leave it out."
+                f"--per-gpu: executor {elsewhere.name!r} gives each stage a separate GPU. Remove the option."
             )
-        made.per_gpu = sharing
-        return made
+        custom.per_gpu = sharing
+        return custom
     if not workers:
         return Here(store, data)
     return Workers(workers, store.root, data, isolate, timeout, sharing)

@@ -1,6 +1,6 @@
 """The manifest of a run folder or a report folder: the digest of every file, and the code that wrote them.
 
-It is written last and atomically. `digest` is that of the manifest itself: a report names its run by it.
+It is written last, and atomically. Its field `digest` covers the manifest itself, and identifies a run in reports.
 """
 
 import hashlib
@@ -22,21 +22,21 @@ from bench_core.storage.file_formats import parsed
 
 FILE = "manifest.json"
 FORMAT = 1
-LARGEST = 64 * 2**20  #: bytes of a manifest
-NOTES = "notes"  #: a folder for people: nothing in it is listed, and nothing reads it
-UNLISTED = (".ipynb", ".swp", "~")  # suffixes of what people leave behind; nothing reads these either
+MAX_MANIFEST_BYTES = 64 * 2**20
+NOTES = "notes"  #: a folder for notes of users, which is neither listed nor read
+UNLISTED_SUFFIXES = (".ipynb", ".swp", "~")  # of editor files, which are not read either
 
 
 @dataclass(frozen=True)
 class Remark:
-    """Something that verification found: a contradiction, or what it could not check and why."""
+    """A finding of verification: a contradiction, or something that it could not check, with the reason."""
 
     text: str
     wrong: bool = True
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedFile:
     """The size and the digest of a file."""
 
     bytes: int
@@ -45,7 +45,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Commit:
-    """The commit of a repository, and whether the code in it was as committed."""
+    """The commit of a repository, and whether its code had no uncommitted changes."""
 
     id: str
     clean: bool
@@ -53,56 +53,56 @@ class Commit:
 
 @dataclass(frozen=True)
 class Named:
-    """A run, as its report names it; without a digest if the run has no manifest."""
+    """The run of a report; without a digest if the run has no manifest."""
 
     name: str
     digest: str | None
-    file: str = ""  # of its suite
-    made_of: str = ""  # the digest of the content of that and of its data
+    file: str = ""  # the suite file
+    made_of: str = ""  # the digest of its content and data
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """A manifest as it was before plugins added files: its digest, and the entries that were others or none."""
+    """A former manifest, before plugins added files: its digest, and the entries that differed or were missing."""
 
     digest: str
-    files: Mapping[str, Listed | None]
+    files: Mapping[str, ListedFile | None]
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder holds, and what wrote it."""
+    """The files of a folder, and the software that wrote them."""
 
     kind: Literal["run", "report"]
-    name: str  # of the run
-    files: Mapping[str, Listed]
+    name: str  # the name of the run
+    files: Mapping[str, ListedFile]
     bench: str  # version
-    commit: Commit | None = None  # of the repository that bench_core is in; null if it is installed from a wheel
-    run: Named | None = None  # of a report
-    code: str = ""  # of a report: the digest of the code that wrote it
-    earlier: tuple[Earlier, ...] = ()  # what this manifest was before plugins added files
+    commit: Commit | None = None  # of the repository of bench_core; None for an installed wheel
+    run: Named | None = None  # only in reports
+    code: str = ""  # only in reports: digest of the code that wrote it
+    earlier: tuple[Earlier, ...] = ()  # former manifests, before plugins added files
     format: Literal[1] = 1
-    digest: str = field(default="", compare=False)  # of all other fields
+    digest: str = field(default="", compare=False)  # covers all other fields
 
     @property
     def digests(self) -> list[str]:
-        """Return the digests by which a report may name it: its own, and earlier ones."""
-        return [self.digest, *(one.digest for one in self.earlier)]
+        """Return the digests by which a report may identify it: the current one, and earlier ones."""
+        return [self.digest, *(manifest.digest for manifest in self.earlier)]
 
 
 def write_manifest(
     folder: Path, kind: Literal["run", "report"], name: str, names: Iterable[str] | None = None, **about: Any
 ) -> Manifest:
-    """Write the manifest of a complete folder, or of the files that `names` lists; raise StoreError if it cannot be.
+    """Write the manifest of a complete folder, or of the files in `names`; raise StoreError if that fails.
 
-    A report gives its `run` and the `code` that wrote it.
+    Reports pass their `run` and the digest of the `code` that wrote them.
     """
-    found = {path: listed(folder / path) for path in sorted(files_of(folder) if names is None else names)}
-    files = {path: entry for path, entry in found.items() if entry is not None}
-    return _written(folder, Manifest(kind, name, files, _version(), commit(), **about))
+    entries = {path: listed(folder / path) for path in sorted(files_of(folder) if names is None else names)}
+    files = {path: entry for path, entry in entries.items() if entry is not None}
+    return _write(folder, Manifest(kind, name, files, _version(), commit(), **about))
 
 
-def _written(folder: Path, manifest: Manifest) -> Manifest:
+def _write(folder: Path, manifest: Manifest) -> Manifest:
     partial, data = folder / f".{FILE}-{token_hex(4)}", _plain(manifest)
     data["digest"] = _digest(data)
     try:
@@ -116,40 +116,40 @@ def _written(folder: Path, manifest: Manifest) -> Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a folder; raise StoreError if there is none, or if it does not fit its own digest."""
+    """Read the manifest of a folder; raise StoreError if it is missing, or does not match its digest."""
     path = folder / FILE
     try:
-        if path.is_symlink() or path.stat().st_size > LARGEST:
+        if path.is_symlink() or path.stat().st_size > MAX_MANIFEST_BYTES:
             raise ValueError("it is a link, or too large")
         text = path.read_bytes()
-        found, data = parsed(Manifest, text), json.loads(text)
+        manifest, data = parsed(Manifest, text), json.loads(text)
     except FileNotFoundError:
         raise StoreError(f"{folder} has no {FILE}.") from None
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path}: the manifest cannot be read: {error}.") from None
-    if _digest(data) != found.digest:
-        raise StoreError(f"{path}: the manifest was changed: it does not fit its own digest.")
-    return found
+    if _digest(data) != manifest.digest:
+        raise StoreError(f"{path}: the manifest was changed: it does not match its own digest.")
+    return manifest
 
 
 def problems(folder: Path) -> Iterator[Remark]:
-    """Yield every file of a folder that was changed, removed or added since its manifest was written."""
+    """Yield a remark for every file that was changed, removed or added since the manifest was written."""
     try:
         manifest = read_manifest(folder)
     except StoreError as error:
         yield Remark(str(error))
         return
-    there, unlisted = set(files_of(folder)), [*notes(folder)]
+    present, unlisted = set(files_of(folder)), [*notes(folder)]
     for name, entry in manifest.files.items():
-        if name not in there:
-            yield Remark(f"{folder / name}: the file is missing, or not a plain file; {FILE} lists it")
+        if name not in present:
+            yield Remark(f"{folder / name}: the file is listed in {FILE}, but missing or not a plain file")
         elif not inside(folder, name) or listed(folder / name) != entry:
-            yield Remark(f"{folder / name}: the file was changed: its digest is not that in {FILE}")
+            yield Remark(f"{folder / name}: the file was changed: its digest differs from {FILE}")
     for name in strangers(folder, manifest):
-        yield Remark(f"{folder / name}: the file was added: {FILE} does not list it. Put files of yours in {NOTES}/")
+        yield Remark(f"{folder / name}: the file was added: {FILE} does not list it. Put your own files in {NOTES}/")
     yield from _history(folder, manifest)
     if unlisted:
-        yield Remark(f"{folder}: {', '.join(unlisted)}: notes of people are not in the manifest", wrong=False)
+        yield Remark(f"{folder}: {', '.join(unlisted)}: user files are not in the manifest", wrong=False)
 
 
 def strangers(folder: Path, manifest: Manifest) -> list[str]:
@@ -158,24 +158,22 @@ def strangers(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def _history(folder: Path, manifest: Manifest) -> Iterator[Remark]:
-    """Yield where a manifest does not follow from what it says it was, and the files that were written anew."""
-    for last in reversed(manifest.earlier):
-        entries = {**manifest.files, **last.files}
+    """Yield remarks if a manifest does not follow from its former versions, and for files that were rewritten."""
+    for former in reversed(manifest.earlier):
+        entries = {**manifest.files, **former.files}
         files = {name: entry for name, entry in entries.items() if entry is not None}
         manifest = replace(manifest, files=files, earlier=manifest.earlier[:-1])
-        if _digest(_plain(manifest)) != last.digest:
-            yield Remark(f"{folder / FILE}: it does not follow from the manifest that it says it was before")
-        for name in (name for name, entry in last.files.items() if entry is not None):
-            yield Remark(
-                f"{folder / name}: a plugin wrote it anew after the run, over what the run left", wrong=False
-            )
+        if _digest(_plain(manifest)) != former.digest:
+            yield Remark(f"{folder / FILE}: it does not follow from the former manifest that it mentions")
+        for name in (name for name, entry in former.files.items() if entry is not None):
+            yield Remark(f"{folder / name}: a plugin rewrote the file after the run", wrong=False)
 
 
 @contextmanager
 def extending(folder: Path) -> Iterator[None]:
-    """List the files that plugins add to a folder in the block, or write anew; other entries stay as they are.
+    """Update the manifest with files that plugins add or rewrite in the block; other entries are not changed.
 
-    A report that names the manifest by its former digest still names it.
+    Reports may still identify the manifest by its former digest.
     """
     before = {name: listed(folder / name) for name in files_of(folder)}
     yield
@@ -183,37 +181,37 @@ def extending(folder: Path) -> Iterator[None]:
     new = {name: entry for name, entry in after.items() if before.get(name) != entry}
     if new and (folder / FILE).exists():
         old = read_manifest(folder)
-        last = Earlier(old.digest, {name: old.files.get(name) for name in new})
-        data = {**_fields(old), "files": {**old.files, **new}, "earlier": (*old.earlier, last)}
-        _written(folder, Manifest(**data))
+        former = Earlier(old.digest, {name: old.files.get(name) for name in new})
+        data = {**_fields(old), "files": {**old.files, **new}, "earlier": (*old.earlier, former)}
+        _write(folder, Manifest(**data))
 
 
 def files_of(folder: Path) -> list[str]:
-    """Return the names of the files of a folder that a manifest lists, sorted; links count, to be noticed."""
-    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return sorted(path.as_posix() for path in found if path.as_posix() != FILE and not _is_note(path))
+    """Return the sorted names of the files that a manifest should list; includes links, to detect them."""
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path.as_posix() for path in paths if path.as_posix() != FILE and not _is_note(path))
 
 
 def notes(folder: Path) -> Iterator[str]:
-    """Yield what people put beside the files of a folder, by its first name."""
+    """Yield the top-level names of user files in a folder."""
     names = {path.relative_to(folder).parts[0] for path in folder.rglob("*")}
     return (name for name in sorted(names) if _is_note(Path(name)))
 
 
 def _is_note(path: Path) -> bool:
-    return path.parts[0] == NOTES or path.parts[0].startswith(".") or path.name.endswith(UNLISTED)
+    return path.parts[0] == NOTES or path.parts[0].startswith(".") or path.name.endswith(UNLISTED_SUFFIXES)
 
 
 def inside(folder: Path, name: str) -> bool:
-    """Return whether a name in a manifest is that of a file in its folder, not elsewhere."""
+    """Return whether a name in a manifest refers to a file inside its folder."""
     return not Path(name).is_absolute() and (folder / name).resolve().is_relative_to(folder.resolve())
 
 
-def listed(path: Path) -> Listed | None:
-    """Return the size and digest of a file; None if it is a link, or anything else that is no plain file."""
+def listed(path: Path) -> ListedFile | None:
+    """Return the size and digest of a file; None for links and anything else that is not a plain file."""
     if path.is_symlink() or not path.is_file():
         return None
-    return Listed(path.stat().st_size, digest(path))
+    return ListedFile(path.stat().st_size, digest(path))
 
 
 def _fields(manifest: Manifest) -> dict[str, Any]:
@@ -221,7 +219,7 @@ def _fields(manifest: Manifest) -> dict[str, Any]:
 
 
 def _plain(manifest: Manifest) -> dict[str, Any]:
-    """Return the fields of a manifest as JSON data, without its digest and what is empty."""
+    """Return the fields of a manifest as JSON data, without its digest and empty values."""
     data: dict[str, Any] = json.loads(json.dumps(_fields(manifest), default=vars))
     return {name: value for name, value in data.items() if value or name in ("files", "commit")}
 
@@ -241,9 +239,9 @@ def _version() -> str:
 
 @cache
 def commit() -> Commit | None:
-    """Return the commit of the repository in which the core is, and whether its code was as committed.
+    """Return the commit of the repository of the core, and whether its code has no uncommitted changes.
 
-    None without git, and for an installed wheel, even inside of the repository of something else.
+    Returns None without git, and for an installed wheel, even inside another repository.
     """
     root = Path(__file__).parent.parent.parent
     if _git(root, "ls-files", "--error-unmatch", "bench_core/__init__.py") is None:
@@ -257,11 +255,11 @@ def commit() -> Commit | None:
 
 def _git(root: Path, *words: str) -> str | None:
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(root), *words],
             capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return result.stdout if result.returncode == 0 else None

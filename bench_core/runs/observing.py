@@ -1,4 +1,4 @@
-"""Observers of a run, each in a thread of its own, so that none can take the run down or hold it up."""
+"""Runs each observer of a run in a separate thread, so that it can neither fail nor delay the run."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from bench_core.config import ObserverConfig
 from bench_core.observer import Event, Hear, Observer, silent
 from process_watch import reads, unobserved
 
-PATIENCE = 30.0  #: seconds that observers have in all, after the run, for what they have not written yet
+PATIENCE = 30.0  #: total seconds for observers to finish writing after the run
 MOST = 100_000  #: events that may wait for an observer
 
 
@@ -19,37 +19,37 @@ MOST = 100_000  #: events that may wait for an observer
 def observing(configs: Sequence[ObserverConfig], warn: Callable[[str], None]) -> Iterator[Hear]:
     """Yield a function that passes events to observers, and never raises or waits.
 
-    Afterwards they have some time to write what is left. `warn` hears once of each that failed, or was given up; it
-    is called from their threads, too.
+    Afterwards, observers have some time to finish writing. `warn` is called once for each observer that failed or
+    exceeded its time, possibly from its thread.
     """
-    hosts = [Host(config, warn) for config in configs]
+    threads = [ObserverThread(config, warn) for config in configs]
 
     def hear(event: Event) -> None:
-        for host in hosts:
-            host.put(event)
+        for thread in threads:
+            thread.put(event)
 
     try:
-        yield hear if hosts else silent
+        yield hear if threads else silent
     finally:
-        for host in hosts:
-            host.end()
+        for thread in threads:
+            thread.end()
         until = time.monotonic() + PATIENCE
-        for host in hosts:
-            host.wait(until - time.monotonic())
+        for thread in threads:
+            thread.wait(until - time.monotonic())
 
 
-class Host:
-    """One observer, its thread, and the events that wait for it."""
+class ObserverThread:
+    """An observer, its thread, and the events that it has not received yet."""
 
     def __init__(self, config: ObserverConfig, warn: Callable[[str], None]) -> None:
         self.config, self.warn, self.off, self.lock = config, warn, Flag(), Lock()
         self.waiting: SimpleQueue[Event | None] = SimpleQueue()
-        # A daemon: one that hangs does not keep this process alive.
+        # A daemon thread, as a hanging observer must not keep this process alive.
         self.thread = Thread(target=self._work, name=f"observer {config.name}", daemon=True)
         self.thread.start()
 
     def put(self, event: Event) -> None:
-        """Hand over an event, unless the observer is off."""
+        """Queue an event, unless the observer is switched off."""
         if self.off.is_set():
             return
         if self.waiting.qsize() >= MOST:
@@ -58,27 +58,27 @@ class Host:
             self.waiting.put(event)
 
     def end(self) -> None:
-        """Say that there are no more events."""
+        """Signal that there are no more events."""
         self.waiting.put(None)
 
     def wait(self, seconds: float) -> None:
-        """Wait until the observer has closed; give it up if that takes longer."""
+        """Wait until the observer has closed; switch it off if that takes longer."""
         self.thread.join(max(0.0, seconds))
         if self.thread.is_alive():
-            self._switch_off("it did not end in time after the run; what it has not written is lost")
+            self._switch_off("it did not end in time after the run; data that it has not written is lost")
 
     def _work(self) -> None:
-        unobserved.add(self.thread)  # with the threads that it starts
+        unobserved.add(self.thread)  # including threads that it starts
         try:
-            with reads():  # none of it is an input of a stage, where stages are computed in this process, too
+            with reads():  # its reads are not inputs of stages that run in this process
                 observer = self.config.load()(self.config)
                 self._pass_on(observer)
                 observer.close()
-        except Exception as error:  # whatever a plugin raises
+        except Exception as error:  # a plugin may raise anything
             self._switch_off(f"{type(error).__name__}: {error}")
 
     def _pass_on(self, observer: Observer) -> None:
-        """Pass events to the observer until there are no more, or until it is switched off."""
+        """Pass events to the observer until there are no more, or it is switched off."""
         while not self.off.is_set():
             try:
                 event = self.waiting.get(timeout=1.0)
@@ -89,7 +89,7 @@ class Host:
             observer.hear(event)
 
     def _switch_off(self, reason: str) -> None:
-        """Switch the observer off, and say so once."""
+        """Switch the observer off, with a single warning."""
         with self.lock:
             first = not self.off.is_set()
             self.off.set()

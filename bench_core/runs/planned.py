@@ -1,4 +1,4 @@
-"""What a run records of its plan: every stage, and the settings of each part by its name."""
+"""The records of a plan in a run: every stage, and the settings of each part, by name."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -19,9 +19,9 @@ PARTS = ("tasks", "models", "decoders", "metrics", "probes")
 def planned_stages(
     plan: Plan, results: Mapping[str, str], computed: Mapping[str, str], observed: Mapping[str, Dependencies]
 ) -> Iterator[RecordedStage]:
-    """Yield the stages of a plan.
+    """Yield the records of the stages of a plan.
 
-    By key: digests of their `results` and of where they were `computed`, and inputs that were `observed`.
+    Arguments, by key: digests of `results`, digests of environment and cost (`computed`), and `observed` inputs.
     """
     for key, stage in plan.stages.items():
         digests = results.get(key, ""), computed.get(key, "")
@@ -29,41 +29,41 @@ def planned_stages(
 
 
 def planned_parts(suite: Suite, plan: Plan) -> dict[str, Any]:
-    """Return the settings of all parts as planned, by section, name and setting; what no cell uses is left out.
+    """Return the planned settings of all parts that cells use, by section, name and setting.
 
-    `suite` is the digest of suite.yaml.
+    The entry `suite` is the digest of suite.yaml.
     """
-    found: dict[str, Any] = {
+    parts: dict[str, Any] = {
         "suite": hashlib.sha256(as_yaml(suite.effective).encode()).hexdigest(),
         "limits": suite.limits.model_dump(mode="json"),
         "seeds": [*suite.seeds],
         "splits": [*suite.splits],
-        "limited": {section: _limited(getattr(suite, section)) for section in PARTS if section != "models"},
+        "limited": {section: _limited_settings(getattr(suite, section)) for section in PARTS if section != "models"},
     }
     for cell, artifacts in plan.of_cell.items():
         for name, key in artifacts.items():
             for place, value in settings_by_part(cell.axes, name, plan.stages[key].ingredients["settings"]):
                 if place[0] not in ("cell", "limits", "seeds"):
-                    put(found, place, value)
+                    put(parts, place, value)
             if cell.task in plan.settings:
-                put(found, ("tasks", cell.task, "task"), plan.settings[cell.task])
+                put(parts, ("tasks", cell.task, "task"), plan.settings[cell.task])
             if access := plan.stages[key].access:
-                put(found, ("models", cell.model, cell.task, "access"), dict(access))
-    return found | _pairs(suite)
+                put(parts, ("models", cell.model, cell.task, "access"), dict(access))
+    return parts | _pair_seeds(suite)
 
 
-def _pairs(suite: Suite) -> dict[str, Any]:
-    """Return the seeds of each task, model and decoder, in a suite where not every pair has all seeds."""
-    if not any(writes_text(one.config) for model in suite.models.values() for one in model.all):
+def _pair_seeds(suite: Suite) -> dict[str, Any]:
+    """Return the seeds of each task, model and decoder if the suite has text generators; else empty."""
+    if not any(writes_text(variant.config) for model in suite.models.values() for variant in model.all):
         return {}
-    found: dict[str, Any] = {}
-    for task, (model, entry), (decoder, by) in product(suite.tasks, suite.models.items(), suite.decoders.items()):
+    seeds_of_pairs: dict[str, Any] = {}
+    for task, (model, entry), (name, decoder) in product(suite.tasks, suite.models.items(), suite.decoders.items()):
         config = entry.at(task).config
-        seeds = differing_seeds(config, by, suite.seeds) if can_pair(by, config) else []
-        put(found, ("pairs", task, model, decoder), {str(seed): True for seed in seeds})
-    return found
+        seeds = differing_seeds(config, decoder, suite.seeds) if can_pair(decoder, config) else []
+        put(seeds_of_pairs, ("pairs", task, model, name), {str(seed): True for seed in seeds})
+    return seeds_of_pairs
 
 
-def _limited(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which settings a part takes from the limits of a suite where it says nothing, by name."""
+def _limited_settings(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of each part that default to limits of the suite, by name."""
     return {name: dict(config.limits) for name, config in parts.items() if config.limits}

@@ -1,19 +1,19 @@
-"""Which prompts and references reports may show: all but those of data that forbid it, or as the suite says."""
+"""Decides which prompts and references reports may show: the terms of the data, or `quote` of the suite."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def may_quote(task: str, about: Mapping[str, Any], quote: bool | Sequence[str]) -> bool:
-    """Return whether reports may show texts of a task, by its entry in the run and by `quote` of the suite."""
-    return not why_not_quoted(task, about, quote)
+def may_quote(task: str, info: Mapping[str, Any], quote: bool | Sequence[str]) -> bool:
+    """Return whether reports may show texts of a task, given its entry in the run and `quote` of the suite."""
+    return not why_not_quoted(task, info, quote)
 
 
-def why_not_quoted(task: str, about: Mapping[str, Any], quote: bool | Sequence[str]) -> str:
-    """Return why reports may not show texts of a task; empty if they may."""
+def why_not_quoted(task: str, info: Mapping[str, Any], quote: bool | Sequence[str]) -> str:
+    """Return the reason why reports may not show texts of a task; empty if they may."""
     if quote is False:
         return "the suite sets `quote: false`"
     if quote is True or task in quote:
         return ""
-    of_older_runs = "" if about.get("embedded") else "their data may forbid it"
-    return str(about.get("restricted", of_older_runs))
+    default = "" if info.get("embedded") else "their data may forbid it"
+    return str(info.get("restricted", default))

@@ -1,4 +1,4 @@
-"""The results of a run: data classes, and the files of a run folder."""
+"""The results of a run: data classes, and reading and writing the files of a run folder."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from plain_files import from_csv, to_csv
 if TYPE_CHECKING:
     from block_bootstrap import Draws
 
-FORMAT = 2  #: of run folders and of what reports say of them; those of version 0.1 have none
-SHORT = 12  #: letters of a training's key in the name of its history
-LARGEST = 2**30  #: bytes of a file of a run
-LONGEST = 250  # characters of what is wrong with one, bytes of its label
+FORMAT = 2  #: version of run folders and of data in reports; those of bench 0.1 have none
+SHORT = 12  #: characters of a training's key in the name of its history
+MAX_FILE_BYTES = 2**30  #: of a file of a run
+MAX_TEXT_LENGTH = 250  # characters of an error message, bytes of a label
 COST_COLUMNS = [
     "stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second",
     "ms_per_example", "parameters", "updates", "ms_per_update",
@@ -50,24 +50,24 @@ COST_COLUMNS = [
 
 @dataclass(frozen=True)
 class Number:
-    """The score of a cell, or why there is none."""
+    """The score of a cell, or the reason why there is none."""
 
     value: Real | None = None
-    reason: str = ""  # why there is no value
+    reason: str = ""  # if there is no value
     examples: int = 0
-    label: str = ""  # of the metric
+    label: str = ""
     unit: str = ""
     digits: Digits = 2
     better: int = 0
     signature: str = ""
-    kind: str = ""  # of the likelihood behind it: exact, bound, estimate; empty where there is none
-    sample: str = ""  # what numbers share that are of the same examples, drawn in the same way
-    scale: Scale | Literal[""] = ""  # of its tests; empty in runs of older versions, which cannot be tested
-    units: NonNegativeInt = 0  # independent examples or groups of them; 0 of a whole population
-    block: PositiveInt = 1  # how many examples in a row depend on each other
-    error: Real = 0.0  # of its own, by sampling in a model
-    bounds: tuple[Real, Real] | None = None  # the lowest and highest possible score, if the metric declares them
-    ceiling: Real | None = None  # of references as their tokens write them, if these cannot write all
+    kind: str = ""  # of likelihood: exact, bound or estimate; empty if none was used
+    sample: str = ""  # equal for numbers on the same examples, sampled in the same way
+    scale: Scale | Literal[""] = ""  # for statistical tests; empty in runs of older versions, which cannot be tested
+    units: NonNegativeInt = 0  # independent examples or groups; 0 for a whole population
+    block: PositiveInt = 1  # consecutive examples that depend on each other
+    error: Real = 0.0  # standard error from sampling in the model
+    bounds: tuple[Real, Real] | None = None  # lowest and highest possible score, if declared by the metric
+    ceiling: Real | None = None  # the score of the references as far as tokens can represent them, if not exactly
 
 
 @dataclass(frozen=True)
@@ -79,24 +79,24 @@ class CellResult:
     reason: str = ""
     numbers: Mapping[str, Number] = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)  # stage -> key
-    probes: Probes = field(default_factory=dict)  # name -> what it found, and who measured it
-    environments: tuple[int, ...] = ()  # those of the run in which it was computed, by their places
+    probes: Probes = field(default_factory=dict)  # name -> finding, with the names of its metrics
+    environments: tuple[int, ...] = ()  # indices into the environments of the run
 
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A finished run, as read from its folder; prompts and notebooks show its numbers."""
+    """A finished run, read from its folder; Python prompts and notebooks display its results."""
 
     folder: Path
-    suite: SuiteFile  # effective: profile and settings applied, grids expanded
-    info: Mapping[str, Any]  # label, profile, environments, tasks and what they are made of
+    suite: SuiteFile  # with profile and settings applied, grids expanded
+    info: Mapping[str, Any]  # run.json: label, profile, environments, tasks etc.
     cells: Sequence[CellResult]
-    sections: Mapping[str, Any] = field(default_factory=dict)  # of plugins, and what these read of its files
-    grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # of the suite, by name
+    sections: Mapping[str, Any] = field(default_factory=dict)  # values of plugins, from suite and files
+    grids: Mapping[str, ModelGrid] = field(default_factory=dict)
 
     @cached_property
     def histories(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """The evaluations of each training, by its abbreviated key; read when they are asked for."""
+        """The evaluations of each training, by abbreviated key; read on access."""
         try:
             return dict(read_histories(self.folder))
         except (OSError, ValueError) as error:
@@ -104,7 +104,7 @@ class Run:
 
     @cached_property
     def draws(self) -> Mapping[str, Draws]:
-        """The bootstrap replicates of each number, by the key of its measure stage; read when they are asked for."""
+        """The bootstrap replicates of each number, by the key of its measure stage; read on access."""
         path = self.folder / "draws.safetensors"
         if not path.exists():
             return {}
@@ -112,7 +112,7 @@ class Run:
 
         try:
             if not path.is_file():
-                raise ValueError(f"{path.name} is no file")
+                raise ValueError(f"{path.name} is not a file")
             return StoredDraws(path)
         except (OSError, ValueError) as error:
             raise StoreError(
@@ -121,18 +121,18 @@ class Run:
 
     @cached_property
     def names(self) -> Mapping[str, Collection[Any]]:
-        """The different values of the cells on each axis, None if some have no name there."""
-        return {axis: {one.cell.get(axis) for one in self.cells} for axis in AXES}
+        """The distinct names of the cells on each axis, including None for cells without a name."""
+        return {axis: {cell.cell.get(axis) for cell in self.cells} for axis in AXES}
 
     def artifacts(self) -> list[tuple[str, str]]:
-        """Return kind and key of all artifacts of the cells, each once."""
-        names = ((name.partition("/")[0], key) for one in self.cells for name, key in one.artifacts.items())
+        """Return the kind and key of all distinct artifacts of the cells."""
+        names = ((name.partition("/")[0], key) for cell in self.cells for name, key in cell.artifacts.items())
         return list(dict.fromkeys(names))
 
     def named_keys(self) -> set[str]:
-        """Return the keys of all artifacts of the run; those from its costs are abbreviated.
+        """Return the keys of all artifacts of the run, including abbreviated keys from its costs.
 
-        Tasks that no cell uses are only in the costs.
+        Tasks that no cell uses appear only in the costs.
         """
         path = self.folder / "costs.csv"
         try:
@@ -142,15 +142,15 @@ class Run:
         return {*costs, *(key for _, key in self.artifacts())}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat mapping per cell: its axes, status and scores."""
+        """Return a flat mapping per cell: its axes, status and scores."""
         return [
-            {**one.cell, "status": one.status, **{name: number.value for name, number in one.numbers.items()}}
-            for one in self.cells
+            {**cell.cell, "status": cell.status, **{name: number.value for name, number in cell.numbers.items()}}
+            for cell in self.cells
         ]
 
     @property
     def _title(self) -> str:
-        numbers = Counter(one.status for one in self.cells)
+        numbers = Counter(cell.status for cell in self.cells)
         counts = ", ".join(f"{counted(number, 'cell')} {status}" for status, number in numbers.items())
         return f"Run of {self.info.get('label') or self.suite.suite}: {counts or 'no cells'}"
 
@@ -161,46 +161,46 @@ class Run:
         return as_markdown(self._title, self.rows())
 
     def _repr_html_(self) -> str:
-        """Return the tables of its report as HTML that needs nothing else; its rows where nothing writes reports."""
+        """Return the tables of the report as self-contained HTML, or the rows if no plugin writes reports."""
         reports = installed_module(REPORTS, "for_core")
         return reports.run_html(self) if reports else as_html(self._title, self.rows())
 
 
 def cells_text(cells: Iterable[CellResult]) -> str:
-    """Return one JSON line per cell."""
+    """Return a JSON line per cell."""
     return "".join(json.dumps(cell_as_json(cell), sort_keys=True) + "\n" for cell in cells)
 
 
-def cell_as_json(one: CellResult) -> dict[str, Any]:
-    """Return a cell as JSON data; scores that are infinite or undefined are words."""
-    return {**vars(one), "numbers": {name: _number_as_json(number) for name, number in one.numbers.items()}}
+def cell_as_json(cell: CellResult) -> dict[str, Any]:
+    """Return a cell as JSON data; infinite and undefined scores become words."""
+    return {**vars(cell), "numbers": {name: _number_as_json(number) for name, number in cell.numbers.items()}}
 
 
 def _number_as_json(number: Number) -> dict[str, Any]:
-    known = {**vars(number), "value": None if number.value is None else as_json(number.value)}
-    bounds, ceiling = known.pop("bounds"), known.pop("ceiling")
+    fields = {**vars(number), "value": None if number.value is None else as_json(number.value)}
+    bounds, ceiling = fields.pop("bounds"), fields.pop("ceiling")
     if bounds is not None:
-        known["bounds"] = [as_json(float(end)) for end in bounds]
-    return known if ceiling is None else {**known, "ceiling": as_json(ceiling)}
+        fields["bounds"] = [as_json(float(end)) for end in bounds]
+    return fields if ceiling is None else {**fields, "ceiling": as_json(ceiling)}
 
 
 def number_digest(number: Number, draws: Draws | None) -> str:
-    """Return what stands for a number and its bootstrap replicates in the recorded stages."""
+    """Return the digest of a number and its bootstrap replicates for the recorded stages."""
     return result_digest(_number_as_json(number), draws)
 
 
 def finding_digest(finding: Mapping[str, Any]) -> str:
-    """Return what stands for the finding of a probe in the recorded stages, without names of the suite."""
+    """Return the digest of the finding of a probe for the recorded stages, without names of the suite."""
     return result_digest({name: value for name, value in finding.items() if name != "measured"})
 
 
 def as_json(value: float) -> float | str:
-    """Return a number that JSON can represent: infinities and NaN as words."""
+    """Return a number that JSON can represent, with infinities and NaN as words."""
     return value if abs(value) < inf else str(value)
 
 
 def write_costs(path: Path, stages: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> None:
-    """Write `costs.csv`, one line per stage; costs differ between machines."""
+    """Write `costs.csv`, a line per stage; costs differ between machines."""
     rows = (
         {"stage": kind, "what": label, "key": key[:16], **cost, **_rates(cost)} for kind, label, key, cost in stages
     )
@@ -208,28 +208,28 @@ def write_costs(path: Path, stages: Iterable[tuple[str, str, str, Mapping[str, A
 
 
 def _rates(cost: Mapping[str, Any]) -> dict[str, float]:
-    seconds, found = cost.get("seconds"), {}
+    seconds, rates = cost.get("seconds"), {}
     if seconds and cost.get("tokens"):
-        found["tokens_per_second"] = round(cost["tokens"] / seconds, 1)
+        rates["tokens_per_second"] = round(cost["tokens"] / seconds, 1)
     if seconds and cost.get("examples"):
-        found["ms_per_example"] = round(1000 * seconds / cost["examples"], 3)
+        rates["ms_per_example"] = round(1000 * seconds / cost["examples"], 3)
     if seconds and cost.get("updates"):
-        found["ms_per_update"] = round(1000 * seconds / cost["updates"], 3)  # with the evaluations between them
-    return found
+        rates["ms_per_update"] = round(1000 * seconds / cost["updates"], 3)  # including evaluations during training
+    return rates
 
 
 def _cell_from_json(line: bytes) -> CellResult:
-    """Return a cell; one of an older run belongs to the single environment of the run."""
+    """Parse a cell; cells of older runs belong to the only environment of the run."""
     line = _without_intervals(line)
-    found, fields = parsed(CellResult, line), json.loads(line)
+    cell, fields = parsed(CellResult, line), json.loads(line)
     for name in ("reason", "numbers", "artifacts"):
         if name not in fields:
             raise ValueError(f"{name}: Field required")
-    return found if "environments" in fields else replace(found, environments=(0,))
+    return cell if "environments" in fields else replace(cell, environments=(0,))
 
 
 def _without_intervals(line: bytes) -> bytes:
-    """Return a cell without the intervals that numbers of version 0.1 have."""
+    """Remove the intervals that numbers of version 0.1 have from a cell."""
     fields = json.loads(line)
     numbers = fields.get("numbers") if isinstance(fields, dict) and "environments" not in fields else None
     for number in numbers.values() if isinstance(numbers, dict) else ():
@@ -239,7 +239,7 @@ def _without_intervals(line: bytes) -> bytes:
 
 
 def write_run(out: Path, name: str, fill: Callable[[Path], None]) -> Path:
-    """Fill a new run folder, write its manifest unless it has one, and rename it into place; return it.
+    """Fill a new run folder, write its manifest unless it has one, and rename it into place; return its path.
 
     If a run of that name exists, a number is appended. Raises StoreError if the folder is not writable.
     """
@@ -247,29 +247,29 @@ def write_run(out: Path, name: str, fill: Callable[[Path], None]) -> Path:
     try:
         folder.mkdir(parents=True)
         fill(folder)
-        return _named(folder, out, name, (folder / MANIFEST).exists())
+        return _move_to_free_name(folder, out, name, (folder / MANIFEST).exists())
     except OSError as error:
-        raise StoreError(f"{folder}: cannot be written ({error.strerror}). Name another folder by --runs.") from None
+        raise StoreError(f"{folder}: cannot be written ({error.strerror}). Set another folder with --runs.") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _named(folder: Path, out: Path, name: str, listed: bool) -> Path:
+def _move_to_free_name(folder: Path, out: Path, name: str, has_manifest: bool) -> Path:
     for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
         target = out / f"{name}{suffix}"
         if not target.exists():
-            if not listed:
+            if not has_manifest:
                 write_manifest(folder, "run", target.name)
-            with suppress(OSError):  # another was faster
+            with suppress(OSError):  # another process was faster
                 folder.rename(target)
                 return target
-    raise StoreError(f"{out} holds a thousand runs called {name!r}. Name another folder by --runs.")
+    raise StoreError(f"{out} has a thousand runs called {name!r}. Set another folder with --runs.")
 
 
 def read_run(folder: Path) -> Run:
     """Read a run folder; raise SuiteError if it is not one, StoreError if a file is damaged."""
     if not (folder / "cells.jsonl").is_file():
-        raise SuiteError(f"{folder} is not a run: it has no cells.jsonl. Give a folder that `bench run` wrote.")
+        raise SuiteError(f"{folder} is not a run: it has no cells.jsonl. Pass a folder that `bench run` wrote.")
     try:
         with reading(folder, "cells.jsonl") as content:
             cells = [_cell_from_json(line) for line in content.splitlines()]
@@ -279,7 +279,7 @@ def read_run(folder: Path) -> Run:
             suite, grids = effective_suite(source)
         info["label"] = info.get("label") or suite.suite
         others = sections_of(source, grids)
-        others |= {name: one for section in sections() for name, one in section.kept(folder).items()}
+        others |= {name: value for section in sections() for name, value in section.kept(folder).items()}
     except (OSError, ValueError) as error:
         raise _unreadable(folder, error) from None
     return Run(folder, suite, info, cells, others, grids)
@@ -287,21 +287,21 @@ def read_run(folder: Path) -> Run:
 
 def _unreadable(folder: Path, error: Exception) -> StoreError:
     why = " ".join(str(error).split())
-    return StoreError(f"{folder}: the run cannot be read ({why[:LONGEST]}). Run the suite again.")
+    return StoreError(f"{folder}: the run cannot be read ({why[:MAX_TEXT_LENGTH]}). Run the suite again.")
 
 
 def plain_file(path: Path) -> bytes:
-    """Return the content of a file of a run; raise ValueError if it is no file, or too large."""
+    """Return the content of a file of a run; raise ValueError if it is not a file, or too large."""
     if not path.is_file():
-        raise ValueError(f"{path.name} is no file")
-    if path.stat().st_size > LARGEST:
-        raise ValueError(f"{path.name} has more than {LARGEST:,} bytes")
+        raise ValueError(f"{path.name} is not a file")
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise ValueError(f"{path.name} has more than {MAX_FILE_BYTES:,} bytes")
     return path.read_bytes()
 
 
 @contextmanager
 def reading(folder: Path, name: str) -> Iterator[bytes]:
-    """Give the content of a file; problems in the block become a ValueError with the name of the file."""
+    """Yield the content of a file; errors in the block become ValueErrors with the name of the file."""
     content = plain_file(folder / name)
     try:
         yield content
@@ -317,24 +317,24 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
     with reading(folder, "run.json") as content:
         parsed(Info, content)
         info = json.loads(content)
-        if len(str(info.get("label", "")).encode()) > LONGEST:
+        if len(str(info.get("label", "")).encode()) > MAX_TEXT_LENGTH:
             raise ValueError("the label is too long to be the name of a folder")
-        known = info.get("environments") or [info.get("environment") or {}]
-        if any(not 0 <= place < len(known) for one in cells for place in one.environments):
+        environments = info.get("environments") or [info.get("environment") or {}]
+        if any(not 0 <= place < len(environments) for cell in cells for place in cell.environments):
             raise ValueError("a cell refers to an unknown environment")
-    return {"tasks": {}, "models": {}, "samples": [], **info, "environments": known}
+    return {"tasks": {}, "models": {}, "samples": [], **info, "environments": environments}
 
 
 def history_files(folder: Path) -> dict[str, Path]:
-    """Return the training histories of a run, by abbreviated key.
+    """Return the files of the training histories of a run, by abbreviated key.
 
-    Old runs have no keys in the names.
+    Histories of old runs, without keys in their names, are left out.
     """
     return {path.stem[-SHORT:]: path for path in sorted((folder / "history").glob(f"*-{'?' * SHORT}.jsonl"))}
 
 
 def read_histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the abbreviated key of each training, and its evaluations; raise ValueError if damaged."""
+    """Yield the abbreviated key and the evaluations of each training; raise ValueError for a damaged file."""
     for key, path in history_files(folder).items():
         with reading(folder, f"history/{path.name}") as content:
             yield key, [parsed(Evaluation, line).model_dump() for line in content.splitlines()]

@@ -1,4 +1,4 @@
-"""The schemas of the files of a run; validated on reading, as a run may come from elsewhere."""
+"""The schemas of the files of a run, which are validated on reading, as runs may be untrusted."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -7,19 +7,19 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, GetPydanticSchema
 
 from bench_core.probe import Finding
-from bench_core.storage.file_formats import Open, Plain, Sample
+from bench_core.storage.file_formats import Open, Plain, SampleOutput
 from bench_core.suites.cells import Cell
 
 
 @dataclass(frozen=True)
 class CellFinding(Finding):
-    """The finding of a probe on a cell, with the names of its metrics in the suite."""
+    """The finding of a probe on a cell, with the suite's names of its metrics."""
 
     measured: Mapping[str, str] = field(default_factory=dict)
 
 
 def as_mapping(shape: type, mapping: Callable[[Any], Mapping[str, Any]]) -> GetPydanticSchema:
-    """Annotate a mapping to validate as a dataclass."""
+    """Annotate a mapping to be validated as a dataclass."""
     return GetPydanticSchema(lambda _, handler: handler(Annotated[shape, AfterValidator(mapping)]))
 
 
@@ -27,8 +27,8 @@ Axes: TypeAlias = Annotated[Mapping[str, Any], as_mapping(Cell, lambda cell: cel
 Probes: TypeAlias = Mapping[str, Annotated[Mapping[str, Any], as_mapping(CellFinding, asdict)]]
 
 
-class CellSample(Sample):
-    """A sample output, and its cell."""
+class CellSample(SampleOutput):
+    """A sample output with its cell."""
 
     cell: dict[str, str | int | None]
 
@@ -63,11 +63,11 @@ class ModelEntry(Open):
 
     parameters: int | None = None
     one_system: bool = False
-    unchecked: bool = False  # no contract was tried: see `contract_marks`
+    unchecked: bool = False  # contracts were not tested: see `contract_marks`
 
 
 class Info(Open):
-    """The schema of run.json; older versions have fewer keys."""
+    """The schema of run.json; files of older versions have fewer keys."""
 
     format: int = 1
     suite: str = ""

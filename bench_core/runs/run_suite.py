@@ -1,4 +1,4 @@
-"""The suite of a run, as its folder keeps it."""
+"""The suite of a run, read from its folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +15,11 @@ from bench_core.suites.suite import Suite
 from bench_core.suites.training import training_schema
 from placed_settings import Located, Problems
 
-SHOWN = ("labels", "quote", "samples", *SECTIONS)  #: sections of a suite on which no key depends
+PRESENTATION_SECTIONS = ("labels", "quote", "samples", *SECTIONS)  #: sections that affect no key
 
 
 def effective_suite(source: Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
-    """Return a suite with its grids expanded as in the run."""
+    """Return the suite of a run and its grids, expanded as in the run."""
     mistakes = Problems(source)
     grids = expand(source, mistakes)
     if mistakes.found:
@@ -28,27 +28,27 @@ def effective_suite(source: Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
 
 
 def sections_of(source: Located, grids: Mapping[str, ModelGrid]) -> dict[str, Any]:
-    """Return what the suite of a run has for the keys of plugins that are installed here, by key."""
+    """Return the values of the sections of installed plugins in the suite of a run, by key."""
     mistakes = Problems(source)
-    found = of_plugins(source.data, grids, mistakes)
+    values = of_plugins(source.data, grids, mistakes)
     if mistakes.found:
         raise SuiteError(mistakes.text())
-    return found
+    return values
 
 
 def read_suite_file(data: Mapping[str, Any]) -> SuiteFile:
-    """Return the suite of a run without the keys of plugins, which need not be installed where it is read.
+    """Parse the suite of a run without the sections of plugins, which need not be installed.
 
-    Raises ValidationError if it is invalid, or its `training:` is, as far as its schema is installed.
+    Raises ValidationError if the suite is invalid, or its `training:`, if the schema of that is installed.
     """
-    found = SuiteFile.model_validate({key: value for key, value in data.items() if key in SuiteFile.model_fields})
-    training_schema().model_validate(found.training)
-    return found
+    file = SuiteFile.model_validate({key: value for key, value in data.items() if key in SuiteFile.model_fields})
+    training_schema().model_validate(file.training)
+    return file
 
 
 def suite_of(run: Path) -> Suite:
-    """Return the suite of a run as loaded by the current code, without what no key depends on."""
+    """Load the suite of a run with the current code, without sections that affect no key."""
     source = located.read(run / "suite.yaml")
-    for key in SHOWN:
+    for key in PRESENTATION_SECTIONS:
         source.data.pop(key, None)
     return resolve(source, run)

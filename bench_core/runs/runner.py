@@ -1,4 +1,4 @@
-"""Runs a suite: reuses what is stored, computes what is missing, isolates failures."""
+"""Runs a suite: reuses stored results, computes missing ones, isolates failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bench_core.optional import AUTHORS, is_installed, optional_module
 from bench_core.planning.hardware import check_devices
 from bench_core.planning.plan import needed, plan
 from bench_core.planning.stages import Stage
-from bench_core.runs.contract_marks import note_untried
+from bench_core.runs.contract_marks import mark_untested
 from bench_core.runs.executors import executor
 from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observing import observing
@@ -40,18 +40,18 @@ from bench_core.suites.suite import Suite
 
 
 class Execution(TypedDict, total=False):
-    """How stages are computed, which changes no result."""
+    """How to compute stages; does not affect results."""
 
-    progress: Progress  # what shows how far a run is; by default nothing
-    workers: int  # processes; 0, the default, computes in this one
-    elsewhere: ExecutorConfig | None  # an executor in place of these
-    stop_after: float | None  # seconds after which training stops at a checkpoint, from which another run resumes
-    checkpoint_every: float  # seconds between further checkpoints; 300 by default
-    isolate: bool  # a process for each stage
-    stage_timeout: float | None  # seconds after which a stage fails; it needs processes
-    per_gpu: int | None  # stages that share a GPU, by default as the suite says
-    observers: Sequence[ObserverConfig]  # they hear of the run while it is under way, and change no byte of it
-    strict: bool  # a stage that reads inputs which its key does not cover fails
+    progress: Progress  # displays the progress; nothing by default
+    workers: int  # processes; 0 (default): compute in this process
+    elsewhere: ExecutorConfig | None  # an executor instead of worker processes
+    stop_after: float | None  # seconds after which to stop, with a checkpoint; run again to continue
+    checkpoint_every: float  # seconds between training checkpoints; 300 by default
+    isolate: bool  # run each stage in a separate process
+    stage_timeout: float | None  # seconds after which a stage fails; needs worker processes
+    per_gpu: int | None  # stages that may share a GPU; from the suite by default
+    observers: Sequence[ObserverConfig]  # receive events during the run; do not affect it
+    strict: bool  # fail stages that read inputs not covered by their key
 
 
 def run(
@@ -65,24 +65,24 @@ def run(
     only: Sequence[str] = (),
     **execution: Unpack[Execution],
 ) -> Run:
-    """Run a suite file, as `bench run` does, and return the run; failed cells are marked in it.
+    """Run a suite file, like `bench run`, and return the run, with failed cells marked.
 
-    Only the cells that a filter of `only`, such as `model=lstm`, selects are run. How they are computed, such as
-    `workers=2`: see `Execution`. Raises TypeError for other names.
+    With `only`, runs only the cells that match all filters, such as `model=lstm`. For further arguments, such as
+    `workers=2`, see `Execution`. Raises TypeError for unknown arguments.
     """
     if unknown := execution.keys() - Execution.__annotations__.keys():
         names = ", ".join(Execution.__annotations__)
         raise TypeError(f"run() has no argument {', '.join(map(repr, sorted(unknown)))}. It also takes {names}.")
     suite = load(Path(path), profile, settings, seeds)
-    folder, kept = data_folder(Path(data) if data else None), Store(Path(store))
-    with closing(performed([suite], folder, kept, Path(out), only, execution)) as runs:
+    folder, artifact_store = data_folder(Path(data) if data else None), Store(Path(store))
+    with closing(run_suites([suite], folder, artifact_store, Path(out), only, execution)) as runs:
         return next(runs)[1]
 
 
-def performed(
+def run_suites(
     suites: Iterable[Suite], data: Path, store: Store, out: Path, only: Sequence[str], how: Execution
 ) -> Generator[tuple[Runner, Run], None, None]:
-    """Run suites one after another, in the same workers; yield each run with what performed it."""
+    """Run suites one after another with the same executor; yield the runner and the run of each."""
     install()
     progress, seconds = how.get("progress") or Progress(), how.get("stop_after")
     until = None if seconds is None else time.time() + seconds
@@ -91,31 +91,31 @@ def performed(
     workers, elsewhere, suites = how.get("workers", 0), how.get("elsewhere"), [*suites]
     with (
         observing(how.get("observers", ()), progress.warn) as hear,
-        executor(workers, store, data, elsewhere, isolate, timeout, per_gpu, suites[0]) as performing,
+        executor(workers, store, data, elsewhere, isolate, timeout, per_gpu, suites[0]) as stage_executor,
     ):
         for suite in suites:
-            runner = Runner(suite, data, store, performing, progress, until, every, only, hear, strict)
+            runner = Runner(suite, data, store, stage_executor, progress, until, every, only, hear, strict)
             yield runner, runner.run(out)
 
 
 @dataclass
 class Runner:
-    """An execution of a suite."""
+    """Runs a suite once."""
 
     suite: Suite
     data: Path
     store: Store
     executor: Executor
     progress: Progress
-    until: float | None = None  # seconds since 1970 at which to stop
+    until: float | None = None  # stop at this time, in seconds since 1970
     every: float = 300.0  # seconds between the checkpoints of a training
-    only: Sequence[str] = ()  # filters of the cells to run; all by default
+    only: Sequence[str] = ()  # filters of cells; all cells by default
     hear: Hear = silent  # the observers
-    strict: bool = False  # whether inputs that no key covers are an error
-    wrote: bool = False  # whether it left a run folder
+    strict: bool = False  # whether inputs that are not covered by keys are errors
+    wrote: bool = False  # whether a run folder was written
 
     def __post_init__(self) -> None:
-        self.suite = replace(self.suite, asked=[*self.suite.asked, *(f"only={one}" for one in self.only)])
+        self.suite = replace(self.suite, asked=[*self.suite.asked, *(f"only={cells}" for cells in self.only)])
         check_fit(self.suite, cells_of(self.suite))
         self.plan, limit = restrict(plan(self.suite, self.data), self.only), TimeLimit(self.until)
         self.loop = StageLoop(
@@ -123,29 +123,29 @@ class Runner:
         )
 
     def run(self, out: Path) -> Run:
-        """Compute what is missing, then write the run folder, also after an interruption."""
+        """Compute missing results, then write the run folder, also after an interruption."""
         with self.loop.store.in_use():
             name = f"{self._name}-{time.strftime('%Y%m%d-%H%M%S')}"
             stages = needed(self.plan, self.suite, self.loop.is_stored)
-            self._tell_of_inputs({stage.key for stage in stages})
+            self._check_stored_inputs({stage.key for stage in stages})
             self.hear(RunStarted(name, self.suite.label, len(stages)))
             folder = None
             try:
                 for key in self.loop.numbers:
                     self.loop.hear_numbers(key)
-                same = None if stages or self.loop.failures else self._same(out)
+                same = None if stages or self.loop.failures else self._equal_run(out)
                 folder = same.folder if same else self._compute(stages, out, name)
             finally:
                 self.hear(RunEnded(name, None if folder is None else str(folder)))
             return same or read_run(folder)
 
-    def _tell_of_inputs(self, due: set[str]) -> None:
-        """Warn of inputs of stored results that cannot be observed; with `strict`, fail what no key covers."""
-        kept = [stage for stage in self.plan.stages.values() if stage.key not in due]
-        for stage, why in refusals(kept, self.loop.store) if self.strict else ():
+    def _check_stored_inputs(self, missing: set[str]) -> None:
+        """Warn about unobserved inputs of stored results; with `strict`, fail those with inputs in no key."""
+        stored = [stage for stage in self.plan.stages.values() if stage.key not in missing]
+        for stage, reason in refusals(stored, self.loop.store) if self.strict else ():
             self.loop.numbers.pop(stage.key, None)
-            self.loop.fail(stage, StageFailed(why, expected=True))
-        for text in () if self.strict else warnings(kept, self.loop.store):
+            self.loop.fail(stage, StageFailed(reason, expected=True))
+        for text in () if self.strict else warnings(stored, self.loop.store):
             self.loop.warn(text)
 
     def _compute(self, stages: list[Stage], out: Path, name: str) -> Path:
@@ -155,26 +155,26 @@ class Runner:
         self.loop.expect(stages)
         try:
             rest = self._prepare(stages)
-            self._try_contracts(rest)
+            self._check_contracts(rest)
             self.loop.perform(rest, len(stages), len(stages) - len(rest))
         except KeyboardInterrupt:
-            self.progress.stop(self.loop.resume_points())  # at once: to end stages and to write the run takes time
+            self.progress.stop(self.loop.resume_points())  # now, as ending stages and writing the run takes time
             raise
         finally:
             self.wrote = True
             folder = write_run(out, name, self._write)
         return folder
 
-    def _same(self, out: Path) -> Run | None:
-        """Return the last run with identical results, if there is one."""
+    def _equal_run(self, out: Path) -> Run | None:
+        """Return the last run with identical results, or None."""
         record = self._record()
         for folder in sorted(out.glob(f"{glob.escape(self._name)}-*"), reverse=True):
             if record.equals(folder) and not any(remark.wrong for remark in problems(folder)):
                 with suppress(StoreError, SuiteError):  # a file cannot be read
-                    found = read_run(folder)
-                    with suppress(OSError, StoreError), extending(folder):  # a read-only folder
-                        keep_of_sections(found, self.loop.store)  # plugins installed since add files
-                    return found
+                    run = read_run(folder)
+                    with suppress(OSError, StoreError), extending(folder):  # the folder may be read-only
+                        keep_of_sections(run, self.loop.store)  # newly installed plugins add files
+                    return run
         return None
 
     @property
@@ -193,43 +193,43 @@ class Runner:
         (folder / "log").write_text(lines, encoding="utf-8", errors="backslashreplace")
 
     def build(self) -> None:
-        """Prepare every task, and build every model on the meta device; problems are in `loop.failures`."""
+        """Prepare every task and build every model on the meta device; problems are in `loop.failures`."""
         self.loop.expect([*self.plan.stages.values()])
         stages = self.plan.stages.values()
         self._prepare([stage for stage in stages if stage.about.first or stage.about.gives_weights])
 
     def _prepare(self, stages: list[Stage]) -> list[Stage]:
-        """Prepare the tasks, then build the models on the meta device, so that errors show early.
+        """Prepare the tasks, then build the models on the meta device, to detect errors early.
 
         Returns the remaining stages.
         """
         prepare = [stage for stage in stages if stage.about.first and not self.loop.is_stored(stage)]
         self.loop.perform(prepare, len(stages), 0)
         models = [stage for stage in stages if stage.about.gives_weights]
-        built = [stage for stage in models if stage.inputs["task"][1] not in self.loop.failures]
-        for stage, failure in self.loop.each(built, lambda stage: None, build=True):
+        buildable = [stage for stage in models if stage.inputs["task"][1] not in self.loop.failures]
+        for stage, failure in self.loop.each(buildable, lambda stage: None, build=True):
             if failure and not failure.stopped:
                 self.loop.fail(stage, failure)
         return [stage for stage in stages if not stage.about.first]
 
     @property
     def with_contracts(self) -> bool:
-        """Whether contracts are tried: where stages have processes of their own, as the contracts do."""
+        """Whether to test contracts, which need separate processes: only if stages run in separate processes, too."""
         return not isinstance(self.executor, Here)
 
-    def _try_contracts(self, stages: Sequence[Stage]) -> None:
-        """Fail the trainings of models that break a contract; not of parts that this process alone may know.
+    def _check_contracts(self, stages: Sequence[Stage]) -> None:
+        """Fail the trainings of models that break a contract, unless stages run in this process.
 
-        Without bench-authors none is tried, and the report says so (`contract_marks`).
+        Without bench-authors, contracts are not tested, and the report mentions it (`contract_marks`).
         """
         if not self.with_contracts or self.loop.limit.has_ended():
             return
-        due = [stage for stage in stages if stage.about.trains and stage.key not in self.loop.failures]
+        trainings = [stage for stage in stages if stage.about.trains and stage.key not in self.loop.failures]
         if not is_installed(AUTHORS):
-            note_untried(due, self.loop.store)
+            mark_untested(trainings, self.loop.store)
             return
-        trying = optional_module(AUTHORS, "contracts_once", "the trial of contracts")
-        found = trying.broken_contracts(due, self.plan.stages, self.loop.store, self.data)
-        for stage in due:
-            if stage.key in found:
-                self.loop.fail(stage, StageFailed(found[stage.key], expected=True))
+        contracts = optional_module(AUTHORS, "contracts_once", "testing contracts")
+        broken = contracts.broken_contracts(trainings, self.plan.stages, self.loop.store, self.data)
+        for stage in trainings:
+            if stage.key in broken:
+                self.loop.fail(stage, StageFailed(broken[stage.key], expected=True))

@@ -1,4 +1,4 @@
-"""The sample outputs of a run, with what sections want to know of them."""
+"""The sample outputs of a run, with details for sections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -16,22 +16,22 @@ from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
 
-REPEATS = ("steps", "words", "order")  # what of a sample may repeat its text
+TEXT_FIELDS = ("steps", "words", "order")  # fields of a sample that may repeat its text
 
 
 def samples(suite: Suite, plan: Plan, store: Store, tasks: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield sample outputs of the first seed; prompts and references only of data that allow it."""
-    quotable = {name for name, about in tasks.items() if may_quote(name, about, suite.quote)}
+    """Yield sample outputs of the first seed; prompts and references only if the data may be quoted."""
+    quotable = {name for name, info in tasks.items() if may_quote(name, info, suite.quote)}
     for cell, artifacts in plan.of_cell.items():
         if "decode" not in artifacts or cell.seed != suite.seeds[0]:
             continue
         for sample in _outputs(suite, store, cell, artifacts, cell.task in quotable):
-            shown = sample if cell.task in quotable else _without_data(sample)
-            yield {"cell": cell.axes, **shown}
+            visible = sample if cell.task in quotable else _without_data(sample)
+            yield {"cell": cell.axes, **visible}
 
 
 def stored_json(store: Store, kind: str, key: str, name: str) -> Any:
-    """Return a stored JSON file, or None if the stage did not finish."""
+    """Return the content of a stored JSON file, or None if the stage did not finish."""
     try:
         return store.kept(kind, key).json(name)
     except StoreError:
@@ -41,40 +41,40 @@ def stored_json(store: Store, kind: str, key: str, name: str) -> Any:
 def _outputs(
     suite: Suite, store: Store, cell: Cell, artifacts: Mapping[str, str], quotable: bool
 ) -> Sequence[Mapping[str, Any]]:
-    """Return the sample outputs of a cell, with the data that figures need."""
+    """Return the sample outputs of a cell, with data for figures."""
     key = artifacts["decode"]
     stored: Sequence[Mapping[str, Any]] = stored_json(store, "decode", key, "samples.json") or ()
-    found = stored[: suite.samples]
+    outputs = stored[: suite.samples]
     info = stored_json(store, "prepare", artifacts["prepare"], "facts.json") or {}
 
     def outcomes() -> Sequence[Outcome]:
         return read_outcomes(store.get("decode", key).file(OUTCOMES))
 
     def hidden(outcomes: Sequence[Outcome]) -> list[int]:
-        return [] if quotable else [outcome.id for outcome in outcomes if _repeated(sample_of(outcome))]
+        return [] if quotable else [outcome.id for outcome in outcomes if _repeated_field(sample_of(outcome))]
 
     try:
-        if 0 < len(found) < suite.samples:
-            found = [*found, *map(sample_of, islice(outcomes(), len(found), suite.samples))]
-        about = (suite, cell.axes, outcomes, info.get("vocabulary", ()), hidden)
-        answers = [one for section in sections() for one in section.details(*about)]
-    except StoreError:  # only what reports are made of was carried here
-        return found
-    return detailed(found, outcomes(), answers) if answers else found
+        if 0 < len(outputs) < suite.samples:
+            outputs = [*outputs, *map(sample_of, islice(outcomes(), len(outputs), suite.samples))]
+        arguments = (suite, cell.axes, outcomes, info.get("vocabulary", ()), hidden)
+        answers = [details for section in sections() for details in section.details(*arguments)]
+    except StoreError:  # imported records lack the predictions
+        return outputs
+    return detailed(outputs, outcomes(), answers) if answers else outputs
 
 
 def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an output without its source and reference, and without its text if that repeats one of them."""
-    data = _repeated(sample)
-    text = f"(the {data}, word for word)" if data else sample["text"]
-    shown = {name: value for name, value in sample.items() if not (data and name in REPEATS)}
-    return {**shown, "text": text, "prompt": "", "reference": ""}
+    """Remove prompt and reference from an output, and its text if it repeats one of them."""
+    field = _repeated_field(sample)
+    text = f"(the {field}, word for word)" if field else sample["text"]
+    fields = {name: value for name, value in sample.items() if not (field and name in TEXT_FIELDS)}
+    return {**fields, "text": text, "prompt": "", "reference": ""}
 
 
-def _repeated(sample: Mapping[str, Any]) -> str | None:
-    """Return whether an output repeats its prompt or its reference word for word; None if neither."""
-    told = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
-    return next((name for name in ("prompt", "reference") if told[name] and told[name] == told["text"]), None)
+def _repeated_field(sample: Mapping[str, Any]) -> str | None:
+    """Return the field that an output repeats word for word, "prompt" or "reference"; None if neither."""
+    texts = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
+    return next((name for name in ("prompt", "reference") if texts[name] and texts[name] == texts["text"]), None)
 
 
 def detailed(
@@ -82,11 +82,11 @@ def detailed(
     outcomes: Iterable[Outcome],
     answers: Iterable[Mapping[int, Mapping[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """Return samples with the data of plugins about single outputs, which may add samples."""
-    found = {sample["id"]: {**sample} for sample in samples}
-    details = [(number, more) for answer in answers for number, more in answer.items()]
-    lacking = {number for number, _ in details} - found.keys()
-    found.update({outcome.id: sample_of(outcome) for outcome in outcomes if outcome.id in lacking})
-    for number, more in details:
-        found[number] = {**found[number], **more}
-    return [found[number] for number in sorted(found)]
+    """Add data of plugins about individual outputs to samples; this may add samples."""
+    by_id = {sample["id"]: {**sample} for sample in samples}
+    details = [(example, fields) for answer in answers for example, fields in answer.items()]
+    missing = {example for example, _ in details} - by_id.keys()
+    by_id.update({outcome.id: sample_of(outcome) for outcome in outcomes if outcome.id in missing})
+    for example, fields in details:
+        by_id[example] = {**by_id[example], **fields}
+    return [by_id[example] for example in sorted(by_id)]

@@ -1,4 +1,4 @@
-"""Performs the stages of a plan: in their order, as many at a time as the executor takes."""
+"""Performs the stages of a plan in topological order, as many at a time as the executor can run."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from bench_core.optional import UPKEEP, installed_module
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.plan import Plan
 from bench_core.planning.stages import Stage, StageRequest
-from bench_core.runs.observed import Measured, measured_cells, named, numbers_of
+from bench_core.runs.observed import MeasuredCells, measured_cells, name_training, numbers_of
 from bench_core.runs.time_limit import TimeLimit
 from bench_core.storage.checkpoints import last_step
 from bench_core.storage.costs import Costs
@@ -28,7 +28,7 @@ from bench_core.terminal import counted
 
 @dataclass
 class StageLoop:
-    """Performs stages, and knows what became of each; failed ones take down only those that need them."""
+    """Performs stages and records their results; failures affect only stages that depend on them."""
 
     plan: Plan
     store: Store
@@ -37,44 +37,47 @@ class StageLoop:
     limit: TimeLimit
     every: float  # seconds between the checkpoints of a training
     hear: Hear  # the observers
-    strict: bool  # whether inputs that no key covers are an error
-    stopped: dict[str, str] = field(default_factory=dict)  # key -> why it was not done, which is no failure
+    strict: bool  # whether inputs that are not covered by keys are errors
+    stopped: dict[str, str] = field(default_factory=dict)  # key -> why the stage is incomplete, without failure
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
-    numbers: dict[str, Any] = field(default_factory=dict)  # key -> what a stored measure stage found
+    numbers: dict[str, Any] = field(default_factory=dict)  # key -> the result of a stored measure stage
     computed: list[Stage] = field(default_factory=list)
-    checkpoints: dict[str, int] = field(default_factory=dict)  # of stopped trainings: label -> step
-    log: list[str] = field(default_factory=list)  # what happened, for the run folder
-    _predictions: Any = field(default=None, init=False)  # of bench-upkeep
-    _repaired: set[str] = field(default_factory=set, init=False)  # keys of what was found damaged
-    under_way: dict[str, Stage] = field(default_factory=dict, init=False)  # by key
+    checkpoints: dict[str, int] = field(default_factory=dict)  # label of a stopped training -> step
+    log: list[str] = field(default_factory=list)  # lines for the log of the run
+    _predictions: Any = field(default=None, init=False)  # `Predictions` of bench-upkeep
+    _repaired: set[str] = field(default_factory=set, init=False)  # keys of damaged artifacts
+    under_way: dict[str, Stage] = field(default_factory=dict, init=False)  # key -> running stage
 
     def __post_init__(self) -> None:
-        self.executor.warn, self.executor.hear = self.warn, lambda stage, event: self.hear(named(stage, event))
+        self.executor.warn, self.executor.hear = (
+            self.warn,
+            lambda stage, event: self.hear(name_training(stage, event)),
+        )
         self.store = replace(self.store, warn=self.warn)
 
     def expect(self, stages: Sequence[Stage]) -> None:
-        """Announce all stages to do."""
+        """Announce all stages to perform."""
         self._cost_keys = CostKeys(self.plan.stages)
         self._ranks = {stage.key: float(place) for place, stage in enumerate(stages)}
-        if foreseeing := installed_module(UPKEEP, "for_core"):  # else nothing is known of their costs
-            self._predictions = foreseeing.Predictions(self.plan.stages, Costs(self.store), self._cost_keys)
-            self._ranks = foreseeing.ranks(stages, self._predictions, self.executor.capacity)
-        works = {one.key: Work(self._cost_keys.of_record(one), self._predicted(one)[0]) for one in stages}
+        if upkeep := installed_module(UPKEEP, "for_core"):  # else their costs are unknown
+            self._predictions = upkeep.Predictions(self.plan.stages, Costs(self.store), self._cost_keys)
+            self._ranks = upkeep.ranks(stages, self._predictions, self.executor.capacity)
+        works = {stage.key: Work(self._cost_keys.of_record(stage), self._predict(stage)[0]) for stage in stages}
         self.progress.expect(works, self.executor.capacity)
 
-    def _predicted(self, stage: Stage) -> tuple[float | None, int | None]:
-        """Return the predicted seconds and bytes of a stage, None where they are unknown."""
-        found = self._predictions and self._predictions.of(stage)
-        return (found.seconds, found.memory) if found else (None, None)
+    def _predict(self, stage: Stage) -> tuple[float | None, int | None]:
+        """Return the predicted seconds and bytes of a stage; None if unknown."""
+        prediction = self._predictions and self._predictions.of(stage)
+        return (prediction.seconds, prediction.memory) if prediction else (None, None)
 
-    def is_stored(self, stage: Stage, told: bool = False) -> bool:
-        """Return whether an artifact is stored, or, if that suffices, its imported record.
+    def is_stored(self, stage: Stage, record_suffices: bool = False) -> bool:
+        """Return whether an artifact is stored; optionally, its imported record suffices.
 
-        Scores are read and checked at once, and set aside if damaged.
+        Scores are read and checked immediately, and set aside if damaged.
         """
         if stage.key in self.numbers:
             return True
-        if not self.store.is_stored(stage, told):
+        if not self.store.is_stored(stage, record_suffices):
             return False
         if stage.about.gives_number:
             try:
@@ -85,7 +88,7 @@ class StageLoop:
         return True
 
     def perform(self, stages: list[Stage], total: int, before: int) -> None:
-        """Perform stages in topological order; stages with a failed input fail too."""
+        """Perform stages in topological order; stages with a failed input fail, too."""
         numbers = count(before + 1)
         begun: dict[str, float] = {}
 
@@ -97,7 +100,7 @@ class StageLoop:
 
         for stage, failure in self.each(stages, begin):
             if failure and failure.stored:
-                failure = self._retried(stage, failure)
+                failure = self._retry(stage, failure)
             failure = failure or self._keep(stage)
             self.limit.end(stage, stored=failure is None or self._stopped_at_checkpoint(stage, failure))
             if failure and failure.stopped:
@@ -114,17 +117,17 @@ class StageLoop:
     def each(
         self, stages: list[Stage], begin: Callable[[Stage], None], build: bool = False
     ) -> Iterator[tuple[Stage, StageFailed | None]]:
-        """Yield stages as they end, with their failures, running as many as the executor takes."""
-        own = {stage.key: stage for stage in stages}
+        """Yield stages with their failures as they end; run as many at a time as the executor can."""
+        by_key = {stage.key: stage for stage in stages}
         order = TopologicalSorter(
-            {stage.key: [key for _, key in stage.inputs.values() if key in own] for stage in stages}
+            {stage.key: [key for _, key in stage.inputs.values() if key in by_key] for stage in stages}
         )
         order.prepare()
-        ready: list[str] = []  # keys of those that may begin, those of lowest rank first
+        ready: list[str] = []  # keys of stages that may begin, by ascending rank
         running: dict[Future[None], Stage] = {}
         while order.is_active():
             ready = sorted([*ready, *order.get_ready()], key=self._ranks.__getitem__)
-            for stage in [own[key] for key in ready]:
+            for stage in [by_key[key] for key in ready]:
                 if len(running) >= self.executor.capacity:
                     break
                 if self._is_idle(stage, build):
@@ -136,13 +139,13 @@ class StageLoop:
                     continue
                 ready.remove(stage.key)
             ended = wait(running, self.limit.patience(), FIRST_COMPLETED).done
-            for future in ended or [one for one, stage in running.items() if self.limit.gives_up(stage)]:
+            for future in ended or [pending for pending, stage in running.items() if self.limit.gives_up(stage)]:
                 stage = running.pop(future)
                 yield stage, _failure(future) if future.done() else time_up()
                 order.done(stage.key)
 
     def _has_room(self, stage: Stage) -> bool:
-        return not self.limit.must_wait() and self.executor.has_room(stage, self._predicted(stage)[1])
+        return not self.limit.must_wait() and self.executor.has_room(stage, self._predict(stage)[1])
 
     def _submit(self, stage: Stage, build: bool = False) -> Future[None]:
         order = StageRequest(
@@ -152,13 +155,13 @@ class StageLoop:
         return self.executor.submit(order, partial(self.progress.tell, stage))
 
     def _is_idle(self, stage: Stage, build: bool) -> bool:
-        """Return whether a stage cannot start (an input failed, or the time limit is reached), and record why."""
+        """Return whether a stage cannot begin (failed input, or time limit reached), and record the reason."""
         for reasons in (self.failures, self.stopped):
             broken = [reasons[key] for _, key in stage.inputs.values() if key in reasons]
             if broken or stage.key in reasons:
                 reasons.setdefault(stage.key, *broken[:1])
                 return True
-        if build and self.limit.is_over():  # which stores nothing
+        if build and self.limit.is_over():  # building stores nothing
             return True
         if self.limit.has_ended():
             self.stopped[stage.key] = f"{stage.kind} of {stage.label}: {time_up()}"
@@ -166,14 +169,14 @@ class StageLoop:
         return False
 
     def _stopped_at_checkpoint(self, stage: Stage, failure: StageFailed) -> bool:
-        """Return whether a stage was stopped by the time limit and continues from a checkpoint; record its step."""
+        """Return whether a stage was stopped by the time limit after writing a checkpoint; record its step."""
         step = last_step(self.store, stage.key) if failure.stopped and stage.about.trains else None
         if step is not None:
             self.checkpoints[f"{stage.kind} {stage.label}"] = step
         return step is not None
 
     def resume_points(self) -> str:
-        """Return what an interrupted run has stored, and from where its running trainings continue."""
+        """Return a message about the stored stages of an interrupted run and the checkpoints of its trainings."""
         lines = [f"{counted(len(self.computed), 'stage')} computed and stored"]
         for stage in self.under_way.values():
             if stage.about.trains:
@@ -182,28 +185,28 @@ class StageLoop:
                 lines.append(f"{stage.kind} {stage.label} {where}")
         return f"{'; '.join(lines)}. Run the suite again to continue."
 
-    def _retried(self, stage: Stage, failure: StageFailed) -> StageFailed | None:
-        """Set damaged inputs of a stage aside, compute them again, and retry the stage.
+    def _retry(self, stage: Stage, failure: StageFailed) -> StageFailed | None:
+        """Set aside damaged inputs of a stage, recompute them, and retry the stage; return its failure, if any.
 
         If another stage has already repaired them, only retry.
         """
-        damaged = [stored for stored in stage.inputs.values() if self._damaged(*stored)]
+        damaged = [stored for stored in stage.inputs.values() if self._set_aside_if_damaged(*stored)]
         if not damaged:
             if not {key for _, key in stage.inputs.values()} & self._repaired:
                 return failure
             return _failure(self._submit(stage))
         self._repaired |= {key for _, key in damaged}
-        for each in (*(self.plan.stages[key] for _, key in damaged), stage):
-            again = _failure(self._submit(each))
+        for repair in (*(self.plan.stages[key] for _, key in damaged), stage):
+            again = _failure(self._submit(repair))
             if again and again.stored:
-                again = self._retried(each, again)
-            if again is None and each is not stage:
-                again = self._keep(each)
+                again = self._retry(repair, again)
+            if again is None and repair is not stage:
+                again = self._keep(repair)
             if again:
                 return again
         return None
 
-    def _damaged(self, kind: str, key: str) -> bool:
+    def _set_aside_if_damaged(self, kind: str, key: str) -> bool:
         kind = self.store.kept_as(kind, key)
         try:
             self.store.get(kind, key).check()
@@ -214,8 +217,8 @@ class StageLoop:
 
     def _set_aside(self, kind: str, key: str, error: StoreError) -> None:
         place = self.store.set_aside(kind, key)
-        kept = f" The damaged one is kept in {place}." if place else ""  # none where another run was faster
-        self.warn(f"{error} It is computed again.{kept}")
+        note = f" The damaged one is in {place}." if place else ""  # None if another run was faster
+        self.warn(f"{error} It is computed again.{note}")
 
     def _keep(self, stage: Stage) -> StageFailed | None:
         """Record a finished artifact; return a failure if it cannot be read."""
@@ -229,24 +232,24 @@ class StageLoop:
             return StageFailed(f"it finished, but its artifact cannot be read: {error}", expected=True)
         self.computed.append(stage)
         if files:
-            text = f"{stage.kind} of {stage.label} was computed again, and differs from the imported record"
-            self.warn(f"{text} ({', '.join(files)}): results imported with it come from different weights or data.")
+            text = f"{stage.kind} of {stage.label} was computed again and differs from the imported record"
+            self.warn(f"{text} ({', '.join(files)}): results imported with it are from different weights or data.")
         return None
 
     def fail(self, stage: Stage, failure: StageFailed) -> None:
         log = self.store.log_failure(stage.kind, stage.key, failure.details)
         self.failures[stage.key] = f"{stage.kind} of {stage.label}: {failure}"
         if not failure.expected:
-            self.warn(f"the details of the failure are in {log}")
+            self.warn(f"details of the failure: {log}")
 
     def hear_numbers(self, key: str) -> None:
-        """Let observers hear of the numbers of all cells that a measuring stage is for."""
+        """Send the numbers of a measure stage to the observers, for all cells that use it."""
         if self.hear is not silent:
-            for number in numbers_of(self._measured, key, self.numbers[key]):
+            for number in numbers_of(self._measured_cells, key, self.numbers[key]):
                 self.hear(number)
 
     @cached_property
-    def _measured(self) -> Measured:
+    def _measured_cells(self) -> MeasuredCells:
         return measured_cells(self.plan)
 
     def warn(self, text: str) -> None:

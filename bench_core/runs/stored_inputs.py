@@ -1,4 +1,4 @@
-"""Warns of stored results with unobserved inputs, and refuses those with inputs that no cache key covers."""
+"""Warns about stored results with unobserved inputs, and rejects results with inputs not covered by cache keys."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,25 +11,27 @@ from input_digests import Dependencies, undeclared
 
 
 def warnings(stages: list[Stage], store: Store) -> list[str]:
-    """Return a warning for each input that could not be observed, with the number of stored results behind it."""
-    found = Counter(one for _, inputs in _stored(stages, store) for one in inputs.get("unobserved", {}).items())
+    """Return a warning for each unobserved input, with the number of stored results that it affects."""
+    counts = Counter(
+        pair for _, inputs in _with_inputs(stages, store) for pair in inputs.get("unobserved", {}).items()
+    )
     text = "changes of its inputs are not detected."
     return [
         f"{counted(number, 'stored result')}: unobserved: {name} (in {modules}); {text}"
-        for (name, modules), number in found.items()
+        for (name, modules), number in counts.items()
     ]
 
 
 def refusals(stages: list[Stage], store: Store) -> Iterator[tuple[Stage, str]]:
-    """Yield the stored stages that `--strict` refuses, with the reason."""
-    for stage, inputs in _stored(stages, store):
+    """Yield the stored stages that `--strict` rejects, each with the reason."""
+    for stage, inputs in _with_inputs(stages, store):
         if names := undeclared(inputs):
-            told = f"its stored result depends on {abridged(names)}, which no cache key covers (--strict). {REMEDY}"
-            yield stage, told
+            reason = f"its stored result depends on {abridged(names)}, which no cache key covers (--strict). {REMEDY}"
+            yield stage, reason
 
 
-def _stored(stages: list[Stage], store: Store) -> Iterator[tuple[Stage, Dependencies]]:
+def _with_inputs(stages: list[Stage], store: Store) -> Iterator[tuple[Stage, Dependencies]]:
     by_key = {stage.key: stage for stage in stages}
-    for (_, key), inputs in store.dependencies.items():  # of the artifacts that the plan has found
+    for (_, key), inputs in store.dependencies.items():  # of the stored artifacts of the plan
         if inputs and key in by_key:
             yield by_key[key], inputs

@@ -1,17 +1,17 @@
-"""What a run tells of a task, from the facts of what was prepared of it."""
+"""The entry of a task in run.json, from the task info of its prepare stages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench_core.data import joined
 
-TOLD = ("corpus", "statistics", "notice", "embedded", "entropy", "overlap", "texts")  # of what a task knows besides
+REPORTED = ("corpus", "statistics", "notice", "embedded", "entropy", "overlap", "texts")  # extras of task info
 
 
 def told(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what a run tells of a task, given `facts.json` of all that was prepared of it, trainings first."""
-    extras = joined(one.get("extras", {}) for one in facts)
-    asked = [one.get("extras", {}).get("texts", {}) for one in facts[1:]]  # of splits that are prepared apart
-    extras |= {"texts": joined(asked)} if asked else {}
-    found = {name: extras[name] for name in TOLD if name in extras}
-    return {**found, "vocabulary": len(facts[0].get("vocabulary", ()))}
+    """Return the entry of a task, given the task info of its prepare stages, first that of the training data."""
+    extras = joined(info.get("extras", {}) for info in facts)
+    split_texts = [info.get("extras", {}).get("texts", {}) for info in facts[1:]]  # of separately prepared splits
+    extras |= {"texts": joined(split_texts)} if split_texts else {}
+    reported = {name: extras[name] for name in REPORTED if name in extras}
+    return {**reported, "vocabulary": len(facts[0].get("vocabulary", ()))}

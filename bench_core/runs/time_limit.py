@@ -1,7 +1,7 @@
-"""The time limit of a run: which stages may still begin, and how long those that run have to stop.
+"""The time limit of a run: which stages may still begin, and how long running stages have to stop.
 
-Whatever the limit, a run stores something new: a stage, or a checkpoint of a training after at least one update.
-So a run that is repeated until its exit code is 0 ends.
+Whatever the limit, every run stores something new: a stage, or a checkpoint of a training after at least one update.
+Therefore, repeating a run until its exit code is 0 terminates.
 """
 
 import time
@@ -9,28 +9,28 @@ from dataclasses import dataclass
 
 from bench_core.planning.stages import Stage
 
-GRACE = 60.0  #: seconds that stages have to stop when time is up
+GRACE = 60.0  #: seconds for stages to stop after the time limit
 
 
 @dataclass
 class TimeLimit:
-    """The time limit of a run; None for no limit."""
+    """The time limit of a run."""
 
-    until: float | None = None  # seconds since 1970
-    progressed: bool = False  # whether the run has stored a stage or a checkpoint
-    assured: str = ""  # key of the running stage that goes on past the limit until something is stored
-    reached: float | None = None  # when the limit was first seen to be reached, by the clock of this process
+    until: float | None = None  # seconds since 1970; None: no limit
+    progressed: bool = False  # whether a stage or checkpoint has been stored
+    assured: str = ""  # key of the stage that may exceed the limit until something is stored
+    reached: float | None = None  # monotonic time at which the limit was first observed
 
     def is_over(self) -> bool:
         """Return whether the time limit is reached."""
         return self.until is not None and time.time() >= self.until
 
     def has_ended(self) -> bool:
-        """Return whether no other stage may begin: the limit is reached, and something is stored."""
+        """Return whether no further stage may begin: the limit is reached, and something is stored."""
         return self.progressed and self.is_over()
 
     def must_wait(self) -> bool:
-        """Return whether a stage that is ready must wait: past the limit, one at a time is to store something."""
+        """Return whether a stage that is ready must wait, because another stage is exceeding the limit."""
         return bool(self.assured) and self.is_over()
 
     def begin(self, stage: Stage) -> None:
@@ -39,7 +39,7 @@ class TimeLimit:
             self.assured = stage.key
 
     def of(self, stage: Stage) -> float | None:
-        """Return when a stage must stop, a training at a checkpoint."""
+        """Return the time at which a stage must stop (a training at a checkpoint), or None."""
         return None if stage.key == self.assured and not stage.about.trains else self.until
 
     def end(self, stage: Stage, stored: bool) -> None:
@@ -49,10 +49,10 @@ class TimeLimit:
             self.assured = ""
 
     def patience(self) -> float | None:
-        """Return how long to wait for a stage: until the time limit, from when each has some time to stop.
+        """Return how long to wait for a stage, in seconds: until the time limit, then for the grace period.
 
-        None if there is no limit, or nothing is stored yet. Stages have time even if the machine was suspended, and
-        wakes up long after the limit.
+        Returns None if there is no limit, or, after the limit, nothing is stored yet. The grace period begins when
+        the limit is observed, so that it is granted even if the machine was suspended meanwhile.
         """
         if self.until is None or (left := self.until - time.time()) > 0:
             return None if self.until is None else left
@@ -62,7 +62,7 @@ class TimeLimit:
         return max(0.0, self.reached + GRACE - time.monotonic())
 
     def gives_up(self, stage: Stage) -> bool:
-        """Return whether not to wait for a running stage any longer."""
+        """Return whether to stop waiting for a running stage."""
         if self.patience() == 0:
             return True
         return self.has_ended() and self.of(stage) is None

@@ -1,4 +1,4 @@
-"""Stages whose code is not installed, imported on trust, and what was computed from them."""
+"""Stages that were imported on trust, as their code is not installed, and stages computed from them."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from bench_core.storage.file_formats import parsed
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
-FILE = "unverified.json"  #: of a run: the key of each such stage, and the code that was not installed
-TRUSTED = "trusted"  #: a field of the manifests of such artifacts, and a file of stores that have some
+FILE = "unverified.json"  #: in a run folder: key of an unverified stage -> code that was not installed
+TRUSTED = "trusted"  #: a field in manifests of trusted artifacts, and a file that marks stores with such artifacts
 
 
-def trusted(store: Store, folder: Path) -> dict[str, Sequence[str]]:
-    """Return the stages of a run whose artifacts were imported on trust, each with the code that was missing."""
-    found: dict[str, Sequence[str]] = {}
+def trusted_stages(store: Store, folder: Path) -> dict[str, Sequence[str]]:
+    """Return the stages of a run whose artifacts were imported on trust, each with the missing code."""
+    missing_code: dict[str, Sequence[str]] = {}
     for stage in read_stages(folder).values() if (store.root / TRUSTED).exists() else ():
         with suppress(StoreError):
             manifest = store.kept(stage.kind, stage.key).manifest
             if TRUSTED in manifest:
-                found[stage.key] = manifest[TRUSTED]
-    return found
+                missing_code[stage.key] = manifest[TRUSTED]
+    return missing_code
 
 
-def write_unverified(folder: Path, lacking: Mapping[str, Sequence[str]]) -> None:
-    """Write which stages of a run lacked code, or were computed from such; nothing if none did."""
+def write_unverified(folder: Path, missing_code: Mapping[str, Sequence[str]]) -> None:
+    """Write the stages of a run that lacked code, or depend on such stages; no file if there are none."""
     stages = read_stages(folder)
 
     @cache
-    def names(key: str) -> frozenset[str]:
+    def missing_names(key: str) -> frozenset[str]:
         inner = stages[key].inputs.values() if key in stages else ()
-        return frozenset(lacking.get(key, ())).union(*(names(one) for _, one in inner))
+        return frozenset(missing_code.get(key, ())).union(*(missing_names(upstream) for _, upstream in inner))
 
-    found = {key: sorted(names(key)) for key in stages if names(key)}
-    if found:
-        (folder / FILE).write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
+    unverified = {key: sorted(missing_names(key)) for key in stages if missing_names(key)}
+    if unverified:
+        (folder / FILE).write_text(json.dumps(unverified, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
 def read_unverified(folder: Path) -> Mapping[str, list[str]]:
-    """Return the stages that a run holds for unverified; raise StoreError if the file is damaged."""
+    """Return the unverified stages of a run; raise StoreError if the file is damaged."""
     path = folder / FILE
     try:
-        found: dict[str, list[str]] = parsed(dict[str, list[str]], path.read_bytes()) if path.exists() else {}
+        unverified: dict[str, list[str]] = parsed(dict[str, list[str]], path.read_bytes()) if path.exists() else {}
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: the file cannot be read: {error}. Import the run again.") from None
-    return found
+    return unverified

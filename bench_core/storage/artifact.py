@@ -1,7 +1,7 @@
-"""An artifact on disk: a folder with a manifest that lists every file and what it was computed from.
+"""An artifact on disk: a folder with a manifest that lists its files and the ingredients of its key.
 
-Files may be damaged, or come from elsewhere: only regular files inside the folder with the expected size are opened,
-nothing is executed, and whatever is invalid is a StoreError.
+Files may be damaged or untrusted: only regular files inside the folder with the expected size are opened, nothing is
+executed, and everything invalid raises StoreError.
 """
 
 import errno
@@ -23,25 +23,25 @@ from bench_core.storage.contents import told
 from bench_core.storage.file_formats import SHAPES, parsed
 
 MANIFEST = "manifest.json"
-FORMAT = 1  #: of manifests; that of keys is another matter
-LARGEST = 16 * 2**20  #: bytes of a manifest
-LARGEST_JSON = 2**30  #: bytes of a JSON file, which is read as a whole
-ARRAY = b"\x93NUMPY"  # how a file of numbers begins
-LARGEST_HEADER = 10**8  #: bytes of the table of contents of a file of weights
-SEAL = re.compile(rb',\n "seal": "([0-9a-f]{64})"\n}\Z')  # of all that stands before it
+FORMAT = 1  #: version of manifests, independent of the version of keys
+MAX_MANIFEST_BYTES = 16 * 2**20
+MAX_JSON_BYTES = 2**30  #: JSON files are read as a whole
+NPY_MAGIC = b"\x93NUMPY"  # the first bytes of npy files
+MAX_HEADER_BYTES = 10**8  #: of the header of a safetensors file
+SEAL = re.compile(rb',\n "seal": "([0-9a-f]{64})"\n}\Z')  # a digest of the manifest before it
 DIGEST = re.compile(r"[0-9a-f]{64}")
 ADVICE = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or name another store by --store."),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Name a store that may be written by --store."),
-    errno.EFBIG: "Raise the limit of the size of files (`ulimit -f`), or name another store by --store.",
-    errno.ENOENT: "It vanished meanwhile: does something else clean up there?",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or use another store with --store."),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Use a writable store with --store."),
+    errno.EFBIG: "Raise the limit of file sizes (`ulimit -f`), or use another store with --store.",
+    errno.ENOENT: "It was removed meanwhile. Check whether another program cleans up there.",
 }
-OTHERS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
+FILE_TYPES = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """A stored folder; every file is checked against the manifest when it is read."""
+    """A stored artifact; every file is checked against the manifest when it is read."""
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -60,14 +60,14 @@ class Artifact:
         """Return the content of a JSON file; raise StoreError if it is damaged or has the wrong schema."""
         path = self._place(name)
         try:
-            text = _content(path, self.manifest["files"][name]["bytes"], LARGEST_JSON)
+            text = _content(path, self.manifest["files"][name]["bytes"], MAX_JSON_BYTES)
             self._compare(name, sha256(text).hexdigest())
-            # Whoever wrote the manifest may have written this, too.
-            return _parsed(text, SHAPES.get(name) if name in told(self.manifest["kind"]) else None)
+            # A forged manifest may come with a forged file, so the schema is checked, too.
+            return _parse(text, SHAPES.get(name) if name in told(self.manifest["kind"]) else None)
         except ValueError as error:
             raise StoreError(f"{path}: the file cannot be read: {error}.") from None
 
-    def check_told(self) -> None:
+    def check_report_files(self) -> None:
         """Check the files that reports use; raise StoreError for the first damaged one."""
         for name in told(self.manifest["kind"]):
             if name in self.manifest["files"]:
@@ -80,21 +80,21 @@ class Artifact:
             self.file(name)
 
     def check(self) -> None:
-        """Check every file, and that there are no others; raise StoreError for the first problem."""
+        """Check that all files are intact, and that there are no others; raise StoreError for the first problem."""
         for problem in self.problems():
             raise problem
 
     def problems(self) -> Iterator[StoreError]:
-        """Yield all problems: a key that does not match; files that are damaged, missing or unknown."""
+        """Yield all problems: a wrong key; damaged, missing and unknown files."""
         if not self._fits_key():
-            yield StoreError(f"{self.folder / MANIFEST}: the key is not that of the ingredients.")
+            yield StoreError(f"{self.folder / MANIFEST}: the key does not match the ingredients.")
         for name in self.manifest["files"]:
             try:
                 self._check(name)
             except StoreError as problem:
                 yield problem
         try:
-            for name, path in _inside(self.folder):
+            for name, path in _files_inside(self.folder):
                 if name != MANIFEST and name not in self.manifest["files"]:
                     yield StoreError(f"{path}: the file does not belong to the artifact.")
         except OSError as error:
@@ -110,36 +110,36 @@ class Artifact:
             return False
 
     def _place(self, name: str) -> Path:
-        """Return the path of a file after checking its size, and that no link leads to it."""
-        path, known = self.folder, self.manifest["files"].get(name)
-        if known is None:
+        """Return the path of a file after checking its size, and that it is not reached through a link."""
+        path, entry = self.folder, self.manifest["files"].get(name)
+        if entry is None:
             raise StoreError(f"{path / name}: the artifact has no such file. Run the suite again.")
         try:
-            for word in name.split("/"):
+            for component in name.split("/"):
                 if path.is_symlink():
                     raise ValueError(f"{path} is a link")
-                path /= word
+                path /= component
             size = _regular(path).st_size
         except ValueError as error:
             raise StoreError(f"{path}: the artifact has no such file: {error}.") from None
-        if size != known["bytes"]:
+        if size != entry["bytes"]:
             raise StoreError(
-                f"{path}: the file is damaged: it has {size:,} bytes, and the manifest says {known['bytes']:,}."
+                f"{path}: the file is damaged: it has {size:,} bytes, but the manifest lists {entry['bytes']:,}."
             )
         return path
 
-    def _compare(self, name: str, found: str) -> None:
-        if found != self.manifest["files"][name]["sha256"]:
-            raise StoreError(f"{self.folder / name}: the file is damaged: its digest is not the manifest's.")
+    def _compare(self, name: str, file_digest: str) -> None:
+        if file_digest != self.manifest["files"][name]["sha256"]:
+            raise StoreError(f"{self.folder / name}: the file is damaged: its digest differs from the manifest.")
 
 
 def read_artifact(folder: Path, kind: str, key: str) -> Artifact:
     """Return the artifact in a folder; raise StoreError if there is none, or its manifest is damaged."""
     path = folder / MANIFEST
     if folder.is_symlink():
-        raise StoreError(f"{folder}: a link stands where an artifact should. Nothing behind it is read.")
+        raise StoreError(f"{folder}: this is a link, not an artifact. Links are not followed.")
     try:
-        manifest = _checked(_content(path, _regular(path).st_size, LARGEST), kind, key)
+        manifest = _parse_manifest(_content(path, _regular(path).st_size, MAX_MANIFEST_BYTES), kind, key)
     except ValueError as error:
         raise StoreError(f"{path}: the manifest cannot be read: {error}.") from None
     return Artifact(folder, manifest)
@@ -148,7 +148,7 @@ def read_artifact(folder: Path, kind: str, key: str) -> Artifact:
 def write_manifest(folder: Path, kind: str, key: str, about: Mapping[str, Any]) -> Mapping[str, Any]:
     """Write and return the manifest of a folder; raise StoreError for files that cannot be stored."""
     files = {}
-    for name, path in _inside(folder):
+    for name, path in _files_inside(folder):
         try:
             files[name] = {"bytes": _regular(path).st_size, "sha256": digest(path)}
         except ValueError as error:
@@ -158,31 +158,33 @@ def write_manifest(folder: Path, kind: str, key: str, about: Mapping[str, Any]) 
     seal = sha256(body.encode()).hexdigest()
     text = f'{body[:-2]},\n "seal": "{seal}"\n}}'.encode()
     try:
-        written = _checked(text, kind, key)
+        checked = _parse_manifest(text, kind, key)
     except ValueError as error:
         raise StoreError(f"{folder / MANIFEST}: cannot be stored: {error}.") from None
     (folder / MANIFEST).write_bytes(text)
-    return written
+    return checked
 
 
-def _checked(text: bytes, kind: str, key: str) -> dict[str, Any]:
-    """Return a parsed manifest; raise ValueError if it is invalid, or of another artifact."""
-    manifest = _parsed(text)
+def _parse_manifest(text: bytes, kind: str, key: str) -> dict[str, Any]:
+    """Parse a manifest; raise ValueError if it is invalid, or belongs to another artifact."""
+    manifest = _parse(text)
     if not isinstance(manifest, dict):
-        raise ValueError("it is no mapping")
-    form = manifest.get("format", 1)
-    if type(form) is not int or form != FORMAT:
-        age = "a newer" if type(form) is int and form > FORMAT else "another"
-        raise ValueError(f"{age} version of bench wrote it, in format {form!r}, and this one reads format {FORMAT}")
+        raise ValueError("it is not a mapping")
+    format_number = manifest.get("format", 1)
+    if type(format_number) is not int or format_number != FORMAT:
+        age = "a newer" if type(format_number) is int and format_number > FORMAT else "another"
+        raise ValueError(
+            f"{age} version of bench wrote it, in format {format_number!r}, and this one reads format {FORMAT}"
+        )
     seal = SEAL.search(text)
-    if seal is None and "format" in manifest:  # those without either are from before there were seals
+    if seal is None and "format" in manifest:  # older manifests have neither
         raise ValueError("it is damaged: its seal is missing")
     if seal and sha256(text[: seal.start()] + b"\n}").hexdigest().encode() != seal[1]:
-        raise ValueError("it is damaged: it does not fit its seal")
+        raise ValueError("it is damaged: it does not match its seal")
     if (manifest.get("kind"), manifest.get("key")) != (kind, key):
-        raise ValueError(f"it is that of another artifact, {manifest.get('kind')!r} {manifest.get('key')!r}")
+        raise ValueError(f"it belongs to another artifact, {manifest.get('kind')!r} {manifest.get('key')!r}")
     _check_files(manifest.get("files"))
-    _check_files(manifest.get("left_out", {}))  # of what was carried here in part
+    _check_files(manifest.get("left_out", {}))  # of a partial import
     _check_about(manifest)
     dependencies.check(manifest.get("observed", {}))
     return manifest
@@ -190,66 +192,68 @@ def _checked(text: bytes, kind: str, key: str) -> dict[str, Any]:
 
 def _check_about(manifest: Mapping[str, Any]) -> None:
     """Raise ValueError unless a manifest has the expected structure."""
-    odd = [name for name in ("ingredients", "provenance", "cost") if not isinstance(manifest.get(name, {}), dict)]
-    if odd:
-        raise ValueError(f"{odd[0]} is no mapping")
+    invalid = [name for name in ("ingredients", "provenance", "cost") if not isinstance(manifest.get(name, {}), dict)]
+    if invalid:
+        raise ValueError(f"{invalid[0]} is not a mapping")
     costs = manifest.get("cost", {}).values()
-    if any(isinstance(one, bool) or not isinstance(one, int | float | None) for one in costs):
-        raise ValueError("its costs are no numbers")
+    if any(isinstance(cost, bool) or not isinstance(cost, int | float | None) for cost in costs):
+        raise ValueError("its costs are not numbers")
 
 
 def _check_files(files: Any) -> None:
-    """Raise ValueError unless files are names inside the folder, each with digest and size."""
+    """Raise ValueError unless files are names inside the folder with digest and size."""
     if not isinstance(files, dict):
-        raise ValueError("it lists no files")
+        raise ValueError("it does not list files")
     for name, entry in files.items():
         if not name.isprintable() or {"\\", ":"} & set(name) or {"", ".", ".."} & set(name.split("/")):
-            raise ValueError(f"it lists {name!r}, which cannot be a file of an artifact")
+            raise ValueError(f"it lists {name!r}, which is not a valid file name")
         if name == MANIFEST:
-            raise ValueError("it lists itself, and no stage may write a file of that name")
-        known = isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and type(entry.get("bytes")) is int
-        if not known or not DIGEST.fullmatch(entry["sha256"]) or entry["bytes"] < 0:
-            raise ValueError(f"it has no digest and size of {name!r}")
+            raise ValueError("it lists itself; stages cannot write a file of that name")
+        is_valid = (
+            isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and type(entry.get("bytes")) is int
+        )
+        if not is_valid or not DIGEST.fullmatch(entry["sha256"]) or entry["bytes"] < 0:
+            raise ValueError(f"it has no digest and size for {name!r}")
 
 
-def _inside(folder: Path, above: str = "") -> Iterator[tuple[str, Path]]:
-    """Yield name and path of every file in a folder, at any depth, sorted."""
-    with os.scandir(folder / above) as found:
-        entries = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in found)
-    for name, inner in entries:
-        if inner:
-            yield from _inside(folder, f"{above}{name}/")
+def _files_inside(folder: Path, parent: str = "") -> Iterator[tuple[str, Path]]:
+    """Yield the name and path of every file in a folder, at any depth, sorted."""
+    with os.scandir(folder / parent) as scan:
+        entries = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in scan)
+    for name, is_folder in entries:
+        if is_folder:
+            yield from _files_inside(folder, f"{parent}{name}/")
         else:
-            yield f"{above}{name}", folder / above / name
+            yield f"{parent}{name}", folder / parent / name
 
 
 def _regular(path: Path) -> Any:
     """Return the status of a regular file; raise ValueError for links, folders, devices and missing files."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError as error:
         raise ValueError(reason(error)) from None
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"it is {OTHERS.get(stat.S_IFMT(found.st_mode), 'a device or a pipe')}, not a file")
-    return found
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"it is {FILE_TYPES.get(stat.S_IFMT(status.st_mode), 'a device or a pipe')}, not a file")
+    return status
 
 
-def _content(path: Path, size: int, most: int) -> bytes:
+def _content(path: Path, size: int, limit: int) -> bytes:
     """Return the content of a regular file of a known size; raise ValueError if the size differs or is too large."""
-    if size > most:
-        raise ValueError(f"it has {size:,} bytes, and at most {most:,} are read")
+    if size > limit:
+        raise ValueError(f"it has {size:,} bytes; the limit is {limit:,}")
     try:
         with path.open("rb") as file:
-            found = file.read(size + 1)
+            data = file.read(size + 1)
     except OSError as error:
         raise ValueError(reason(error)) from None
-    if len(found) != size:
-        raise ValueError("it changed while it was read")
-    return found
+    if len(data) != size:
+        raise ValueError("it changed while being read")
+    return data
 
 
-def _parsed(text: bytes, shape: Any = None) -> Any:
-    """Return parsed JSON; raise ValueError if it is invalid."""
+def _parse(text: bytes, shape: Any = None) -> Any:
+    """Parse JSON; raise ValueError if it is invalid."""
     try:
         if shape is not None:
             parsed(shape, text)
@@ -264,11 +268,11 @@ def _check_format(path: Path) -> None:
         return
     with path.open("rb") as file:
         start, size = file.read(9), path.stat().st_size
-    header = int.from_bytes(start[:8], "little")  # of weights: the size of their table of contents
-    if path.suffix == ".safetensors" and (start[8:] != b"{" or header > min(size - 8, LARGEST_HEADER)):
-        raise StoreError(f"{path}: the file holds no weights: it is not in the safetensors format. It is not opened.")
-    if path.suffix == ".npy" and not start.startswith(ARRAY):
-        raise StoreError(f"{path}: the file holds no numbers: it is not in the npy format. It is not opened.")
+    header = int.from_bytes(start[:8], "little")  # of safetensors: the size of the header
+    if path.suffix == ".safetensors" and (start[8:] != b"{" or header > min(size - 8, MAX_HEADER_BYTES)):
+        raise StoreError(f"{path}: not a safetensors file. It is not opened.")
+    if path.suffix == ".npy" and not start.startswith(NPY_MAGIC):
+        raise StoreError(f"{path}: not an npy file. It is not opened.")
 
 
 def reason(error: OSError) -> str:
@@ -277,7 +281,7 @@ def reason(error: OSError) -> str:
 
 
 def unwritable(path: Path, error: OSError) -> StoreError:
-    """Return the error of a store that is not writable."""
+    """Return the error for an unwritable store."""
     advice = ADVICE.get(error.errno or 0, "")
     return StoreError(
         f"{path}: the store cannot be written: {str(error.strerror or error).lower()}. {advice}".strip()

@@ -1,4 +1,4 @@
-"""Where a store has the checkpoints of a training, and how far these are."""
+"""The checkpoints of trainings in a store."""
 
 from contextlib import suppress
 
@@ -6,8 +6,8 @@ from bench_core.errors import StoreError
 from bench_core.planning import cache_keys as keys
 from bench_core.storage.store import Store
 
-CHECKPOINT = "checkpoint"  #: the kind of these artifacts
-PLACES = (0, 1)  #: used in turn, so that one is always intact
+CHECKPOINT = "checkpoint"  #: the kind of checkpoint artifacts
+PLACES = (0, 1)  #: used alternately, so that one is always intact
 
 
 def checkpoint_key(training: str, place: int) -> str:
@@ -16,7 +16,7 @@ def checkpoint_key(training: str, place: int) -> str:
 
 
 def last_step(store: Store, training: str) -> int | None:
-    """Return the step of the last checkpoint of a training, by its manifest; None without one."""
+    """Return the step of the last checkpoint of a training, from its manifest; None without a checkpoint."""
     steps = []
     for place in PLACES:
         with suppress(StoreError, KeyError):

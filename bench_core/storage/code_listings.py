@@ -1,4 +1,4 @@
-"""Listings of the code behind artifacts: the definitions that a digest covers, to tell which of them changed."""
+"""Listings of the code behind artifacts: the definitions that a digest covers, to determine which of them changed."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,15 +10,15 @@ from pydantic import TypeAdapter
 from bench_core.storage.artifact import DIGEST
 from bench_core.storage.store import Store
 
-FOLDER = "code"  #: of a store
+FOLDER = "code"  #: in a store
 
 _LISTING = TypeAdapter(dict[str, str])
 
 
 def write_listing(store: Store, digest: str, listing: Callable[[], Mapping[str, str]]) -> None:
-    """Store the definitions behind a digest, by name with digests of their texts, unless they are stored.
+    """Store the definitions behind a digest (name -> digest of the text), unless they are stored.
 
-    Nothing depends on a listing, so a store that cannot be written is no error.
+    Nothing depends on a listing, so an unwritable store is not an error.
     """
     path = store.root / FOLDER / f"{digest}.json"
     if path.exists():
@@ -37,7 +37,7 @@ def remove_listing(store: Store, digest: str) -> None:
 
 
 def read_listing(store: Store, digest: str) -> dict[str, str]:
-    """Return the definitions behind a digest; none if they are not stored."""
+    """Return the definitions behind a digest; empty if they are not stored."""
     with suppress(OSError, ValueError):
         if DIGEST.fullmatch(digest):
             return _LISTING.validate_json((store.root / FOLDER / f"{digest}.json").read_bytes())

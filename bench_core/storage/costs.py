@@ -1,7 +1,7 @@
-"""What stages cost on a device: records of finished stages, and calibrations of those that have not run.
+"""The cost of stages on a device: records of finished stages, and calibrations of stages that have not run.
 
-They are kept beside the artifacts of a store, under keys that leave the seed out. They are in no cache key, and may
-be deleted at any time.
+Costs are stored next to artifacts, under keys that do not depend on the seed. They are not part of any cache key, and
+may be deleted at any time.
 """
 
 import os
@@ -22,24 +22,24 @@ from pydantic import (
 from bench_core.storage.store import Store
 
 FOLDER = "costs"
-LARGEST = 2**16  #: bytes of a file
-SHORT = 32  # letters of a key in the name of a file
+MAX_BYTES = 2**16  #: of a file
+KEY_CHARACTERS = 32  # in file names
 
 
 class Cost(BaseModel):
-    """The cost of a stage; files that are damaged, or of another version, count as absent."""
+    """The cost of a stage; damaged files, and files of other versions, count as missing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
-    device: str  #: on which it was measured
+    device: str  #: the device on which it was measured
 
 
 class Record(Cost):
-    """The cost of a finished stage, or the predicted one of a scoring."""
+    """The cost of a finished stage, or the predicted cost of a score stage."""
 
-    seconds: NonNegativeFloat  #: wall-clock
+    seconds: NonNegativeFloat  #: wall-clock time
     cpu_seconds: NonNegativeFloat | None = None  #: None in records of version 0.2
-    peak: NonNegativeInt | None = None  #: bytes
+    peak: NonNegativeInt | None = None  #: peak memory in bytes
 
 
 T = TypeVar("T", bound=Cost)
@@ -55,29 +55,29 @@ class Costs:
         """Return the cost under a key on a device, or None."""
         with suppress(OSError, ValidationError):
             path = self._path(kind, key, device)
-            if path.stat().st_size <= LARGEST:
-                found = kind.model_validate_json(path.read_bytes())
-                return found if found.device == device else None
+            if path.stat().st_size <= MAX_BYTES:
+                cost = kind.model_validate_json(path.read_bytes())
+                return cost if cost.device == device else None
         return None
 
     def write(self, key: str, cost: Cost) -> None:
-        """Write a cost, in place of an earlier one; without effect if the store cannot be written."""
+        """Write a cost, replacing an earlier one; without effect if the store is not writable."""
         path = self._path(type(cost), key, cost.device)
-        fresh = path.with_name(f"{path.name}.{token_hex(4)}")
+        partial = path.with_name(f"{path.name}.{token_hex(4)}")
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             try:
-                fresh.write_text(cost.model_dump_json(), encoding="utf-8")
-                os.replace(fresh, path)
+                partial.write_text(cost.model_dump_json(), encoding="utf-8")
+                os.replace(partial, path)
             finally:
-                fresh.unlink(missing_ok=True)
+                partial.unlink(missing_ok=True)
 
     def remove(self, key: str) -> None:
-        """Remove what is known under a key, on all devices, if possible."""
-        for path in self.folder.glob(f"*-{key[:SHORT]}-*.json"):
+        """Remove the costs under a key on all devices, if possible."""
+        for path in self.folder.glob(f"*-{key[:KEY_CHARACTERS]}-*.json"):
             with suppress(OSError):
                 path.unlink()
 
     def _path(self, kind: type[Cost], key: str, device: str) -> Path:
-        mark = sha256(device.encode()).hexdigest()[:8]
-        return self.folder / f"{kind.__name__.lower()}-{key[:SHORT]}-{mark}.json"
+        device_digest = sha256(device.encode()).hexdigest()[:8]
+        return self.folder / f"{kind.__name__.lower()}-{key[:KEY_CHARACTERS]}-{device_digest}.json"

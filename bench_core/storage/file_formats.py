@@ -22,25 +22,25 @@ from bench_core.data import TaskInfo
 from bench_core.metric import Scale
 from bench_core.probe import Finding
 
-MOST_DIGITS = 20  # of a whole number
-LONG = re.compile(rb"\d{%d}" % (MOST_DIGITS + 1))
-WORDS = ("nan", "inf", "-inf")  # stand for the numbers that JSON has not
+MAX_DIGITS = 20  # of an integer
+LONG_NUMBER = re.compile(rb"\d{%d}" % (MAX_DIGITS + 1))
+NON_FINITE = ("nan", "inf", "-inf")  # words for numbers that JSON cannot represent
 
 T = TypeVar("T")
 
 Plain: TypeAlias = float | int | str | bool | None
-Real: TypeAlias = Annotated[float, BeforeValidator(lambda value: float(value) if value in WORDS else value)]
+Real: TypeAlias = Annotated[float, BeforeValidator(lambda value: float(value) if value in NON_FINITE else value)]
 Digits: TypeAlias = Annotated[int, Field(ge=0, le=30)]
 
 
 class Open(BaseModel):
-    """A mapping with these keys, and any others."""
+    """A mapping that allows other keys."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class Sample(Open):
-    """A sample output of a report."""
+class SampleOutput(Open):
+    """A sample output for reports."""
 
     id: int
     prompt: str = ""
@@ -49,7 +49,7 @@ class Sample(Open):
     finished: bool = True
 
 
-class Training(Open):
+class TrainingSummary(Open):
     """The summary of a training."""
 
     parameters: int
@@ -86,29 +86,31 @@ class Measurement(BaseModel):
     ceiling: Real | None = None
 
 
-#: Of the JSON files of artifacts, by their names.
+#: Name of a JSON file of artifacts -> its schema.
 SHAPES: dict[str, Any] = {
-    "facts.json": TaskInfo, "training.json": Training, "samples.json": list[Sample], "number.json": Measurement,
-    "finding.json": Finding, "digests.json": dict[str, str],
+    "facts.json": TaskInfo, "training.json": TrainingSummary, "samples.json": list[SampleOutput],
+    "number.json": Measurement, "finding.json": Finding, "digests.json": dict[str, str],
 }  # fmt: skip
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def parsed(shape: type[T], text: bytes) -> T:
-    """Return JSON as an instance of `shape`; raise ValueError with the first problem."""
+    """Parse JSON as an instance of `shape`; raise ValueError with the first problem."""
     try:
-        found: T = _adapter(shape).validate_json(text, strict=True, extra="forbid" if is_dataclass(shape) else None)
+        instance: T = _adapter(shape).validate_json(
+            text, strict=True, extra="forbid" if is_dataclass(shape) else None
+        )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
-    if LONG.search(text):
+    if LONG_NUMBER.search(text):
         json.loads(text, parse_int=_whole)
-    return found
+    return instance
 
 
 def _whole(digits: str) -> int:
-    """Return an integer; raise ValueError if it has too many digits."""
-    if len(digits.lstrip("-")) > MOST_DIGITS:
+    """Parse an integer; raise ValueError if it has too many digits."""
+    if len(digits.lstrip("-")) > MAX_DIGITS:
         raise ValueError(f"a number has {len(digits):,} digits")
     return int(digits)

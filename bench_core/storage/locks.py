@@ -11,20 +11,21 @@ from typing import Any
 from bench_core.errors import StoreError
 from bench_core.storage.artifact import unwritable
 
-PAUSE = 0.1  # seconds between two tries
-WITHOUT = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}  # what file systems without locks answer
+RETRY_SECONDS = 0.1
+UNSUPPORTED = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}  # errors of file systems without locks
 
 
 class NoLocks(StoreError):
-    """The file system of a store has no locks."""
+    """The file system of a store does not support locks."""
 
 
 @dataclass(frozen=True)
 class Locks:
     """The locks in a folder, by name.
 
-    Lock files are opened and removed only while holding the gate, a lock held briefly, so that nobody holds a removed
-    file. If locks do not extend to other machines, they synchronize the processes of one machine.
+    Lock files are opened and removed only while holding the gate, a short-lived lock, so that no process holds a
+    removed file. If the file system does not share locks between machines, only the processes of each machine are
+    synchronized.
     """
 
     folder: Path
@@ -35,41 +36,41 @@ class Locks:
 
         Raises NoLocks if locks are not supported, StoreError if the folder is not writable.
         """
-        told = False
+        is_waiting = False
         while (lock := self._attempt(name)) is None:
-            if not told:
+            if not is_waiting:
                 waiting()
-            told = True
-            time.sleep(PAUSE)
+            is_waiting = True
+            time.sleep(RETRY_SECONDS)
         try:
             yield
         finally:
-            with suppress(StoreError, OSError), self._gate() as held:  # what stays is left to `gc`
+            with suppress(StoreError, OSError), self._gate() as held:  # `gc` removes leftovers
                 if held:
                     self.file(name).unlink(missing_ok=True)
             lock.release()
 
     @contextmanager
     def closed(self) -> Iterator[list[str]]:
-        """Block all locks inside the `with` block; give the names of those left by dead processes.
+        """Block all locks inside the `with` block; yield the names of locks left by dead processes.
 
-        Raises StoreError if one is held.
+        Raises StoreError if a lock is held.
         """
         with self._gate() as held:
             left = [path for path in sorted(self.folder.glob("*.lock")) if path != self.file("gate")]
             if not held or not all(map(_is_free, left)):
-                raise StoreError(f"{self.folder.parent}: a run is at work on this store. Wait until it has ended.")
+                raise StoreError(f"{self.folder.parent}: a run is using this store. Wait until it has ended.")
             yield [path.stem for path in left]
 
     def _attempt(self, name: str) -> Any:
-        """Return a lock, or None while another process holds it, or `gc` is running."""
+        """Return a lock, or None if another process holds it or `gc` is running."""
         with self._gate() as held:
-            return _taken(self.file(name)) if held else None
+            return _acquire(self.file(name)) if held else None
 
     @contextmanager
     def _gate(self) -> Iterator[bool]:
-        """Hold the gate; give False if it is held for long, which only `gc` does."""
-        lock = _taken(self.file("gate"), patience=1.0)
+        """Hold the gate; yield False if it stays held, as only by `gc`."""
+        lock = _acquire(self.file("gate"), patience=1.0)
         try:
             yield lock is not None
         finally:
@@ -77,22 +78,22 @@ class Locks:
                 lock.release()
 
     def file(self, name: str) -> Path:
-        """Return where a lock is."""
+        """Return the file of a lock."""
         return self.folder / f"{name}.lock"
 
 
 def _is_free(path: Path) -> bool:
-    lock = _taken(path)
+    lock = _acquire(path)
     if lock is not None:
         lock.release()
     return lock is not None
 
 
-def _taken(path: Path, patience: float = 0) -> Any:
-    """Return a lock on a file, created if necessary, or None if another process holds it."""
+def _acquire(path: Path, patience: float = 0) -> Any:
+    """Lock a file, created if necessary; return the lock, or None if another process holds it."""
     from filelock import FileLock, Timeout
 
-    # No marker files in place of locks: one that a killed process left on another machine would stay for ever.
+    # Marker files are no substitute for locks: those of a killed process on another machine would never be removed.
     lock = FileLock(path, timeout=patience, thread_local=False, fallback_to_soft=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +101,9 @@ def _taken(path: Path, patience: float = 0) -> Any:
     except Timeout:
         return None
     except OSError as error:
-        if error.errno in WITHOUT:
-            raise NoLocks(f"{path.parent}: this file system has no locks, so runs cannot see each other.") from None
+        if error.errno in UNSUPPORTED:
+            raise NoLocks(
+                f"{path.parent}: this file system does not support locks, so runs cannot detect each other."
+            ) from None
         raise unwritable(path, error) from None
     return lock

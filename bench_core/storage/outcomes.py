@@ -1,4 +1,4 @@
-"""Outcomes on disk: gzipped JSON lines, byte-identical for identical outcomes, written and read one by one."""
+"""Predictions on disk: gzipped JSON lines, byte-identical for identical predictions, read and written one by one."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 __all__ = ["References", "by_id", "read_lines", "read_outcomes", "write_lines", "write_outcomes"]
 
-_OF_TEXTS = frozenset({"text", "token_count"})  # of hypotheses, left out where they are None
-_UNKNOWN = frozenset({"group", "target_bytes", "target_characters", "written"})  # left out where they are None
+_OPTIONAL_OF_HYPOTHESES = frozenset({"text", "token_count"})  # left out if None
+_OPTIONAL = frozenset({"group", "target_bytes", "target_characters", "written"})  # left out if None
 
 
 def write_outcomes(path: Path, outcomes: Iterable[Outcome]) -> None:
-    """Write outcomes; actions identical to the tokens are omitted."""
+    """Write predictions; actions are omitted if they equal the tokens."""
     write_lines(path, outcomes if isinstance(outcomes, Lines) else map(_as_json, outcomes))
 
 
 def read_outcomes(path: Path) -> Sequence[Outcome]:
-    """Return the outcomes of a file, each read when it is needed."""
+    """Return the predictions in a file, each read on access."""
     return StoredLines(path, _from_json)
 
 
 def by_id(outcomes: Iterable[Outcome], folder: Path | None = None) -> Sequence[Outcome]:
-    """Return outcomes in order of id, in a temporary file (of `folder`) if they are many."""
+    """Return predictions sorted by id; many are spooled to a temporary file (in `folder`)."""
     spool, ids = Spool(_from_json, folder), array("q")
 
     def line(outcome: Outcome) -> bytes:
@@ -45,17 +45,17 @@ def by_id(outcomes: Iterable[Outcome], folder: Path | None = None) -> Sequence[O
 
 
 class References(Mapping[int, Sequence[str]]):
-    """The references of outcomes, by id; they are read when they are asked for, and not kept."""
+    """The references of predictions, by id; read on access, and not cached."""
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         self._outcomes = outcomes
 
     @cached_property
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the different ids, ascending, and where their outcomes are."""
+        """Return the distinct ids in ascending order, and the indices of their predictions."""
         import numpy as np
 
-        ids, places = np.unique(np.fromiter((one.id for one in self._outcomes), np.int64), return_index=True)
+        ids, places = np.unique(np.fromiter((outcome.id for outcome in self._outcomes), np.int64), return_index=True)
         return ids, places
 
     def __getitem__(self, example: int) -> Sequence[str]:
@@ -73,18 +73,22 @@ class References(Mapping[int, Sequence[str]]):
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:
-    found = {**vars(outcome), "hypotheses": [_hypothesis(one) for one in outcome.hypotheses]}
-    return {name: value for name, value in found.items() if value is not None or name not in _UNKNOWN}
+    fields = {**vars(outcome), "hypotheses": [_hypothesis(hypothesis) for hypothesis in outcome.hypotheses]}
+    return {name: value for name, value in fields.items() if value is not None or name not in _OPTIONAL}
 
 
-def _hypothesis(one: Hypothesis) -> dict[str, Any]:
-    found = {name: value for name, value in vars(one).items() if value is not None or name not in _OF_TEXTS}
-    return {**found, "actions": "tokens"} if one.actions == one.tokens else found
+def _hypothesis(hypothesis: Hypothesis) -> dict[str, Any]:
+    fields = {
+        name: value
+        for name, value in vars(hypothesis).items()
+        if value is not None or name not in _OPTIONAL_OF_HYPOTHESES
+    }
+    return {**fields, "actions": "tokens"} if hypothesis.actions == hypothesis.tokens else fields
 
 
 def _from_json(data: dict[str, Any]) -> Outcome:
     hypotheses = []
-    for one in data["hypotheses"]:
-        actions = one["tokens"] if one["actions"] == "tokens" else one["actions"]
-        hypotheses.append(Hypothesis(**{**one, "actions": actions}))
+    for hypothesis in data["hypotheses"]:
+        actions = hypothesis["tokens"] if hypothesis["actions"] == "tokens" else hypothesis["actions"]
+        hypotheses.append(Hypothesis(**{**hypothesis, "actions": actions}))
     return Outcome(**{**data, "hypotheses": hypotheses})

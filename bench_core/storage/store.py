@@ -21,11 +21,11 @@ from input_digests import Dependencies, changed
 
 __all__ = ["MANIFEST", "Artifact", "Store"]
 
-Mark: TypeAlias = tuple[int, int, int, int]  #: inode, size and times of a file
-Seen: TypeAlias = tuple[str, Mark | None]  #: the path of a manifest that was whole when it was read, and its mark
+Fingerprint: TypeAlias = tuple[int, int, int, int]  #: inode, size, mtime and ctime of a file
+Seen: TypeAlias = tuple[str, Fingerprint | None]  #: path of a manifest that was intact when read
 
-CHECKED = "checked"  #: the folder of marks of models that keep their contracts, by a digest of their code
-ANSWERS = "answers"  #: the folder where text generators keep what they were answered, for all stages
+CHECKED = "checked"  #: folder of marks for models that fulfill their contracts, by a digest of their code
+ANSWERS = "answers"  #: folder in which text generators cache answers, for all stages
 ASIDE = (
     "unfinished",
     "set-aside",
@@ -35,11 +35,11 @@ ASIDE = (
     "costs",
     ANSWERS,
     CHECKED,
-)  #: folders in which no artifacts are
-REMOVED = "removed-"  #: how the names of unfinished folders begin in which something is being deleted
-LONGEST = 255  # bytes of a name
-OUTSIDE = frozenset(("", ".", "..", *ASIDE))
-TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}  # a folder cannot be renamed: something stands there
+)  #: folders that contain no artifacts
+REMOVED = "removed-"  #: prefix of unfinished folders that are being deleted
+MAX_NAME_BYTES = 255
+RESERVED = frozenset(("", ".", "..", *ASIDE))
+OCCUPIED = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}  # errors of renaming a folder to an existing path
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
@@ -49,7 +49,7 @@ def _print_warning(text: str) -> None:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of artifacts <kind>/<key>/, logs of failures, and artifacts set aside."""
+    """A folder with artifacts <kind>/<key>/, logs of failures, and artifacts set aside."""
 
     root: Path
     warn: Callable[[str], None] = field(default=_print_warning, compare=False, repr=False)
@@ -66,26 +66,28 @@ class Store:
     def path(self, kind: str, key: str) -> Path:
         """Return the path of an artifact; raise StoreError for invalid names."""
         for name in (kind, key):
-            odd = "\0" in name or Path(name).name != name or len(os.fsencode(name)) > LONGEST
-            if odd or name in OUTSIDE:
-                raise StoreError(f"{self.root}: no artifact can be called {kind[:LONGEST]!r} {key[:LONGEST]!r}.")
+            is_invalid = "\0" in name or Path(name).name != name or len(os.fsencode(name)) > MAX_NAME_BYTES
+            if is_invalid or name in RESERVED:
+                raise StoreError(
+                    f"{self.root}: invalid name of an artifact: {kind[:MAX_NAME_BYTES]!r} {key[:MAX_NAME_BYTES]!r}."
+                )
         return self.root / kind / key
 
     def has(self, kind: str, key: str) -> bool:
-        """Return whether an artifact is stored, with intact manifest and report files.
+        """Return whether an artifact is stored, with intact manifest and files for reports.
 
-        These are read again only if the manifest changed. Weights, data and outcomes are checked when they are read.
+        These are read again only if the manifest changed. Weights, data and predictions are checked when read.
         """
         path, seen = self.seen.get((kind, key)) or (f"{self.root}/{kind}/{key}/{MANIFEST}", None)
-        mark = _mark(path)
-        if mark is None or mark == seen:
-            return mark is not None
+        fingerprint = _fingerprint(path)
+        if fingerprint is None or fingerprint == seen:
+            return fingerprint is not None
         try:
             artifact = self.get(kind, key)
-            artifact.check_told()
+            artifact.check_report_files()
         except StoreError:
             return False
-        self.seen[kind, key] = path, mark
+        self.seen[kind, key] = path, fingerprint
         self.dependencies[kind, key] = artifact.manifest.get("observed", {})
         return True
 
@@ -94,7 +96,7 @@ class Store:
         return read_artifact(self.path(kind, key), kind, key)
 
     def kept_as(self, kind: str, key: str) -> str:
-        """Return the kind under which an artifact or its imported record is stored; its own if neither is."""
+        """Return the kind under which an artifact or its imported record is stored; `kind` if neither is."""
         record = records().get(kind)
         return record if record and not self.has(kind, key) and self.has(record, key) else kind
 
@@ -102,13 +104,13 @@ class Store:
         """Return an artifact or its imported record; raise StoreError if neither is stored."""
         return self.get(self.kept_as(kind, key), key)
 
-    def is_stored(self, stage: Stage, told: bool = False) -> bool:
-        """Return whether the artifact of a stage is stored and current, or, if that suffices, its imported record."""
-        kind = self.kept_as(stage.kind, stage.key) if told else stage.kind
+    def is_stored(self, stage: Stage, record_suffices: bool = False) -> bool:
+        """Return whether the artifact of a stage is stored and current; optionally, its imported record suffices."""
+        kind = self.kept_as(stage.kind, stage.key) if record_suffices else stage.kind
         return self.has(kind, stage.key) and not changed(self.dependencies[kind, stage.key])
 
     def changed_inputs(self, kind: str, key: str) -> list[str]:
-        """Return which inputs of a stored artifact, besides those in its key, have changed since."""
+        """Return the inputs of a stored artifact, besides those in its key, that have changed since."""
         return changed(self.dependencies[kind, key]) if self.has(kind, key) else []
 
     def contradictions(self, kind: str, key: str) -> list[str]:
@@ -119,14 +121,12 @@ class Store:
         return differing(self.get(kind, key).manifest, self.get(record, key).manifest)
 
     def entries(self) -> list[tuple[str, str]]:
-        """Return kind and key of all entries of the store, sorted, without reading them."""
+        """Return the kind and key of all entries of the store, sorted, without reading them."""
         try:
             kinds = [path for path in self.root.iterdir() if path.name not in ASIDE and path.is_dir()]
             return sorted((folder.name, name) for folder in kinds for name in os.listdir(folder))
         except OSError as error:
-            raise StoreError(
-                f"{self.root}: no store can be read here: {reason(error)}. Name one by --store."
-            ) from None
+            raise StoreError(f"{self.root}: cannot be read as a store: {reason(error)}. Set --store.") from None
 
     def remove(self, kind: str, key: str) -> None:
         """Remove an artifact, if possible."""
@@ -134,7 +134,7 @@ class Store:
             self.delete(self.path(kind, key))
 
     def delete(self, folder: Path) -> None:
-        """Delete a folder of the store, after renaming it, so that no partial artifact is ever visible."""
+        """Delete a folder of the store after renaming it, so that partial artifacts are never visible."""
         place = self.root / "unfinished" / f"{REMOVED}{token_hex(4)}"
         place.mkdir(parents=True)
         try:
@@ -145,10 +145,10 @@ class Store:
     def set_aside(self, kind: str, key: str, folder: Path | None = None) -> Path | None:
         """Move a damaged artifact, or a rejected `folder`, to `set-aside`; nothing is deleted.
 
-        Returns the new place, or None if another process has moved it already.
+        Returns the new path, or None if another process has already moved it.
         """
         folder, place = folder or self.path(kind, key), self.root / "set-aside" / _fresh(kind, key)
-        with _told(place):
+        with _store_errors(place):
             place.mkdir(parents=True)
             try:
                 os.rename(folder, place / key)
@@ -163,23 +163,23 @@ class Store:
     def lock(self, kind: str, key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Hold the lock of an artifact during the block, which should first check whether it is stored by now.
 
-        `waiting` is called once if another process has the lock. A process that dies releases it.
-        If the file system has no locks (some network file systems), the block runs with a warning: an artifact may
-        then be computed twice, but is stored once, by the first.
+        `waiting` is called once if another process has the lock. The lock is released if its process dies.
+        If the file system does not support locks (as some network file systems), the block runs with a warning: an
+        artifact may then be computed twice, but is stored once, by the first process to finish.
         Raises StoreError if the store is not writable.
         """
         with ExitStack() as stack:
             try:
                 stack.enter_context(self.locks.hold(f"{kind}-{key}", waiting))
             except NoLocks as error:
-                self.warn(f"{error} Two runs on this store may compute the same artifact at once.")
+                self.warn(f"{error} Two runs on this store may compute the same artifact simultaneously.")
             yield
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Block `bench store gc` during the block, which relies on stored artifacts.
+        """Block `bench store gc` during a block that relies on stored artifacts.
 
-        This is impossible on a read-only store, or without locks.
+        Has no effect on a read-only store, or without locks.
         """
         with ExitStack() as stack:
             with suppress(StoreError):
@@ -188,25 +188,25 @@ class Store:
 
     @contextmanager
     def writing(self, kind: str, key: str, about: dict[str, Any], sync: bool = True) -> Iterator[Path]:
-        """Give a folder to fill, which becomes the artifact if the block ends without an error.
+        """Yield a folder to fill, which becomes the artifact if the block ends without an error.
 
         The folder is written atomically: under another name, synced, then renamed.
-        Without `sync`, which takes time, this holds unless the machine crashes.
-        If the artifact exists by then, it stays: the new one is dropped, or set aside with a warning if it differs.
-        `about` (ingredients, provenance, cost) goes into the manifest; it may be filled inside the block.
+        Without `sync`, which takes time, atomicity is guaranteed only if the machine does not crash.
+        If the artifact exists by then, it is not replaced: the new one is dropped, or set aside with a warning if it
+        differs. `about` (ingredients, provenance, cost) goes into the manifest; it may be filled inside the block.
         Raises StoreError if the store is not writable, also inside the block.
         """
         target, name = self.path(kind, key), _fresh(kind, key)
         folder = self.root / "unfinished" / name
         with ExitStack() as stack:
             with suppress(NoLocks):
-                stack.enter_context(self.locks.hold(name))  # by which `gc` sees that the writer lives
+                stack.enter_context(self.locks.hold(name))  # shows `gc` that the writer is alive
             try:
-                with _told(folder):
+                with _store_errors(folder):
                     folder.mkdir(parents=True)
-                with _told(folder, others=False):
+                with _store_errors(folder, others=False):
                     yield folder
-                with _told(folder):
+                with _store_errors(folder):
                     manifest = write_manifest(folder, kind, key, about)
                     for path in [*folder.rglob("*"), folder] if sync else []:
                         _sync(path)
@@ -215,7 +215,7 @@ class Store:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _place(self, folder: Path, target: Path, files: Any, sync: bool) -> None:
-        """Rename a complete folder to the artifact, unless that exists."""
+        """Rename a complete folder to the artifact, unless the artifact exists."""
         if not target.parent.is_dir():
             target.parent.mkdir(parents=True, exist_ok=True)
             _sync(self.root)
@@ -224,15 +224,15 @@ class Store:
                 os.rename(folder, target)
                 break
             except OSError as error:
-                if error.errno not in TAKEN:
+                if error.errno not in OCCUPIED:
                     raise
-            if not self._cleared(folder, target, files):
+            if not self._clear_place(folder, target, files):
                 return
         if sync:
             _sync(target.parent)
 
-    def _cleared(self, folder: Path, target: Path, files: Any) -> bool:
-        """Clear the place of an artifact; return False if an intact one is there."""
+    def _clear_place(self, folder: Path, target: Path, files: Any) -> bool:
+        """Clear the path of an artifact; return False if it holds an intact artifact."""
         kind, key = target.parent.name, target.name
         try:
             artifact = self.get(kind, key)
@@ -240,19 +240,19 @@ class Store:
             stored = artifact.manifest["files"]
         except StoreError as error:
             place = self.set_aside(kind, key)
-            self.warn(f"{error} It is computed again" + (f"; the damaged one is kept in {place}." if place else "."))
+            self.warn(f"{error} It is computed again" + (f"; the damaged one is in {place}." if place else "."))
             return True
         differing = sorted(name for name in {*stored, *files} if stored.get(name) != files.get(name))
         if differing:
             place = self.set_aside(kind, key, folder)
             self.warn(
-                f"{target}: another process stored it meanwhile, with different files: {', '.join(differing)}. "
+                f"{target}: another process has stored it meanwhile, with different files: {', '.join(differing)}. "
                 f"The first is kept; the other is in {place}."
             )
         return False
 
     def log_failure(self, kind: str, key: str, text: str) -> Path:
-        """Write the log of a failed stage."""
+        """Write the log of a failed stage; return its path."""
         path = self.root / "failures" / f"{kind}-{key[:16]}.log"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -268,32 +268,32 @@ def _fresh(*words: str) -> str:
 
 
 @contextmanager
-def _told(folder: Path, others: bool = True) -> Iterator[None]:
+def _store_errors(folder: Path, others: bool = True) -> Iterator[None]:
     """Convert system errors to StoreErrors; without `others`, only those of a full or missing store."""
     try:
         yield
     except Exception as error:
-        known = _of_system(error)
-        if known is None or not (others or known.errno in FULL or not folder.exists()):
+        system_error = _system_error(error)
+        if system_error is None or not (others or system_error.errno in FULL or not folder.exists()):
             raise
-        raise unwritable(folder, known) from error
+        raise unwritable(folder, system_error) from error
 
 
-def _of_system(error: Exception) -> OSError | None:
-    """Return the system error behind an exception; libraries in Rust (safetensors) only mention it in the message."""
-    told = None if isinstance(error, OSError) else re.search(r"\(os error (\d+)\)", str(error))
-    if told:
-        return OSError(int(told[1]), os.strerror(int(told[1])))
+def _system_error(error: Exception) -> OSError | None:
+    """Return the system error behind an exception; Rust libraries (safetensors) mention it only in the message."""
+    match = None if isinstance(error, OSError) else re.search(r"\(os error (\d+)\)", str(error))
+    if match:
+        return OSError(int(match[1]), os.strerror(int(match[1])))
     return error if isinstance(error, OSError) else None
 
 
-def _mark(path: str) -> Mark | None:
-    """Return a fingerprint of a file that changes when it is written, or None if it does not exist."""
+def _fingerprint(path: str) -> Fingerprint | None:
+    """Return a fingerprint of a file, which changes when the file is written, or None if there is no file."""
     try:
-        found = os.lstat(path)
-    except (OSError, ValueError):  # no file can have such a name
+        status = os.lstat(path)
+    except (OSError, ValueError):  # an impossible file name
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _sync(path: Path) -> None:

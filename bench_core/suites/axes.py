@@ -7,16 +7,16 @@ from pydantic import BeforeValidator
 
 Axis: TypeAlias = Literal["task", "model", "decoder", "split", "hardware", "seed"]
 AXES: tuple[Axis, ...] = get_args(Axis)
-TRAINING_AXES: tuple[Axis, ...] = ("task", "model", "hardware")  #: what tells trainings apart, besides seeds
+TRAINING_AXES: tuple[Axis, ...] = ("task", "model", "hardware")  #: axes that distinguish trainings, besides seeds
 
 
 def as_list(value: Any) -> Any:
-    """Return a single name as a list of one."""
+    """Wrap a single name in a list."""
     return [value] if isinstance(value, str) else value
 
 
 Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
 Axes: TypeAlias = Annotated[tuple[Axis, ...], BeforeValidator(as_list, json_schema_input_type=Axis | list[Axis])]
 
-#: The part of a suite that holds the names on an axis, and those of metrics.
+#: Axis (or "metric") -> the section of a suite with its names.
 SECTIONS: Mapping[str, str] = {"task": "tasks", "model": "models", "decoder": "decoders", "metric": "metrics"}

@@ -26,7 +26,7 @@ class Cell:
 
     @property
     def axes(self) -> dict[str, Any]:
-        """Return its name on each axis, without metrics and probes."""
+        """Return the name of the cell on each axis, without metrics and probes."""
         return {name: value for name, value in vars(self).items() if name not in ("metrics", "probes")}
 
 
@@ -38,58 +38,57 @@ def cells_of(
 ) -> list[Cell]:
     """Return the product of the axes, without skipped cells; `splits`, `hardware`, `seeds` replace the suite's.
 
-    Text generators and their decoders are paired with each other alone, and each pair has the seeds in which it
-    differs.
+    Text generators are paired only with their own decoders. A pair has only the seeds in which its results differ.
     """
     decoders: list[str | None] = [*suite.decoders] or [None]
     splits, hardware, seeds = splits or suite.splits, hardware or suite.hardware, [*(seeds or suite.seeds)]
     skips = [skip for skip in suite.skip if not skip.metric], [skip for skip in suite.skip if skip.metric]
-    found = []
+    cells = []
     for task, model, decoder in product(suite.tasks, suite.models, decoders):
-        own = _own_seeds(suite, task, model, decoder, seeds)
-        for split, device in product(splits, hardware) if own else ():
-            names = {"task": task, "model": model, "decoder": decoder, "split": split, "hardware": device}
+        pair_seeds = _pair_seeds(suite, task, model, decoder, seeds)
+        for split, setup in product(splits, hardware) if pair_seeds else ():
+            names = {"task": task, "model": model, "decoder": decoder, "split": split, "hardware": setup}
             if any(skip.covers(**names) for skip in skips[0]):
                 continue
-            metrics = (one for one in suite.metrics if not any(skip.covers(**names, metric=one) for skip in skips[1]))
-            probes = (name for name, one in suite.probes.items() if decoder is not None or not one.with_decoder)
+            metrics = (key for key in suite.metrics if not any(skip.covers(**names, metric=key) for skip in skips[1]))
+            probes = (name for name, probe in suite.probes.items() if decoder is not None or not probe.with_decoder)
             both = tuple(metrics), tuple(probes)
-            found += [Cell(task, model, decoder, split, device, seed, *both) for seed in own]
-    return found
+            cells += [Cell(task, model, decoder, split, setup, seed, *both) for seed in pair_seeds]
+    return cells
 
 
-def _own_seeds(suite: Suite, task: str, model: str, decoder: str | None, seeds: Sequence[int]) -> Sequence[int]:
-    """Return the seeds of a model with a decoder, none if they are no pair; all if a setting they read is invalid."""
-    config, by = suite.models[model].at(task).config, None if decoder is None else suite.decoders[decoder]
-    if by is not None and not can_pair(by, config):
+def _pair_seeds(suite: Suite, task: str, model: str, decoder: str | None, seeds: Sequence[int]) -> Sequence[int]:
+    """Return the seeds of a model with a decoder: none if they cannot be paired, all if a setting is unreadable."""
+    config, decoder_config = suite.models[model].at(task).config, None if decoder is None else suite.decoders[decoder]
+    if decoder_config is not None and not can_pair(decoder_config, config):
         return ()
     try:
-        return differing_seeds(config, by, seeds)
+        return differing_seeds(config, decoder_config, seeds)
     except Unreadable:
         return seeds
 
 
 def differing_seeds(model: ModelConfig, decoder: DecoderConfig | None, seeds: Sequence[int]) -> Sequence[int]:
-    """Return the seeds in which a model with a decoder differs; scoring by a text generator is the same for all."""
-    found = model.seeds(seeds)
+    """Return the seeds for which the results of a model with a decoder differ; text generators score once."""
+    model_seeds = model.seeds(seeds)
     if decoder is None:
-        return found[:1] if writes_text(model) else found
-    by_chance = {*decoder.seeds(seeds)}
-    return [seed for seed in found if seed in by_chance]
+        return model_seeds[:1] if writes_text(model) else model_seeds
+    decoder_seeds = {*decoder.seeds(seeds)}
+    return [seed for seed in model_seeds if seed in decoder_seeds]
 
 
 def can_pair(decoder: DecoderConfig | type[DecoderConfig], model: ModelConfig) -> bool:
-    """Return whether a decoder and a model stand in one cell: both write text by themselves, or neither does."""
+    """Return whether a cell can combine a decoder and a model: both are for text generators, or neither is."""
     if issubclass(decoder.needs, TextGenerator):
-        return any(issubclass(one, decoder.needs) for one in model.capabilities)
+        return any(issubclass(capability, decoder.needs) for capability in model.capabilities)
     return not writes_text(model)
 
 
 def writes_text(model: ModelConfig) -> bool:
     """Return whether a model is a text generator."""
-    return any(issubclass(one, TextGenerator) for one in model.capabilities)
+    return any(issubclass(capability, TextGenerator) for capability in model.capabilities)
 
 
 def join(*names: str) -> str:
-    """Join names to a label, such as `lstm/perplexity`."""
+    """Join names into a label, such as `lstm/perplexity`."""
     return "/".join(name for name in names if name)

@@ -1,4 +1,4 @@
-"""Checks that tasks, models, decoders and metrics are compatible, by their Configs alone."""
+"""Checks that tasks, models, decoders and metrics are compatible, from their Configs alone."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -19,44 +19,44 @@ from bench_core.suites.training import Select
 from placed_settings import Keys, Problems, Unreadable
 
 ADVICE = "Choose another part, or list the pair under `skip:`."
-UNKNOWN = ""  # the name on an axis whose names are invalid
+UNKNOWN = ""  # stands for the names on an axis whose names are invalid
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """Parts that do not go together."""
+    """An incompatible pair of parts, or a part that cannot be used."""
 
-    pair: str  # their names, such as `words x lstm`
-    sentence: str  # why
-    keys: Keys  # where one of them is in the suite
+    pair: str  # such as `words x lstm`
+    reason: str
+    keys: Keys  # the place in the suite
 
 
 def check_fit(suite: Suite, cells: list[Cell]) -> None:
     """Raise SuiteError with every incompatible pair of parts."""
-    found, broken = misfits(suite, cells)
-    if found:
-        width = max(len(one.pair) for one in found)
-        lines = [f"  {one.pair:<{width}}  {one.sentence}" for one in found]
+    incompatible, broken = misfits(suite, cells)
+    if incompatible:
+        width = max(len(misfit.pair) for misfit in incompatible)
+        lines = [f"  {misfit.pair:<{width}}  {misfit.reason}" for misfit in incompatible]
         head = f"suite {suite.name}: {broken} of {len(cells)} cells cannot run."
         raise SuiteError("\n".join([head, *lines, ADVICE]))
 
 
 def report_misfits(suite: Suite, problems: Problems) -> None:
-    """Report every incompatible pair of parts at its place, also of a suite with other problems."""
+    """Report every incompatible pair of parts at its place, even in a suite with other problems."""
     seeds, splits = suite.seeds[:1], getattr(suite, "splits", [UNKNOWN])
     hardware = getattr(suite, "hardware", {UNKNOWN: Hardware()})
     with suppress(Unreadable):
-        found, _ = misfits(suite, cells_of(suite, splits, hardware, seeds))
+        incompatible, _ = misfits(suite, cells_of(suite, splits, hardware, seeds))
         pairs: dict[tuple[Keys, str], list[str]] = {}
-        for one in found:
-            pairs.setdefault((one.keys, one.sentence), []).append(one.pair)
-        for (keys, text), several in pairs.items():
-            advice = f" {ADVICE}" if " x " in several[0] else ""
-            problems.add(keys, f"{listed(several)}: {text}{advice}")
+        for misfit in incompatible:
+            pairs.setdefault((misfit.keys, misfit.reason), []).append(misfit.pair)
+        for (keys, text), names in pairs.items():
+            advice = f" {ADVICE}" if " x " in names[0] else ""
+            problems.add(keys, f"{listed(names)}: {text}{advice}")
 
 
 def misfits(suite: Suite, cells: list[Cell]) -> tuple[list[Misfit], int]:
-    """Return the incompatible pairs of parts, and the number of cells that have one."""
+    """Return the incompatible pairs of parts, and the number of affected cells."""
     by_names: dict[tuple[Any, ...], list[Misfit]] = {}
     broken = 0
     for cell in cells:
@@ -64,34 +64,34 @@ def misfits(suite: Suite, cells: list[Cell]) -> tuple[list[Misfit], int]:
         if names not in by_names:
             by_names[names] = list(_misfits(suite, cell))
         broken += bool(by_names[names])
-    found = [one for several in by_names.values() for one in several]
-    found += [
+    incompatible = [misfit for several in by_names.values() for misfit in several]
+    incompatible += [
         *_selection_misfits(suite),
         *_together_misfits(suite),
         *_untrainable(suite),
-        *_unpaired(suite),
+        *_pairing_misfits(suite),
         *_seedless(suite),
     ]
-    return list({one.pair: one for one in found}.values()), broken
+    return list({misfit.pair: misfit for misfit in incompatible}.values()), broken
 
 
 def _misfits(suite: Suite, cell: Cell) -> Iterator[Misfit]:
-    """Yield each incompatible pair of names in a cell; a check that reads an invalid setting yields nothing."""
+    """Yield each incompatible pair of names in a cell; checks that read an invalid setting are skipped."""
     for check in (_source, _training_examples, _selection_splits, _decoder):
         with suppress(Unreadable):
             yield from check(suite, cell)
     for name in cell.metrics:
-        for of_metric in (_refusal, _metric):
+        for metric_check in (_refusal, _metric):
             with suppress(Unreadable):
-                yield from of_metric(suite, cell, name)
+                yield from metric_check(suite, cell, name)
 
 
 def _source(suite: Suite, cell: Cell) -> Iterator[Misfit]:
     task, model = suite.tasks[cell.task], suite.models[cell.model].at(cell.task).config
     if task.source not in model.sources:
-        called, takes = _called(suite, cell.model), " or ".join(sorted(model.sources))
+        name, takes = _name_in_suite(suite, cell.model), " or ".join(sorted(model.sources))
         text = f"{task.name} provides source {task.source}; {model.name} takes {takes}."
-        yield Misfit(f"{cell.task} x {called}", text, ("models", called))
+        yield Misfit(f"{cell.task} x {name}", text, ("models", name))
 
 
 def _training_examples(suite: Suite, cell: Cell) -> Iterator[Misfit]:
@@ -103,7 +103,7 @@ def _training_examples(suite: Suite, cell: Cell) -> Iterator[Misfit]:
 
 
 def _selection_splits(suite: Suite, cell: Cell) -> Iterator[Misfit]:
-    """Yield the splits on which a training selects checkpoints, or stops, and which its task does not have."""
+    """Yield the splits for checkpoint selection or early stopping that the task does not have."""
     task, training = suite.tasks[cell.task], suite.models[cell.model].at(cell.task).training
     if not training.trains or Purpose.TRAIN not in task.purposes("train"):
         return
@@ -112,28 +112,28 @@ def _selection_splits(suite: Suite, cell: Cell) -> Iterator[Misfit]:
         if select is None:
             continue
         metric = suite.metrics.get(select.metric)
-        purpose = Purpose.TRAIN if metric is None else _read_by(metric)
+        purpose = Purpose.TRAIN if metric is None else _purpose_of(metric)
         if purpose in task.purposes(select.split):
             continue
         lacks = "has no targets in its split" if task.purposes(select.split) else "has no split"
         train = f", or set `{key}: {{split: train}}` under `training`" if purpose in task.purposes("train") else ""
         text = f"{task.name} {lacks} {select.split!r}, to {verb} on. Add it{train}."
-        keys = training_keys(suite.effective, _called(suite, cell.model), cell.task, (key,))
+        keys = training_keys(suite.effective, _name_in_suite(suite, cell.model), cell.task, (key,))
         keys = keys if "split" in select.model_fields_set else ("tasks", cell.task)
         yield Misfit(f"{cell.task}, {key} by {select.metric}", text, keys)
 
 
-def _read_by(metric: MetricConfig) -> Purpose:
-    """Return what a metric reads examples for."""
+def _purpose_of(metric: MetricConfig) -> Purpose:
+    """Return the purpose for which a metric reads examples."""
     return Purpose.SCORE if metric.needs is Scorer else Purpose.DECODE
 
 
 def _decoder(suite: Suite, cell: Cell) -> Iterator[Misfit]:
     if cell.decoder is None:
         return
-    model, called = suite.models[cell.model].at(cell.task).config, _called(suite, cell.model)
+    model, name = suite.models[cell.model].at(cell.task).config, _name_in_suite(suite, cell.model)
     if reason := misfit(suite.decoders[cell.decoder], model):
-        yield Misfit(f"{called} x {cell.decoder}", reason, ("decoders", cell.decoder))
+        yield Misfit(f"{name} x {cell.decoder}", reason, ("decoders", cell.decoder))
     yield from _purpose(suite, cell, Purpose.DECODE, "decode")
 
 
@@ -145,22 +145,22 @@ def _untrainable(suite: Suite) -> Iterator[Misfit]:
                 yield Misfit(name, f"{entry.config.name} is not trained. Leave out its `training`.", keys)
 
 
-def _unpaired(suite: Suite) -> Iterator[Misfit]:
-    """Yield the text generators without a decoder, and decoders of text generators without one of these."""
+def _pairing_misfits(suite: Suite) -> Iterator[Misfit]:
+    """Yield text generators without a decoder, and decoders without a model that they can be paired with."""
     with suppress(Unreadable):
         configs = {name: entry.config for name, _, entry in _trainings(suite)}
         for name, model in configs.items():
-            if suite.decoders and not any(can_pair(one, model) for one in suite.decoders.values()):
-                text = f"no decoder of this suite fits: {model.name} writes texts by itself. {_fitting(model)}"
+            if suite.decoders and not any(can_pair(decoder, model) for decoder in suite.decoders.values()):
+                text = f"{model.name} is a text generator, and no decoder of this suite fits it. {_fitting(model)}"
                 yield Misfit(name, text, ("models", name))
         for name, decoder in suite.decoders.items():
-            if configs and not any(can_pair(decoder, one) for one in configs.values()):
-                text = f"{decoder.name} fits no model of this suite. Remove it, or add a model for it."
+            if configs and not any(can_pair(decoder, model) for model in configs.values()):
+                text = f"{decoder.name} does not fit any model of this suite. Remove it, or add a model for it."
                 yield Misfit(name, text, ("decoders", name))
 
 
 def _seedless(suite: Suite) -> Iterator[Misfit]:
-    """Yield the models that have none of the seeds of the suite, and so no cell."""
+    """Yield the models that have no cell, because they have none of the suite's seeds."""
     for name, _, entry in _trainings(suite):
         with suppress(Unreadable):
             if suite.seeds and not entry.config.seeds(suite.seeds):
@@ -169,10 +169,12 @@ def _seedless(suite: Suite) -> Iterator[Misfit]:
 
 
 def _fitting(model: ModelConfig) -> str:
-    """Return which installed decoders fit a text generator."""
-    configs = [(name, one.config) for name, one in parts("decoder").items()]
-    names = [f"{{name: {name}}}" for name, one in configs if issubclass(one, DecoderConfig) and can_pair(one, model)]
-    return f"Add one under `decoders`: {' or '.join(names)}." if names else "Install a plugin that has one."
+    """Return advice that names the installed decoders that fit a text generator."""
+    configs = [(name, part.config) for name, part in parts("decoder").items()]
+    names = [
+        f"{{name: {name}}}" for name, kind in configs if issubclass(kind, DecoderConfig) and can_pair(kind, model)
+    ]
+    return f"Add one under `decoders`: {' or '.join(names)}." if names else "Install a plugin that provides one."
 
 
 def _refusal(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
@@ -181,37 +183,37 @@ def _refusal(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
 
 
 def _metric(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
-    """Yield what a metric needs and the model, or the suite, does not have."""
+    """Yield what a metric needs but the model or the suite lacks."""
     metric, keys = suite.metrics[name], ("metrics", name)
     model = suite.models[cell.model].at(cell.task).config
     if metric.needs is not Scorer:
         if cell.decoder is None and not suite.effective.get("decoders"):
             yield Misfit(name, f"{metric.name} measures generated text; the suite has no decoders.", keys)
         if metric.of_tokens and writes_text(model):
-            pair = f"{_called(suite, cell.model)} x {name}"
-            yield Misfit(pair, f"{metric.name} looks at tokens; {model.name} gives text alone.", keys)
+            pair = f"{_name_in_suite(suite, cell.model)} x {name}"
+            yield Misfit(pair, f"{metric.name} measures tokens; {model.name} returns only text.", keys)
         return
-    pair = f"{_called(suite, cell.model)} x {name}"
+    pair = f"{_name_in_suite(suite, cell.model)} x {name}"
     if reason := misfit(metric, model):
         yield Misfit(pair, reason, keys)
     yield from _purpose(suite, cell, Purpose.SCORE, "score", name)
-    by = getattr(metric, "by", None)
-    if by is not None and model.likelihoods and by not in model.likelihoods:
+    likelihood = getattr(metric, "by", None)
+    if likelihood is not None and model.likelihoods and likelihood not in model.likelihoods:
         known = ", ".join(model.likelihoods)
-        yield Misfit(pair, f"{model.name} cannot score by {by!r}, only by: {known}.", keys)
+        yield Misfit(pair, f"{model.name} has no likelihood {likelihood!r}, only: {known}.", keys)
 
 
-def _called(suite: Suite, model: str) -> str:
-    """Return the name of a model in the suite, that of its grid for a combination."""
+def _name_in_suite(suite: Suite, model: str) -> str:
+    """Return the name under which the suite lists a model: its own, or that of its grid."""
     return suite.origins.get(model, model)
 
 
 def misfit(part: DecoderConfig | MetricConfig, model: ModelConfig) -> str | None:
-    """Return why a decoder or metric cannot use a model with its settings, or None if it can."""
+    """Return the reason why a decoder or metric cannot use a model with its settings, or None if it can."""
     if any(issubclass(capability, part.needs) for capability in model.capabilities):
         return model.lacks(part.needs)
     has = " and ".join(
-        f"a {capability.__name__}" for capability in sorted(model.capabilities, key=lambda one: one.__name__)
+        f"a {capability.__name__}" for capability in sorted(model.capabilities, key=lambda kind: kind.__name__)
     )
     asks = ", ".join(sorted(part.needs.__abstractmethods__ - {"loss"}))
     return f"{part.name} needs a {part.needs.__name__} ({asks}); {model.name} is {has}."
@@ -225,8 +227,8 @@ def _purpose(suite: Suite, cell: Cell, purpose: Purpose, verb: str, metric: str 
     pair = f"{cell.task} x {cell.split}"
     keys: Keys = ("splits", *(place for place, name in enumerate(suite.splits) if name == cell.split))
     if not allowed:
-        known = [one for one in ("train", "valid", "test", *task.test_sets) if task.purposes(one)]
-        text = f"{task.name} has no split {cell.split!r}. Its `splits:` are {', '.join(known)}."
+        splits = [split for split in ("train", "valid", "test", *task.test_sets) if task.purposes(split)]
+        text = f"{task.name} has no split {cell.split!r}. Its `splits:` are {', '.join(splits)}."
         if "splits" not in suite.effective and task.test_sets:
             text, pair = f"{text} Set `splits: [{', '.join(task.test_sets)}]`.", f"{cell.task}, {cell.split}"
         yield Misfit(pair, text, keys)
@@ -236,10 +238,10 @@ def _purpose(suite: Suite, cell: Cell, purpose: Purpose, verb: str, metric: str 
 
 
 def _trainings(suite: Suite) -> Iterator[tuple[str, str, Entry]]:
-    """Yield every configuration of every model: its name, the task that it is for or "", and what it is."""
+    """Yield the name, the task (or "") and the entry of every configuration of every model."""
     for name, model in suite.models.items():
         for task, entry in {"": model, **model.by_task}.items():
-            yield _called(suite, name), task, entry
+            yield _name_in_suite(suite, name), task, entry
 
 
 def _selection_misfits(suite: Suite) -> Iterator[Misfit]:
@@ -272,13 +274,13 @@ def _together_misfits(suite: Suite) -> Iterator[Misfit]:
             if (
                 entry.training.together
                 and entry.training.trains
-                and not any(issubclass(one, Vmappable) for one in entry.config.capabilities)
+                and not any(issubclass(capability, Vmappable) for capability in entry.config.capabilities)
             ):
-                text = f"{entry.config.name} cannot be trained together. Set `training: {{together: false}}` for it."
+                text = f"{entry.config.name} cannot train seeds together. Set `training: {{together: false}}` for it."
                 keys = training_keys(suite.effective, name, task, ("together",))
                 yield Misfit(f"{name} x together", text, keys)
 
 
 def needs_scores(metrics: Mapping[str, MetricConfig], name: str) -> bool:
-    """Return whether a metric measures likelihoods rather than generated text."""
+    """Return whether a metric uses likelihoods rather than generated text."""
     return metrics[name].needs is Scorer

@@ -1,4 +1,4 @@
-"""Optional dependencies: which extra of a distribution a part needs, and how to install it."""
+"""Optional dependencies: the extras of a distribution that a part needs, and how to install them."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 def missing(owner: str, extras: Iterable[str]) -> list[str]:
     """Return the missing third-party requirements of a distribution's extras, in pip's syntax.
 
-    Our own distributions are replaced by what they require: their names on a package index may belong to others.
-    Raise PluginError for an extra that the distribution does not declare.
+    Our own distributions are replaced by their requirements, as their names on a package index may belong to others.
+    Raises PluginError for an extra that the distribution does not declare.
     """
     return list(dict.fromkeys(_missing(owner, extras, set())))
 
 
 def _missing(owner: str, extras: Iterable[str], seen: set[tuple[str, str]]) -> Iterator[str]:
     try:
-        found = about(distribution(owner))
-    except PackageNotFoundError:  # a plugin that no distribution brings, such as a test's
+        metadata = about(distribution(owner))
+    except PackageNotFoundError:  # a plugin without a distribution, such as in a test
         return
     for extra in sorted(set(extras)):
         if (owner, extra) in seen:
             continue
         seen.add((owner, extra))
-        if extra not in found.extras:
+        if extra not in metadata.extras:
             raise PluginError(f"{owner} has no extra called {extra!r}. Declare it in its pyproject.toml.")
-        for requirement in map(Requirement, found.requires):
+        for requirement in map(Requirement, metadata.requires):
             if requirement.marker and requirement.marker.evaluate({"extra": extra}):
                 yield from _unmet(requirement, seen)
 
@@ -66,12 +66,12 @@ def _plain(requirement: Requirement) -> str:
 def command(requirements: Iterable[str]) -> str:
     """Return the command that installs requirements into this environment."""
     python = Path(sys.executable)
-    shown = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python
-    return shlex.join([str(shown), "-m", "pip", "install", *requirements])
+    interpreter = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python
+    return shlex.join([str(interpreter), "-m", "pip", "install", *requirements])
 
 
 def remedy(part: Part, config: Config | None = None) -> str | None:
-    """Return the command that installs what a part needs with these settings, by default its own; None if none."""
+    """Return the command that installs the missing requirements of a part (with these settings), or None."""
     extras = (config or part.config.model_construct()).extras()
     requirements = missing(part.distribution, extras) if extras else []
     return command(requirements) if requirements else None

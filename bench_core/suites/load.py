@@ -1,4 +1,4 @@
-"""Loads a suite file: applies profile and `--set`, looks parts up, reports every problem with its place."""
+"""Loads a suite file: applies profile and `--set`, finds parts, reports every problem with its place."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,9 +23,9 @@ from bench_core.suites.suite import Entry, Suite, partial_suite
 from bench_core.suites.training import Select
 from placed_settings import Keys, Located, Problems, Unreadable
 
-MOST_CELLS = 250_000  #: of a suite
-LONGEST = 100  # characters of what was typed, in a message
-LONGEST_LABEL = 200  # bytes: it is the name of folders
+MAX_CELLS = 250_000  #: per suite
+MAX_ECHOED_CHARACTERS = 100  # of user input in a message
+MAX_LABEL_BYTES = 200  # folders are named by it
 AS_WRITTEN = (
     "title", "source", "labels", "quote", "samples", "exempt", "splits", "limits", "skip", "hardware",
 )  # fmt: skip
@@ -35,19 +35,19 @@ REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "pr
 def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None) -> Suite:
     """Read a suite file; raise SuiteError with every problem, each with file, line and column."""
     source = located.read(path, tolerant=True)
-    return replace(resolve(source, path.parent, profile, settings, seeds), file=_seen(path))
+    return replace(resolve(source, path.parent, profile, settings, seeds), file=_from_working_directory(path))
 
 
-def _seen(path: Path) -> str:
-    """Return a path as seen from the working directory; the name alone of a file that is not below it."""
-    path, here = path.absolute(), Path.cwd()
-    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
+def _from_working_directory(path: Path) -> str:
+    """Return a path relative to the working directory; only the name of a file outside of it."""
+    path, working_directory = path.absolute(), Path.cwd()
+    return path.relative_to(working_directory).as_posix() if path.is_relative_to(working_directory) else path.name
 
 
 def resolve(
     source: Located, folder: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None
 ) -> Suite:
-    """Apply profile, `--set` and `--seeds` to a suite, and look up everything that it names."""
+    """Apply profile, `--set` and `--seeds` to a suite, and resolve all names in it."""
     suite, problems = examine(source, folder, profile, settings, seeds)
     if problems.found:
         raise SuiteError(problems.text())
@@ -57,7 +57,7 @@ def resolve(
 def examine(
     source: Located, folder: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None
 ) -> tuple[Suite, Problems]:
-    """Return a suite as `resolve` does, and its problems: what they concern is absent or unreadable in the suite."""
+    """Resolve a suite; return it with its problems. Invalid sections are absent or unreadable."""
     problems = Problems(source)
     whole = _names(source)
     asked = _apply(source, problems, profile, settings, seeds)
@@ -66,24 +66,24 @@ def examine(
     file = plainly(suite_file(source.data, problems), grids)
     parts = Parts(source.data, problems, origins(grids), whole["tasks"], file)
     models = parts.models()
-    own = {name: getattr(file, name) for name in AS_WRITTEN if hasattr(file, name)}
-    if isinstance(own.get("hardware"), Hardware):
-        own["hardware"] = {"default": own["hardware"]}
+    core = {name: getattr(file, name) for name in AS_WRITTEN if hasattr(file, name)}
+    if isinstance(core.get("hardware"), Hardware):
+        core["hardware"] = {"default": core["hardware"]}
     others = of_plugins(source.data, grids, problems)
-    others |= {name: one for section in sections() for name, one in section.beside(folder, problems).items()}
+    others |= {name: value for section in sections() for name, value in section.beside(folder, problems).items()}
     suite = partial_suite(
         {
-            **own, "name": getattr(file, "suite", ""), "profile": profile, "effective": effective,
+            **core, "name": getattr(file, "suite", ""), "profile": profile, "effective": effective,
             "grids": grids, "asked": asked, "tasks": parts.configs("task", TaskConfig), "models": models,
             "decoders": parts.configs("decoder", DecoderConfig), "metrics": parts.configs("metric", MetricConfig),
             "probes": parts.probes(models), "changes": [setting.partition("=")[0] for setting in settings],
             "seeds": _seeds(getattr(file, "seeds", 1)), "folder": folder,
             "sections": others,
         },
-        {*AS_WRITTEN} - {*own},
+        {*AS_WRITTEN} - {*core},
     )  # fmt: skip
-    if len(suite.label.encode()) > LONGEST_LABEL:
-        text = f"the name of a suite with its profile may have at most {LONGEST_LABEL} bytes. Shorten it."
+    if len(suite.label.encode()) > MAX_LABEL_BYTES:
+        text = f"the name of a suite with its profile can have {MAX_LABEL_BYTES} bytes at most. Shorten it."
         problems.add(("suite",), text)
     if _check_size(suite, problems):
         _check_names(Names(suite, source, problems, whole), parts)
@@ -102,17 +102,17 @@ def _check_names(names: Names, parts: Parts) -> None:
         names.known(["quote"], "task", () if isinstance(names.suite.quote, bool) else names.suite.quote)
     with suppress(Unreadable):
         names.each("exempt", names.suite.exempt, (_check_exemption,))
-    told: dict[tuple[Keys, str], dict[str, None]] = {}  # problems of trainings: the models that have them
+    reports: dict[tuple[Keys, str], dict[str, None]] = {}  # problems of trainings -> names of their models
     for name, entry in names.suite.models.items():
-        for task, anywhere in {"": entry, **entry.by_task}.items():
+        for task, variant in {"": entry, **entry.by_task}.items():
             with suppress(Unreadable):
                 place = partial(parts.training_keys, name, task)
-                _check_trainings(names, anywhere, place, told)
-    for (at, text), models in told.items():
-        names.problems.add(at, text.replace("{model}", " or ".join(map(repr, models))))
-    for one in sections():
+                _check_trainings(names, variant, place, reports)
+    for (where, text), models in reports.items():
+        names.problems.add(where, text.replace("{model}", " or ".join(map(repr, models))))
+    for section_of_plugin in sections():
         with suppress(Unreadable):
-            for keys, text in one.check(names):
+            for keys, text in section_of_plugin.check(names):
                 names.problems.add(tuple(keys), text)
 
 
@@ -127,13 +127,13 @@ def _check_exemption(names: Names, keys: list[str | int], exemption: Exemption) 
 
 
 def _check_trainings(
-    names: Names, entry: Entry, place: Callable[[Keys], Keys], told: dict[tuple[Keys, str], dict[str, None]]
+    names: Names, entry: Entry, place: Callable[[Keys], Keys], reports: dict[tuple[Keys, str], dict[str, None]]
 ) -> None:
-    """Report what is wrong with a training, some of it to `told`; `place` says where its settings are."""
+    """Report the problems of a training, some to `reports`; `place` maps its keys to those of the suite."""
     if entry.training.trains and not any(kind.trains for kind in stage_kinds().values()):
-        names.problems.add(place(()), f"it is trained by {source(TRAINING)}, which is not installed.")
+        names.problems.add(place(()), f"training needs {source(TRAINING)}, which is not installed.")
     for check in filter(None, (kind.check for kind in stage_kinds().values())):
-        call(check, entry, lambda keys, text: told.setdefault((place(keys), text), {}).setdefault(entry.config.name))
+        call(check, entry, lambda at, text: reports.setdefault((place(at), text), {}).setdefault(entry.config.name))
     for key in ("select", "stop"):
         with suppress(Unreadable):
             if (select := getattr(entry.training, key)) is not None:
@@ -150,38 +150,38 @@ def _check_select(names: Names, key: str, select: Select, place: Callable[[Keys]
 
 
 def _check_size(suite: Suite, problems: Problems) -> bool:
-    """Return whether the suite has few enough cells to plan in memory; report it if not."""
+    """Return whether the cells of the suite can be planned in memory; report it if not."""
     axes = {
         name: getattr(suite, name, ())
         for name in ("tasks", "models", "decoders", "splits", "hardware", "seeds")
     }  # fmt: skip
     cells = prod(len(names) or 1 for names in axes.values())
-    if cells > MOST_CELLS:
+    if cells > MAX_CELLS:
         longest = max(axes, key=lambda axis: len(axes[axis]))
         product = " x ".join(f"{len(names):,} {axis}" for axis, names in axes.items() if len(names) > 1)
         text = (
-            f"a suite can have {MOST_CELLS:,} cells at most; this one has {product}. Reduce it, or split the suite."
+            f"a suite can have {MAX_CELLS:,} cells at most; this suite has {product}. Reduce it, or split the suite."
         )
         problems.add((longest,), text)
-    return cells <= MOST_CELLS
+    return cells <= MAX_CELLS
 
 
 def _names(source: Located) -> dict[str, set[str]]:
-    """Return the names that a suite defines before changes, and the settings that its grids vary."""
+    """Return the names that a suite defines before changes, by section, and the settings that its grids vary."""
     copy = Located(source.path, dict(source.data))
     grids = expand(copy, Problems(copy))
     names = {kind: set(section(copy.data, kind)) for kind in ("models", "decoders", "metrics", "tasks")}
     varied = {setting for grid in grids.values() for setting in grid.settings}
     splits, hardware = source.data.get("splits"), section(source.data, "hardware")
     names["splits"] = {name for name in splits if isinstance(name, str)} if isinstance(splits, list) else {"test"}
-    names["hardwares"] = {name for name, one in hardware.items() if isinstance(one, Mapping)} or {"default"}
+    names["hardwares"] = {name for name, entry in hardware.items() if isinstance(entry, Mapping)} or {"default"}
     return {**names, "models": names["models"] | {*grids}, "grids": {*grids}, "settings": varied}
 
 
 def _apply(
     source: Located, problems: Problems, profile: str | None, settings: Sequence[str], seeds: int | None
 ) -> list[str]:
-    """Apply changes to a suite; return those that are not from a profile."""
+    """Apply changes to a suite; return the changes that are not from a profile."""
     if profile is not None:
         profiles = source.data.get("profiles")
         known = list(profiles) if isinstance(profiles, dict) else []
@@ -193,46 +193,48 @@ def _apply(
         _set(source, problems, setting)
     asked = [*settings]
     if seeds is not None:
-        same = source.data.get("seeds", 1) in (seeds, [*range(min(seeds, MOST_CELLS))])
+        same = source.data.get("seeds", 1) in (seeds, [*range(min(seeds, MAX_CELLS))])
         asked += [] if same else [f"seeds={seeds}"]
         source.put(("seeds",), seeds, "--seeds")
     return asked
 
 
 def _set(source: Located, problems: Problems, setting: str) -> None:
-    """Apply a `--set KEY=VALUE`; null removes a mapping, or an entry of a list by its id."""
+    """Apply a `--set KEY=VALUE`; null removes an entry of a mapping by name, or of a list by id."""
     keys, equals, value = setting.partition("=")
-    if not equals or not keys.isprintable() or not all(way := _split(keys, source.data)):
-        raise SuiteError(f"--set {_shown(setting)}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
-    origin = f"--set {_shown(keys)}"
-    found = located.scalar(value, origin)
-    section = source.data.get(way[0])
-    if isinstance(section, list) and len(way) > 1:
-        ids = {str(one.get("id")): place for place, one in enumerate(section) if isinstance(one, Mapping)}
-        if found is not None or not ids:
-            raise SuiteError(f"--set {_shown(setting)}: set lists as a whole, such as --set 'splits=[valid, test]'.")
-        source.remove((way[0], ids[_known(".".join(way[1:]), [*ids], origin)]))
-    elif found is None and len(way) == 2 and way[0] in REMOVABLE:
-        source.remove((way[0], _known(way[1], [*(section or ())], origin)))
-        problems.removed.add((way[0].removesuffix("s"), way[1]))
+    if not equals or not keys.isprintable() or not all(path := _split(keys, source.data)):
+        raise SuiteError(f"--set {_shorten(setting)}: expected KEY.KEY=VALUE, such as --set models.lstm.hidden=64.")
+    origin = f"--set {_shorten(keys)}"
+    new = located.scalar(value, origin)
+    section = source.data.get(path[0])
+    if isinstance(section, list) and len(path) > 1:
+        ids = {str(entry.get("id")): place for place, entry in enumerate(section) if isinstance(entry, Mapping)}
+        if new is not None or not ids:
+            raise SuiteError(
+                f"--set {_shorten(setting)}: set lists as a whole, such as --set 'splits=[valid, test]'."
+            )
+        source.remove((path[0], ids[_check_removable(".".join(path[1:]), [*ids], origin)]))
+    elif new is None and len(path) == 2 and path[0] in REMOVABLE:
+        source.remove((path[0], _check_removable(path[1], [*(section or ())], origin)))
+        problems.removed.add((path[0].removesuffix("s"), path[1]))
     else:
-        source.put(tuple(way), found, origin)
+        source.put(tuple(path), new, origin)
 
 
-def _known(name: str, names: list[str], origin: str) -> str:
+def _check_removable(name: str, names: list[str], origin: str) -> str:
     if name not in names:
         raise SuiteError(f"{origin}: there is nothing to remove. {suggestion(name, names)}")
     return name
 
 
-def _shown(text: str) -> str:
-    """Return user input in printable form."""
-    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
-    return cut if cut.isprintable() else repr(cut)
+def _shorten(text: str) -> str:
+    """Return user input in printable form, truncated."""
+    shortened = text if len(text) <= MAX_ECHOED_CHARACTERS else f"{text[:MAX_ECHOED_CHARACTERS]} …"
+    return shortened if shortened.isprintable() else repr(shortened)
 
 
 def _split(keys: str, data: Any) -> list[str]:
-    """Split at dots, but not inside an existing key, such as `nucleus-0.2`."""
+    """Split keys at dots, except inside existing keys such as `nucleus-0.2`."""
     words = keys.split(".")
     for end in range(len(words), 0, -1):
         key = ".".join(words[:end])

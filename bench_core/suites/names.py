@@ -1,4 +1,4 @@
-"""The names that a suite defines, and lookups among them."""
+"""The names that a suite defines, and checks of references to them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -12,37 +12,37 @@ from bench_core.suites.grids import gathered
 from bench_core.suites.suite import Suite
 from placed_settings import Located, Problems, Unreadable
 
-MOST_NAMES = 8  # in one message
+MAX_NAMES = 8  # per message
 
-#: A check of an entry of a list section, such as a table: the names, the keys to the entry, and the entry.
+#: Checks an entry of a list section, such as a table. Arguments: the names, the keys to the entry, the entry.
 Check = Callable[["Names", list[str | int], Any], None]
 
 
 @dataclass
 class Names:
-    """The names of a suite, and where their problems are reported."""
+    """The names of a suite, with methods that report wrong references to them."""
 
     suite: Suite
     source: Located
     problems: Problems
-    whole: Mapping[str, set[str]]  # what the suite names without its profile
+    whole: Mapping[str, set[str]]  # axis, plural -> its names before profile and `--set`
 
     def names(self, axis: str) -> list[str]:
-        """Return the names of the suite on an axis, or of its metrics."""
+        """Return the names on an axis of the suite, or of its metrics."""
         section = SECTIONS.get(axis)
         if section:
-            found = self.source.data.get(section) or {}
-            if not isinstance(found, Mapping):
+            entries = self.source.data.get(section) or {}
+            if not isinstance(entries, Mapping):
                 raise Unreadable(section)
-            return [*found]
+            return [*entries]
         return list(self.suite.splits) if axis == "split" else list(self.suite.hardware)
 
     def each(self, section: str, entries: Sequence[Any], checks: Iterable[Check]) -> None:
-        """Run checks on every entry of a section; those that read an invalid setting say nothing."""
+        """Run checks on every entry of a section; checks that read an invalid setting are skipped."""
         for check in checks:
-            for number, one in enumerate(entries):
+            for number, entry in enumerate(entries):
                 with suppress(Unreadable):
-                    check(self, [section, number], one)
+                    check(self, [section, number], entry)
 
     def known(self, keys: Sequence[str | int], axis: str, names: Iterable[str], more: Iterable[str] = ()) -> None:
         """Report names that are neither on the axis nor in `more`."""
@@ -56,21 +56,21 @@ class Names:
                 self.note_removed(keys, axis, name)
 
     def note_removed(self, keys: Sequence[str | int], axis: str, name: str) -> None:
-        """Note a name that `--set` removes."""
+        """Add a note if `--set` removed a name."""
         if (axis, name) in self.problems.removed and name not in self.names(axis):
-            note = f"{axis} {name!r} is left out here: `--set {axis}s.{name}=null` removes it."
+            note = f"{axis} {name!r} is ignored: `--set {axis}s.{name}=null` removes it."
             self.problems.notes.append(f"{self.source.place(keys)}: {note}")
 
     def fits(self, model: str, decoder: str) -> bool:
-        """Return whether a model and a decoder can stand in one cell; True of names that are not known."""
+        """Return whether a cell can combine a model and a decoder; True for unknown names."""
         if model not in self.suite.models or decoder not in self.suite.decoders:
             return True
-        return any(can_pair(self.suite.decoders[decoder], one.config) for one in self.suite.models[model].all)
+        return any(can_pair(self.suite.decoders[decoder], entry.config) for entry in self.suite.models[model].all)
 
     def ambiguous(self, axis: str, names: Sequence[str]) -> Sequence[str]:
-        """Return those of several names on an axis that one cell of a table could be of.
+        """Return the names on an axis among which a table cell would be ambiguous.
 
-        Decoders that fit different models are told apart by these: the most that fit one model are left.
+        Decoders for different models never compete: the largest set that fits the same model is returned.
         """
         if axis != "decoder":
             return names
@@ -78,20 +78,20 @@ class Names:
         return max(fitting, key=len, default=names)
 
     def present(self, keys: Sequence[str | int], axis: str, name: str) -> None:
-        """Report a name that the suite defines, and a profile or `--set` removes, where it is needed."""
+        """Report a name that is needed here but removed by the profile or `--set`."""
         if name in self.whole.get(f"{axis}s", ()) and name not in self.names(axis):
-            text = f"{axis} {name!r} is needed here, and the profile or `--set` removes it. Keep it, or name another."
+            text = f"{axis} {name!r} is needed here, but the profile or `--set` removes it. Keep it, or use another."
             self.problems.add(keys, text)
 
     def unlike(self, section: str, what: str, entries: Sequence[Any]) -> None:
         """Report duplicate ids in a section."""
-        ids = [getattr(one, "id", None) for one in entries]
-        for number, one in enumerate(ids):
-            if one is not None and one in ids[:number]:
-                self.problems.add((section, number, "id"), f"two {what}s have the id {one!r}.")
+        ids = [getattr(entry, "id", None) for entry in entries]
+        for number, entry_id in enumerate(ids):
+            if entry_id is not None and entry_id in ids[:number]:
+                self.problems.add((section, number, "id"), f"two {what}s have the id {entry_id!r}.")
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names for a message, shortened to the first few."""
-    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+    """Join names for a message, truncated to the first few."""
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more

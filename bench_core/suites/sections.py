@@ -1,4 +1,4 @@
-"""Reads a suite file section by section, so that a mistake in one hides none in another."""
+"""Reads a suite file section by section, so that a mistake in one section does not hide others."""
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
@@ -21,86 +21,86 @@ T = TypeVar("T", bound=BaseModel)
 
 
 def suite_file(data: Mapping[str, Any], problems: Problems) -> SuiteFile:
-    """Return a suite file after reporting every problem; invalid sections and settings are unreadable."""
+    """Parse a suite file and report every problem; invalid sections and settings are unreadable."""
     others = {*added(), *({*SECTIONS} - {*SuiteFile.model_fields})}
     for key in others & {*data} - {*added()}:
         text = f"`{key}` is read by {source(SECTIONS[key])}, which is not installed."
         problems.notes.append(f"{problems.source.place([key])}: {text}")
-    known = {key: value for key, value in data.items() if key not in others}
-    found = {}
-    if isinstance(hardware := known.get("hardware"), Mapping):
-        found["hardware"] = _hardware(hardware, problems)
-        del known["hardware"]
-    return by_entry(SuiteFile, known, problems).model_copy(update=found)
+    core = {key: value for key, value in data.items() if key not in others}
+    parsed = {}
+    if isinstance(hardware := core.get("hardware"), Mapping):
+        parsed["hardware"] = _hardware(hardware, problems)
+        del core["hardware"]
+    return by_entry(SuiteFile, core, problems).model_copy(update=parsed)
 
 
 def by_entry(schema: type[T], data: Mapping[str, Any], problems: Problems) -> T:
-    """Return data as a `schema`, after reporting every problem; lists of mappings are read entry by entry."""
-    found: dict[str, Any] = {}
+    """Parse data as a `schema` and report every problem; lists of mappings are read entry by entry."""
+    entries: dict[str, Any] = {}
     for key, field in schema.model_fields.items():
         kind = next(iter(get_args(field.annotation)), None) if get_origin(field.annotation) is list else None
         if isinstance(kind, type) and issubclass(kind, BaseModel) and isinstance(data.get(key), list):
-            found[key] = [problems.parsed(kind, one, (key, place)) for place, one in enumerate(data[key])]
-    rest = {key: value for key, value in data.items() if key not in found}
-    return problems.parsed(schema, rest, ()).model_copy(update=found)
+            entries[key] = [problems.parsed(kind, entry, (key, place)) for place, entry in enumerate(data[key])]
+    rest = {key: value for key, value in data.items() if key not in entries}
+    return problems.parsed(schema, rest, ()).model_copy(update=entries)
 
 
 def added() -> Mapping[str, Section]:
-    """Return the sections that plugins add, by key; raise PluginError for a key of the core, or of two plugins."""
-    found: dict[str, Section] = {}
+    """Return the sections that plugins add, by key; raise PluginError for a key of the core or another plugin."""
+    added_sections: dict[str, Section] = {}
     for section in sections():
         for key in schema_of(section).model_fields if section.schema else ():
-            if key in found or key in SuiteFile.model_fields:
-                owner = "another plugin" if key in found else "the core"
+            if key in added_sections or key in SuiteFile.model_fields:
+                owner = "another plugin" if key in added_sections else "the core"
                 raise PluginError(
-                    f"{type(section).__qualname__} adds the section {key!r}, which {owner} has. Rename it."
+                    f"{type(section).__qualname__} adds the section {key!r}, which {owner} defines. Rename it."
                 )
-            found[key] = section
-    return found
+            added_sections[key] = section
+    return added_sections
 
 
 def schema_of(section: Section) -> type[BaseModel]:
     """Return the class whose fields are the keys of a section."""
-    return _resolved(section.schema)
+    return _load_schema(section.schema)
 
 
 @cache
-def _resolved(name: str) -> type[BaseModel]:
+def _load_schema(name: str) -> type[BaseModel]:
     return resolve_name(name)  # type: ignore[no-any-return]
 
 
 def of_plugins(data: Mapping[str, Any], grids: Mapping[str, ModelGrid], problems: Problems) -> dict[str, Any]:
-    """Return what a suite file has for the keys of plugins, by key, after reporting what does not fit.
+    """Parse the keys of plugins in a suite file and report every problem; invalid keys are missing.
 
-    Names of grids are replaced by their combinations. Invalid keys are missing.
+    Names of grids are replaced by their combinations.
     """
-    found: dict[str, Any] = {}
+    values_by_key: dict[str, Any] = {}
     for section in sections():
         if section.schema:
             schema = schema_of(section)
-            read = by_entry(schema, {key: one for key, one in data.items() if key in schema.model_fields}, problems)
+            read = by_entry(schema, {key: item for key, item in data.items() if key in schema.model_fields}, problems)
             values = {key: getattr(read, key) for key in schema.model_fields if hasattr(read, key)}
-            found |= section.expand(values, grids)
-    return found
+            values_by_key |= section.expand(values, grids)
+    return values_by_key
 
 
 def cell_stages(suite: Suite, cell: Cell, known: Collection[str]) -> Iterator[tuple[str, CellStage]]:
-    """Yield the stages that sections want of a cell, by name; `known` names those that it has, also while it grows.
+    """Yield the stages that sections add to a cell, by name; `known` are its stages, and may grow meanwhile.
 
-    Raises PluginError for a name that is taken, and for one that reads what the cell lacks.
+    Raises PluginError for a duplicate name, and for a stage whose input the cell lacks.
     """
     for section in sections():
-        for one in section.stages(suite, cell):
-            name, asking = f"{one.kind}/{one.name}", type(section).__qualname__
+        for stage in section.stages(suite, cell):
+            name, owner = f"{stage.kind}/{stage.name}", type(section).__qualname__
             if name in known:
-                raise PluginError(f"{asking} asks for the stage {name} twice, or for one that is there. Rename it.")
-            if one.reads not in known:
-                raise PluginError(f"{asking}: {name} reads {one.reads}, and the cell has {', '.join(known)}.")
-            yield name, one
+                raise PluginError(f"{owner} adds the stage {name}, which the cell already has. Rename it.")
+            if stage.reads not in known:
+                raise PluginError(f"{owner}: {name} reads {stage.reads}, but the cell only has {', '.join(known)}.")
+            yield name, stage
 
 
-def _hardware(given: Mapping[str, Any], problems: Problems) -> Any:
-    several = any(isinstance(one, Mapping) for one in given.values()) and not {*given} & {*Hardware.model_fields}
+def _hardware(data: Mapping[str, Any], problems: Problems) -> Any:
+    several = any(isinstance(item, Mapping) for item in data.values()) and not {*data} & {*Hardware.model_fields}
     if not several:
-        return problems.parsed(Hardware, given, ("hardware",))
-    return {name: problems.parsed(Hardware, one, ("hardware", name)) for name, one in given.items()}
+        return problems.parsed(Hardware, data, ("hardware",))
+    return {name: problems.parsed(Hardware, item, ("hardware", name)) for name, item in data.items()}

@@ -21,7 +21,7 @@ class Entry:
 
     config: ModelConfig
     training: TrainingBase
-    by_task: Mapping[str, Entry] = field(default_factory=dict)  # what it is on the tasks for which it is another
+    by_task: Mapping[str, Entry] = field(default_factory=dict)  # task -> the model with different settings
 
     def at(self, task: str) -> Entry:
         """Return the model as configured for a task."""
@@ -29,13 +29,13 @@ class Entry:
 
     @property
     def all(self) -> list[Entry]:
-        """Return all its configurations."""
+        """Return all configurations of the model."""
         return [self, *self.by_task.values()]
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A loaded suite; mappings are by the names of the suite."""
+    """A loaded suite; mappings have the names of the suite as keys."""
 
     name: str
     profile: str | None
@@ -51,21 +51,21 @@ class Suite:
     limits: Limits
     hardware: Mapping[str, Hardware]
     skip: Sequence[Skip]
-    labels: Mapping[str, str] = field(default_factory=dict)  # words for names, in tables and figures
-    quote: bool | Sequence[str] = ()  # tasks whose texts are shown although their corpus forbids it; False: none
-    exempt: Sequence[Exemption] = ()  # laws that are not asked of its parts
-    samples: int = 3  # per cell, that reports may show
-    grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # by the names of models that stand for several
-    sections: Mapping[str, Any] = field(default_factory=dict)  # of plugins, by key; invalid ones are missing
-    effective: Mapping[str, Any] = field(default_factory=dict)  # as written, with profile and settings applied
-    changes: Sequence[str] = ()  # keys that `--set` gave another value
-    asked: Sequence[str] = ()  # all that is not as the suite says: KEY=VALUE each
-    notes: Sequence[str] = ()  # where it names what `--set` removes
-    folder: Path = Path()  # that of its file, from which its paths are followed first
-    file: str = ""  # its file, as seen from the working directory
+    labels: Mapping[str, str] = field(default_factory=dict)  # display names in tables and figures
+    quote: bool | Sequence[str] = ()  # tasks whose texts may be quoted; True: all, False: none
+    exempt: Sequence[Exemption] = ()
+    samples: int = 3  # outputs per cell that reports may show
+    grids: Mapping[str, ModelGrid] = field(default_factory=dict)  # model name -> its grid
+    sections: Mapping[str, Any] = field(default_factory=dict)  # key of a plugin -> value; without invalid sections
+    effective: Mapping[str, Any] = field(default_factory=dict)  # the file with profile and `--set` applied
+    changes: Sequence[str] = ()  # keys changed by `--set`
+    asked: Sequence[str] = ()  # all changes of the suite: KEY=VALUE
+    notes: Sequence[str] = ()  # references to names that `--set` removes
+    folder: Path = Path()  # the first base of relative paths: where the suite file is
+    file: str = ""  # the suite file, relative to the working directory
 
     def parts(self, name: str) -> Iterator[Config]:
-        """Yield the Configs of tasks, models, decoders and metrics of a name."""
+        """Yield the Configs of all tasks, models, decoders and metrics with this name."""
         for section in (self.tasks, self.decoders, self.metrics):
             if name in section:
                 yield section[name]
@@ -74,28 +74,28 @@ class Suite:
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
-        """Return the grid of each combination, by name."""
+        """Return a mapping from combinations to their grids, by name."""
         return origins(self.grids)
 
     @property
     def label(self) -> str:
-        """Return the name of its reports, such as `strlm/table-1-small`."""
+        """Return the name of the reports, such as `strlm/table-1-small`."""
         return f"{self.name}-{self.profile}" if self.profile else self.name
 
 
 class _Partial(Suite):
-    """A suite some of whose sections are invalid, and so unreadable."""
+    """A suite with invalid sections, which raise Unreadable."""
 
     def __getattr__(self, name: str) -> Any:
         raise Unreadable(name)
 
 
 def partial_suite(sections: Mapping[str, Any], invalid: Set[str]) -> Suite:
-    """Return a suite from its valid sections; reading one of `invalid` raises Unreadable."""
+    """Return a suite with these valid sections; reading an `invalid` section raises Unreadable."""
     if not invalid:
         return Suite(**sections)
     absent: dict[str, Any] = dict.fromkeys(invalid)
-    found = _Partial(**sections, **absent)
+    suite = _Partial(**sections, **absent)
     for name in invalid:
-        del found.__dict__[name]
-    return found
+        del suite.__dict__[name]
+    return suite

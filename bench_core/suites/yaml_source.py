@@ -1,4 +1,4 @@
-"""YAML files of suites: what reads them raises SuiteError."""
+"""Reading the YAML of suites; errors are raised as SuiteError."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from placed_settings import Located
 
 @contextmanager
 def errors_of_suites() -> Iterator[None]:
-    """Raise errors of settings files in a block as SuiteError."""
+    """Convert SettingsError in a block to SuiteError."""
     try:
         yield
     except placed_settings.SettingsError as error:
@@ -32,12 +32,12 @@ def content(path: Path) -> str:
 
 
 def parse(text: str, path: str = "<text>", tolerant: bool = False) -> Located:
-    """Read the text of a suite, as `read` does."""
+    """Parse the text of a suite; see `read`."""
     with errors_of_suites():
         return placed_settings.parse(text, path, tolerant)
 
 
 def scalar(text: str, origin: str) -> Any:
-    """Return a value that `--set` gives; raise SuiteError, with its `origin`, if there is none, or several."""
+    """Parse the value of a `--set` option; raise SuiteError, with its `origin`, unless it is a single value."""
     with errors_of_suites():
         return placed_settings.scalar(text, origin)

@@ -629,7 +629,7 @@ def test_models_that_were_exchanged_are_refused(away, home):
 
 def test_a_run_that_was_edited_without_its_manifest_is_refused(away, home):
     text = refused(changed(away / "run.zip", home / "x.zip", lambda all: all.update({"run/log": b"fine\n"})), home)
-    assert "run/log: the file was changed: its digest is not that in manifest.json" in text
+    assert "run/log: the file was changed: its digest differs from manifest.json" in text
 
 
 def test_a_number_that_was_forged_everywhere_is_measured_again_from_its_outcomes(away, home):
@@ -838,8 +838,8 @@ def test_swapped_entries_are_refused_however_well_they_are_listed(away, home):
     assert re.search(
         "the file is damaged|is not what", refused(changed(away / "run.zip", home / "x.zip", files), home)
     )
-    assert "that of another artifact" in refused(changed(away / "run.zip", home / "y.zip", folders), home)
-    assert "the key is not that of the ingredients" in refused(
+    assert "belongs to another artifact" in refused(changed(away / "run.zip", home / "y.zip", folders), home)
+    assert "the key does not match the ingredients" in refused(
         changed(away / "run.zip", home / "z.zip", renamed), home
     )
 
@@ -847,10 +847,10 @@ def test_swapped_entries_are_refused_however_well_they_are_listed(away, home):
 @pytest.mark.parametrize(
     ("about", "why"),
     [
-        ({"left_out": {"weights.safetensors": {"bytes": 1}}}, "no digest and size of 'weights.safetensors'"),
-        ({"left_out": [1]}, "it lists no files"),
-        ({"ingredients": {"kind": "train", "inputs": {"task": ["prepare"]}}}, "key is not that of the ingredients"),
-        ({"ingredients": None}, "ingredients is no mapping"),
+        ({"left_out": {"weights.safetensors": {"bytes": 1}}}, "no digest and size for 'weights.safetensors'"),
+        ({"left_out": [1]}, "it does not list files"),
+        ({"ingredients": {"kind": "train", "inputs": {"task": ["prepare"]}}}, "key does not match the ingredients"),
+        ({"ingredients": None}, "ingredients is not a mapping"),
     ],
 )
 def test_manifests_that_no_bench_writes_are_refused(away, home, about, why):

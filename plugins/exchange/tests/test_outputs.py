@@ -159,7 +159,7 @@ def test_missing_and_damaged_outcomes_are_named_and_the_others_come(made, run, b
         assert "words/one/argmax/test, seed 0: its decode" in first
         assert "Name the store that the run used, or run the suite again" in first
         assert "words/one/argmax/test, seed 1:" in second
-        assert "its digest is not the manifest's" in second
+        assert "its digest differs from the manifest" in second
 
 
 def test_a_cell_that_failed_says_why_it_has_no_outputs(run, tmp_path):

@@ -517,13 +517,13 @@ def test_notes_of_people_are_no_contradiction_and_are_told_of(verify):
     (RUN / "notes" / "ideas.md").write_text("try more seeds\n")
     (RUN / "look.ipynb").write_text("{}")
     text = verify(code=0).partition("not checked:")[2]
-    assert "runs/run: look.ipynb, notes: notes of people are not in the manifest" in text
+    assert "runs/run: look.ipynb, notes: user files are not in the manifest" in text
 
 
 def test_a_manifest_that_was_edited_or_removed_is_named(verify):
     edited_json(RUN / "manifest.json", lambda about: about["commit"] and about["commit"].update(clean=True))
     edited_json(RUN / "manifest.json", lambda about: about.update(bench="9.9"))
-    assert "runs/run/manifest.json: the manifest was changed: it does not fit its own digest" in verify()
+    assert "runs/run/manifest.json: the manifest was changed: it does not match its own digest" in verify()
     (RUN / "manifest.json").unlink()
     assert "runs/run has no manifest.json" in verify()
     (REPORT / "manifest.json").unlink()
@@ -559,13 +559,13 @@ def test_a_manifest_cannot_say_that_it_was_another_before(verify):
         earlier = [{"digest": digest, "files": before}]
         edited_json(RUN / "manifest.json", lambda about: about.update(earlier=earlier))  # noqa: B023
         reseal(RUN)
-        assert "it does not follow from the manifest that it says it was before" in verify(REPORT)
+        assert "it does not follow from the former manifest that it mentions" in verify(REPORT)
     edited_json(
         RUN / "manifest.json", lambda about: about.update(earlier=[{"digest": digest, "files": {"log": old}}])
     )
     reseal(RUN)
     text = verify(REPORT, code=0).partition("not checked:")[2]
-    assert "runs/run/log: a plugin wrote it anew after the run" in text
+    assert "runs/run/log: a plugin rewrote the file after the run" in text
 
 
 ODD_VALUES = (None, 0, -1.5, "\x1b[31m", [], {}, [[]], {"$": 0}, {"$": "x"}, True, "1e999", 10**30)

@@ -217,7 +217,7 @@ def test_missing_outcomes_name_their_cell_and_what_to_do(made, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path, good: path.write_bytes(good[:-9] + b"\0" + good[-8:]), "its digest is not the manifest's"),
+        (lambda path, good: path.write_bytes(good[:-9] + b"\0" + good[-8:]), "its digest differs from the manifest"),
         (lambda path, good: path.write_bytes(good[:50]), "it has 50 bytes"),
         (lambda path, good: path.unlink(), "there is no such file"),
     ],

@@ -237,7 +237,7 @@ def test_a_system_without_any_seed_of_the_suite_is_named(write):
     ("metric", "words"),
     [
         ("{name: perplexity}", "perplexity"),
-        ("{name: length}", "length looks at tokens; recorded gives text alone."),
+        ("{name: length}", "length measures tokens; recorded returns only text."),
     ],
 )
 def test_metrics_that_need_probabilities_or_tokens_refuse_recorded_outputs(write, metric, words):

@@ -451,7 +451,7 @@ def test_models_that_cannot_be_trained_together_are_named(suite_file):
         ", select: {metric: nats}": "",
         "values: [ended, nats]": "values: [ended]",
     }
-    with pytest.raises(SuiteError, match=r"two x together +blind cannot be trained together\. Set `training"):
+    with pytest.raises(SuiteError, match=r"two x together +blind cannot train seeds together\. Set `training"):
         bench_core.run(suite_file(**TOGETHER, **two))
 
 

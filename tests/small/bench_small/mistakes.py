@@ -111,7 +111,7 @@ MISTAKES: Mapping[str, tuple[str, str, str]] = {
     "an unknown decoder": ("argmax: {name: argmax", "argmax: {name: argmx", "no decoder is called 'argmx'. Did you mean"),
     "no tokens": ("max_tokens: 5", "max_tokens: 0", "'max_tokens' must be greater than 0 (found 0)"),
     "a truth that is text": ("drawn: {name: draw,", "drawn: {name: draw, breaks: maybe,", "'breaks' must be true or"),
-    "a likelihood that is not there": ("by: half", "by: whole", "bigram cannot score by 'whole', only by: exact, half"),
+    "a likelihood that is not there": ("by: half", "by: whole", "bigram has no likelihood 'whole', only: exact, half"),
     "a file that is not there": ("ended: {name: ended}", "ended: {name: words, list: no.txt}", "there is no file no.txt"),
     "a rate": ("  lr: 0.1\n", "  lr: fast\n", "'lr' must be a number (found 'fast')"),
     "a key of training": ("batch_size: 8", "bach_size: 8", "unknown key 'bach_size'. Did you mean 'batch_size'"),
