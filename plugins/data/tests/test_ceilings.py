@@ -144,7 +144,7 @@ def test_a_ceiling_is_stated_only_where_a_model_has_the_tokens_of_the_task(tmp_p
         assert (exact.value, exact.ceiling) == ((100, None) if cell.cell["model"] == "theirs" else (0, 0))
     write_report(run, tmp_path / "report")
     report = (tmp_path / "report" / "report.md").read_text()
-    assert ("References that tokens cannot write: 3 of 3 in test" in report.replace("*", "")) == trained
+    assert ("References outside the vocabulary: 3 of 3 in test" in report.replace("*", "")) == trained
 
 
 def prepared(path, folder):

@@ -323,7 +323,7 @@ def test_what_results_were_computed_with_travels_with_them(away, home):
     text = written(run, home / "report")["report.md"].decode()
     assert re.search(r"- Computed with: python 9\.9\.9, torch [^;]*\(seed 0, 1\); python 3\.[^;]*\(seed 2\)\n", text)
     notes = re.findall(
-        r"- Not all computed alike: python 9\.9\.9 \(seed 0, 1\); python 3\.[\d.]+ \(seed 2\)\.\n", text
+        r"- Computed in different environments: python 9\.9\.9 \(seed 0, 1\); python 3\.[\d.]+ \(seed 2\)\.\n", text
     )
     assert len(notes) == 5, "of the table and all figures"
 
@@ -748,7 +748,7 @@ def test_parts_that_are_not_installed_are_named(away, tmp_path):
     assert "29 of 29 stages were computed by code that is not installed here: task letters, model bigram" in text
 
 
-NOTE = "Unverified, imported on trust (decoder draw): the code of decoder draw was not installed."
+NOTE = "Imported without verification (decoder draw): the code of decoder draw was not installed."
 
 
 @pytest.mark.slow
@@ -767,11 +767,11 @@ def test_what_is_imported_on_trust_is_marked_wherever_its_numbers_stand(away, ho
     more, _ = go(home, "seeds=[2]")
     assert NOTE not in screen(more)
     merged = merge([run.folder, more.folder], home / "runs")
-    assert "Unverified, imported on trust (decoder draw; seed 0, 1)" in screen(merged)
+    assert "Imported without verification (decoder draw; seed 0, 1)" in screen(merged)
     assert [remark.text for remark in Verifier(store_of(home)).verify(merged.folder) if remark.wrong] == []
     export_run(run, store_of(home), home / "onward.zip")
     other = import_run(home / "onward.zip", Store(home / "other"), home / "others")
-    assert "Unverified" not in screen(read_run(other.run))
+    assert "without verification" not in screen(read_run(other.run))
     assert not (home / "other" / "trusted").exists()
 
 

@@ -317,7 +317,7 @@ def test_numbers_computed_differently_stand_together_only_with_a_footnote(made, 
     one, two = made("seeds=[0, 2]"), made("seeds=[1]")
     (environment,) = two.info["environments"]
     text = report(tmp_path, merge([one.folder, two.folder], tmp_path / "merged"))["report.md"].decode()
-    assert "Not all computed alike" not in text
+    assert "Computed in different environments" not in text
     other = {**environment, "device": "cuda", "code": {**environment["code"], "model bigram": "0123456789ab"}}
     merged = merge([copied(two, "other", environments=[other]), one.folder], tmp_path / "merged")
     files = report(tmp_path, merged, figures=True)
@@ -325,7 +325,9 @@ def test_numbers_computed_differently_stand_together_only_with_a_footnote(made, 
     own = environment["code"]["model bigram"]
     ours = rf"device cpu, code of model bigram {own} \(seed 0, 2\)"
     theirs = r"device cuda, code of model bigram 0123456789ab \(seed 1\)"
-    assert len(re.findall(rf"- Not all computed alike: {ours}; {theirs}\.\n", text.replace("\\_", "_"))) == 6
+    assert (
+        len(re.findall(rf"- Computed in different environments: {ours}; {theirs}\.\n", text.replace("\\_", "_"))) == 6
+    )
     (told,) = re.findall(r"- Computed with: (.*)\n", text)
     assert [told.count(word) for word in ("python", "device cpu", "device cuda", "; ")] == [2, 1, 1, 1]
     results = json.loads(files["results.json"])
@@ -346,7 +348,9 @@ def test_hardware_of_two_names_becomes_an_axis(made, tmp_path):
     assert [*merged.suite.hardware] == ["full", "half"]
     assert {cell.status for cell in merged.cells} == {"done"}
     text = report(tmp_path, merged)["report.md"].decode()
-    assert "Not all computed alike: precision fp32 (hardware full); precision bf16 (hardware half)." in text
+    assert (
+        "Computed in different environments: precision fp32 (hardware full); precision bf16 (hardware half)." in text
+    )
 
 
 def test_settings_of_a_part_of_the_cells_are_no_change_of_the_whole(made, tmp_path):

@@ -652,21 +652,21 @@ def verdict(data):
 
 
 REPORTED = {
-    "csv": (lambda: report("tables/main.csv", "argmax,", "argmix,"), "tables/main.csv: its numbers are not those of table main"),
-    "json": (lambda: record("mean", 99.0), "results.json: table main, argmax x one: 99.0 is the mean of no cells"),
+    "csv": (lambda: report("tables/main.csv", "argmax,", "argmix,"), "tables/main.csv: its numbers differ from table main"),
+    "json": (lambda: record("mean", 99.0), "results.json: table main, argmax x one: 99.0 is not the mean of any cells"),
     "n": (lambda: record("n", 7), "results.json: table main, argmax x one: "),
     "markdown": (lambda: report("report.md", shown(), "0.01 ± 0"), "report.md: table main, argmax x one: it shows '0.01"),
-    "rows": (lambda: report("report.md", "| argmax ", "| draw   "), "report.md: table main, argmax x one: the row is called 'draw'"),
-    "columns": (lambda: report("report.md", "one<br>ended", "two<br>ended"), "report.md: table main, argmax x one: the column is called 'two ended (%) ↑'"),
+    "rows": (lambda: report("report.md", "| argmax ", "| draw   "), "report.md: table main, argmax x one: the row is labelled 'draw'"),
+    "columns": (lambda: report("report.md", "one<br>ended", "two<br>ended"), "report.md: table main, argmax x one: the column is labelled 'two ended (%) ↑'"),
     "bold": (bold, "report.md: table main, draw x "),
-    "latex": (lambda: report("tables/main.tex", shown(r"$\pm$"), "0.01"), "tables/main.tex: main, argmax x one ended (%) ↑: it is not what report.md shows"),
-    "latex rows": (lambda: report("tables/main.tex", "argmax", "draw"), "tables/main.tex: main, argmax x Decoder: it is not what report.md shows"),
-    "html": (lambda: report("report.html", f">{shown()}", ">0.01"), "report.html: main, argmax x one ended (%) ↑: it is not what report.md shows"),
+    "latex": (lambda: report("tables/main.tex", shown(r"$\pm$"), "0.01"), "tables/main.tex: main, argmax x one ended (%) ↑: differs from report.md"),
+    "latex rows": (lambda: report("tables/main.tex", "argmax", "draw"), "tables/main.tex: main, argmax x Decoder: differs from report.md"),
+    "html": (lambda: report("report.html", f">{shown()}", ">0.01"), "report.html: main, argmax x one ended (%) ↑: differs from report.md"),
     "sorting": (lambda: report("report.html", 'data-value="', 'data-value="9'), "report.html: statistics, words, train: it shows"),
-    "verdict": (lambda: edited_json(REPORT / "results.json", verdict), "report.md: the verdicts of C1 are not those of results.json"),
-    "verdict shown": (lambda: report("report.html", "<th scope=\"row\">C1</th><td", "<th scope=\"row\">C2</th><td"), "report.html: the verdicts of C1, C2 are not"),
-    "note": (lambda: report("report.md", "over 13 examples", "over 1300 examples"), "report.md: it has numbers that report.html has not: 1300"),
-    "all formats": (everywhere, "results.json: table main, argmax x one: 99.0 is the mean of no cells"),
+    "verdict": (lambda: edited_json(REPORT / "results.json", verdict), "report.md: the verdicts of C1 differ from results.json"),
+    "verdict shown": (lambda: report("report.html", "<th scope=\"row\">C1</th><td", "<th scope=\"row\">C2</th><td"), "report.html: the verdicts of C1, C2 differ"),
+    "note": (lambda: report("report.md", "over 13 examples", "over 1300 examples"), "report.md: it has numbers that report.html lacks: 1300"),
+    "all formats": (everywhere, "results.json: table main, argmax x one: 99.0 is not the mean of any cells"),
 }  # fmt: skip
 
 
@@ -704,10 +704,10 @@ def test_a_report_whose_run_is_there_is_what_that_gives_to_the_byte(verify, name
 def test_a_report_of_other_code_is_compared_number_by_number(verify):
     edited_json(REPORT / "manifest.json", lambda about: about.update(code="0" * 64))
     reseal(REPORT)
-    assert "other code wrote the report than is here" in verify(REPORT, code=0).partition("not checked:")[2]
+    assert "written by a different version of the code" in verify(REPORT, code=0).partition("not checked:")[2]
     record("mean", 99.0)
     reseal(REPORT)
-    assert "99.0 is the mean of no cells" in verify(REPORT)
+    assert "99.0 is not the mean of any cells" in verify(REPORT)
 
 
 def test_a_claim_about_a_cost_is_compared_with_the_costs_of_its_trainings(verify, tmp_path):
@@ -720,7 +720,7 @@ def test_a_claim_about_a_cost_is_compared_with_the_costs_of_its_trainings(verify
 
     edited_json(copy / "results.json", change)
     reseal(copy)
-    assert "claim stopping-saves: cost.train.updates 500.0 is the mean of no cells" in verify(copy)
+    assert "claim stopping-saves: cost.train.updates 500.0 is not the mean of any cells" in verify(copy)
 
 
 @pytest.mark.slow

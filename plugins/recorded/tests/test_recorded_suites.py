@@ -98,7 +98,7 @@ def test_recorded_and_trained_systems_stand_in_one_table_with_tests(go, tmp_path
     assert rows["bigram"]["p"] is not None
     assert rows["worse"]["p"] < 0.01
     text = tables_text(run, 160)
-    assert "Without seeds, as it is: perfect." in text
+    assert "Fixed system without seeds: perfect." in text
     assert "Mean ± standard deviation over 2 seeds." in text
 
 
@@ -113,7 +113,7 @@ def test_outputs_are_stored_with_their_references_ids_and_log_probabilities(go, 
 
 def test_claims_of_recorded_systems_say_that_these_stand_as_they_are(go):
     better, seeds = judge(go())
-    remark = "stands as it is: nothing is known of other trainings"
+    remark = "is a fixed system: its training variance is unknown"
     assert better.verdict == "holds in these trainings"
     assert any(one.endswith(remark) and "perfect" in one for one in better.remarks)
     assert [one for one in seeds.remarks if remark in one and "worse" in one] == []
@@ -130,7 +130,7 @@ def test_two_systems_that_stand_as_they_are_are_compared_over_examples_alone(go)
     )
     _, seeds = judge(run)
     assert seeds.verdict == "holds"
-    assert len([one for one in seeds.remarks if "stands as it is" in one]) == 2
+    assert len([one for one in seeds.remarks if "is a fixed system" in one]) == 2
 
 
 def test_a_run_is_verified_and_that_a_system_has_no_seeds_cannot_be_made_up(go, tmp_path):
@@ -156,7 +156,7 @@ def test_one_seed_of_a_trained_model_does_not_make_it_a_fixed_system(go):
     better, _ = judge(run)
     assert better.verdict == "holds in this training"
     text = tables_text(run, 160)
-    assert "One seed. Without seeds, as it is: perfect." in text
+    assert "One seed. Fixed system without seeds: perfect." in text
 
 
 def test_a_run_of_recorded_systems_alone_speaks_of_no_seeds(go):
@@ -164,7 +164,7 @@ def test_a_run_of_recorded_systems_alone_speaks_of_no_seeds(go):
     lines += ["    training: {epochs: 1}\n", SUITE[SUITE.index("    claims:") :]]
     removed = {**dict.fromkeys(lines, ""), "{0: worse-0.txt, 1: worse-1.txt}": "worse-0.txt"}
     text = tables_text(go(**removed), 160)
-    assert "Systems as they are, without seeds." in text
+    assert "Fixed systems without seeds." in text
     assert "One seed" not in text
     assert "training" not in text
 
@@ -174,7 +174,7 @@ def test_reports_of_such_a_run_are_written(go, tmp_path):
     assert {"report.html", "report.md"} <= {*files}
     text = files["report.md"].read_text(encoding="utf-8")
     assert " 0 parameters" not in text, "a recorded system has none, and nobody counts them"
-    assert "perfect stands as it is" in text
+    assert "perfect is a fixed system" in text
 
 
 def keys(path, tmp_path):

@@ -1,4 +1,4 @@
-"""Public names for plugins that add kinds of figures, or print tables."""
+"""Public names for plugins that add kinds of figures or print tables."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 def tables_text(run: Run, width: int) -> str:
-    """Return the tables of a run with their notes, for a terminal of so many characters a line."""
+    """Return the tables of a run with their notes, for a terminal of `width` columns."""
     from bench_reports.content.tables import grids
     from bench_reports.render.report_document import table_sections
     from bench_reports.render.terminal import terminal_text
@@ -25,7 +25,7 @@ def tables_text(run: Run, width: int) -> str:
 
 
 def table_records(run: Run) -> dict[str, list[dict[str, Any]]]:
-    """Return the numbers of each table with intervals and p-values, as in its CSV file, by its id."""
+    """Return the numbers of each table with intervals and p-values, as in its CSV file, by table id."""
     from bench_reports.content.tables import grids
     from bench_reports.render.records import records
 
@@ -33,7 +33,7 @@ def table_records(run: Run) -> dict[str, list[dict[str, Any]]]:
 
 
 def tables_latex(run: Run) -> dict[str, str]:
-    """Return each table as LaTeX, as in its file of a report, by its id."""
+    """Return the LaTeX of each table, as in its file of a report, by table id."""
     from bench_reports.content.tables import grids
     from bench_reports.render.latex import table_files
     from bench_reports.render.report_document import table_sections

@@ -1,4 +1,4 @@
-"""References to cite for a suite or a run, from the `citations.bib` of each package."""
+"""References for a suite or a run, from the `citations.bib` of each package."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,17 +21,17 @@ from bench_core.terminal import visible
 from placed_settings import Problems
 
 FILE = "citations.bib"
-OWN = "bench_core"  #: the package whose file has the project itself
-CORE = "bench"  #: its key
+PACKAGE = "bench_core"  #: package with the reference for the project itself
+CORE = "bench"  #: key of this reference
 WORD = re.compile(r"(?:(?P<setting>[\w.]+)=(?P<value>[^:]*): )?(?P<key>\S+)")
 
 
 @dataclass(frozen=True)
-class Reference:
-    """An entry of BibTeX."""
+class Citation:
+    """A BibTeX entry."""
 
     key: str
-    kind: str  # such as article
+    kind: str  # such as `article`
     fields: Mapping[str, str]
 
     def __str__(self) -> str:
@@ -40,120 +40,122 @@ class Reference:
 
 
 @dataclass
-class References:
-    """References in the order in which they are needed, each once, with all that it is needed for."""
+class Citations:
+    """References without duplicates, in order of first use, with the parts and corpora that use them."""
 
-    found: dict[str, Reference] = field(default_factory=dict)
+    entries: dict[str, Citation] = field(default_factory=dict)
     users: dict[str, list[str]] = field(default_factory=dict)  # by key
-    without: list[str] = field(default_factory=list)  # what names none, and why
+    without: list[str] = field(default_factory=list)  # users without a reference, with the reason
 
-    def add(self, user: str, references: Sequence[Reference]) -> None:
-        """Note what a part or corpus is to be cited by; of what it is not known, note that."""
-        for one in references:
-            users = self.users.setdefault(self._key(one), [])
+    def add(self, user: str, references: Sequence[Citation]) -> None:
+        """Add the references of a part or corpus, or note that it has none."""
+        for reference in references:
+            users = self.users.setdefault(self._key(reference), [])
             if user not in users:
                 users.append(user)
         if not references:
             self.without.append(user)
 
-    def _key(self, one: Reference) -> str:
-        """Return the key of a reference: its own, if no other has it; that of the same work, if there is one."""
-        for key, other in self.found.items():
-            if _work(other) == _work(one):
+    def _key(self, reference: Citation) -> str:
+        """Return the key of the same work if it is listed; otherwise add the reference under a unique key."""
+        for key, other in self.entries.items():
+            if _work(other) == _work(reference):
                 return key
-        key, number = one.key, 2
-        while key in self.found:
-            key, number = f"{one.key}-{number}", number + 1
-        self.found[key] = replace(one, key=key)
+        key, number = reference.key, 2
+        while key in self.entries:
+            key, number = f"{reference.key}-{number}", number + 1
+        self.entries[key] = replace(reference, key=key)
         return key
 
 
-def _work(one: Reference) -> tuple[str, str]:
-    """Return what two references to one work have in common, whatever their keys."""
-    title = re.sub(r"\\.|[^a-z0-9]", "", one.fields.get("title", one.key).lower())
-    return title, one.fields.get("year", "")
+def _work(reference: Citation) -> tuple[str, str]:
+    """Return normalized title and year, equal for references to the same work."""
+    title = re.sub(r"\\.|[^a-z0-9]", "", reference.fields.get("title", reference.key).lower())
+    return title, reference.fields.get("year", "")
 
 
-def bibliography(package: str) -> dict[str, Reference]:
-    """Return the references of a package by key; none where it has no such file."""
+def bibliography(package: str) -> dict[str, Citation]:
+    """Return the references of a package by key; empty if it has no `citations.bib`."""
     spec = find_spec(package)
     places = spec.submodule_search_locations if spec else None
     files = [path for place in places or () if (path := Path(place) / FILE).is_file()]
-    return {one.key: one for path in files for one in parsed(path.read_text(encoding="utf-8"), path)}
+    return {entry.key: entry for path in files for entry in parse_bibtex(path.read_text(encoding="utf-8"), path)}
 
 
-def parsed(text: str, path: Path) -> Iterator[Reference]:
-    """Yield the entries of a BibTeX file; raise PluginError, with file and line, for what is none."""
+def parse_bibtex(text: str, path: Path) -> Iterator[Citation]:
+    """Yield the entries of a BibTeX file; raise PluginError, with file and line, for syntax errors."""
     from pybtex.database import BibliographyData
     from pybtex.database.input.bibtex import Parser
     from pybtex.exceptions import PybtexError
     from pybtex.scanner import PybtexSyntaxError
 
     try:
-        found: BibliographyData = Parser(encoding="utf-8").parse_string(text)
+        data: BibliographyData = Parser(encoding="utf-8").parse_string(text)
     except PybtexError as error:
         line = f":{error.lineno}" if isinstance(error, PybtexSyntaxError) else ""
         raise PluginError(f"{path}{line}: {error}.") from None
-    for key, entry in found.entries.items():
+    for key, entry in data.entries.items():
         people = {role: " and ".join(map(str, persons)) for role, persons in entry.persons.items()}
         fields = {name.lower(): " ".join(value.split()) for name, value in {**people, **entry.fields}.items()}
-        yield Reference(key, entry.type, fields)
+        yield Citation(key, entry.type, fields)
 
 
-def of_part(config: type[Config], settings: Mapping[str, Any]) -> list[Reference]:
-    """Return the references of a part under its settings; raise PluginError for a key that no file has."""
-    found = []
+def of_part(config: type[Config], settings: Mapping[str, Any]) -> list[Citation]:
+    """Return the references of a part with its settings; raise PluginError for unknown keys."""
+    references = []
     for cited in config.cites:
         match = WORD.fullmatch(cited)
         if match is None:
             raise PluginError(f'{config.name!r} cites {cited!r}. Write "KEY" or "SETTING=VALUE: KEY".')
         if match["setting"] is None or word(_value(settings, match["setting"])) == match["value"]:
-            found.append(_looked_up(config, match["key"]))
-    return found
+            references.append(_look_up(config, match["key"]))
+    return references
 
 
 def _value(settings: Any, name: str) -> Any:
-    """Return the value of a setting, `a.b` being b inside of a; None where there is no such thing."""
+    """Return the value of a setting, such as `a.b` for b in a; None if it does not exist."""
     for key in name.split("."):
         settings = settings.get(key) if isinstance(settings, Mapping) else None
     return settings
 
 
-def _looked_up(config: type[Config], key: str) -> Reference:
-    """Return a reference from the package of a part, or of one that it builds on."""
+def _look_up(config: type[Config], key: str) -> Citation:
+    """Return a reference from the package of a part, or of a class that the part extends."""
     packages = dict.fromkeys(kind.__module__.partition(".")[0] for kind in config.__mro__)
     for package in packages:
-        if key in (known := bibliography(package)):
-            return known[key]
+        if key in (references := bibliography(package)):
+            return references[key]
     raise PluginError(f"{config.name!r} cites {key!r}, which is not in the {FILE} of {next(iter(packages))}.")
 
 
-def of_corpus(name: str) -> list[Reference]:
-    """Return the references of a corpus that some plugin knows; none of another."""
-    answers: Any = hook().bench_corpus_citations.get_hookimpls()
-    known = {one.function.__module__.partition(".")[0]: one.function(corpus=name) for one in answers}
-    return [bibliography(package)[key] for package, keys in known.items() for key in keys]
+def of_corpus(name: str) -> list[Citation]:
+    """Return the references of a corpus from the plugins that provide them; empty for other corpora."""
+    hooks: Any = hook().bench_corpus_citations.get_hookimpls()
+    by_package = {impl.function.__module__.partition(".")[0]: impl.function(corpus=name) for impl in hooks}
+    return [bibliography(package)[key] for package, keys in by_package.items() for key in keys]
 
 
-Named: TypeAlias = tuple[PartKind, str, str, Config | None]  # kind, the suite's name, the part's, and its settings
-Sections: TypeAlias = Mapping[PartKind, Mapping[str, Any]]  # settings by the suite's names
+NamedPart: TypeAlias = tuple[PartKind, str, str, Config | None]  # kind, name in the suite, registered name, settings
+Sections: TypeAlias = Mapping[PartKind, Mapping[str, Any]]  # settings by name in the suite
 
 
-def of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple[str, str, list[Named]]:
-    """Return label, source and parts of a suite file; raise SuiteError with every mistake in it."""
+def of_suite(path: Path, profile: str | None, settings: Iterable[str]) -> tuple[str, str, list[NamedPart]]:
+    """Return label, source and parts of a suite file; raise SuiteError with all its mistakes."""
     suite = load(path, profile, [*settings])
     models = {name: entry.config for name, entry in suite.models.items()}
     sections: Sections = {
         "task": suite.tasks, "model": models, "decoder": suite.decoders, "metric": suite.metrics,
         "probe": suite.probes,
     }  # fmt: skip
-    by_task = ((name, one.config) for name, entry in suite.models.items() for one in entry.by_task.values())
-    others: list[Named] = [("model", suite.origins.get(name, name), one.name, one) for name, one in by_task]
-    return suite.label, suite.source, [*_named(sections, suite.origins), *others]
+    by_task = ((name, variant.config) for name, entry in suite.models.items() for variant in entry.by_task.values())
+    others: list[NamedPart] = [
+        ("model", suite.origins.get(name, name), config.name, config) for name, config in by_task
+    ]
+    return suite.label, suite.source, [*_named_parts(sections, suite.origins), *others]
 
 
-def of_run(folder: Path) -> tuple[str, str, list[Named]]:
-    """Return label, source and parts of a run; of those that are not installed here, only the names."""
+def of_run(folder: Path) -> tuple[str, str, list[NamedPart]]:
+    """Return label, source and parts of a run; parts that are not installed have no settings."""
     run = read_run(folder)
     source = located.read(folder / "suite.yaml")
     problems = Problems(source)
@@ -167,65 +169,67 @@ def of_run(folder: Path) -> tuple[str, str, list[Named]]:
             "metric": parts.configs("metric", MetricConfig),
             "probe": parts.probes(parts.models()),
         }
-    named = [*_named(sections, grids, source.data)]
+    named = [*_named_parts(sections, grids, source.data)]
     return str(run.info["label"]), str(run.info.get("source") or run.suite.source), named
 
 
-def _named(sections: Sections, grids: Mapping[str, str], data: Mapping[str, Any] | None = None) -> Iterator[Named]:
-    """Yield the parts of all sections, and those that are not installed, of which there is only what the data say."""
+def _named_parts(
+    sections: Sections, grids: Mapping[str, str], data: Mapping[str, Any] | None = None
+) -> Iterator[NamedPart]:
+    """Yield the parts of all sections, including parts of the suite's data that are not installed."""
     for kind, section in sections.items():
-        given: Mapping[str, Any] = (data or {}).get(f"{kind}s") or {}
-        for name in dict.fromkeys([*given, *section]):
+        declared: Mapping[str, Any] = (data or {}).get(f"{kind}s") or {}
+        for name in dict.fromkeys([*declared, *section]):
             config = section.get(name)
-            called = config.name if config else str(given[name].get("name"))
-            yield kind, grids.get(name, name) if kind == "model" else name, called, config
+            registered = config.name if config else str(declared[name].get("name"))
+            yield kind, grids.get(name, name) if kind == "model" else name, registered, config
 
 
-def gathered(parts: Iterable[Named]) -> References:
-    """Return the references of parts and of the corpora that they read, those of tasks first."""
-    found = References()
-    found.add("bench", [bibliography(OWN)[CORE]])
+def collect(parts: Iterable[NamedPart]) -> Citations:
+    """Return the references of parts and of the corpora that they read, in order of the parts."""
+    collected = Citations()
+    collected.add("bench", [bibliography(PACKAGE)[CORE]])
     for kind, name, of, config in parts:
-        called = f"{kind} {name}" if name == of else f"{kind} {name} ({of})"
+        user = f"{kind} {name}" if name == of else f"{kind} {name} ({of})"
         if config is None:
-            found.without.append(f"{called}: no such part is installed here, or only another version of it")
+            collected.without.append(f"{user}: not installed, or installed in another version")
             continue
         settings = config.model_dump(mode="json")
-        distribution = next(one.distribution for one in parts_of(kind).values() if one.config is type(config))
+        distribution = next(part.distribution for part in parts_of(kind).values() if part.config is type(config))
         references = of_part(type(config), settings)
-        found.add(called if references else f"{called}: {distribution} names none", references)
+        collected.add(user if references else f"{user}: {distribution} provides none", references)
         for inner in configs_inside(config):
-            found.add(f"{inner.name} in {called}", of_part(type(inner), inner.model_dump(mode="json")))
+            collected.add(f"{inner.name} in {user}", of_part(type(inner), inner.model_dump(mode="json")))
         corpus = settings.get("corpus") if kind == "task" else None
         if isinstance(corpus, Mapping):
-            corpus = str(corpus.get("name") or "of own files")
+            corpus = str(corpus.get("name") or "of local files")
         if isinstance(corpus, str):
-            known = of_corpus(corpus)
-            found.add(f"corpus {corpus}" if known else f"corpus {corpus} of task {name}: none is known", known)
-    found.without = list(dict.fromkeys(found.without))
-    return found
+            sources = of_corpus(corpus)
+            collected.add(f"corpus {corpus}" if sources else f"corpus {corpus} of task {name}: unknown", sources)
+    collected.without = list(dict.fromkeys(collected.without))
+    return collected
 
 
-def plain(found: References) -> Any:
+def plain(references: Citations) -> Any:
     """Return references as JSON data."""
     return {
         "references": [
-            {"key": key, "type": one.kind, "fields": dict(one.fields), "for": found.users[key]}
-            for key, one in found.found.items()
+            {"key": key, "type": entry.kind, "fields": dict(entry.fields), "for": references.users[key]}
+            for key, entry in references.entries.items()
         ],
-        "without": found.without,
+        "without": references.without,
     }
 
 
-def text(found: References, label: str, source: str) -> str:
-    """Return references as a BibTeX file, what each is for in a comment before it."""
-    blocks = [_comment([f"What {label} used: references gathered by `bench cite`."])]
-    blocks += [_comment([f"It is after {source}"])] if source else []
-    blocks += [f"{_comment(found.users[key])}\n{one}" for key, one in found.found.items()]
-    blocks += [_comment(["Without a reference:", *found.without])] if found.without else []
+def text(references: Citations, label: str, source: str) -> str:
+    """Return references as a BibTeX file, with the users of each reference in a comment."""
+    blocks = [_comment([f"References for {label}, collected by `bench cite`."])]
+    blocks += [_comment([f"Based on {source}"])] if source else []
+    blocks += [f"{_comment(references.users[key])}\n{entry}" for key, entry in references.entries.items()]
+    blocks += [_comment(["Without a reference:", *references.without])] if references.without else []
     return "\n\n".join(blocks)
 
 
 def _comment(lines: Iterable[str]) -> str:
-    """Return lines that BibTeX passes over: outside of entries, only an @ means something to it."""
+    """Return lines as BibTeX comments, without @, the only special character outside of entries."""
     return "\n".join(f"% {visible(line).replace('@', '(at)')}" for line in lines)

@@ -1,7 +1,7 @@
-"""The document of a report: sections of blocks in plain text, between its content and the output formats.
+"""The document of a report: sections of plain-text blocks, independent of output formats.
 
-A format is one file of `render/`: it writes every type of block in its own way, and escapes all text. A new type goes
-into `Block`, and every format must say how it is written.
+Each format is a file in `render/` that writes all types of blocks and escapes all text. A new type of block is added
+to `Block` and to every format.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 Format: TypeAlias = Literal["html", "latex", "markdown", "terminal"]
-#: raised and small: marks, and published numbers; sign: one of mathematics, such as +, which begins no list
+#: raised: marks; small: published numbers; sign: a mathematical sign such as +, which must not start a list
 Style: TypeAlias = Literal["", "strong", "raised", "small", "code", "sign"]
 Side: TypeAlias = Literal["left", "right"]
 
@@ -20,33 +20,33 @@ FORMATS: Collection[Format] = ("html", "latex", "markdown", "terminal")
 
 @dataclass(frozen=True)
 class Span:
-    """Some words in one style; a space stands between it and what comes before, unless it is `joined` to that."""
+    """Words in one style, separated by a space from the preceding span unless `joined`."""
 
     text: str
     style: Style = ""
     joined: bool = False
-    link: str = ""  # a file beside the report, to which it leads
+    link: str = ""  # a file of the report
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a row and a column of a table."""
+    """A cell of a table."""
 
     spans: Sequence[Span]
-    value: float | None = None  # by which a reader may sort; cells without come last
-    status: str = ""  # of what it shows, such as `failed`; in a colour where there are colours
+    value: float | None = None  # sort key; cells without a value come last
+    status: str = ""  # such as `failed`; shown in colour if the format has colours
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file that holds a table alone, for a paper to include."""
+    """A file with a single table, to include in a paper."""
 
-    name: str  # below `tables/`, without a suffix
-    label: str  # by which a paper refers to it
+    name: str  # path below `tables/` without suffix
+    label: str  # LaTeX label
     caption: str
-    inches: float = 6.75  # that it may be wide
-    in_column: bool = False  # of a page with two
-    details: Sequence[str] = ()  # how it was measured: in it, but not printed
+    inches: float = 6.75  # maximum width
+    in_column: bool = False  # whether it fits a column of a two-column page
+    details: Sequence[str] = ()  # comments on the measurement
 
 
 @dataclass(frozen=True)
@@ -58,22 +58,22 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences, each on a line of its own in what is written."""
+    """Sentences, each written on its own line."""
 
     sentences: Sequence[Sequence[Span]]
 
 
 @dataclass(frozen=True)
 class Notes:
-    """Notes on what stands above them, or a list of what there is to say."""
+    """Notes on the preceding block, or a list."""
 
     items: Sequence[str]
-    compact: bool = False  # on one line of a page's HTML
+    compact: bool = False  # one line in HTML source
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Properties of a run by their names; those that cite papers may become links to these."""
+    """Properties of a run by name; properties in `cites` may become links to the cited papers."""
 
     items: Mapping[str, str]
     cites: Collection[str] = ()
@@ -83,37 +83,37 @@ class Facts:
 class Table:
     """A table, with the notes below it."""
 
-    id: str  # on a page
+    id: str  # HTML id
     caption: str
-    headings: Sequence[str]  # of the labels, then of each column
-    rows: Sequence[Sequence[Cell]]  # labels first
-    side: Side = "right"  # to which all columns but the labels are aligned
+    headings: Sequence[str]  # label column first
+    rows: Sequence[Sequence[Cell]]  # label column first
+    side: Side = "right"  # alignment of all columns except the labels
     notes: Notes | None = None
-    description: str = ""  # a sentence on what it shows
-    above: Sequence[Sequence[str]] = ()  # headings above those, the widest first; neighbours may share one
-    within: Sequence[tuple[str, str]] = ()  # of each row, the group that it is in, and its label there
-    file: TableFile | None = None  # if it has one
-    folded: str = ""  # the words below which it is folded away, for formats that can
+    description: str = ""
+    above: Sequence[Sequence[str]] = ()  # spanning headings above the column headings, the widest first
+    within: Sequence[tuple[str, str]] = ()  # group of each row, and the row's label in its group
+    file: TableFile | None = None
+    folded: str = ""  # summary under which formats may collapse the table
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure, whose drawings are files beside the report, with the notes below it."""
+    """A figure, whose drawings are files of the report, with the notes below it."""
 
     id: str
     heading: str
     caption: str
     kind: str
-    folder: str  # of its files
+    folder: str
     notes: Notes
-    missing: str = ""  # why there is nothing to draw
+    missing: str = ""  # why there is no drawing
     svg: bytes = b""
-    details: Sequence[Block] = ()  # what it shows, in words, for formats that are read as plain text
+    details: Sequence[Block] = ()  # its content as text, for plain-text formats
 
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim of a suite, its verdict, and the numbers behind that."""
+    """A claim of a suite with its verdict and the numbers behind it."""
 
     id: str
     verdict: str
@@ -124,43 +124,43 @@ class JudgedClaim:
 
 @dataclass(frozen=True)
 class Claims:
-    """What a suite claims, and what its numbers say of it."""
+    """The claims of a suite with their verdicts."""
 
     items: Sequence[JudgedClaim]
-    meaning: str  # of the verdicts
+    meaning: str  # explanation of the verdicts
 
     @property
     def notes(self) -> Notes:
-        """Return what each claim was judged by, and what the verdicts mean."""
-        return Notes([*(f"{one.id}: {one.grounds}" for one in self.items), self.meaning])
+        """The grounds of each claim, and the explanation of the verdicts."""
+        return Notes([*(f"{claim.id}: {claim.grounds}" for claim in self.items), self.meaning])
 
     @property
     def table(self) -> Table:
-        """Return the verdicts and statements as a table."""
-        rows = [[text_cell(one.id), text_cell(one.verdict), text_cell(one.statement)] for one in self.items]
+        """The verdicts and statements as a table."""
+        rows = [[text_cell(claim.id), text_cell(claim.verdict), text_cell(claim.statement)] for claim in self.items]
         return Table("claims", "Claims", ["claim", "verdict", "statement"], rows, "left", self.notes)
 
 
 @dataclass(frozen=True)
 class Example:
-    """One example, and what each cell made of it."""
+    """One example with the outputs of all cells."""
 
     name: str
     given: Mapping[str, str]  # prompt and reference
     outputs: Sequence[tuple[str, str]]  # cell and output
-    courses: Sequence[tuple[str, Sequence[str]]] = ()  # cell, and its output after each step
+    courses: Sequence[tuple[str, Sequence[str]]] = ()  # cell and its output after each step
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The outputs of all cells as JSON data of visible text, for a reader to compare two at a time."""
+    """The outputs of all cells as JSON data of visible text, for interactive comparison of two cells."""
 
     data: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Files:
-    """Links to files beside the report."""
+    """Links to files of the report."""
 
     paths: Sequence[str]
     introduction: str = ""
@@ -175,47 +175,47 @@ class Section:
 
     heading: str
     blocks: Sequence[Block]
-    anchor: str = ""  # on a page
-    entry: str = ""  # in the contents, if it is listed there
-    formats: Collection[Format] = FORMATS  # those that show it
-    aside: bool = False  # beside the text where a format can
+    anchor: str = ""  # HTML id
+    entry: str = ""  # entry in the table of contents; not listed if empty
+    formats: Collection[Format] = FORMATS
+    aside: bool = False  # in a sidebar if the format has one
 
     @property
     def floats(self) -> bool:
-        """Return whether it holds a figure, or a table with its own file: their captions can be its headings."""
-        return any(isinstance(one, Figure) or (isinstance(one, Table) and one.file) for one in self.blocks)
+        """Whether it has a figure or a table with a file, whose captions can replace the heading."""
+        return any(isinstance(block, Figure) or (isinstance(block, Table) and block.file) for block in self.blocks)
 
 
 @dataclass(frozen=True)
 class Document:
-    """A report, the page of its costs, or what a terminal shows of it."""
+    """A report, its page of costs, or its summary for the terminal."""
 
     title: str
-    opening: Sequence[Block]  # before all sections
+    opening: Sequence[Block]  # before the sections
     sections: Sequence[Section]
-    contents: bool = True  # whether its sections are to be listed, for formats that do
+    contents: bool = True  # whether to write a table of contents, if the format has one
 
     def shown(self, name: Format) -> list[Section]:
-        """Return the sections that a format shows."""
-        return [one for one in self.sections if name in one.formats]
+        """Return the sections of a format."""
+        return [section for section in self.sections if name in section.formats]
 
 
 def text_cell(text: str, style: Style = "") -> Cell:
-    """Return a cell of nothing but text."""
+    """Return a cell with text only."""
     return Cell([Span(text, style)])
 
 
 @dataclass(frozen=True)
 class Markup:
-    """How one format escapes text, and what it writes around words of each style and around links."""
+    """The text escapes, styles and links of an output format."""
 
     text: Callable[[str], str]
-    styles: Mapping[Style, str]  # formats of the escaped words; a style that is not there changes nothing
-    link: str = "{text}"  # a format of the escaped words and the escaped address
-    sign: Callable[[str], str] | None = None  # escapes signs of mathematics, if not as other text
+    styles: Mapping[Style, str]  # format strings for escaped words; other styles leave words unchanged
+    link: str = "{text}"  # format string for the escaped words and the escaped address
+    sign: Callable[[str], str] | None = None  # escape for mathematical signs; default as other text
 
     def line(self, spans: Sequence[Span]) -> str:
-        """Return spans with spaces between them, but before those that are joined to others."""
+        """Return spans separated by spaces, except before joined spans."""
         written = ""
         for span in spans:
             escape = self.sign if self.sign and span.style == "sign" else self.text
@@ -225,10 +225,7 @@ class Markup:
         return written
 
     def rows(self, table: Table, between: str = "\n") -> list[list[str]]:
-        """Return a table with its headings first, and its labels first in each row.
-
-        Headings above others stand before them, `between` two.
-        """
+        """Return the headings and rows of a table, labels first; spanning headings are joined by `between`."""
         parts = zip(*table.above, table.headings, strict=True)
         return [
             [between.join(self.text(word) for word in words if word) for words in parts],
@@ -237,14 +234,14 @@ class Markup:
 
 
 def spans_of(level: Sequence[str], above: Sequence[Sequence[str]]) -> list[tuple[str, int]]:
-    """Return the headings of one level, and over how many columns each stands; none is wider than those above it."""
-    found: list[tuple[str, int]] = []
+    """Return the headings of a level and the number of columns each spans, at most that of the heading above it."""
+    spans: list[tuple[str, int]] = []
     before: Sequence[str] | None = None
     for place, word in enumerate(level):
-        path = [*(one[place] for one in above), word]
+        path = [*(upper[place] for upper in above), word]
         if word and path == before:
-            found[-1] = word, found[-1][1] + 1
+            spans[-1] = word, spans[-1][1] + 1
         else:
-            found.append((word, 1))
+            spans.append((word, 1))
         before = path
-    return found
+    return spans

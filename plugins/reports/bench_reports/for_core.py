@@ -1,4 +1,4 @@
-"""What the core calls where bench-reports is installed; imports the rest when it is called."""
+"""Functions that the core calls if bench-reports is installed; each imports its implementation when called."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ if TYPE_CHECKING:
 
 
 def write_report(run: Run, folder: Path) -> str:
-    """Write the report of a run into a folder, unless it is up to date; return its text for the terminal."""
+    """Write the report of a run to a folder, unless it is up to date; return its text for the terminal."""
     from bench_reports.render.written import report
 
     return report(run, folder)
 
 
 def run_html(run: Run) -> str:
-    """Return the tables and claims of a run as HTML for a notebook, without scripts or anything beside it."""
+    """Return the tables and claims of a run as self-contained HTML for a notebook, without scripts."""
     from bench_reports.render.notebook import notebook_html
 
     return notebook_html(run)
 
 
 def power_rows(run: Run, seeds: int, differences: Mapping[str, float]) -> Sequence[Mapping[str, Any]]:
-    """Return how many seeds the comparisons of a finished run would need to find differences, by metric.
+    """Return a row for each comparison of a finished run, with the number of seeds that it needs.
 
-    `seeds` are those that are planned. A row for each comparison, by the names of its columns.
+    `seeds` is the planned number of seeds, `differences` the difference to detect for each metric. Rows are by column
+    name.
     """
     from bench_reports.content.power_table import power_rows
 
@@ -35,7 +36,7 @@ def power_rows(run: Run, seeds: int, differences: Mapping[str, float]) -> Sequen
 
 
 def decided(run: Run) -> bool:
-    """Return whether the primary claims of a run are decided, at the level of its look; all, if none is primary."""
-    from bench_reports.content.claims import decided
+    """Return whether the primary claims of a run, or all claims if none is primary, are decided at its level."""
+    from bench_reports.content.claims import are_decided
 
-    return decided(run)
+    return are_decided(run)

@@ -1,4 +1,4 @@
-"""Hooks for plugins that draw kinds of figures, or know how corpora are cited."""
+"""Hooks for plugins that draw kinds of figures or provide citations of corpora."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from bench_core import Outcome, hookspec
 
 @hookspec(firstresult=True)
 def bench_figure(kind: str) -> Any:
-    """Return the `FigureKind` that implements a kind of figure; None if this plugin does not."""
+    """Return the `FigureKind` that implements a kind of figure; None for other kinds."""
 
 
 @hookspec
@@ -18,13 +18,13 @@ def bench_samples(
     vocabulary: Sequence[str],
     hidden: Callable[[Sequence[Outcome]], Collection[int]],
 ) -> Mapping[int, Mapping[str, Any]] | None:
-    """Return the data that figures of this plugin need about single outputs, as JSON by example id; None if nothing.
+    """Return JSON data about single outputs for figures of this plugin, by example id; None if there is none.
 
-    The run stores it beside its samples. `outcomes` reads all outputs of a decoding; `hidden` returns the ids of
-    examples that no report may show.
+    The run stores the data with its samples. `outcomes` reads all outputs of a decoding; `hidden` returns the ids of
+    examples that reports must not show.
     """
 
 
 @hookspec
 def bench_corpus_citations(corpus: str) -> Sequence[str]:
-    """Return the citation keys of a corpus, in the citations.bib of this package."""
+    """Return the keys of a corpus in the citations.bib of this package."""

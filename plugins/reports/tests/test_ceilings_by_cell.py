@@ -17,12 +17,12 @@ def cell(model, ceiling, task="t", seed=0):
     ("cells", "text"),
     [
         ([cell("a", None), cell("b", None)], ""),
-        ([cell("a", 97.5), cell("b", 97.5)], "references written by their tokens score 97.50"),
-        ([cell("a", 97.5), cell("b", None)], "references written by their tokens score 97.50 (a)"),
-        ([cell("a", 97.5, seed=one) for one in range(3)], "references written by their tokens score 97.50"),
+        ([cell("a", 97.5), cell("b", 97.5)], "tokenized references score 97.50"),
+        ([cell("a", 97.5), cell("b", None)], "tokenized references score 97.50 (a)"),
+        ([cell("a", 97.5, seed=one) for one in range(3)], "tokenized references score 97.50"),
         (
             [cell("a", 97.5), cell("b", 97.5), cell("c", 62.857), cell("c", None, "u")],
-            "references written by their tokens score 97.50 (t a, t b), 62.86 (t c)",
+            "tokenized references score 97.50 (t a, t b), 62.86 (t c)",
         ),
     ],
 )

@@ -62,7 +62,7 @@ def test_nothing_is_chosen_while_a_combination_lacks_a_number(tmp_path, lacking)
     values = {**{name: [1.0, 1.0] for name in RNN}, RNN[3]: lacking}
     found = chosen(run_with(tmp_path, cells_of(values, "valid")))
     assert found.name is None
-    assert found.reason == f"1 of 4 combinations of rnn lack their nats on valid ({RNN[3]}: the loss is nan)"
+    assert found.reason == f"1 of 4 combinations of rnn have no nats on valid ({RNN[3]}: the loss is nan)"
 
 
 def test_what_is_skipped_on_purpose_is_no_candidate(tmp_path):
@@ -137,7 +137,7 @@ def test_a_table_of_an_unfinished_grid_shows_no_number_of_it(tmp_path):
     run = run_with(tmp_path, both_splits((1.0, 1.0, "stopped", 1.0)), tables=[RESULTS])
     assert shown(run)["rnn"] == {"valid": r"not run<sup>\[1\]</sup>", "test": r"not run<sup>\[1\]</sup>"}
     assert shown(run)["base"]["test"] == "20.00"
-    assert grids(run)[0].reasons == [f"1 of 4 combinations of rnn lack their nats on valid ({RNN[2]}: stopped)"]
+    assert grids(run)[0].reasons == [f"1 of 4 combinations of rnn have no nats on valid ({RNN[2]}: stopped)"]
 
 
 def test_a_metric_that_the_chosen_combination_was_spared_is_no_failure(tmp_path):

@@ -66,7 +66,7 @@ def test_the_new_name_of_the_decoder_says_which_of_several_choices_is_meant(tmp_
     several = {**WIDTH, "decoders": {"best": ["greedy"], "widest": ["beam"]}}
     (one,) = judge(run_of_decoders(tmp_path, f"{value('base')} > 0", several))
     assert (one.verdict, one.remarks[0]) == (
-        "not run", f"{value('base')} is missing: it may mean several choices: words/base/best, words/base/widest",
+        "not run", f"{value('base')} is missing: several choices match: words/base/best, words/base/widest",
     )  # fmt: skip
     named = "v('rate', model='base', decoder='widest', split='test', chosen='width') > 0"
     (one,) = judge(run_of_decoders(tmp_path, named, several))
@@ -76,9 +76,9 @@ def test_the_new_name_of_the_decoder_says_which_of_several_choices_is_meant(tmp_
 def test_where_nothing_is_chosen_the_value_is_missing_and_the_reason_is_named(tmp_path):
     (one,) = judge(run_of_decoders(tmp_path, f"{value('base')} > 0", better=0))
     assert one.verdict == "not run"
-    assert "nothing is chosen, as nats does not define whether higher or lower is better" in one.remarks[0]
+    assert "nothing was selected, as nats does not define whether higher or lower is better" in one.remarks[0]
     (one,) = judge(run_of_decoders(tmp_path, f"{value('lstm')} > 0"))
-    assert "the run has made no such choice" in one.remarks[0]
+    assert "the run has no such choice" in one.remarks[0]
 
 
 def test_a_grid_is_the_combination_that_was_chosen(tmp_path):

@@ -15,7 +15,7 @@ from bench_core.commands.main import main
 from bench_core.errors import PluginError
 from bench_core.registry import kinds, parts
 from bench_reports import citations
-from bench_reports.citations import Reference, References, bibliography, of_part, parsed
+from bench_reports.citations import Citation, Citations, bibliography, of_part, parse_bibtex
 from bench_text.corpora import catalogue
 
 ROOT = Path(__file__).parents[3]
@@ -111,7 +111,7 @@ def test_everything_in_a_bibliography_is_cited():
 
 
 def test_packages_that_cite_the_same_work_do_so_in_the_same_words():
-    known: dict[str, Reference] = {}
+    known: dict[str, Citation] = {}
     for package in PACKAGES:
         for key, one in bibliography(package).items():
             assert known.setdefault(key, one) == one
@@ -125,7 +125,7 @@ def test_every_corpus_of_the_catalogue_is_cited():
 def test_this_project_is_cited_as_its_citation_file_says():
     (title,) = re.findall(r'^title: "(.*)"$', (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     (version,) = re.findall(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
-    fields = bibliography(citations.OWN)[citations.CORE].fields
+    fields = bibliography(citations.PACKAGE)[citations.CORE].fields
     assert (fields["title"], fields["note"]) == (title, f"Version {version}")
 
 
@@ -140,7 +140,7 @@ def test_a_suite_is_cited_with_all_that_it_names_and_nothing_else(cite):
         "jelinek1977",
     ]  # fmt: skip
     assert "% metric perplexity\n@article{jelinek1977" in text
-    assert "% corpus english of task english: none is known" in text
+    assert "% corpus english of task english: unknown" in text
     assert "% model gru (rnn-lm)\n@inproceedings{press2017" in text, "a grid is cited by its own name, once"
     assert cite() == text
     assert [*json.loads(cite(*sys.argv[2:], "--json"))["references"][0]] == ["key", "type", "fields", "for"]
@@ -168,7 +168,7 @@ def test_a_run_is_cited_though_a_part_of_it_is_not_installed(cite, tmp_path):
     run = run_of(tmp_path, [], {})
     stored(run)
     text = cite(str(run.folder))
-    assert "% metric rate: no such part is installed here" in text
+    assert "% metric rate: not installed" in text
     assert [*read(text)] == ["bench", "lowerre1976"], "beam search is"
 
 
@@ -177,7 +177,7 @@ def test_a_run_is_cited_though_a_part_of_it_is_not_installed(cite, tmp_path):
     [
         (["nowhere.yaml"], "nowhere.yaml"),
         (["."], "is not a run"),
-        ([".", "--profile", "small"], "Leave the options out"),
+        ([".", "--profile", "small"], "Omit --profile and --set"),
     ],
 )
 def test_what_cannot_be_cited_is_told(cite, tmp_path, monkeypatch, words, message):
@@ -189,23 +189,23 @@ def test_what_cannot_be_cited_is_told(cite, tmp_path, monkeypatch, words, messag
 
 
 def reference(key, title, year="2020"):
-    return Reference(key, "misc", {"title": title, "author": "A", "year": year})
+    return Citation(key, "misc", {"title": title, "author": "A", "year": year})
 
 
 def test_one_work_stands_there_once_whatever_its_keys():
-    found = References()
+    found = Citations()
     found.add("a", [reference("one", "On {Words}")])
     found.add("b", [reference("two", "On words")])
-    assert [*found.found] == ["one"]
+    assert [*found.entries] == ["one"]
     assert found.users == {"one": ["a", "b"]}
 
 
 def test_two_works_with_one_key_get_two(cite):
-    found = References()
+    found = Citations()
     found.add("a", [reference("smith2020", "On words")])
     found.add("b", [reference("smith2020", "On other words")])
-    assert [*found.found] == ["smith2020", "smith2020-2"]
-    assert str(found.found["smith2020-2"]).startswith("@misc{smith2020-2,")
+    assert [*found.entries] == ["smith2020", "smith2020-2"]
+    assert str(found.entries["smith2020-2"]).startswith("@misc{smith2020-2,")
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ def test_two_works_with_one_key_get_two(cite):
 )
 def test_files_that_are_no_bibtex_are_told_with_the_line(text, message):
     with pytest.raises(PluginError, match=message):
-        [*parsed(text, Path("citations.bib"))]
+        [*parse_bibtex(text, Path("citations.bib"))]
 
 
 def test_values_may_have_braces_inside_and_lines():
-    (one,) = parsed("@Article{a1,\n title = {On {Words}\n  and}, year = 2020 ,\n}\n", Path("x.bib"))
-    assert one == Reference("a1", "article", {"title": "On {Words} and", "year": "2020"})
+    (one,) = parse_bibtex("@Article{a1,\n title = {On {Words}\n  and}, year = 2020 ,\n}\n", Path("x.bib"))
+    assert one == Citation("a1", "article", {"title": "On {Words} and", "year": "2020"})
 
 
 def test_a_key_that_no_file_has_is_a_mistake_of_the_plugin(small):

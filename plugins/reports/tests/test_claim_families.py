@@ -55,7 +55,7 @@ def test_a_claim_that_implies_one_that_is_not_shown_is_not_shown_itself(tmp_path
     assert both["W"].verdict == both["S"].verdict == "unclear"
     assert both["S"].p == alone["S"].p
     assert both["S"].adjusted == both["W"].p == pytest.approx(2 * both["S"].p)
-    assert both["S"].remarks[0].startswith("it implies W, which is not shown (p = 0.0")
+    assert both["S"].remarks[0].startswith("it implies W, which does not hold (p = 0.0")
 
 
 def test_a_claim_does_not_fail_while_one_that_implies_it_does_not(tmp_path):
@@ -83,7 +83,7 @@ def test_primary_claims_are_corrected_for_their_number(tmp_path):
 
     alone, three = family(1), family(3)
     assert (alone.verdict, three.verdict) == ("holds", "holds")
-    assert alone.remarks[0] == f"p = {alone.p:.2g} by Holm's correction over 1 primary claim"
+    assert alone.remarks[0] == f"p = {alone.p:.2g} after Holm's correction over 1 primary claim"
     lone = verdicts(
         run,
         *[
@@ -111,8 +111,8 @@ def test_a_report_says_how_many_claims_there_are_and_how_many_would_hold_by_chan
     )
     files = written(run, tmp_path / "report")
     line = (
-        "6 claims, 5 tested; 1 primary, any of which holds wrongly in at most 5 % of experiments; "
-        "if none were true, 0.2 of the others would be expected to hold by chance, at most."
+        "6 claims, 5 tested; 1 primary, with a family-wise error rate of at most 5 %; "
+        "if none were true, at most 0.2 of the others would be expected to hold by chance."
     )
     for name in ("report.md", "report.html", "report.tex"):
         assert line in re.sub(r"\s+", " ", files[name].decode()).replace("\\%", "%"), name

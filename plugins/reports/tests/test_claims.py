@@ -97,7 +97,7 @@ def test_all_seeds_are_compared_with_a_system_that_is_one_and_the_remark_says_so
     cells = cells_of(rnn=[1.0, 1.1, 0.9], lstm=[2.0])
     (one,) = judge(run_with(tmp_path, cells, LESS, models=FIXED))
     assert one.verdict == "holds"
-    assert one.remarks == ["lstm stands as it is: nothing is known of other trainings"]
+    assert one.remarks == ["lstm is a fixed system: its training variance is unknown"]
     assert one.p == pytest.approx(ttest_1samp([1.0, 1.1, 0.9], 2.0, alternative="less").pvalue, rel=1e-3)
     (reverse,) = judge(run_with(tmp_path, cells, "v('rate', model='rnn') > v('rate', model='lstm')", models=FIXED))
     assert reverse.verdict == "fails"
@@ -107,14 +107,14 @@ def test_one_seed_of_a_model_without_parameters_is_no_system_that_stands_as_it_i
     cells = cells_of(rnn=[1.0, 1.1, 0.9], lstm=[2.0])
     about = {"rnn": {"parameters": 10}, "lstm": {"parameters": 0}}
     (one,) = judge(run_with(tmp_path, cells, LESS, models=about))
-    assert one.remarks[0].startswith("judged by 1 seed, as values of others are missing")
-    assert not any("stands as it is" in text for text in one.remarks)
+    assert one.remarks[0].startswith("based on 1 seed; others have missing values")
+    assert not any("fixed system" in text for text in one.remarks)
 
 
 def test_several_seeds_of_a_system_that_is_one_are_none(tmp_path):
     """A run that was merged, or made by an older version, may have them: they are judged as seeds."""
     (one,) = judge(run_with(tmp_path, cells_of(rnn=[1.0, 1.1], lstm=[2.0, 2.0]), LESS, models=FIXED))
-    assert not any("stands as it is" in text for text in one.remarks)
+    assert not any("fixed system" in text for text in one.remarks)
 
 
 def test_the_p_value_of_a_claim_is_that_of_its_test(tmp_path):
@@ -153,7 +153,7 @@ def test_what_is_equal_without_any_variation_is_vacuous_and_shows_nothing_in_a_c
     one = judged(tmp_path, of(rnn=0, lstm=150, gru=0), both, names=("rnn", "lstm", "gru"))
     assert one.verdict == "unclear"
     left_out = "v('rate', model='rnn') < v('rate', model='gru')"
-    assert one.remarks[0] == f"1 of 2 comparisons could not have been otherwise: {left_out}"
+    assert one.remarks[0] == f"1 of 2 comparisons could not have turned out differently: {left_out}"
     assert judged(tmp_path, of(rnn=0, lstm=150), both.replace(", 'gru'", "")).verdict == "holds"
 
 
@@ -195,7 +195,7 @@ def test_a_premise_that_is_not_met_leaves_a_claim_untested_and_is_named(tmp_path
     assert verdict(trained="v('rate', model='lstm') < 3").verdict == "holds"
     lacking = verdict(trained="v('rate', model='lstm') < 2", other="v('rate', model='rnn') < 2")
     assert lacking.verdict == "not tested"
-    assert lacking.remarks == ["premise not shown: trained (lstm 2.10 ± 0.10; p = 0.89)"]
+    assert lacking.remarks == ["premise not supported: trained (lstm 2.10 ± 0.10; p = 0.89)"]
     refuted = verdict(trained="v('rate', model='lstm') < 1.5")
     assert (refuted.verdict, refuted.remarks[0][:25]) == ("not tested", "premise refuted: trained ")
     unknown = verdict(trained="v('nats', model='lstm') < 2")
@@ -207,7 +207,7 @@ def test_a_premise_that_is_true_of_the_means_and_no_more_is_not_shown(tmp_path):
     one = claim(LESS).model_copy(update={"requires": {"trained": "v('rate', model='lstm') < 2.15"}})
     found = judged(tmp_path, cells_of(rnn=[1.0, 1.1, 0.9], lstm=[2.0, 2.2, 2.1]), one)
     assert found.verdict == "not tested"
-    assert found.remarks[0].startswith("premise not shown: trained (lstm 2.10 ± 0.10; p = 0.2")
+    assert found.remarks[0].startswith("premise not supported: trained (lstm 2.10 ± 0.10; p = 0.2")
 
 
 def test_a_difference_below_the_error_of_an_estimate_is_not_tested(tmp_path):
@@ -222,7 +222,7 @@ def test_a_difference_below_the_error_of_an_estimate_is_not_tested(tmp_path):
 
     assert verdict(0.0).verdict == "holds"
     assert verdict(0.5).verdict == "not tested"
-    assert "below the error of an estimate" in verdict(0.5).remarks[0]
+    assert "smaller than an estimate's error" in verdict(0.5).remarks[0]
     assert verdict(0.1).verdict == "unclear"
 
 
@@ -237,7 +237,7 @@ def test_without_what_tests_need_a_claim_is_not_tested_and_says_so(tmp_path):
 def test_what_is_no_number_makes_a_claim_unclear_and_infinity_does_not(tmp_path):
     cells = cells_of(rnn=[1.0, nan], lstm=[1.0, inf])
     assert judged(tmp_path, cells, LESS).verdict == "unclear"
-    assert judged(tmp_path, cells, LESS).remarks == ["v('rate', model='rnn') is no number"]
+    assert judged(tmp_path, cells, LESS).remarks == ["v('rate', model='rnn') is not a number"]
     one = judged(tmp_path, cells, "v('rate', model='lstm') > 0")
     assert (one.verdict, one.remarks[0]) == ("not tested", "true of the means")
     assert one.remarks[1].endswith("not all numbers of its seeds and draws are finite")
@@ -275,7 +275,7 @@ def test_seeds_that_lack_a_value_are_left_out_everywhere_and_told(tmp_path):
     one = judged(tmp_path, cells, LESS)
     assert one.verdict == "holds in this training"
     assert one.remarks == [
-        "judged by 1 seed, as values of others are missing (v('rate', model='rnn'): not run, interrupted; "
+        "based on 1 seed; others have missing values (v('rate', model='rnn'): not run, interrupted; "
         "v('rate', model='lstm'): failed, out of memory)"
     ]
     cells[0] = cell("rnn", "greedy", 0, status="failed")
@@ -285,7 +285,7 @@ def test_seeds_that_lack_a_value_are_left_out_everywhere_and_told(tmp_path):
 def test_seeds_of_two_signatures_make_a_claim_unclear(tmp_path):
     cells = [cell("rnn", "greedy", s, {"rate": number(1.0, signature=f"v{s}")}) for s in (0, 1)]
     one = judged(tmp_path, cells, "v('rate') > 0")
-    assert (one.verdict, one.remarks) == ("unclear", ["the seeds of v('rate') have numbers of different kinds",
+    assert (one.verdict, one.remarks) == ("unclear", ["the numbers of v('rate') differ in kind or signature between seeds",
                                                       "the values of 'rate' differ in kind or signature"])  # fmt: skip
 
 
@@ -304,7 +304,7 @@ def test_cells_that_share_one_measurement_are_one_value(tmp_path):
 
     assert judged(tmp_path, cells("a", "a"), "v('rate') == 1").verdict == "holds in this training"
     one = judged(tmp_path, cells("a", "b"), "v('rate') == 1")
-    assert one.remarks == ["v('rate') is missing: it may mean several cells: decoder greedy or beam"]
+    assert one.remarks == ["v('rate') is missing: several cells match: decoder greedy or beam"]
 
 
 def test_a_run_with_a_claim_that_cannot_be_read_is_still_reported(tmp_path):

@@ -76,7 +76,7 @@ def test_a_missing_number_leaves_only_its_own_model_without_a_choice(tmp_path):
     cells = decoded({**VALID, "tanh": by_beam(1.0, [2.0, "out of memory"], 3.0)})
     tanh, lstm = choices(run_of(tmp_path, cells))
     assert (tanh.name, lstm.name) == (None, "beam-1")
-    assert tanh.reason == "1 of 3 decoders of beam lack their rate on valid (beam-2: out of memory)"
+    assert tanh.reason == "1 of 3 decoders of beam have no rate on valid (beam-2: out of memory)"
 
 
 def test_undefined_means_are_never_chosen(tmp_path):
@@ -154,7 +154,7 @@ def test_an_unfinished_choice_shows_no_number_and_says_why(tmp_path):
         "tanh": {"greedy": "10.00", "beam": r"not run<sup>\[1\]</sup>"},
         "lstm": {"greedy": "20.00", "beam": "21.00"},
     }
-    assert grids(run)[0].reasons == ["1 of 3 decoders of beam lack their rate on valid (beam-2: stopped)"]
+    assert grids(run)[0].reasons == ["1 of 3 decoders of beam have no rate on valid (beam-2: stopped)"]
     assert shown(made) == {"beam": {"tanh": r"not run<sup>\[1\]</sup>", "lstm": "beam-1"}}
 
 
@@ -222,7 +222,7 @@ def test_no_decoder_is_chosen_for_a_grid_from_which_nothing_was(tmp_path):
     cells, chosen = merged(of_grid(unmade=RNN[1])), ["best", "width"]
     run = run_of(tmp_path, cells, GRID, BOTH, BEAMS, tables=[{**TEST, "chosen": chosen}])
     assert shown(run) == {"rnn": {"beam": r"not run<sup>\[1\]</sup>"}, "base": {"beam": "12.00"}}
-    reason = f"1 of 4 combinations of rnn lack their nats on valid ({RNN[1]}: stopped)"
+    reason = f"1 of 4 combinations of rnn have no nats on valid ({RNN[1]}: stopped)"
     assert grids(run)[0].reasons == [reason]
     listed = run_of(tmp_path, cells, GRID, BOTH, BEAMS, tables=[{"id": "t", "of": "choices", "chosen": chosen}])
     assert {row["rnn"] for row in shown(listed).values()} == {r"not run<sup>\[1\]</sup>"}

@@ -21,9 +21,9 @@ from bench_core.commands.main import main
 from bench_core.runs.results import Number
 from bench_metrics.plugin import BleuConfig
 from bench_reports.content.contrasts import is_of_sacrebleu
-from bench_reports.content.example_diff import marked, quartiles
+from bench_reports.content.example_diff import mark_changes, quartiles
 from bench_reports.content.outputs import cut
-from bench_reports.diff.differences import _chance
+from bench_reports.diff.differences import _p_text
 from bench_reports.statistics import permutation
 from bench_reports.statistics.permutation import permutation_p_value
 
@@ -75,7 +75,7 @@ def sampled(size, mean=0.0, seed=0):
     ],
 )
 def test_the_least_p_value_of_some_draws_is_a_limit(p, draws, text):
-    assert _chance(p, draws) == text
+    assert _p_text(p, draws) == text
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_every_example_is_exchanged_half_of_the_time():
     ],
 )
 def test_words_that_differ_are_marked(ours, theirs, found):
-    assert marked(ours, theirs) == found
+    assert mark_changes(ours, theirs) == found
 
 
 def test_long_texts_are_cut():
@@ -317,7 +317,7 @@ def test_a_terminal_is_shown_both_outputs_and_nothing_that_could_write_on_it(dif
 
 def test_without_the_store_the_bootstrap_of_the_run_is_shown_and_the_reason(diff, tmp_path):
     text = diff(*CELLS, store=tmp_path / "none")
-    assert "From the run alone" in text
+    assert "Compared without stored examples" in text
     assert str(tmp_path / "none") in text
     whole, alone = json.loads(diff(*CELLS, "--json")), json.loads(diff(*CELLS, "--json", store=tmp_path / "none"))
     for one, other in zip(whole["metrics"], alone["metrics"], strict=True):
@@ -333,11 +333,11 @@ def test_cells_of_different_examples_are_not_compared_by_pairs(diff, made, tmp_p
 
     folder = rewritten(made, tmp_path / "run", change)
     ended, nats = json.loads(diff(*CELLS, "--json", folder=folder))["metrics"]
-    assert "different examples" in ended["note"]
+    assert "the examples differ" in ended["note"]
     assert ended["difference"] is not None
     assert ended["p"] is ended["p_permutation"] is None
     assert nats["p_permutation"] is not None
-    assert "ended: not compared by pairs" in diff(*CELLS, folder=folder)
+    assert "ended: not paired" in diff(*CELLS, folder=folder)
 
 
 def test_runs_of_old_have_no_draws_and_are_compared_by_what_is_stored(diff, made, tmp_path):
@@ -392,8 +392,8 @@ def test_seeds_that_failed_are_left_out(diff, made, tmp_path):
         (("model=three,decoder=draw", CELLS[1]), "no model of these cells is called 'three'"),
         (("onee", CELLS[1]), "Did you mean 'one'?"),
         ((*CELLS, "--by", "nts"), "Did you mean 'nats'?"),
-        ((*CELLS, "--buckets", "3,2"), "no list of lengths that grow"),
-        ((*CELLS, "--buckets", "x"), "no list of lengths that grow"),
+        ((*CELLS, "--buckets", "3,2"), "not an increasing list of lengths"),
+        ((*CELLS, "--buckets", "x"), "not an increasing list of lengths"),
         ((*CELLS, "--draws", "0"), "0 is not in the range"),
     ],
 )

@@ -16,7 +16,7 @@ from bench_small.runs import HOSTILE, cell, hostile_run, number, paper, run_of, 
 from bench_core.terminal import visible
 from bench_reports.content.cost_tables import dearest, stages_of
 from bench_reports.content.numbers import number as number_in
-from bench_reports.content.outputs import MOST, samples, side_by_side
+from bench_reports.content.outputs import MAX_CHARACTERS, samples, side_by_side
 from bench_reports.content.result_tables import differences_table, results_table
 from bench_reports.content.tables import grids
 from bench_reports.language.figure_schema import Figure
@@ -214,8 +214,8 @@ def test_outputs_tell_what_is_known_of_them(tmp_path):
     assert data["cells"] == ["rnn/greedy", "lstm/greedy", "lstm/beam", "rnn/beam"]
     assert one["given"] == {"prompt": "a prompt", "reference": "the cat sat"}
     assert [output["facts"] for output in one["outputs"]] == [
-        ["ended by itself", "3 tokens", "log-probability −1.25 nats"],
-        ["cut by the limit", "3 tokens"],
+        ["finished", "3 tokens", "log-probability −1.25 nats"],
+        ["truncated at the limit", "3 tokens"],
     ]
     assert one["outputs"][1]["details"] == {"order": ["2", "0", "1"], "bits": "0.5"}
     assert [output["cell"] for output in other["outputs"]] == [2, 3]
@@ -225,7 +225,7 @@ def test_outputs_tell_what_is_known_of_them(tmp_path):
 def test_an_output_is_cut_with_a_note_and_among_many_sooner(tmp_path):
     run = full_run(tmp_path)
     long = Reader(html(run, tmp_path / "report")).data()["examples"][1]["outputs"][0]["text"]
-    assert long == f"{'x' * MOST} … [{MOST:,} of 1,000,000 characters]"
+    assert long == f"{'x' * MAX_CHARACTERS} … [{MAX_CHARACTERS:,} of 1,000,000 characters]"
     (one,) = samples(run_of(tmp_path, [], {}, samples=[sample("rnn", "greedy", "y" * 5_000)]))
     many = replace(one, outputs=[*one.outputs] * 5_000, records=[*one.records] * 5_000)
     assert side_by_side([many])["examples"][0]["outputs"][0]["text"].startswith(f"{'y' * 600} …")
@@ -309,7 +309,7 @@ def test_a_figure_that_is_not_drawn_says_why(tmp_path):
 def test_what_limits_comparability_comes_first(tmp_path):
     text = html(full_run(tmp_path), tmp_path / "report")
     told = text.split("<aside")[1].split("</aside>")[0]
-    assert "<li>Not comparable with the published: profile small.</li>" in told
+    assert "<li>Not comparable with the published numbers: profile small.</li>" in told
     assert text.index("<aside") < text.index("<table")
 
 
@@ -432,7 +432,10 @@ def test_two_outputs_are_set_side_by_side_with_their_differences_marked(shown):
     ]
     assert shown.value(f"({marks})('left', 'del')")[0].startswith("cat </script><script>alert(1)</script>")
     assert shown.value(f"({marks})('right', 'ins')") == ["dog"]
-    assert shown.value("document.querySelector('#right-output .meta').textContent") == "cut by the limit · 3 tokens"
+    assert (
+        shown.value("document.querySelector('#right-output .meta').textContent")
+        == "truncated at the limit · 3 tokens"
+    )
     assert shown.value("document.querySelector('#given').textContent") == "prompta promptreferencethe cat sat"
     order = "[...document.querySelectorAll('#right-output ruby')].map(one => one.textContent)"
     assert shown.value(order) == ["the2", "dog0", "sat1"]
@@ -445,7 +448,7 @@ def test_two_outputs_are_set_side_by_side_with_their_differences_marked(shown):
 def test_hostile_outputs_do_no_harm_in_a_browser(shown):
     assert shown.value("[document.scripts.length, document.images.length]") == [2, 1]
     pick(shown, "example", 1)
-    assert shown.value("document.querySelector('#left-output .text').textContent.length") > MOST
+    assert shown.value("document.querySelector('#left-output .text').textContent.length") > MAX_CHARACTERS
     opened = (
         "new Promise(done => { every.addEventListener('toggle', () => done(every.innerText)); every.open = true; })"
     )

@@ -61,7 +61,7 @@ def test_a_footnote_says_which_statistics_there_are_instead(tmp_path):
     (grid,) = grids(run)
     assert [entry.status for entry in grid.entries[0]] == ["done", "none", "none"]
     known = "train/rows, train/length, test/rows, vocabulary"
-    assert footnotes(run, grid)[0] == f"words has no statistic train/words, entropy. There are: {known}."
+    assert footnotes(run, grid)[0] == f"words has no statistic train/words, entropy. Available: {known}."
 
 
 def test_a_task_that_was_not_prepared_says_why(tmp_path):

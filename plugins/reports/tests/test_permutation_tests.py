@@ -21,10 +21,10 @@ from bench_core.suites.load import load
 from bench_exchange.exporting import export_run
 from bench_exchange.merge import merge
 from bench_reports.content.contrasts import contrast
-from bench_reports.content.example_diff import StoredExamples
+from bench_reports.content.example_diff import StoredEvidence
 from bench_reports.content.permutation_tests import (
     FILE,
-    MARGIN,
+    PERMUTATIONS_PER_PAIR,
     keep_permutations,
     pair_name,
     permutations,
@@ -79,14 +79,14 @@ def pairs_of(grid):
 def test_a_table_has_the_p_values_of_the_exchanges_that_diff_makes(run, store):
     assert keep_permutations(run, grids(run), store) == {}
     (grid,) = grids(run)
-    number = max(DRAWS, MARGIN * pairs_of(grid))
+    number = max(DRAWS, PERMUTATIONS_PER_PAIR * pairs_of(grid))
     assert len(grid.tests) >= 6
     for ours, theirs, test in compared(grid):
         name = grid.columns[test.first[1]].value
         cells = {one.artifacts[f"measure/{name}"]: one for one in run.cells}
         pairs = [(cells[a], cells[b]) for a, b in zip(ours.keys, theirs.keys, strict=True)]
         assert len(pairs) == 2
-        assert test.p == StoredExamples(store).evidence(contrast(name, pairs)).p_value(number)
+        assert test.p == StoredEvidence(store).evidence(contrast(name, pairs)).p_value(number)
         assert test.exchanges == number
     assert any(0 < test.p < 1 for test in grid.tests)
 
@@ -107,11 +107,11 @@ def test_marks_and_corrected_values_follow_the_test_of_the_table(run, store):
 
 def test_the_footnote_names_the_test_and_how_many_exchanges_it_is_of(run, store):
     before = " ".join(footnotes(run, grids(run)[0]))
-    assert "No permutation tests: the run keeps 0 of the" in before
+    assert "No permutation tests: the run has only 0 of the" in before
     assert "paired test over examples and seeds" in before
     keep_permutations(run, grids(run), store)
     after = " ".join(footnotes(run, grids(run)[0]))
-    assert "paired permutation test, 1,000 exchanges of examples, these trainings alone" in after
+    assert "paired permutation test, 1,000 permutations of examples; these trainings only" in after
     assert "over examples and seeds" not in after
     assert "Minimum detectable" not in after, "its error is that of other trainings, too"
 
@@ -136,7 +136,7 @@ def test_a_report_needs_no_store_once_the_tests_are_kept(run, store, tmp_path):
 def test_what_is_kept_is_not_done_again_and_does_not_depend_on_the_order(run, store, monkeypatch):
     keep_permutations(run, grids(run), store)
     content = (run.folder / FILE).read_bytes()
-    monkeypatch.setattr(StoredExamples, "evidence", lambda *_: pytest.fail("done again"))
+    monkeypatch.setattr(StoredEvidence, "evidence", lambda *_: pytest.fail("done again"))
     assert keep_permutations(run, grids(run), store) == {}
     assert (run.folder / FILE).read_bytes() == content
     ours, theirs, _ = next(compared(grids(run)[0]))
@@ -160,7 +160,7 @@ def test_numbers_of_different_seeds_are_not_exchanged(run, store):
     ]  # fmt: skip
     changed = replace(run, cells=cells)
     reasons = keep_permutations(changed, grids(changed), store)
-    assert reasons[f"main, {name}"] == "they have different seeds: 0, 1 and 7, 8"
+    assert reasons[f"main, {name}"] == "the seeds differ: 0, 1 and 7, 8"
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"a": {"p": 2, "draws": 9}}', '{"a": {"p": 0.5}}', '{"a": {"p": NaN, "draws": 9}}'])  # fmt: skip
@@ -198,7 +198,7 @@ def test_a_forged_p_value_is_found_by_the_examples_in_the_store(run, store):
     remarks = [*verify_run(run, store)]  # one for each table that has the pair
     assert remarks
     assert all(remark.wrong for remark in remarks)
-    said = f"p is {true.p / 2}, and {true.p} by the examples in the store"
+    said = f"p is {true.p / 2}, but {true.p} from the examples in the store"
     assert all(said in remark.text for remark in remarks)
     (remark,) = verify_run(run, None)
-    assert (remark.wrong, remark.text) == (False, f"{run.folder / FILE}: the store is not here")
+    assert (remark.wrong, remark.text) == (False, f"{run.folder / FILE}: the store is not available")

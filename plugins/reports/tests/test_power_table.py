@@ -50,7 +50,7 @@ def test_of_perplexities_a_difference_is_a_ratio(tmp_path):
     assert row["difference"] == pytest.approx(1.1)
     assert row["would find"] > 1
     assert power_rows(run, 5, {"rate": 1 / 1.1})[0]["needed"] == row["needed"]
-    with pytest.raises(SuiteError, match=r"compared by ratios: give one such as rate=1\.05, not -1"):
+    with pytest.raises(SuiteError, match=r"compared by ratio: use a ratio such as rate=1\.05, not -1"):
         power_rows(run, 5, {"rate": -1.0})
 
 
@@ -63,7 +63,7 @@ def test_too_few_examples_are_not_made_up_for_by_seeds(tmp_path):
 
 
 def test_a_pilot_of_one_seed_and_metrics_without_a_table_are_refused(tmp_path):
-    with pytest.raises(SuiteError, match="tells nothing of the variance of trainings"):
+    with pytest.raises(SuiteError, match="the training variance is unknown"):
         power_rows(pilot(tmp_path, seeds=1), 5, {})
     with pytest.raises(SuiteError, match=r"no table of .* has the metric 'rte'\. Did you mean 'rate'"):
         power_rows(pilot(tmp_path), 5, {"rte": 1.0})

@@ -76,7 +76,7 @@ def test_a_note_of_a_published_table_is_a_sentence(tmp_path):
     published = paper({"greedy": {"rnn": (1.0, None)}}, note="means of all runs")
     cells = [cell("rnn", "greedy", 0, {"rate": number(1.0)})]
     text = markdown(run_of(tmp_path, cells, {"reference": {"table": "p"}}, published), tmp_path / "report")
-    assert "Table 1. Means of all runs.\n" in text
+    assert "(Table 1). Means of all runs.\n" in text
 
 
 def test_what_only_the_paper_has_stands_below_the_labels_of_its_axes(tmp_path):
@@ -137,7 +137,7 @@ def test_numbers_that_stand_in_words_below_a_drawing_are_those_of_its_data(tmp_p
     write_report(run, tmp_path / "report")
     with (tmp_path / "report" / "report.md").open("a") as file:
         file.write("\n8123 steps\n")
-    told = "report.html has not: 8123"
+    told = "report.html lacks: 8123"
     assert any(told in one.text for one in verify_report(tmp_path / "report", None))
     (tmp_path / "report" / "figures").mkdir()
     (tmp_path / "report" / "figures" / "grown.csv").write_text("series,step,word\na,8123,b\n")

@@ -14,7 +14,7 @@ from bench_authors.availability import _digests
 from bench_reports.content.grid import Entry
 from bench_reports.content.verdicts import same_examples
 from bench_reports.language.schema import Reference
-from bench_reports.plugin import Contents
+from bench_reports.plugin import ReportContents
 
 DIGEST = "0" * 64
 
@@ -39,7 +39,7 @@ def test_a_digest_that_no_task_reads_is_reported_at_its_place(tmp_path, text):
     said = f"sha256:{sha256(b'text').hexdigest()}"
     tables = [SimpleNamespace(reference=None), SimpleNamespace(reference=Reference(table="a", same_examples=said))]
     suite = SimpleNamespace(sections={"tables": tables}, tasks={"t": FiledConfig(file="test.txt")}, folder=tmp_path)
-    found = [*Contents().unavailable(suite, lambda task: _digests(task, tmp_path, tmp_path))]
+    found = [*ReportContents().unavailable(suite, lambda task: _digests(task, tmp_path, tmp_path))]
     if text == "text":
         assert not found
     else:

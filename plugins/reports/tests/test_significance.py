@@ -40,10 +40,10 @@ def test_the_best_is_bold_only_if_it_is_better_by_more_than_chance(tmp_path):
     assert bold(grid) == ["a"], "lower is better"
     assert shown(run)["a"]["rate"].startswith("**")
     (note,) = [note for note in footnotes(run, grid) if note.startswith("Bold")]
-    assert "over examples for these trainings alone: one seed, so the training variance is unknown" in note
+    assert "over examples; single seed, training variance unknown" in note
     _, grid = table(tmp_path, {"a": rates(5, seed=1), "b": rates(7, seed=2), "c": rates(5.001, seed=3)})
     assert bold(grid) == []
-    assert any(note.startswith("None is better than every other") for note in footnotes(run, grid))
+    assert any(note.startswith("No entry is significantly better than all others") for note in footnotes(run, grid))
 
 
 def test_where_higher_is_better_the_highest_is_bold(tmp_path):
@@ -84,7 +84,7 @@ def test_numbers_of_other_examples_and_without_draws_are_not_compared(tmp_path):
     (tmp_path / "run" / "draws.safetensors").unlink()
     run = run_of(tmp_path, cells, {"rows": ["model"], "columns": []}, names=["a", "b"])
     assert not grids(run)[0].tests
-    assert "Numbers without tests: the run keeps no draws" in " ".join(footnotes(run, grids(run)[0]))
+    assert "Some numbers are not tested: the run keeps no draws" in " ".join(footnotes(run, grids(run)[0]))
 
 
 def test_runs_of_older_versions_are_shown_without_tests(tmp_path):
@@ -132,7 +132,7 @@ def test_a_baseline_is_compared_with_all_others_and_nothing_is_bold(tmp_path):
     assert [grid.rows[test.first[0]].label for test in grid.tests] == ["b", "b"]
     assert bold(grid) == []
     assert [entries[0].p is None for entries in grid.entries] == [False, True, False]
-    assert any(note.startswith("Marked: different from b; * p < 0.05") for note in footnotes(run, grid))
+    assert any(note.startswith("Stars: significantly different from b; * p < 0.05") for note in footnotes(run, grid))
     run, grid = table(tmp_path, samples, better=0, settings={"baseline": "b"})
     assert grid.tests, "a difference needs no direction"
 
@@ -153,7 +153,7 @@ def test_estimates_show_their_own_error_and_are_not_bold_by_less(tmp_path):
     run, grid = table(tmp_path, samples, error=2.0)
     assert bold(grid) == []
     assert records(grid)[0]["error"] == 2.0
-    assert "Standard errors of estimates by sampling: rate 2." in footnotes(run, grid)
+    assert "Standard errors of the sampling estimates: rate 2." in footnotes(run, grid)
 
 
 def test_sums_over_a_whole_population_have_no_interval_with_one_seed(tmp_path):

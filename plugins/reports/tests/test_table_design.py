@@ -200,7 +200,7 @@ def test_beside_a_mean_stands_its_deviation_its_interval_or_nothing(tmp_path, sp
     one = entry(run, "lstm", "greedy")
     if spread == "interval":
         assert one.interval[0] < one.summary.mean < one.interval[1]
-        assert "Mean over 3 seeds and 95 % interval." in footnotes(run, grids(run)[0])
+        assert "Mean over 3 seeds with 95 % interval." in footnotes(run, grids(run)[0])
 
 
 # Averages, ranks, differences
@@ -273,7 +273,7 @@ def test_differences_from_a_baseline_stand_beside_each_number_with_what_a_test_s
     assert "(" not in greedy["rnn"]
     change = fmean(by_seed(run, "gru", "greedy")) - fmean(by_seed(run, "rnn", "greedy"))
     assert re.search(r"\(\+([\d.]+)\\\*\\\*\)", greedy["gru"])[1] == f"{change:.2f}"
-    assert any(note.startswith("In parentheses: the difference from rnn; * p < 0.05") for note in footnotes(run, grids(run)[0]))  # fmt: skip
+    assert any(note.startswith("In parentheses: difference from rnn; * p < 0.05") for note in footnotes(run, grids(run)[0]))  # fmt: skip
     near = several(tmp_path, {"baseline": "rnn", "differences": True}, seeds=1)
     assert entry(near, "lstm", "greedy").change == pytest.approx(
         by_seed(near, "lstm", "greedy")[0] - by_seed(near, "rnn", "greedy")[0]
@@ -286,17 +286,17 @@ def test_all_pairs_are_told_with_intervals_and_p_values_for_all_of_them(tmp_path
     found = [*pairs_of(grid)]
     assert len(found) == 3 * 3, "pairs of models in two columns and their average"
     greedy = [pair for pair in found if pair.column.label == "greedy"]
-    p = [pair.found.p for pair in greedy]
-    assert [pair.found.adjusted for pair in greedy] == holm(p)
+    p = [pair.test.p for pair in greedy]
+    assert [pair.test.adjusted for pair in greedy] == holm(p)
     for pair in greedy:
         assert pair.difference == pytest.approx(
-            fmean(by_seed(run, pair.one.label, "greedy")) - fmean(by_seed(run, pair.other.label, "greedy"))
+            fmean(by_seed(run, pair.row.label, "greedy")) - fmean(by_seed(run, pair.other.label, "greedy"))
         )
-        assert (pair.found.p < 0.05) == (not pair.interval[0] <= 0 <= pair.interval[1])
+        assert (pair.test.p < 0.05) == (not pair.interval[0] <= 0 <= pair.interval[1])
     files = written(run, tmp_path / "report")
     rows = [*csv.DictReader(files["tables/t-pairs.csv"].decode().splitlines())]
     assert [(row["row"], row["other"], row["column"]) for row in rows] == [
-        (pair.one.label, pair.other.label, pair.column.label) for pair in found
+        (pair.row.label, pair.other.label, pair.column.label) for pair in found
     ]
     assert b"rnn $-$ gru" in files["tables/t-pairs.tex"]
     assert "strong" not in {

@@ -73,7 +73,7 @@ def test_nothing_is_said_of_trainings_where_no_model_was_trained(tmp_path, model
     cells = sampled(tmp_path, {"rnn": [[1.0, 2.0, 3.0] * 9], "lstm": [[5.0, 7.0, 6.0] * 9]})
     run = run_of(tmp_path, cells, {"rows": ["model"], "columns": []}, models=models)
     (note,) = [note for note in footnotes(run, grids(run)[0]) if "paired test over examples" in note]
-    assert ("for these trainings alone" in note) == trained
+    assert ("training variance unknown" in note) == trained
 
 
 def test_one_seed_has_a_mean_alone_and_its_interval_goes_to_the_files(tmp_path):
@@ -270,9 +270,9 @@ def test_footnotes_say_what_is_behind_the_numbers(tmp_path):
     for line in (
         "- Mean ± standard deviation over 3 seeds.",
         "- rate: %, lower is better, a bound, over 100 examples, signature limit:9.",
-        "- Limits: 1,000 tokens an output, all examples decoded, all scored. Profile quick.",
+        "- Limits: 1,000 tokens per output, all examples decoded, all scored. Profile quick.",
         "- Corpus: Words.",
-        "- Small type: as published, Table 1, corpus WikiText-2, 10 runs. By words.",
+        "- Small type: published values (Table 1, corpus WikiText-2, 10 runs). By words.",
     ):
         assert f"{line}\n" in text
 
@@ -306,7 +306,7 @@ def test_sample_outputs_are_shown_with_what_the_run_discloses(tmp_path):
     run = run_of(tmp_path, [cell("rnn", "greedy", 0)], {}, samples=samples("so it goes"))
     text = written(run, tmp_path / "report")["report.md"].decode()
     assert "### words/test, example 7\n" in text
-    assert re.search(r"\| rnn/greedy +\| so it goes \(ended by the limit\) +\|", text)
+    assert re.search(r"\| rnn/greedy +\| so it goes \(truncated at the limit\) +\|", text)
     assert "prompt" not in text
     (long,) = gathered(replace(run, info={"samples": samples("word " * 1000)}))
     assert len(long.outputs[0][1]) < 400

@@ -17,10 +17,10 @@ from scipy.stats import t, ttest_ind_from_stats
 from bench_core.errors import SuiteError
 from bench_core.suites.load import load
 from bench_reports.content.grid import Entry
-from bench_reports.content.numbers import judged
+from bench_reports.content.numbers import comparison_text
 from bench_reports.content.result_tables import differences_table
 from bench_reports.content.tables import grids
-from bench_reports.content.verdicts import Comparison, comparison
+from bench_reports.content.verdicts import PublishedComparison, comparison
 from bench_reports.language.of_suite import language
 from bench_reports.language.published import Published, Value
 from bench_reports.render.latex import LATEX
@@ -88,7 +88,7 @@ def test_how_many_seeds_would_tell_is_told():
     found = comparison(ours(9.0, 10.0, 11.5), Value(mean=9.5, std=0.1), 10, 1.0, -1)
     assert found.verdict == "cannot tell"
     assert found.seeds > 3
-    assert judged(found, 2) == f"+0.67 cannot tell ({found.seeds} seeds would)"
+    assert comparison_text(found, 2) == f"+0.67 cannot tell ({found.seeds} seeds needed)"
     assert comparison(ours(9.0), Value(mean=9.5), 1, 1.0, -1).seeds is None
     assert comparison(ours(9.0, 10.0, 11.5), Value(mean=9.5, std=1.0), 2, 1.0, -1).seeds is None, "theirs are too few"
 
@@ -118,16 +118,18 @@ def test_what_is_no_number_gets_no_difference(mean):
 
 def test_an_infinite_mean_is_worse():
     assert verdict(ours(inf, inf), {"mean": 5.0}) == "worse"
-    assert judged(Comparison(inf, "worse"), 2) == "+∞ worse"
+    assert comparison_text(PublishedComparison(inf, "worse"), 2) == "+∞ worse"
 
 
 def test_differences_are_signed_unless_they_round_to_nothing():
-    assert judged(Comparison(1.234, "worse"), 2) == "+1.23 worse"
-    assert judged(Comparison(-1.234, "better"), 1) == "−1.2 better"
-    assert judged(Comparison(0.001, "equivalent"), 2) == judged(Comparison(-0.001, "equivalent"), 2)
-    assert judged(Comparison(0.001, "equivalent"), 2) == "0.00 equivalent"
-    assert judged(Comparison(2e12, "worse"), 1) == "+2.0e+12 worse"
-    assert judged(None, 2) == "–"
+    assert comparison_text(PublishedComparison(1.234, "worse"), 2) == "+1.23 worse"
+    assert comparison_text(PublishedComparison(-1.234, "better"), 1) == "−1.2 better"
+    assert comparison_text(PublishedComparison(0.001, "equivalent"), 2) == comparison_text(
+        PublishedComparison(-0.001, "equivalent"), 2
+    )
+    assert comparison_text(PublishedComparison(0.001, "equivalent"), 2) == "0.00 equivalent"
+    assert comparison_text(PublishedComparison(2e12, "worse"), 1) == "+2.0e+12 worse"
+    assert comparison_text(None, 2) == "–"
 
 
 TOLERANCE = {"within": 0.6, "why": "half of the gain"}
@@ -236,9 +238,11 @@ def test_every_format_tells_the_verdicts(tmp_path):
     text = files["report.md"].decode()
     assert text.index("- Mean ±") < text.index("### t beside the published\n")
     assert re.search(r"\| greedy +\| −0\.09 equivalent \| −2\.49 better +\|", text)
-    assert "- Difference: ours minus published.\n- Equivalent: the 90 % interval of the difference is within" in text
+    assert (
+        "- Difference: ours minus published.\n- Equivalent: the 90 % interval of the difference lies within" in text
+    )
     assert "- Tolerance: 0.6 (half of the gain).\n" in text
-    assert rb"\caption{t, beside the published}" in files["tables/t-published.tex"]
+    assert rb"\caption{t: differences from the published numbers}" in files["tables/t-published.tex"]
     assert r"greedy & $-$0.09 equivalent & $-$2.49 better \\" in files["tables/t-published.tex"].decode()
     rows = {(row["row"], row["column"]): row for row in csv.DictReader(files["tables/t.csv"].decode().splitlines())}
     assert float(rows["greedy", "rnn"]["difference"]) == pytest.approx(-0.09)

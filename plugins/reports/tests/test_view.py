@@ -22,9 +22,9 @@ from bench_core.terminal import visible
 from bench_reports.render.report import write_report
 from bench_reports.view import catalog as catalogs
 from bench_reports.view.catalog import Catalog
-from bench_reports.view.curves import MOST, curves
+from bench_reports.view.curves import MAX_POINTS, curves
 from bench_reports.view.finding import MARK, find
-from bench_reports.view.run_data import LONGEST
+from bench_reports.view.run_data import MAX_TEXT_CHARACTERS
 
 BREAKING = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\u202e\x00<!--"
 
@@ -94,7 +94,7 @@ def test_hidden_folders_links_and_what_a_view_wrote_are_not_looked_into(tmp_path
     found = find(tmp_path / "root")
     assert found.runs == []
     assert names(found.links) == ["far", "loop"]
-    with pytest.raises(SuiteError, match="far, loop: links are not followed; view what they point to"):
+    with pytest.raises(SuiteError, match="far, loop: links are not followed; view their targets"):
         Catalog(tmp_path / "root").page()
 
 
@@ -110,7 +110,7 @@ def test_the_folder_itself_may_be_a_run_or_a_link(tmp_path):
 
 def test_a_page_of_a_test_runner_is_no_report(tmp_path):
     (tmp_path / "report.html").write_text("<p>12 passed</p>")
-    with pytest.raises(SuiteError, match="there is no run and no report in it or below"):
+    with pytest.raises(SuiteError, match="no runs or reports found in this folder or below"):
         Catalog(tmp_path).page()
 
 
@@ -193,7 +193,10 @@ def test_numbers_that_json_has_not_are_words_and_a_missing_one_has_its_reason(tm
 
 
 def test_outputs_are_kept_with_their_lines_and_cut_with_a_sign(tmp_path):
-    samples = [output("rnn", "greedy", f"if x:\n    y{BREAKING}"), output("rnn", "greedy", "z" * (LONGEST + 1), 8)]
+    samples = [
+        output("rnn", "greedy", f"if x:\n    y{BREAKING}"),
+        output("rnn", "greedy", "z" * (MAX_TEXT_CHARACTERS + 1), 8),
+    ]
     one_run(tmp_path, samples=samples)
     _, data = unpacked(Catalog(tmp_path).page())
     run = data[0]
@@ -202,7 +205,7 @@ def test_outputs_are_kept_with_their_lines_and_cut_with_a_sign(tmp_path):
     assert [run["texts"][place] for place in (prompt, reference)] == ["the", "cat sat here"]
     assert run["texts"][text].startswith("if x:\n    y</script>")
     assert "[U+202E][U+0000]<!--" in run["texts"][text]
-    assert run["texts"][other[4]] == "z" * LONGEST + " …"
+    assert run["texts"][other[4]] == "z" * MAX_TEXT_CHARACTERS + " …"
 
 
 def test_the_curve_of_a_cell_is_that_of_its_training(tmp_path):
@@ -218,7 +221,7 @@ def test_the_curve_of_a_cell_is_that_of_its_training(tmp_path):
 def test_a_long_history_is_thinned_and_keeps_its_ends(tmp_path):
     history(tmp_path, "k" * 40, range(5_000))
     found = curves(read_histories(tmp_path))["k" * 12]
-    assert len(found.steps) == MOST
+    assert len(found.steps) == MAX_POINTS
     assert (found.steps[0], found.steps[-1], found.series["loss"][-1]) == (10, 50_000, 4_999)
     assert found.steps == sorted(set(found.steps))
 
@@ -350,7 +353,7 @@ def test_a_damaged_history_costs_a_run_its_curves_alone(tmp_path):
     write_over(first.folder, "history/words-l0l0l0l0l0l0.jsonl", "{")
     page = Catalog(tmp_path).page()
     _, data = unpacked(page)
-    assert "There are no training curves: history/words-l0l0l0l0l0l0.jsonl" in Tags(page).text
+    assert "Training curves cannot be read: history/words-l0l0l0l0l0l0.jsonl" in Tags(page).text
     assert data[1]["curves"] == []
     assert len(data[1]["cells"]) == 9
 
@@ -369,7 +372,7 @@ def test_a_run_whose_files_are_elsewhere_is_not_read(tmp_path, name):
     (first.folder / name).symlink_to(tmp_path / "secret")
     page = Catalog(tmp_path / "root").page()
     about, _ = unpacked(page)
-    assert f"{name} is a link that leads out of the folder" in [one["problem"] for one in about]
+    assert f"{name} is a link to a file outside the viewed folder" in [one["problem"] for one in about]
     assert "the secret" not in page
 
 

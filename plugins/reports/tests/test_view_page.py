@@ -149,7 +149,7 @@ def test_the_cells_of_a_run_are_means_over_seeds_with_what_is_missing(shown):
         ["gru", "7.00 ± 0.00 (3)", "≤ 70.00 ± 0.00b (3)"],
     ]
     notes = " ".join(texts(shown, "#cells-table .notes li"))
-    assert "nats ↓ (%, lower is better): not all alike: a exact likelihood, over 100 examples, signature a|b; b bound of the likelihood" in notes  # fmt: skip
+    assert "nats ↓ (%, lower is better): numbers differ: a exact likelihood, over 100 examples, signature a|b; b likelihood bound" in notes  # fmt: skip
     click(shown, "#cells-table .missing summary")
     assert texts(shown, ".missing dt") == ["failed: out of memory"]
     assert texts(shown, ".missing dd") == [f"{FIRST}: words/lstm/greedy/test, seed 2"]
@@ -172,7 +172,7 @@ def test_numbers_of_other_examples_alone_are_marked_and_their_difference_says_so
     assert [row[1] for row in rows(shown)[1:]] == ["1.00a", "1.00b"]
     for place in range(2):
         click(shown, "#cells-of-runs tbody input", place)
-    assert rows(shown, "compared")[1][2] == "1.00b 0.00, other examples"
+    assert rows(shown, "compared")[1][2] == "1.00b 0.00, different examples"
 
 
 def test_runs_stand_in_columns_for_cells_of_the_same_name(shown):
@@ -240,7 +240,7 @@ def test_names_on_axes_narrow_runs_and_cells(shown):
     choose(shown, "profile", "small")
     assert cells(shown) == ["words / gru / greedy / test"]
     choose(shown, "status", "failed")
-    assert texts(shown, "#cells-table")[0] == "No cell passes the filters."
+    assert texts(shown, "#cells-table")[0] == "No cells match the filters."
     click(shown, "#filters button[type=reset]")
     assert len(cells(shown)) == 6
     assert address(shown) == ""
@@ -264,7 +264,7 @@ def test_without_a_choice_the_cells_are_those_of_the_newest_suite(show, tmp_path
         )
     shown = show(tmp_path / "root")
     assert texts(shown, "#cells-count") == [
-        "2 rows of 2 runs (the suite b of 3 runs; choose others above, or filter)"
+        "2 rows of 2 runs (the suite b of 3 runs; select others above, or filter)"
     ]
     click(shown, "#run-controls button")
     assert texts(shown, "#cells-count") == ["3 rows of 3 runs"]
@@ -294,7 +294,7 @@ def test_selected_cells_are_compared_with_the_first_and_numbers_of_other_kinds_a
     assert rows(shown, "compared") == [
         ["metric", "A", "B", "C"],
         ["rate ↓", "2.00 ± 1.00 (3)", "4.25 ± 0.35 (2) 1 missing +2.25", "7.00 ± 0.00 (3) +5.00"],
-        ["nats ↓", "20.00 ± 10.00a (3)", "42.50 ± 3.54a (2) 1 missing +22.50", "≤ 70.00 ± 0.00b (3) other kind"],
+        ["nats ↓", "20.00 ± 10.00a (3)", "42.50 ± 3.54a (2) 1 missing +22.50", "≤ 70.00 ± 0.00b (3) different kind"],
     ]  # fmt: skip
     assert texts(shown, ".letters li span")[0] == f"A words / rnn / greedy / test {FIRST}, 3 seeds"
     assert texts(shown, "#selected") == ["(3)"]
@@ -327,7 +327,7 @@ def test_the_printed_command_can_be_given_to_a_shell(show, tmp_path):
     assert [split(one) for one in told] == [
         ["bench", "diff", "runs/-x y", f"model={names[0]}", f"model={other}"] for other in names[1:3]
     ]
-    assert "A and D: a name has characters that cannot be seen." in texts(shown, ".commands p")
+    assert "A and D: a name has invisible characters." in texts(shown, ".commands p")
 
 
 def test_cells_of_two_runs_are_compared_and_the_test_is_said_to_be_of_one(shown):
@@ -335,7 +335,7 @@ def test_cells_of_two_runs_are_compared_and_the_test_is_said_to_be_of_one(shown)
     click(shown, "#cells-of-runs tbody input")
     head, rate, _ = rows(shown, "compared")
     assert head == ["metric", "A", "B"]
-    assert rate[2].endswith("−7.00") or "other signature" in rate[2]
+    assert rate[2].endswith("−7.00") or "different signature" in rate[2]
     assert "bench diff compares cells of one run" in texts(shown, ".commands")[0]
 
 
@@ -355,7 +355,7 @@ def test_outputs_of_an_example_stand_side_by_side_with_their_differences_marked(
     assert texts(shown, ".example .given dd")[:2] == ["the", "cat sat here"]
     assert texts(shown, ".example:first-child article .text") == ["dog sat here", "cat sat"]
     assert texts(shown, ".example:first-child ins") == ["dog"]
-    assert "ended by itself · 3 tokens · 2 of 3 words in common with the reference" in texts(shown, ".meta")
+    assert "finished · 3 tokens · 2 of 3 words in common with the reference" in texts(shown, ".meta")
     after(shown, "document.querySelector('[name=base]').value = state.cell[1]")
     choose(shown, "base", shown.value("state.cell[1]"))
     assert texts(shown, ".example:first-child ins") == ["dog", "here"]

@@ -146,7 +146,7 @@ def test_a_folder_that_was_emptied_is_said_to_be_empty(server, tmp_path):
     (tmp_path / "root").mkdir()
     answer, content = ask(server, "")
     assert answer.status == 404
-    assert b"there is no run and no report" in content
+    assert b"no runs or reports found" in content
 
 
 def test_only_reading_is_answered(server):
@@ -166,7 +166,7 @@ def test_what_is_no_http_harms_nobody(server):
 def test_a_port_that_is_taken_is_told(tmp_path):
     with Server(Catalog(tmp_path)) as server:
         port = server.server_address[1]
-        with pytest.raises(SuiteError, match=f"port {port} cannot be used: .*Name another by --port"):
+        with pytest.raises(SuiteError, match=f"port {port} cannot be used: .*Choose another --port"):
             Server(Catalog(tmp_path), port)
 
 
@@ -203,7 +203,7 @@ def test_nothing_else_is_written_over(tmp_path, what):
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "index.html").write_text("mine")
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(SuiteError, match="something else is here"):
+    with pytest.raises(SuiteError, match="already has other content"):
         write(Catalog(tmp_path / "root"), out)
     assert (tmp_path / "paper" / "index.html").read_text() == "mine"
     assert not (tmp_path / "root" / MARK).exists()
@@ -224,7 +224,7 @@ def test_links_in_a_folder_that_was_written_lead_nothing_out_of_it(tmp_path):
 
 def test_an_empty_folder_is_nothing_to_write_about(tmp_path):
     (tmp_path / "root").mkdir()
-    with pytest.raises(SuiteError, match="no run and no report"):
+    with pytest.raises(SuiteError, match="no runs or reports found"):
         write(Catalog(tmp_path / "root"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -241,9 +241,9 @@ def test_the_command_writes_a_page_and_prints_where(tmp_path):
 
 
 def test_the_command_names_what_is_no_folder_of_runs(tmp_path):
-    assert "is no folder" in str(call(tmp_path / "none").exception)
-    assert "no run and no report" in str(call(tmp_path).exception)
-    assert "no run and no report" in str(call(tmp_path, "--no-open").exception)
+    assert "is not a folder" in str(call(tmp_path / "none").exception)
+    assert "no runs or reports found" in str(call(tmp_path).exception)
+    assert "no runs or reports found" in str(call(tmp_path, "--no-open").exception)
 
 
 @pytest.mark.parametrize(

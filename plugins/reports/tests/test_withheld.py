@@ -32,7 +32,7 @@ def test_a_report_without_prompts_says_why(tmp_path, about):
 
 def test_it_names_the_remedy(tmp_path):
     text = written(reported(tmp_path, {}), tmp_path / "report")["report.html"].decode()
-    assert "add ‘quote: true’ to the suite, or list the tasks there, and run it again" in " ".join(text.split())
+    assert "set ‘quote: true’ in the suite, or ‘quote’ to a list of tasks, and run it again" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(

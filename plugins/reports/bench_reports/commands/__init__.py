@@ -1,1 +1,1 @@
-"""Commands of `bench` that read finished runs, one file each."""
+"""Commands of `bench` for finished runs, a file for each command."""

@@ -1,4 +1,4 @@
-"""Print BibTeX of all that a run or a suite uses."""
+"""Print BibTeX references for a run or a suite."""
 
 from pathlib import Path
 
@@ -14,12 +14,12 @@ from bench_core.terminal import say, to_json
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a value of the suite.")
 @options.as_json
 def command(run: Path, profile: str | None, settings: tuple[str, ...], as_json: bool) -> None:
-    """Print BibTeX of every part, corpus and metric that RUN used, or that a SUITE file names."""
+    """Print BibTeX references for all parts and corpora of a RUN or of a SUITE file."""
     from bench_core.errors import SuiteError
-    from bench_reports.citations import gathered, of_run, of_suite, plain, text
+    from bench_reports.citations import collect, of_run, of_suite, plain, text
 
     if run.is_dir() and (profile or settings):
-        raise SuiteError(f"{run} is a run, whose profile and settings are what they were. Leave the options out.")
+        raise SuiteError(f"{run} is a run with a fixed profile and fixed settings. Omit --profile and --set.")
     label, source, parts = of_run(run) if run.is_dir() else of_suite(run, profile, settings)
-    found = gathered(parts)
-    say(to_json(plain(found), 1) if as_json else text(found, label, source))
+    citations = collect(parts)
+    say(to_json(plain(citations), 1) if as_json else text(citations, label, source))

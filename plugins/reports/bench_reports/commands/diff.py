@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
 
-class Lengths(click.ParamType[tuple[int, ...]]):
-    """Lengths that grow, such as 10,20,40."""
+class IncreasingLengths(click.ParamType[tuple[int, ...]]):
+    """An increasing list of lengths, such as 10,20,40."""
 
     name = "LENGTHS"
     pattern: ClassVar[re.Pattern[str]] = re.compile(r"[1-9]\d{0,8}(,[1-9]\d{0,8})*")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        found = tuple(map(int, value.split(","))) if self.pattern.fullmatch(value) else ()
-        if not found or [*found] != sorted(set(found)):
-            self.fail(f"{value!r} is no list of lengths that grow, such as 10,20,40.", param, ctx)
-        return found
+        lengths = tuple(map(int, value.split(","))) if self.pattern.fullmatch(value) else ()
+        if not lengths or [*lengths] != sorted(set(lengths)):
+            self.fail(f"{value!r} is not an increasing list of lengths, such as 10,20,40.", param, ctx)
+        return lengths
 
 
 @click.command()
@@ -34,10 +34,12 @@ class Lengths(click.ParamType[tuple[int, ...]]):
 @click.argument("a")
 @click.argument("b")
 @options.store
-@click.option("--draws", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="Of permutations.")
-@click.option("--buckets", type=Lengths(), help="Lengths of references that end buckets [default: quartiles].")
-@click.option("--examples", type=click.IntRange(0), default=5, show_default=True, help="How many are shown.")
-@click.option("--by", metavar="METRIC", help="What examples must differ in [default: the first metric of outputs].")
+@click.option("--draws", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="Permutations.")
+@click.option(
+    "--buckets", type=IncreasingLengths(), help="Upper edges of reference-length buckets [default: quartiles]."
+)
+@click.option("--examples", type=click.IntRange(0), default=5, show_default=True, help="Examples to show.")
+@click.option("--by", metavar="METRIC", help="Metric that ranks the examples [default: the first metric of outputs].")
 @options.as_json
 def command(
     run: Path,
@@ -52,28 +54,28 @@ def command(
 ) -> None:
     """Compare cells A and B of RUN, such as `model=lstm,decoder=greedy` and `model=lstm,decoder=beam`.
 
-    Axes that have one name may be left out, and names may be abbreviated; 'lstm/greedy' names a cell, too. Without a
+    Axes with a single name can be omitted, and names can be abbreviated; 'lstm/greedy' also names a cell. Without a
     seed, all seeds are compared.
     """
     from bench_core.runs.results import read_run
-    from bench_reports.content.example_diff import StoredExamples
-    from bench_reports.diff.differences import difference, looked_into, plain, text
+    from bench_reports.content.example_diff import StoredEvidence
+    from bench_reports.diff.differences import difference, plain, text, with_examples
 
-    found = read_run(run)
-    result = difference(found, (seeds_of(found, a), seeds_of(found, b)), by)
-    result = looked_into(result, StoredExamples(store), draws, buckets or (), examples, by)
+    whole = read_run(run)
+    result = difference(whole, (seeds_of(whole, a), seeds_of(whole, b)), by)
+    result = with_examples(result, StoredEvidence(store), draws, buckets or (), examples, by)
     say(to_json(plain(run, result), 1) if as_json else text(result, draws))
 
 
 def seeds_of(run: Run, filters: str) -> list[CellResult]:
-    """Return the seeds of the one cell that `chosen` finds; raise SuiteError if there is none, or more."""
+    """Return the seeds of the cell that matches `filters`; raise SuiteError if no cell or several cells match."""
     from bench_core.errors import SuiteError
     from bench_core.runs.selecting import chosen, names_on
     from bench_core.suites.axes import AXES
     from bench_reports.content.sorting import ordered
 
-    cells = chosen(ordered(run), lambda one: one.cell, filters)
-    several = {axis: names_on(cells, lambda one: one.cell, axis) for axis in AXES[:-1]}
+    cells = chosen(ordered(run), lambda result: result.cell, filters)
+    several = {axis: names_on(cells, lambda result: result.cell, axis) for axis in AXES[:-1]}
     open_axes = [f"{axis} ({', '.join(names)})" for axis, names in several.items() if len(names) > 1]
     if open_axes:
         raise SuiteError(f"several cells match {filters!r}. Choose by {', '.join(open_axes)}.")

@@ -1,4 +1,4 @@
-"""Show one cell of a run, with outputs."""
+"""Show a cell of a run with its outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench_core.runs.results import CellResult, Number, Run
     from bench_core.storage.store import Store
 
-OUTPUTS = 3  # how many outputs are shown
+OUTPUTS = 3
 
 Intervals: TypeAlias = Mapping[str, "tuple[float, float] | None"]  # by metric
 
@@ -28,33 +28,33 @@ Intervals: TypeAlias = Mapping[str, "tuple[float, float] | None"]  # by metric
 @options.store
 @options.as_json
 def command(run: Path, cell: tuple[str, ...], store: Store, as_json: bool) -> None:
-    """Show one CELL of RUN, such as `model=lstm,decoder=greedy,seed=0`, and its first outputs.
+    """Show a CELL of RUN, such as `model=lstm,decoder=greedy,seed=0`, and its first outputs.
 
-    Axes that have one name may be left out, and names may be abbreviated. 'lstm/greedy/seed 0' names it, too.
+    Axes with a single name can be omitted, and names can be abbreviated. 'lstm/greedy/seed 0' also names a cell.
     """
     from bench_core.runs.results import read_run
     from bench_core.runs.selecting import only_one
     from bench_reports.content.sorting import ordered
 
     whole = read_run(run)
-    found = only_one(ordered(whole), lambda one: one.cell, ",".join(cell))
-    outputs, between = first_outputs(store, found, OUTPUTS), intervals(whole, found)
-    say(to_json(plain(found, outputs, between), 1) if as_json else text(found, outputs, between))
+    match = only_one(ordered(whole), lambda result: result.cell, ",".join(cell))
+    outputs, between = first_outputs(store, match, OUTPUTS), intervals(whole, match)
+    say(to_json(plain(match, outputs, between), 1) if as_json else text(match, outputs, between))
 
 
 def intervals(run: Run, cell: CellResult) -> Intervals:
-    """Return the 95 % interval of each number, over other examples for this training; None where it has none."""
+    """Return the 95 % interval of each number, over examples for this training; None without an interval."""
     from bench_reports.statistics.measurements import interval_of, measured
 
-    found: dict[str, tuple[float, float] | None] = {}
+    by_metric: dict[str, tuple[float, float] | None] = {}
     for name, number in cell.numbers.items():
-        one = "" if number.value is None else measured(run, [cell], name)
-        found[name] = None if isinstance(one, str) else interval_of(one)
-    return found
+        measurement = "" if number.value is None else measured(run, [cell], name)
+        by_metric[name] = None if isinstance(measurement, str) else interval_of(measurement)
+    return by_metric
 
 
 def first_outputs(store: Store, cell: CellResult, count: int) -> Sequence[Outcome]:
-    """Return the first decoded outcomes of a cell; none if the store does not hold them."""
+    """Return the first outputs of a cell; empty if they are not in the store."""
     from bench_core.storage.outcomes import read_outcomes
 
     key = cell.artifacts.get("decode", "")

@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from bench_reports.view.catalog import Catalog
 
 
-MANY = 20  # runs, which take more than a moment to read
+MAX_QUIET_RUNS = 20  # runs; reading more takes a noticeable time
 
 
 @click.command()
 @click.argument("folder", metavar="[DIR]", type=options.FOLDER, default=".")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port on this machine [default: any free one]."
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on this machine [default: any free port]."
 )
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
-@click.option("--out", type=options.FOLDER, help="Write the page into this folder, and serve nothing.")
+@click.option("--out", type=options.FOLDER, help="Write the page to this folder instead of serving it.")
 def command(folder: Path, port: int, no_open: bool, out: Path | None) -> None:
     """Show all runs and reports in DIR and below on one page: filter, compare cells of any runs, read outputs.
 
-    The page loads nothing from anywhere. It is served to this machine alone until Ctrl-C, and is up to date whenever
-    it is loaded; with --out it is a file that can be mailed, beside copies of the reports.
+    The page needs no network. It is served to this machine only, until Ctrl-C, and is up to date whenever it is
+    loaded; with --out, it is written as a single file, with copies of the reports.
     """
     from bench_core.errors import SuiteError
     from bench_reports.view.catalog import Catalog
     from bench_reports.view.finding import find
 
     if not folder.is_dir():
-        raise SuiteError(f"{folder} is no folder. Name one that `bench run` wrote into, such as the one of runs/.")
+        raise SuiteError(f"{folder} is not a folder. Choose a folder that `bench run` wrote to, such as runs/.")
     number = len(find(folder).runs)
-    if number > MANY:
+    if number > MAX_QUIET_RUNS:
         say(f"reading {counted(number, 'run')}", err=True)
     catalog = Catalog(folder)
     if out is not None:
@@ -52,18 +52,18 @@ def command(folder: Path, port: int, no_open: bool, out: Path | None) -> None:
 
 
 def _serve(catalog: Catalog, port: int, no_open: bool) -> None:
-    """Serve the page until the user interrupts."""
+    """Serve the page until Ctrl-C."""
     from bench_reports.view.serving import Server
 
     catalog.page()
     with Server(catalog, port) as server:
-        damaged = sum(bool(one.problem) for one in catalog.entries)
-        known = counted(len(catalog.entries), "run")
-        if any(one.kind != "run" for one in catalog.entries):
-            known = f"{len(catalog.entries):,} runs and reports"
-        say(f"{known} {f'({damaged} cannot be read) ' if damaged else ''}at")
+        damaged = sum(bool(entry.problem) for entry in catalog.entries)
+        total = counted(len(catalog.entries), "run")
+        if any(entry.kind != "run" for entry in catalog.entries):
+            total = f"{len(catalog.entries):,} runs and reports"
+        say(f"{total} {f'({damaged} cannot be read) ' if damaged else ''}at")
         say(f"  {server.address}")
-        say("Ctrl-C ends this.")
+        say("Press Ctrl-C to stop.")
         if not no_open and _has_screen():
             webbrowser.open_new_tab(server.address)
         try:
@@ -73,5 +73,5 @@ def _serve(catalog: Catalog, port: int, no_open: bool) -> None:
 
 
 def _has_screen() -> bool:
-    """Return whether a browser would have a window; one in the terminal cannot show the page."""
+    """Return whether a graphical browser can open; terminal browsers cannot show the page."""
     return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,4 +1,4 @@
-"""Content of a report: tables, claims, choices, verdicts, outputs and notes, before any output format.
+"""Content of a report, independent of output formats: tables, claims, choices, verdicts, outputs and notes.
 
-Not here: figures (`figures`), statistical tests (`statistics`), and formats (`render`).
+Figures are in `figures`, statistical tests in `statistics`, output formats in `render`.
 """

@@ -1,4 +1,4 @@
-"""Selects the best combination of a grid, or the best decoder, by a metric on held-out data."""
+"""Selection of the best combination of a grid, or of the best decoder, by a metric on held-out data."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,195 +17,200 @@ from bench_reports.language.schema import Choice
 from bench_reports.language.table_names import grids_of
 from bench_reports.statistics.intervals import summary
 
-Place: TypeAlias = tuple[str, str, str, str]  # task, hardware, model, and decoder if the choice is among those
+Place: TypeAlias = tuple[str, str, str, str]  # task, hardware, model, and decoder (empty in choices among models)
 ChoiceAxis: TypeAlias = Literal["model", "decoder"]
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What became of a choice among the combinations of one grid, for one task and hardware.
+class ChosenCombination:
+    """The result of a choice among the combinations of one grid, for one task and hardware.
 
-    If it is among decoders, also for one model.
+    A choice among decoders is also for one model.
     """
 
     choice: Choice
     grid: ModelGrid
     task: str
     hardware: str
-    model: str  # for which a decoder is chosen, or the name of the grid
-    candidates: Sequence[str]  # the combinations that were not skipped
-    name: str | None = None  # of the best one
-    reason: str = ""  # why there is none
-    seeds: int = 0  # behind each mean
+    model: str  # the decoder's model, or the name of the grid
+    candidates: Sequence[str]  # without skipped combinations
+    name: str | None = None  # the best combination
+    reason: str = ""  # why `name` is None
+    seeds: int = 0  # averaged in each mean
 
     @property
-    def shown(self) -> str:
-        """Return the combination whose cells are shown: the best, or in place of one that there is not, the first."""
+    def representative(self) -> str:
+        """The combination whose cells are shown: the best, or the first if none was selected."""
         return self.name or self.candidates[0]
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Return the settings of the best combination; none where there is none."""
+        """The settings of the best combination; empty if none was selected."""
         return self.grid.combinations[self.name] if self.name else {}
 
     @property
     def what(self) -> str:
-        """Return what it is made among, such as `combination`."""
+        """The kind of candidate: `combination` or `decoder`."""
         return "combination" if self.choice.axis == "model" else "decoder"
 
     @property
     def verdict(self) -> str:
-        """Return what was chosen, among what and by what, for a footnote."""
+        """The selected settings, the number of candidates and the criterion, for a footnote."""
         by = f"{self.choice.by} on {self.choice.split}{f' by {self.choice.decoder}' if self.choice.decoder else ''}"
         if self.name is None:
-            return f"nothing is chosen by {by}: {self.reason}"
-        found = spelled(self.settings) or self.name
+            return f"no selection by {by}: {self.reason}"
+        settings = spelled(self.settings) or self.name
         among = f"the best of {len(self.candidates):,} {self.what}{'s' if len(self.candidates) > 1 else ''}"
-        return f"{found}, {among} by {by}, mean over {self.seeds} seed{'s' if self.seeds > 1 else ''}"
+        return f"{settings}, {among} by {by}, mean over {self.seeds} seed{'s' if self.seeds > 1 else ''}"
 
     @property
     def range(self) -> str:
-        """Return all that it is made among, such as `Grid: hidden 256, 512; tied true, false`."""
+        """All candidate settings, such as `Grid: hidden 256, 512; tied true, false`."""
         values = {name: ", ".join(map(word, values)) for name, values in self.grid.settings.items()}
         if self.choice.axis == "decoder":
             return f"Decoders: {values[self.grid.name]}"
-        return f"Grid: {'; '.join(f'{name} {found}' for name, found in values.items()) or 'none'}"
+        return f"Grid: {'; '.join(f'{name} {options}' for name, options in values.items()) or 'none'}"
 
     def place(self, name: str) -> Place:
-        """Return where the cells stand that one of its combinations has under this name."""
+        """Return the place of the cells of the combination with this name."""
         alone = self.choice.axis == "model"
         return (self.task, self.hardware, name, "") if alone else (self.task, self.hardware, self.model, name)
 
     def record(self) -> dict[str, Any]:
-        """Return what was chosen as plain data."""
+        """Return the choice as JSON data."""
         place = {"axis": self.choice.axis, "task": self.task, "hardware": self.hardware, "grid": self.grid.name}
-        found = {"model": self.name} if self.choice.axis == "model" else {"model": self.model, "decoder": self.name}
-        known = {"settings": self.settings, "reason": self.reason}
+        names = {"model": self.name} if self.choice.axis == "model" else {"model": self.model, "decoder": self.name}
+        result = {"settings": self.settings, "reason": self.reason}
         return {
-            "id": self.choice.id, **place, **found, **known, "combinations": len(self.candidates), "seeds": self.seeds
+            "id": self.choice.id, **place, **names, **result, "combinations": len(self.candidates),
+            "seeds": self.seeds,
         }  # fmt: skip
 
 
-def choices(run: Run) -> list[Chosen]:
-    """Return what became of every choice, in the order of the suite: choices, grids, tasks, hardware, models."""
-    return [one for choice in language(run).choose for one in _made(run, choice)]
+def choices(run: Run) -> list[ChosenCombination]:
+    """Return the results of all choices, in suite order of choices, grids, tasks, hardware and models."""
+    return [chosen for choice in language(run).choose for chosen in _select(run, choice)]
 
 
-def label(run: Run, chosen: Chosen) -> str:
-    """Return the name of a grid, or of a model with its own decoder; task and hardware where the run has several."""
+def label(run: Run, chosen: ChosenCombination) -> str:
+    """Return the name of a grid, or of a model with its own decoder, with task and hardware if there are several."""
     task = chosen.task if len(names_on(run, "task")) > 1 else ""
     hardware = chosen.hardware if len(names_on(run, "hardware")) > 1 else ""
     return join(chosen.model, task, hardware)
 
 
-def choice_note(run: Run, chosen: Chosen) -> str:
-    """Return what became of a choice and what it was made among, as a sentence or two."""
+def choice_note(run: Run, chosen: ChosenCombination) -> str:
+    """Return the result of a choice and its candidates as sentences."""
     return f"{label(run, chosen)}: {chosen.verdict}. {chosen.range}."
 
 
 def place_of(cell: Mapping[str, Any], axis: ChoiceAxis) -> Place:
-    """Return where a cell stands in choices among models, or among decoders."""
-    task, hardware, model, decoder = (str(cell.get(one) or "") for one in ("task", "hardware", "model", "decoder"))
+    """Return the place of a cell in choices among models, or among decoders."""
+    task, hardware, model, decoder = (str(cell.get(name) or "") for name in ("task", "hardware", "model", "decoder"))
     return task, hardware, model, decoder if axis == "decoder" else ""
 
 
-def together(made: Sequence[Chosen], ids: Collection[str]) -> list[Chosen]:
-    """Return the choices with these ids; of those among decoders, only what they found for the chosen models.
+def resolve_choices(made: Sequence[ChosenCombination], ids: Collection[str]) -> list[ChosenCombination]:
+    """Return the choices with these ids; choices among decoders only for the selected models.
 
-    Chosen models go by the names of their grids. Where none was chosen, no decoder is.
+    Selected models are renamed to their grids. Without a selected model no decoder is selected.
     """
-    ours = [one for one in made if one.choice.id in ids]
-    models = [one for one in ours if one.choice.axis == "model"]
-    best = {one.place(one.shown): one for one in models}
-    varied, found = origins({one.grid.name: one.grid for one in models}), [*models]
-    for one in ours:
-        model = best.get((one.task, one.hardware, one.model, ""))
-        if one.choice.axis == "model" or (model is None and one.model in varied):
+    ours = [chosen for chosen in made if chosen.choice.id in ids]
+    models = [chosen for chosen in ours if chosen.choice.axis == "model"]
+    best = {chosen.place(chosen.representative): chosen for chosen in models}
+    varied, resolved = origins({chosen.grid.name: chosen.grid for chosen in models}), [*models]
+    for chosen in ours:
+        model = best.get((chosen.task, chosen.hardware, chosen.model, ""))
+        if chosen.choice.axis == "model" or (model is None and chosen.model in varied):
             continue
         if model:
-            one = replace(one, model=model.grid.name)
-            one = one if model.name else replace(one, name=None, reason=model.reason)
-        found.append(one)
-    return found
+            chosen = replace(chosen, model=model.grid.name)
+            chosen = chosen if model.name else replace(chosen, name=None, reason=model.reason)
+        resolved.append(chosen)
+    return resolved
 
 
-def collapsed(run: Run, made: Sequence[Chosen]) -> Run:
-    """Return a run in which each grid of a choice is one model or decoder: the combination that was chosen.
+def collapse(run: Run, made: Sequence[ChosenCombination]) -> Run:
+    """Return a run in which each grid of a choice is replaced by its selected model or decoder.
 
-    Where none was, its cells are `not run`, with the reason.
+    If none was selected, the cells are `not run`, with the reason.
     """
     axes: tuple[ChoiceAxis, ...] = ("model", "decoder")
     for axis in axes:
-        run = _collapsed(run, axis, [one for one in made if one.choice.axis == axis])
+        run = _collapse_axis(run, axis, [chosen for chosen in made if chosen.choice.axis == axis])
     return run
 
 
-def _collapsed(run: Run, axis: ChoiceAxis, made: Sequence[Chosen]) -> Run:
-    grids = {one.grid.name: one.grid for one in made}
-    known, best = origins(grids), {one.place(one.shown): one for one in made}
+def _collapse_axis(run: Run, axis: ChoiceAxis, made: Sequence[ChosenCombination]) -> Run:
+    grids = {chosen.grid.name: chosen.grid for chosen in made}
+    combinations, best = origins(grids), {chosen.place(chosen.representative): chosen for chosen in made}
     cells = []
-    for one in run.cells:
-        chosen = best.get(place_of(one.cell, axis))
-        if name_on(one, axis) not in known:
-            cells.append(one)
+    for cell in run.cells:
+        chosen = best.get(place_of(cell.cell, axis))
+        if name_on(cell, axis) not in combinations:
+            cells.append(cell)
         elif chosen:
-            renamed = {**one.cell, axis: chosen.grid.name}
-            unmade = replace(one, cell=renamed, status="not run", reason=chosen.reason, numbers={}, artifacts={})
-            cells.append(replace(one, cell=renamed) if chosen.name else unmade)
-    known_parts = run.suite.models if axis == "model" else run.suite.decoders
-    parts = {name: known_parts.get(name, {}) for name in gathered(names_on(run, axis), grids)}
-    skip = [*run.suite.skip, *_renamed(run.suite.skip, made)]
+            axes = {**cell.cell, axis: chosen.grid.name}
+            missing = replace(cell, cell=axes, status="not run", reason=chosen.reason, numbers={}, artifacts={})
+            cells.append(replace(cell, cell=axes) if chosen.name else missing)
+    declared = run.suite.models if axis == "model" else run.suite.decoders
+    parts = {name: declared.get(name, {}) for name in gathered(names_on(run, axis), grids)}
+    skip = [*run.suite.skip, *_renamed_skips(run.suite.skip, made)]
     return replace(run, cells=cells, suite=run.suite.model_copy(update={f"{axis}s": parts, "skip": skip}))
 
 
-def _renamed(skips: Sequence[Skip], made: Sequence[Chosen]) -> Iterator[Skip]:
-    """Let what is skipped for a chosen combination be skipped, where it was chosen, for what stands for it."""
-    for skip, one in product(skips, made):
-        task, hardware, model, decoder = one.place(one.name or "")
+def _renamed_skips(skips: Sequence[Skip], made: Sequence[ChosenCombination]) -> Iterator[Skip]:
+    """Yield the skips of selected combinations, applied to the grids that they replace."""
+    for skip, chosen in product(skips, made):
+        task, hardware, model, decoder = chosen.place(chosen.name or "")
         names: dict[Axis, str] = {"task": task, "hardware": hardware, "model": model, "decoder": decoder}
-        given = {axis: name for axis, name in names.items() if name and getattr(skip, axis)}
-        if one.choice.axis in given and all(name in getattr(skip, axis) for axis, name in given.items()):
-            names[one.choice.axis] = one.grid.name
+        restricted = {axis: name for axis, name in names.items() if name and getattr(skip, axis)}
+        if chosen.choice.axis in restricted and all(name in getattr(skip, axis) for axis, name in restricted.items()):
+            names[chosen.choice.axis] = chosen.grid.name
             yield skip.model_copy(update={axis: (name,) for axis, name in names.items() if name})
 
 
-def _made(run: Run, choice: Choice) -> Iterator[Chosen]:
+def _select(run: Run, choice: Choice) -> Iterator[ChosenCombination]:
     cells = by_key(
-        (place_of(one.cell, choice.axis), one) for one in applicable(run, ordered(run), choice.by)
-        if name_on(one, "split") == choice.split and choice.decoder in (None, name_on(one, "decoder"))
+        (place_of(cell.cell, choice.axis), cell) for cell in applicable(run, ordered(run), choice.by)
+        if name_on(cell, "split") == choice.split and choice.decoder in (None, name_on(cell, "decoder"))
     )  # fmt: skip
     for grid in grids_of(choice, run.grids).values():
         models = names_on(run, "model") if choice.axis == "decoder" else [grid.name]
         for place in product(names_on(run, "task"), names_on(run, "hardware"), models):
-            chosen = Chosen(choice, grid, *place, candidates=())
-            found = {one: cells[key] for one in grid.combinations if (key := chosen.place(one)) in cells}
-            if found:
-                yield _best(replace(chosen, candidates=list(found)), found)
+            chosen = ChosenCombination(choice, grid, *place, candidates=())
+            candidates = {name: cells[key] for name in grid.combinations if (key := chosen.place(name)) in cells}
+            if candidates:
+                yield _best(replace(chosen, candidates=list(candidates)), candidates)
 
 
-def _best(chosen: Chosen, found: Mapping[str, Sequence[CellResult]]) -> Chosen:
-    """Return a choice with the best of its candidates, the first of those that are alike, or why there is none."""
+def _best(chosen: ChosenCombination, candidates: Mapping[str, Sequence[CellResult]]) -> ChosenCombination:
+    """Return a choice with its best candidate (the first on ties), or with the reason why there is none."""
     choice, among = chosen.choice, f"{chosen.what}s of {chosen.grid.name}"
     numbers = {
-        one: {seed_of(cell): number for cell in reversed(cells) if (number := number_of(cell, choice.by))}
-        for one, cells in found.items()
+        name: {seed_of(cell): number for cell in reversed(cells) if (number := number_of(cell, choice.by))}
+        for name, cells in candidates.items()
     }
-    lacking = [(one, cell) for one, cells in found.items() for cell in cells if seed_of(cell) not in numbers[one]]
+    lacking = [
+        (name, cell) for name, cells in candidates.items() for cell in cells if seed_of(cell) not in numbers[name]
+    ]
     if lacking:
-        one, cell = lacking[0]
+        first, cell = lacking[0]
         why = cell.numbers.get(choice.by, Number()).reason or cell.reason or cell.status
-        count = len({one for one, _ in lacking})
-        text = f"{count:,} of {len(found):,} {among} lack their {choice.by} on {choice.split}"
-        return replace(chosen, reason=f"{text} ({one}: {why})")
+        count = len({name for name, _ in lacking})
+        text = f"{count:,} of {len(candidates):,} {among} have no {choice.by} on {choice.split}"
+        return replace(chosen, reason=f"{text} ({first}: {why})")
     several = [number for by_seed in numbers.values() for number in by_seed.values()]
     if len({(number.kind, number.signature) for number in several}) > 1:
-        return replace(chosen, reason=f"the {choice.by} of {among} differ in kind or signature")
+        return replace(chosen, reason=f"the {choice.by} numbers of {among} differ in kind or signature")
     better = several[0].better
     if not better:
         return replace(chosen, reason=f"{choice.by} does not define whether higher or lower is better")
-    means = {one: summary([number.value or 0.0 for number in own.values()]).mean for one, own in numbers.items()}
-    worth = {one: better * mean for one, mean in means.items()}
-    best = max(worth, key=lambda one: -inf if isnan(worth[one]) else worth[one])
+    means = {
+        name: summary([number.value or 0.0 for number in by_seed.values()]).mean for name, by_seed in numbers.items()
+    }
+    worth = {name: better * mean for name, mean in means.items()}
+    best = max(worth, key=lambda name: -inf if isnan(worth[name]) else worth[name])
     if not isfinite(worth[best]):
         return replace(chosen, reason=f"no {chosen.what} of {chosen.grid.name} has a finite {choice.by}")
     return replace(chosen, name=best, seeds=len(numbers[best]))

@@ -1,4 +1,4 @@
-"""Tables that no suite declares: all results if it has no tables, and metrics added by `--set`."""
+"""Default tables: all results of a suite without tables, and metrics added by `--set`."""
 
 from collections.abc import Collection, Sequence
 from math import prod
@@ -8,11 +8,11 @@ from bench_core.suites.axes import Axis
 from bench_reports.language.of_suite import language
 from bench_reports.language.schema import Table
 
-MOST_COLUMNS = 8  #: beyond which names of tasks, splits and hardware label rows
+MAX_COLUMNS = 8  #: with more columns, tasks, splits and hardware become row labels
 
 
 def tables_of(run: Run) -> list[Table]:
-    """Return the tables that a suite declares, and those of metrics that would otherwise not be shown."""
+    """Return the tables of a suite, with default tables for metrics that no table shows."""
     declared = language(run).tables
     if not declared:
         return [_table(run, "results", "Results", [*run.suite.metrics])] if run.suite.metrics else []
@@ -22,21 +22,21 @@ def tables_of(run: Run) -> list[Table]:
 
 
 def _is_set(run: Run, metric: str) -> bool:
-    """Return whether a metric, or one of its settings, was given on the command line."""
+    """Return whether a metric or one of its settings was set on the command line."""
     keys = map(str, run.info.get("changes") or ())
     return any(key == "metrics" or f"{key}.".startswith(f"metrics.{metric}.") for key in keys)
 
 
 def _table(run: Run, name: str, caption: str, metrics: Sequence[str]) -> Table:
-    """Return a table of metrics by all axes on which cells differ; models and decoders label its rows."""
+    """Return a table of metrics by all axes on which cells differ, with models and decoders as rows."""
     several: list[Axis] = [axis for axis in ("task", "split", "hardware") if len(run.names[axis]) > 1]
-    wide = prod([len(metrics), *(len(run.names[axis]) for axis in several)]) > MOST_COLUMNS
+    wide = prod([len(metrics), *(len(run.names[axis]) for axis in several)]) > MAX_COLUMNS
     rows: list[Axis] = [axis for axis in ("model", "decoder") if len(run.names[axis]) > 1] or ["model"]
     axes = {"rows": [*several, *rows], "columns": []} if wide else {"rows": rows, "columns": several}
-    ids = [*(one.id for one in language(run).tables), *(one.id for one in language(run).figures)]
+    ids = [*(table.id for table in language(run).tables), *(figure.id for figure in language(run).figures)]
     return Table.model_validate({"id": _free(name, ids), "caption": caption, **axes, "values": metrics})
 
 
 def _free(name: str, ids: Collection[str]) -> str:
-    """Return a name that no table or figure has."""
+    """Return an id that no table or figure has."""
     return name if name not in ids else _free(f"{name}-all", ids)

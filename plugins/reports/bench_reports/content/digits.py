@@ -1,4 +1,4 @@
-"""How many digits the numbers of a table are worth: two of the usual standard error of their metric."""
+"""Digits of the numbers in a table: two significant digits of the median standard error of their metric."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -9,50 +9,50 @@ from bench_reports.content.grid import Column, Entry, Grid
 from bench_reports.content.sorting import by_key
 
 SIGNIFICANT = 2  # digits of a standard error
-NORMAL = 2 * 1.96  # standard errors in the width of an interval
+NORMAL = 2 * 1.96  # width of a 95 % interval in standard errors
 
 
 def with_digits(grid: Grid) -> Grid:
-    """Return a table whose metrics have the digits that it declares, or those that their numbers are worth.
+    """Return a table with the declared digits, or digits derived from standard errors.
 
-    All columns of a metric have as many as the one whose numbers are the surest.
+    All columns of a metric have the digits of its most precise column.
     """
     if grid.table.of != "results":
         return grid
     digits = [(_metric(column), _digits(grid, place, column)) for place, column in enumerate(grid.columns)]
-    known = by_key((metric, found) for metric, found in digits if found is not None)
-    most = {metric: max(found) for metric, found in known.items()}
+    by_metric = by_key((metric, count) for metric, count in digits if count is not None)
+    most = {metric: max(counts) for metric, counts in by_metric.items()}
     columns = [
-        replace(one, number=replace(one.number, digits=most.get(_metric(one), one.number.digits)))
-        for one in grid.columns
+        replace(column, number=replace(column.number, digits=most.get(_metric(column), column.number.digits)))
+        for column in grid.columns
     ]
     return replace(grid, columns=columns)
 
 
 def _metric(column: Column) -> tuple[str, ...]:
-    """Return what columns have in common that show the same metric."""
+    """Return the key of columns that show the same metric."""
     return column.value, column.number.kind, column.number.signature, "ranks" if column.of == "ranks" else ""
 
 
 def _digits(grid: Grid, place: int, column: Column) -> int | None:
-    """Return the digits of a column; None if nothing is known of the errors of its numbers."""
-    own, declared = column.number.digits, grid.table.digits
-    given = declared.get(column.value) if isinstance(declared, dict) else declared
+    """Return the digits of a column; None if its standard errors are unknown."""
+    default, declared = column.number.digits, grid.table.digits
+    digits = declared.get(column.value) if isinstance(declared, dict) else declared
     if column.of == "ranks":
-        return own
-    if given is not None:
-        return given
+        return default
+    if digits is not None:
+        return digits
     errors = [error for error in _errors(row[place] for row in grid.entries) if error > 0 and isfinite(error)]
-    return worth(errors, own) if errors else None
+    return worth(errors, default) if errors else None
 
 
-def worth(errors: Iterable[float], own: int) -> int:
-    """Return the digits after the point for numbers with these standard errors, at most a metric's own.
+def worth(errors: Iterable[float], default: int) -> int:
+    """Return the decimal places for numbers with these standard errors, at most the metric's `default`.
 
-    Those are for its usual error, the median, so that a number that is sure by chance does not lengthen all others.
+    They follow the median error, so that one small error does not lengthen all numbers.
     """
-    known = [error for error in errors if error > 0 and isfinite(error)]
-    return max(0, min(own, SIGNIFICANT - 1 - floor(log10(median(known))))) if known else own
+    positive = [error for error in errors if error > 0 and isfinite(error)]
+    return max(0, min(default, SIGNIFICANT - 1 - floor(log10(median(positive))))) if positive else default
 
 
 def _errors(entries: Iterable[Entry]) -> Iterator[float]:

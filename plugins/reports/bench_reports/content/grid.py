@@ -15,31 +15,31 @@ if TYPE_CHECKING:
     from bench_reports.statistics.estimate import Measured
 
 Names: TypeAlias = tuple[str, ...]
-Status: TypeAlias = Literal["done", "failed", "not run", "none"]  # none: there is nothing to be had
+Status: TypeAlias = Literal["done", "failed", "not run", "none"]  # none: undefined or left out on purpose
 Verdict: TypeAlias = Literal["equivalent", "better", "worse", "different", "cannot tell", "not comparable"]
 Place: TypeAlias = tuple[int, int]  # row and column
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Our number against the published one."""
+class PublishedComparison:
+    """A comparison of our number with the published one."""
 
-    difference: float  # ours less the published
-    verdict: Verdict  # different: neither direction is known to be better
-    seeds: int | None = None  # that would tell, where this many cannot
+    difference: float  # ours - published
+    verdict: Verdict  # `different`: the metric has no known direction
+    seeds: int | None = None  # needed for a verdict, if there are too few
 
 
 @dataclass(frozen=True)
 class Test:
-    """A number of a column against another: the best, or the baseline, against each of the others."""
+    """A test of the best number of a column, or of its baseline, against another number."""
 
     first: Place
     other: Place
-    p: float  # of this comparison alone
-    adjusted: float  # for all comparisons of the column together
-    interval: tuple[float, float] | None = None  # of first - other; of their ratio on a log scale
-    detectable: float = 0.0  # the difference that would mostly be found; on a log scale, of the logarithms
-    exchanges: int = 0  # of a permutation test; 0 of a test with draws
+    p: float
+    adjusted: float  # p-value corrected for all comparisons in the column
+    interval: tuple[float, float] | None = None  # of first - other, or of first / other on a log scale
+    detectable: float = 0.0  # minimum detectable difference, of logarithms on a log scale
+    exchanges: int = 0  # permutations of a permutation test; 0 for other tests
 
 
 @dataclass(frozen=True)
@@ -47,93 +47,93 @@ class Row:
     """A row of a table."""
 
     label: str
-    names: Names | None  # on the axes of the rows; None where only the published table has it
-    shown: Names = ()  # its label to readers, one for each name
+    names: Names | None  # on the row axes; None if only the published table has the row
+    shown: Names = ()  # printed labels, one for each name
 
 
 @dataclass(frozen=True)
 class Column:
     """A column of a table: numbers of one metric, of one kind and signature."""
 
-    label: str  # shared by the columns that one is split into
-    names: Names | None  # on the axes of the columns; None where only the published table has it
+    label: str  # shared by the columns that a column is split into
+    names: Names | None  # on the column axes; None if only the published table has the column
     value: str  # the metric
-    number: Number = field(default_factory=Number)  # one of its numbers, for unit, digits, kind and signature
-    first: bool = True  # of those that share its label
-    mark: str = ""  # what tells it from those
-    of: Literal["cells", "average", "ranks"] = "cells"  # what its numbers are made of: cells, or other columns
-    shown: Names = ()  # its headings to readers, the widest first
+    number: Number = field(default_factory=Number)  # a sample number, for unit, digits, kind and signature
+    first: bool = True  # whether it is the first column with its label
+    mark: str = ""  # distinguishes columns with the same label
+    of: Literal["cells", "average", "ranks"] = "cells"  # source of the numbers: cells, or other columns
+    shown: Names = ()  # printed headings, the widest first
 
     @property
     def heading(self) -> str:
-        """Return the label with its mark, such as `ssm (≤ bound)`."""
+        """The label with its mark, such as `ssm (≤ bound)`."""
         return f"{self.label} ({self.mark})" if self.mark else self.label
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in one row and column: the mean over seeds, or why there is none."""
+    """An entry of a table: the mean over seeds, or the reason why there is none."""
 
     status: Status
-    seeds: int = 0  # that there should be
+    seeds: int = 0  # expected number of seeds
     summary: Summary | None = None
-    fixed: bool = False  # whether it is of one system that has no seeds, such as recorded outputs
+    fixed: bool = False  # whether it belongs to a fixed system without seeds, such as recorded outputs
     interval: tuple[float, float] | None = None  # of the mean, see `bench_reports.statistics.measurements`
-    apart: tuple[float, ...] = ()  # by seed, in place of an interval, where trainings differ in kind
-    error: float = 0.0  # of its own, by sampling in a model
-    examples: tuple[int, ...] = ()  # behind each seed's number
-    reasons: tuple[str, ...] = ()  # why seeds are missing, each once
+    apart: tuple[float, ...] = ()  # numbers by seed in place of an interval, if trainings differ qualitatively
+    error: float = 0.0  # standard error of sampling within the model
+    examples: tuple[int, ...] = ()  # number of examples by seed
+    reasons: tuple[str, ...] = ()  # why seeds are missing, without duplicates
     published: Value | None = None
-    text: str = ""  # in place of a rounded mean
-    comparison: Comparison | None = None  # of ours with the published
-    cells: tuple[CellResult, ...] = ()  # behind it, by seed
-    #: Reads what tests take, when it is asked for: draws of all numbers together would fill the memory
+    text: str = ""  # replaces the rounded mean
+    comparison: PublishedComparison | None = None  # with the published value
+    cells: tuple[CellResult, ...] = ()  # by seed
+    #: Reads the measurements for tests on demand, as the bootstrap replicates of all numbers would fill the memory
     measure: Callable[[], tuple[Measured, ...]] = tuple
-    untested: str = ""  # why it cannot
-    keys: tuple[str, ...] = ()  # of the measurements behind it, by seed
-    sample: str = ""  # what it shares with numbers of the same examples; empty where seeds differ in that
-    best: bool = False  # better than every other of its column, by more than chance
-    p: float | None = None  # that it is as good as the best of its column or the baseline, for all of it together
-    change: float | None = None  # its mean less the baseline's
+    untested: str = ""  # why it cannot be tested
+    keys: tuple[str, ...] = ()  # of the measurements, by seed
+    sample: str = ""  # digest of the examples; empty if it differs between seeds
+    best: bool = False  # significantly better than all others in its column
+    p: float | None = None  # corrected p-value against the best number of the column or the baseline
+    change: float | None = None  # difference of the mean from the baseline
 
     @property
     def measured(self) -> tuple[Measured, ...]:
-        """Return its measurement, or those behind an average; none where it cannot be tested."""
+        """The measurement, or the measurements behind an average; empty if it cannot be tested."""
         return self.measure()
 
     @property
     def complete(self) -> bool:
-        """Return whether no seed is missing."""
+        """Whether no seed is missing."""
         return self.summary is None or self.summary.n == self.seeds
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of a suite, filled in."""
+    """A table of a suite with its entries."""
 
     table: Table
     rows: Sequence[Row]
     columns: Sequence[Column]
-    entries: Sequence[Sequence[Entry]]  # rows first
-    cells: Sequence[CellResult]  # all behind it
+    entries: Sequence[Sequence[Entry]]  # [rows, columns]
+    cells: Sequence[CellResult]  # all cells of the table
     published: Published | None
-    notes: Sequence[str] = ()  # for its footnotes
-    tests: Sequence[Test] = ()  # of each column: its best number, or the baseline's, against the others
+    notes: Sequence[str] = ()  # additional footnotes
+    tests: Sequence[Test] = ()  # in each column: the best number, or the baseline, against the others
 
     @property
     def reasons(self) -> list[str]:
-        """Return the first reason of every entry that has some, each once, for footnotes."""
+        """The first reason of every entry that has reasons, without duplicates, for footnotes."""
         return list(dict.fromkeys(reason for row in self.entries for entry in row for reason in entry.reasons[:1]))
 
 
 def printed_values(table: Table, published: Published | None) -> dict[tuple[str, str], Value]:
-    """Return the published values by our labels of rows and columns; of two with the same labels, the first."""
-    found: dict[tuple[str, str], Value] = {}
+    """Return the published values by our row and column labels; the first of several with the same labels."""
+    by_label: dict[tuple[str, str], Value] = {}
     if published and table.reference:
         for theirs, values in published.rows.items():
             row = table.reference.rows.get(theirs, theirs)
             for their_column, value in values.items():
                 column = table.reference.columns.get(their_column, their_column)
                 if row is not None and column is not None:
-                    found.setdefault((row, column), value)
-    return found
+                    by_label.setdefault((row, column), value)
+    return by_label

@@ -8,7 +8,15 @@ from bench_core.runs.reporting import unchecked_models
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.grids import gathered
-from bench_reports.content.conditions import LONGEST, by_task, corpora, exemptions, observed_inputs, quoted, span
+from bench_reports.content.conditions import (
+    LONGEST,
+    by_task,
+    corpora,
+    exemptions,
+    observed_inputs,
+    span,
+    with_quotation_marks,
+)
 from bench_reports.content.environments import computed_with
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import names_on, ordered
@@ -24,39 +32,42 @@ def title(run: Run) -> str:
 def incomplete(run: Run) -> list[str]:
     """Return the cells that failed or did not run, with the reasons."""
     return [
-        f"{cell_name(one.cell)} ({one.status}){f': {one.reason}' if one.reason else ''}"
-        for one in ordered(run)
-        if one.status != "done"
+        f"{cell_name(cell.cell)} ({cell.status}){f': {cell.reason}' if cell.reason else ''}"
+        for cell in ordered(run)
+        if cell.status != "done"
     ]
 
 
 def comparability(run: Run) -> list[str]:
-    """Return the limits of a run, what sets it apart from what was published, and how much of it is missing."""
-    differing = [
-        one.rstrip(".") for table in language(run).tables if table.reference for one in obstacles(run, table)
+    """Return why numbers are not comparable with the published numbers, and how many cells are incomplete."""
+    reasons = [
+        reason.rstrip(".") for table in language(run).tables if table.reference for reason in obstacles(run, table)
     ]
-    unlike = [f"Not comparable with the published: {shortened(one, LONGEST)}." for one in dict.fromkeys(differing)]
-    missing = sum(one.status != "done" for one in run.cells)
+    unlike = [
+        f"Not comparable with the published numbers: {shortened(reason, LONGEST)}."
+        for reason in dict.fromkeys(reasons)
+    ]
+    missing = sum(cell.status != "done" for cell in run.cells)
     lacking = f"{missing:,} of {len(run.cells):,} cells are incomplete." if missing else ""
     return [*filter(None, [*unlike, lacking])]
 
 
 def digests(texts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return by split the first digits of the digest of what models are asked: prompts, separators, references."""
-    found = {split: about["asked"] for split, about in texts.items() if split != "train" and "asked" in about}
-    return ", ".join(f"{split} {asked}" for split, asked in found.items())
+    """Return the abbreviated digests of prompts, separators and references by split."""
+    by_split = {split: about["asked"] for split, about in texts.items() if split != "train" and "asked" in about}
+    return ", ".join(f"{split} {digest}" for split, digest in by_split.items())
 
 
 def unwritable(texts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return by split how many references its own tokens cannot write."""
-    found = {split: about for split, about in texts.items() if about.get("unwritable")}
+    """Return the numbers of references by split that the vocabulary cannot represent."""
+    by_split = {split: about for split, about in texts.items() if about.get("unwritable")}
     return ", ".join(
-        f"{about['unwritable']:,} of {about['references']:,} in {split}" for split, about in found.items()
+        f"{about['unwritable']:,} of {about['references']:,} in {split}" for split, about in by_split.items()
     )
 
 
 def facts(run: Run) -> dict[str, str]:
-    """Return what there is to say of a whole run, by name; perplexities of data whose entropy is known, in nats."""
+    """Return properties of a run by name; the best possible perplexity comes from the entropy of the data in nats."""
     tasks = run.info.get("tasks") or {}
     notices = dict.fromkeys(about["notice"] for about in tasks.values() if about.get("notice"))
     sizes = {task: f"{about['vocabulary']:,}" for task, about in tasks.items() if about.get("vocabulary", 0) > 1}
@@ -64,63 +75,63 @@ def facts(run: Run) -> dict[str, str]:
     asked = {task: text for task, about in tasks.items() if (text := digests(about.get("texts") or {}))}
     optima = {task: f"{exp(about['entropy']):.2f}" for task, about in tasks.items() if "entropy" in about}
     bounded = {
-        cell.cell["task"] for cell in run.cells if any(one.ceiling is not None for one in cell.numbers.values())
+        cell.cell["task"] for cell in run.cells if any(number.ceiling is not None for number in cell.numbers.values())
     }
     lost = {task: unwritable(tasks[task].get("texts") or {}) for task in tasks if task in bounded}
-    known = {
+    properties = {
         "Source": run.info.get("source") or run.suite.source,
         "Suite": run.info.get("label") or run.suite.suite,
         "Computed with": computed_with(run),
         "Corpus": corpora(run, names_on(run, "task")),
         "Examples": by_task(run, examples),
         "Texts (sha256)": by_task(run, asked),
-        "References that tokens cannot write": by_task(run, {task: text for task, text in lost.items() if text}),
+        "References outside the vocabulary": by_task(run, {task: text for task, text in lost.items() if text}),
         "Vocabulary": by_task(run, sizes),
         "Best possible perplexity": by_task(run, optima),
         "Exempt from checks": exemptions(run),
         "Contracts not checked": unchecked_models(run),
         "Inputs outside cache keys": observed_inputs(run),
         "Notice": " ".join(notices),
-        "Note": quoted(run.suite.note),
+        "Note": with_quotation_marks(run.suite.note),
         "Models": ", ".join(_models(run)),
     }
-    return {name: text for name, text in known.items() if text}
+    return {name: text for name, text in properties.items() if text}
 
 
 def overlaps(splits: Mapping[str, Mapping[str, int]]) -> str:
-    """Return how many examples each split has, how many are repeated, and how many are in an earlier split, too."""
+    """Return the numbers of examples of each split, and how many are repeated or shared with other splits."""
     texts = []
-    for split, found in splits.items():
-        examples, repeated, shared = found["examples"], found["repeated"], found["shared"]
+    for split, counts in splits.items():
+        examples, repeated, shared = counts["examples"], counts["repeated"], counts["shared"]
         words = [f"{split} {examples:,}"]
         words += [f"{repeated:,} repeated"] if repeated else []
         words += [f"{shared:,} shared with train"] if shared else []
-        words += [f"{found['chosen_by']:,} shared with valid"] if "chosen_by" in found else []
+        words += [f"{counts['chosen_by']:,} shared with valid"] if "chosen_by" in counts else []
         texts.append(words[0] + (f" ({', '.join(words[1:])})" if words[1:] else ""))
     return "; ".join(texts)
 
 
 def _models(run: Run) -> Iterable[str]:
-    """Yield models with the numbers of their parameters, the combinations of a grid as one."""
-    known = run.info.get("models") or {}
+    """Yield models with their numbers of parameters; the combinations of a grid are one entry."""
+    about = run.info.get("models") or {}
     for name in gathered(names_on(run, "model"), run.grids):
         grid = run.grids.get(name)
-        sizes = [known.get(one, {}).get("parameters") for one in (grid.combinations if grid else [name])]
-        found = [size for size in sizes if size]
+        sizes = [about.get(model, {}).get("parameters") for model in (grid.combinations if grid else [name])]
+        available = [size for size in sizes if size]
         words = [f"{len(sizes):,} combinations"] if grid else []
-        words += [f"{span(found)} parameter{'s' if {*found} != {1} else ''}"] if found else []
-        words += [] if grid else [f"{what}: {text}" for what, text in known.get(name, {}).get("about", {}).items()]
+        words += [f"{span(available)} parameter{'s' if {*available} != {1} else ''}"] if available else []
+        words += [] if grid else [f"{what}: {text}" for what, text in about.get(name, {}).get("about", {}).items()]
         label = run.suite.labels.get(name, name)
         yield f"{label} ({', '.join(words)})" if words else label
 
 
 def statistics(run: Run) -> list[list[str]]:
     """Return the statistics of the data as a table, headings first; empty if there are none."""
-    known = run.info.get("tasks") or {}
+    about = run.info.get("tasks") or {}
     rows = {
         f"{run.suite.labels.get(task, task)}, {split}": numbers
         for task in names_on(run, "task")
-        for split, numbers in (known.get(task, {}).get("statistics") or {}).items()
+        for split, numbers in (about.get(task, {}).get("statistics") or {}).items()
     }
     names = list(dict.fromkeys(name for numbers in rows.values() for name in numbers))
     table = [[label, *(_statistic(numbers.get(name)) for name in names)] for label, numbers in rows.items()]

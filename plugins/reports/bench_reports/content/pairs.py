@@ -1,4 +1,4 @@
-"""Differences of all pairs of rows of a table, corrected for all pairs of a column together."""
+"""Differences between all pairs of rows of a table, corrected over all pairs in a column."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 
 from bench_core.runs.results import Run
 from bench_reports.content.grid import Column, Grid, Row
-from bench_reports.content.labels import Labels
+from bench_reports.content.labels import TableLabels
 from bench_reports.content.numbers import rounded, signed, stars
 from bench_reports.content.result_tables import JOINED, file_of, levels
 from bench_reports.content.sorting import by_key
@@ -17,76 +17,76 @@ from bench_reports.statistics.comparisons import Comparison, all_pairs
 from bench_reports.statistics.measurements import printed
 
 MEANING = (
-    "Differences, or on a logarithmic scale ratios (×), with 95 % intervals; * p < 0.05, ** p < 0.01, Holm-corrected "
-    "for all pairs of a column."
+    "Differences (on a log scale ratios, ×) with 95 % intervals; * p < 0.05, ** p < 0.01, Holm-corrected over all "
+    "pairs in a column."
 )
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two rows in a column, and what a test says of them."""
+class RowPair:
+    """Two rows of a column and their test."""
 
-    one: Row
+    row: Row
     other: Row
     column: Column
-    found: Comparison
+    test: Comparison
 
     @property
     def difference(self) -> float:
-        """Return the first less the second, or their ratio on a logarithmic scale."""
-        value = self.found.estimate.value
+        """The first minus the second number, or their ratio on a log scale."""
+        value = self.test.estimate.value
         return exp(value) if self.column.number.scale == "log" else value
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Return its 95 % interval."""
-        return printed(self.column.number.scale, self.found.estimate.interval())
+        """The 95 % interval of the difference."""
+        return printed(self.column.number.scale, self.test.estimate.interval())
 
     @property
     def text(self) -> str:
-        """Return difference, interval and marks of its p-value, such as `+1.2 [0.3, 2.1]*`."""
+        """The difference with its interval and stars, such as `+1.2 [0.3, 2.1]*`."""
         digits, logarithmic = self.column.number.digits, self.column.number.scale == "log"
         digits = max(digits, 3) if logarithmic else digits
         value = f"{rounded(self.difference, digits)}×" if logarithmic else signed(self.difference, digits)
         low, high = (rounded(end, digits) for end in self.interval)
-        return f"{value} [{low}, {high}]{stars(self.found.adjusted)}"
+        return f"{value} [{low}, {high}]{stars(self.test.adjusted)}"
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the pair as JSON data."""
         low, high = self.interval
-        about = {"row": self.one.label, "other": self.other.label, "column": self.column.label}
+        about = {"row": self.row.label, "other": self.other.label, "column": self.column.label}
         numbers = {"difference": self.difference, "low": low, "high": high}
-        return {**about, "value": self.column.value, **numbers, "p": self.found.p, "adjusted": self.found.adjusted}
+        return {**about, "value": self.column.value, **numbers, "p": self.test.p, "adjusted": self.test.adjusted}
 
 
-def pairs_of(grid: Grid) -> Iterator[Pair]:
-    """Yield the comparisons of all pairs of rows of the same examples, if a table asks for them."""
+def pairs_of(grid: Grid) -> Iterator[RowPair]:
+    """Yield the comparisons of all pairs of rows with the same examples, if the table has `pairs`."""
     for place, column in enumerate(grid.columns if grid.table.pairs else ()):
         entries = [(row, entries[place]) for row, entries in zip(grid.rows, grid.entries, strict=True)]
-        alike = by_key((entry.sample, (row, own)) for row, entry in entries if (own := entry.measured))
-        for known in alike.values():
-            for found in all_pairs([own for _, own in known]):
-                one, other = (known[at][0] for at in (found.one, found.other))
-                if found.estimate.varies:
-                    yield Pair(one, other, column, found)
+        alike = by_key((entry.sample, (row, measured)) for row, entry in entries if (measured := entry.measured))
+        for members in alike.values():
+            for test in all_pairs([measured for _, measured in members]):
+                row, other = (members[at][0] for at in (test.one, test.other))
+                if test.estimate.varies:
+                    yield RowPair(row, other, column, test)
 
 
 def pairs_table(run: Run, grid: Grid) -> Table | None:
-    """Return the differences of all pairs of rows as a table; None where nothing is compared."""
-    found = {(pair.one.label, pair.other.label, id(pair.column)): pair for pair in pairs_of(grid)}
-    columns = [column for column in grid.columns if any(key[2] == id(column) for key in found)]
-    if not found:
+    """Return the differences between all pairs of rows as a table; None if there are no comparisons."""
+    pairs = {(pair.row.label, pair.other.label, id(pair.column)): pair for pair in pairs_of(grid)}
+    columns = [column for column in grid.columns if any(key[2] == id(column) for key in pairs)]
+    if not pairs:
         return None
     above, leaves = levels([column.shown or (column.heading,) for column in columns])
     rows = []
-    for one, other in combinations(grid.rows, 2):
-        cells = [found.get((one.label, other.label, id(column))) for column in columns]
+    for row, other in combinations(grid.rows, 2):
+        cells = [pairs.get((row.label, other.label, id(column))) for column in columns]
         if any(cells):
-            rows.append([text_cell(f"{_name(one)} − {_name(other)}"), *map(_cell, cells)])
+            rows.append([text_cell(f"{_name(row)} − {_name(other)}"), *map(_cell, cells)])
     name, caption = grid.table.id, f"{grid.table.caption or grid.table.id}: all pairs"
     file = file_of(run, grid.table, f"{name}-pairs", caption, ())
     return Table(
-        f"pairs-{name}", f"{name}: all pairs", [Labels.of(run, grid.table).corner(), *leaves], rows,
+        f"pairs-{name}", f"{name}: all pairs", [TableLabels.of(run, grid.table).corner(), *leaves], rows,
         notes=Notes([MEANING]), above=[["", *level] for level in above], file=file,
     )  # fmt: skip
 
@@ -95,7 +95,7 @@ def _name(row: Row) -> str:
     return JOINED.join(row.shown) or row.label
 
 
-def _cell(pair: Pair | None) -> Cell:
+def _cell(pair: RowPair | None) -> Cell:
     if pair is None:
         return text_cell("–")
-    return Cell([Span(pair.text)], pair.difference)  # not bold, which in plain text is another star
+    return Cell([Span(pair.text)], pair.difference)  # not bold, as plain text would write bold as another star

@@ -1,4 +1,4 @@
-"""How many seeds the comparisons of a run's tables would need, by the variances that the run shows."""
+"""Power analysis of a run's tables: the number of seeds that each comparison needs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -16,24 +16,24 @@ from bench_reports.statistics.tails import Part
 
 
 def power_rows(run: Run, seeds: int, differences: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return a row for each comparison of the tables of a run.
+    """Return a row for each comparison in the tables of a run.
 
-    `would find` is the difference that as many `seeds` would find with a power of 80 %. `needed` is the number of
-    seeds for the difference of its metric in `differences`, or else for the one that was seen. On a log scale
-    differences are ratios. Raises SuiteError if a metric is in no table, or if the run has a single seed.
+    `would find` is the difference that `seeds` seeds detect with 80 % power. `needed` is the number of seeds that
+    detect the metric's difference in `differences`, by default the observed difference. On a log scale, differences
+    are ratios. Raises SuiteError if no table has a metric, or if the run has a single seed.
     """
     filled = grids(run)
-    known = dict.fromkeys(column.value for grid in filled for column in grid.columns)
+    metrics = dict.fromkeys(column.value for grid in filled for column in grid.columns)
     for name in differences:
-        if name not in known:
-            raise SuiteError(f"no table of {run.folder} has the metric {name!r}. {suggestion(name, [*known])}")
-    found = [row for grid in filled for row in _rows(grid, seeds, differences)]
-    if not found:
+        if name not in metrics:
+            raise SuiteError(f"no table of {run.folder} has the metric {name!r}. {suggestion(name, [*metrics])}")
+    rows = [row for grid in filled for row in _rows(grid, seeds, differences)]
+    if not rows:
         raise SuiteError(
-            f"{run.folder} tells nothing of the variance of trainings: no table of it compares numbers of two seeds "
-            "or more. Run the suite with `--seeds 3` first."
+            f"{run.folder}: the training variance is unknown, as no table compares numbers with two or more seeds. "
+            "Run the suite with `--seeds 3` first."
         )
-    return found
+    return rows
 
 
 def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[dict[str, Any]]:
@@ -62,12 +62,12 @@ def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[
 
 
 def _on_scale(column: Column, value: float) -> float:
-    """Return a difference on the scale of tests; on a log scale it is given as a ratio, such as 1.05."""
+    """Return a difference on the scale of the tests; on a log scale `value` is a ratio, such as 1.05."""
     if column.number.scale != "log":
         return abs(value)
     if value <= 0 or value == 1:
         raise SuiteError(
-            f"{column.value} is compared by ratios: give one such as {column.value}=1.05, not {value:g}."
+            f"{column.value} is compared by ratio: use a ratio such as {column.value}=1.05, not {value:g}."
         )
     return abs(log(value))
 

@@ -1,4 +1,4 @@
-"""Tables and notes of probe findings: numbers, and proven bounds beside what was measured."""
+"""Tables and notes of probe results: numbers, and proven bounds compared with measurements."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,34 +11,34 @@ from bench_core.suites.cells import join
 from bench_reports.content.sorting import by_key, name_on, names_on, ordered, seed_of
 from bench_reports.statistics.intervals import summary
 
-SHOWN = 3  # texts of different seeds
+MAX_TEXTS = 3  # distinct texts over seeds
 HEADINGS = ("cell", "source", "premises", "what follows", "bound", "measured")
 OF_NUMBERS = ("cell", "probe", "number", "mean", "std", "seeds")
 
 
 @dataclass(frozen=True)
-class Stated:
-    """A statement that a probe made of a cell."""
+class ProbeStatement:
+    """A statement of a probe about a cell."""
 
     cell: CellResult
     probe: str
-    place: int  # among those of the probe
+    place: int  # index in the probe's statements
     statement: Mapping[str, Any]
 
     @property
     def metric(self) -> str:
-        """Return the suite's name of the metric that it is about; empty where the suite has none."""
+        """The suite's name of the statement's metric; empty if the suite does not have it."""
         return str(self.cell.probes[self.probe]["measured"].get(self.statement["metric"], ""))
 
     @property
     def number(self) -> Number | None:
-        """Return what was measured, or None where nothing was, or nothing that is a number."""
+        """The measured number; None if it is missing or NaN."""
         number = self.cell.numbers.get(self.metric)
         return None if number is None or number.value is None or isnan(number.value) else number
 
     @property
     def broken(self) -> bool:
-        """Return whether the measurement lies outside of what was promised."""
+        """Whether the measurement lies outside the proven bounds."""
         number, promises = self.number, self.statement["promises"]
         if number is None or number.value is None or not promises:
             return False
@@ -46,30 +46,31 @@ class Stated:
 
 
 def statement_rows(run: Run) -> list[list[str]]:
-    """Return a table with its headings first, a row for each group of seeds; empty where nothing was stated."""
-    groups = by_key(((one.probe, one.place, label), one) for label, one in _stated(run))
+    """Return a table with a row for each statement over all seeds, headings first; empty without statements."""
+    groups = by_key(((stated.probe, stated.place, label), stated) for label, stated in _statements(run))
     rows = [[label, *_row(stated)] for (_, _, label), stated in groups.items()]
     return [list(HEADINGS), *rows] if rows else []
 
 
 def number_rows(run: Run) -> list[list[str]]:
-    """Return a table of the numbers of probes with its headings first; empty where there are none."""
+    """Return a table of the numbers of probes, headings first; empty if there are none."""
     numbers = (
-        ((label, probe, name), float(value)) for label, one in _labelled(run)
-        for probe, found in one.probes.items() for name, value in found["numbers"].items()
+        ((label, probe, name), float(value)) for label, cell in _probed_cells(run)
+        for probe, result in cell.probes.items() for name, value in result["numbers"].items()
     )  # fmt: skip
-    summed = [(key, summary(values)) for key, values in by_key(numbers).items()]
+    summaries = [(key, summary(values)) for key, values in by_key(numbers).items()]
     rows = [
-        [*key, f"{one.mean:.4g}", "–" if one.std is None else f"{one.std:.2g}", str(one.n)] for key, one in summed
+        [*key, f"{over.mean:.4g}", "–" if over.std is None else f"{over.std:.2g}", str(over.n)]
+        for key, over in summaries
     ]
     return [list(OF_NUMBERS), *rows] if rows else []
 
 
 def failing_premises(run: Run) -> list[str]:
-    """Return, for footnotes, each premise that some model does not have."""
+    """Return each premise that does not hold for some model, for footnotes."""
     failing = by_key(
         (premise["text"], name_on(stated.cell, "model"))
-        for _, stated in _stated(run) for premise in stated.statement["premises"] if not premise["holds"]
+        for _, stated in _statements(run) for premise in stated.statement["premises"] if not premise["holds"]
     )  # fmt: skip
     return [
         f"Premise that does not hold ({', '.join(sorted({*models}))}): {text}." for text, models in failing.items()
@@ -77,61 +78,61 @@ def failing_premises(run: Run) -> list[str]:
 
 
 def broken_promises(run: Run) -> list[str]:
-    """Return what was measured outside of what was proven: a mistake somewhere, to be looked into."""
-    return list(dict.fromkeys(_alarm(stated) for _, stated in _stated(run) if stated.broken))
+    """Return the measurements that contradict proven bounds, which mean an error in the code or the proof."""
+    return list(dict.fromkeys(_alarm(stated) for _, stated in _statements(run) if stated.broken))
 
 
-def _alarm(stated: Stated) -> str:
-    one, number, (low, high) = stated.cell, stated.number, stated.statement["promises"]
-    cell = join(*(name_on(one, axis) for axis in AXES[:-1]))
-    text = f"{stated.probe}: {stated.metric} of {cell}, seed {seed_of(one)}, is {number and number.value:g}; "
+def _alarm(stated: ProbeStatement) -> str:
+    cell, number, (low, high) = stated.cell, stated.number, stated.statement["promises"]
+    name = join(*(name_on(cell, axis) for axis in AXES[:-1]))
+    text = f"{stated.probe}: {stated.metric} of {name}, seed {seed_of(cell)}, is {number and number.value:g}; "
     return f"{text}{stated.statement['source']} promises {low:g} to {high:g}."
 
 
-def _labelled(run: Run) -> Iterator[tuple[str, CellResult]]:
-    """Yield each cell that was probed, after its name without a seed."""
+def _probed_cells(run: Run) -> Iterator[tuple[str, CellResult]]:
+    """Yield the name without seed of each probed cell, and the cell."""
     axes = [axis for axis in AXES[:-1] if axis in ("model", "decoder") or len(names_on(run, axis)) > 1]
-    for one in (one for one in ordered(run) if one.probes):
-        yield join(*(name_on(one, axis) for axis in axes)), one
+    for cell in (cell for cell in ordered(run) if cell.probes):
+        yield join(*(name_on(cell, axis) for axis in axes)), cell
 
 
-def _stated(run: Run) -> Iterator[tuple[str, Stated]]:
-    for label, one in _labelled(run):
-        for probe, found in one.probes.items():
-            yield from ((label, Stated(one, probe, *pair)) for pair in enumerate(found["statements"]))
+def _statements(run: Run) -> Iterator[tuple[str, ProbeStatement]]:
+    for label, cell in _probed_cells(run):
+        for probe, result in cell.probes.items():
+            yield from ((label, ProbeStatement(cell, probe, *pair)) for pair in enumerate(result["statements"]))
 
 
-def _row(stated: Sequence[Stated]) -> list[str]:
-    """Return source, premises, conclusion, bound and measurement of the seeds of one cell."""
+def _row(stated: Sequence[ProbeStatement]) -> list[str]:
+    """Return source, premises, conclusion, bound and measurement of a cell over its seeds."""
     holding = _holding(stated)
-    says = _different(stated, "says") if all(holding.values()) else "nothing, as a premise does not hold"
+    says = _distinct_texts(stated, "says") if all(holding.values()) else "nothing, as a premise does not hold"
     premises = f"{sum(holding.values())} of {len(holding)} hold" if not all(holding.values()) else "all hold"
-    texts = [_different(stated, "source") or "none", premises if holding else "–", says]
-    return [*texts, _different(stated, "bound") or "–", _measurement(stated)]
+    texts = [_distinct_texts(stated, "source") or "none", premises if holding else "–", says]
+    return [*texts, _distinct_texts(stated, "bound") or "–", _measured_text(stated)]
 
 
-def _different(stated: Sequence[Stated], key: str) -> str:
-    """Return what the statements of all seeds say under a key, the first few that differ."""
-    texts = list(dict.fromkeys(one.statement[key] for one in stated if one.statement[key]))
-    return "; ".join([*texts[:SHOWN], *(["..."] if len(texts) > SHOWN else [])])
+def _distinct_texts(stated: Sequence[ProbeStatement], key: str) -> str:
+    """Return the first distinct texts that the statements of all seeds have under a key."""
+    texts = list(dict.fromkeys(each.statement[key] for each in stated if each.statement[key]))
+    return "; ".join([*texts[:MAX_TEXTS], *(["..."] if len(texts) > MAX_TEXTS else [])])
 
 
-def _holding(stated: Sequence[Stated]) -> dict[str, bool]:
+def _holding(stated: Sequence[ProbeStatement]) -> dict[str, bool]:
     """Return whether each premise holds for every seed."""
     holding: dict[str, bool] = {}
-    for premise in (premise for one in stated for premise in one.statement["premises"]):
+    for premise in (premise for each in stated for premise in each.statement["premises"]):
         holding[premise["text"]] = holding.get(premise["text"], True) and premise["holds"]
     return holding
 
 
-def _measurement(stated: Sequence[Stated]) -> str:
-    """Return the mean of what was measured, and whether every seed is within what was promised."""
-    measured = [(one, number) for one in stated if (number := one.number) is not None]
+def _measured_text(stated: Sequence[ProbeStatement]) -> str:
+    """Return the mean measurement, and whether every seed is within the proven bounds."""
+    measured = [(each, number) for each in stated if (number := each.number) is not None]
     if not measured:
         return "not measured"
     first, number = measured[0]
     mean = summary([number.value for _, number in measured if number.value is not None]).mean
     text = f"{first.metric} {mean:.{number.digits}f} {number.unit}".strip()
-    if not any(one.statement["promises"] for one, _ in measured):
+    if not any(each.statement["promises"] for each, _ in measured):
         return text
-    return f"{text}, {'AGAINST THE PROOF' if any(one.broken for one, _ in measured) else 'as promised'}"
+    return f"{text}, {'AGAINST THE PROOF' if any(each.broken for each, _ in measured) else 'as promised'}"

@@ -1,4 +1,4 @@
-"""Tables of results, and of their differences from published numbers, as blocks of a document."""
+"""Document tables of results and of their differences from published numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from bench_core.runs.results import Run
 from bench_reports.content.grid import Column, Entry, Grid, Names
-from bench_reports.content.labels import Labels
-from bench_reports.content.numbers import judged, number, ours, printed, signed, stars
+from bench_reports.content.labels import TableLabels
+from bench_reports.content.numbers import comparison_text, number, ours, printed, signed, stars
 from bench_reports.content.table_notes import details, footnotes, rules
 from bench_reports.document import Cell, Notes, Span, Table, TableFile, text_cell
 from bench_reports.language.figure_schema import WIDTHS
@@ -19,7 +19,7 @@ BESIDE = " beside the published"  #: after the id of a table, as the heading of 
 
 
 def results_table(run: Run, grid: Grid) -> Table:
-    """Return a table of results, with published numbers beside ours."""
+    """Return a table of results, with published numbers next to ours."""
     table, digits = grid.table, [column.number.digits for column in grid.columns]
     marks = {reason: f"[{place}]" for place, reason in enumerate(grid.reasons, 1)}
     cells = [
@@ -32,37 +32,37 @@ def results_table(run: Run, grid: Grid) -> Table:
 
 
 def file_of(run: Run, table: TableSchema, name: str, caption: str, remarks: Sequence[str]) -> TableFile:
-    """Return the file of a table, whose label has the suite in it: a paper may hold those of several."""
+    """Return the file of a table; its label contains the suite, as a paper may include tables of several suites."""
     width = WIDTHS.get(str(table.width)) or float(table.width)
     label = f"tab:{run.info.get('label') or run.suite.suite}:{name}"
     return TableFile(name, label, caption, width, table.width == "column", remarks)
 
 
 def differences_table(run: Run, grid: Grid, file_name: str = "") -> Table | None:
-    """Return what ours are less the published, and verdicts; None where none stand together."""
-    if not (places := _compared(grid)):
+    """Return a table of differences, ours minus published, with verdicts; None if nothing is comparable."""
+    if not (places := _comparable_columns(grid)):
         return None
     name, columns = grid.table.id, [grid.columns[place] for place in places]
     cells = [[_difference(entries[place], grid.columns[place]) for place in places] for entries in grid.entries]
-    caption = f"{grid.table.caption or name}, beside the published"
+    caption = f"{grid.table.caption or name}: differences from the published numbers"
     file = file_of(run, grid.table, file_name or f"{name}-published", caption, ())
     return _table(run, grid, f"beside-{name}", f"{name}{BESIDE}", columns, cells, Notes(rules(run, grid)), file)
 
 
 def files_of_differences(grids: Iterable[Grid]) -> dict[str, str]:
-    """Return by the ids of tables what files of their differences are called: as no other file is."""
+    """Return unique file names for the differences of tables, by table id."""
     filled = [*grids]
-    ids, found = {grid.table.id for grid in filled}, dict[str, str]()
-    for one in (grid.table.id for grid in filled if _compared(grid)):
-        name = f"{one}-published"
-        while name in ids or name in found.values():  # of another table, as ids may end so
+    ids, names = {grid.table.id for grid in filled}, dict[str, str]()
+    for table_id in (grid.table.id for grid in filled if _comparable_columns(grid)):
+        name = f"{table_id}-published"
+        while name in ids or name in names.values():  # another table may have this id
             name += "-published"
-        found[one] = name
-    return found
+        names[table_id] = name
+    return names
 
 
-def _compared(grid: Grid) -> list[int]:
-    """Return the places of the columns in which ours and the published stand together."""
+def _comparable_columns(grid: Grid) -> list[int]:
+    """Return the indices of the columns that compare our numbers with published numbers."""
     return [place for place in range(len(grid.columns)) if any(row[place].comparison for row in grid.entries)]
 
 
@@ -76,10 +76,10 @@ def _table(
     notes: Notes,
     file: TableFile,
 ) -> Table:
-    """Return a table with the labels of its rows and columns, transposed if it is to be."""
+    """Return a table with row and column labels, transposed if the declaration says so."""
     parts = [row.shown or (row.label,) for row in grid.rows]
-    headings = [one.shown or (one.heading,) for one in columns]
-    corner, lines = Labels.of(run, grid.table).corner(), [[*row] for row in cells]
+    headings = [column.shown or (column.heading,) for column in columns]
+    corner, lines = TableLabels.of(run, grid.table).corner(), [[*row] for row in cells]
     if grid.table.transpose:
         parts, headings = headings, parts
         lines = [[*column] for column in zip(*lines, strict=True)]
@@ -92,18 +92,18 @@ def _table(
 
 
 def levels(headings: Sequence[Names]) -> tuple[list[list[str]], list[str]]:
-    """Return the headings above those of columns, the widest first, and those of columns."""
+    """Return the headings above the column headings, the widest first, and the column headings."""
     depth = max(map(len, headings), default=1)
-    whole = [[*[""] * (depth - len(one)), *one] for one in headings]
-    return [[one[level] for one in whole] for level in range(depth - 1)], [one[-1] for one in whole]
+    padded = [[*[""] * (depth - len(names)), *names] for names in headings]
+    return [[names[level] for names in padded] for level in range(depth - 1)], [names[-1] for names in padded]
 
 
 def _cell(entry: Entry, digits: int, table: TableSchema, footnotes: Mapping[str, str]) -> Cell:
-    """Return our number with its marks, those of its difference from a baseline too, and the published one."""
+    """Return our number with its marks, its difference from the baseline, and the published number."""
     marks = [] if entry.complete or entry.summary is None else [f"†{entry.summary.n}/{entry.seeds}"]
     marks += [footnotes[reason] for reason in entry.reasons[:1]]
-    if table.baseline and entry.change is None and (found := stars(entry.p)):
-        marks.append(found)
+    if table.baseline and entry.change is None and (mark := stars(entry.p)):
+        marks.append(mark)
     spans = [Span(ours(entry, digits, table.spread), "strong" if entry.best else "")]
     spans += [Span(" ".join(marks), "raised", joined=True)] if marks else []
     if entry.change is not None and not isnan(entry.change):
@@ -113,13 +113,13 @@ def _cell(entry: Entry, digits: int, table: TableSchema, footnotes: Mapping[str,
 
 
 def _value(entry: Entry) -> float | None:
-    """Return the number of an entry, unrounded."""
+    """Return the unrounded number of an entry."""
     if entry.text:
         return number(entry.text)
     return None if entry.summary is None or isnan(entry.summary.mean) else entry.summary.mean
 
 
 def _difference(entry: Entry, column: Column) -> Cell:
-    found = entry.comparison
-    spans = [Span(judged(found, column.number.digits))]
-    return Cell(spans, found.difference, found.verdict) if found else Cell(spans)
+    comparison = entry.comparison
+    spans = [Span(comparison_text(comparison, column.number.digits))]
+    return Cell(spans, comparison.difference, comparison.verdict) if comparison else Cell(spans)

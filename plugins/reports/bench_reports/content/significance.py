@@ -1,4 +1,4 @@
-"""Tests within the columns of a table: the best number, or a baseline, against every other of the same examples."""
+"""Tests within the columns of a table: the best number, or a baseline, against all others on the same examples."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from math import exp, log
 
 from bench_core.runs.results import CellResult, Run
 from bench_reports.content.grid import Grid, Place, Test
-from bench_reports.content.labels import Labels
+from bench_reports.content.labels import TableLabels
 from bench_reports.content.numbers import rounded
 from bench_reports.content.sorting import by_key
 from bench_reports.statistics.comparisons import with_baseline, with_best
@@ -15,39 +15,39 @@ from bench_reports.statistics.measurements import printed
 from bench_reports.statistics.tails import LEVEL
 
 
-def tested(grid: Grid) -> Grid:
-    """Return a table with its tests, in which numbers that are better than all others of their column are marked."""
-    return marked(grid, [*_tests(grid)])
+def with_tests(grid: Grid) -> Grid:
+    """Return a table with its tests; numbers significantly better than all others in their column are marked."""
+    return mark_significance(grid, [*_tests(grid)])
 
 
 def _tests(grid: Grid) -> Iterator[Test]:
     baseline = next((place for place, row in enumerate(grid.rows) if row.label == grid.table.baseline), None)
     for place, column in enumerate(grid.columns):
         if column.of != "cells" and grid.table.test == "permutation":
-            continue  # which exchanges examples of one test set
+            continue  # permutations need a single test set
         if not column.number.better and baseline is None:
             continue
-        known = ((row, entries[place]) for row, entries in enumerate(grid.entries))
-        alike = by_key((entry.sample, (row, own)) for row, entry in known if (own := entry.measured))
+        entries_of_column = ((row, entries[place]) for row, entries in enumerate(grid.entries))
+        alike = by_key((entry.sample, (row, item)) for row, entry in entries_of_column if (item := entry.measured))
         for members in alike.values():
-            rows, numbers = [row for row, _ in members], [own for _, own in members]
+            rows, numbers = [row for row, _ in members], [measured for _, measured in members]
             if not grid.table.baseline:
-                found = with_best(numbers, column.number.better)
+                comparisons = with_best(numbers, column.number.better)
             else:
-                found = with_baseline(numbers, rows.index(baseline)) if baseline in rows else []
-            if not any(one.estimate.varies for one in found):
-                continue  # nothing is left to chance: one training, and no examples that are a sample
-            for one in found:
-                first, other = (rows[one.one], place), (rows[one.other], place)
-                interval = printed(numbers[0][0].scale, one.estimate.interval())
-                yield Test(first, other, one.p, one.adjusted, interval, one.estimate.detectable())
+                comparisons = with_baseline(numbers, rows.index(baseline)) if baseline in rows else []
+            if not any(test.estimate.varies for test in comparisons):
+                continue  # no variance: a single training, and examples that are not a sample
+            for test in comparisons:
+                first, other = (rows[test.one], place), (rows[test.other], place)
+                interval = printed(numbers[0][0].scale, test.estimate.interval())
+                yield Test(first, other, test.p, test.adjusted, interval, test.estimate.detectable())
 
 
-def marked(grid: Grid, tests: Sequence[Test]) -> Grid:
-    """Return a table with the p-values of tests in the place of those that it had."""
+def mark_significance(grid: Grid, tests: Sequence[Test]) -> Grid:
+    """Return a table with the p-values of these tests in place of its own."""
     if not tests:
         return grid
-    largest: dict[Place, float] = defaultdict(float)  # p of each first against the other that is the nearest
+    largest: dict[Place, float] = defaultdict(float)  # the largest p-value of each best number or baseline
     entries = [[*row] for row in grid.entries]
     for test in tests:
         row, column = test.other
@@ -59,15 +59,15 @@ def marked(grid: Grid, tests: Sequence[Test]) -> Grid:
     return replace(grid, entries=entries, tests=tests)
 
 
-def shown_differences(grid: Grid, labels: Labels) -> list[str]:
-    """Return for each metric the differences, lowest and highest, that its comparisons would mostly have found.
+def detectable_differences(grid: Grid, labels: TableLabels) -> list[str]:
+    """Return the range of minimum detectable differences of each metric.
 
-    In words, such as `BLEU 0.4 to 1.1`, or on a log scale `Perplexity 2 to 5 %`.
+    Such as `BLEU 0.4 to 1.1`, or on a log scale `Perplexity 2 to 5 %`.
     """
     columns = {column.value: column.number for column in reversed(grid.columns) if column.of == "cells"}
     texts, tests = [], [test for test in grid.tests if test.detectable]
-    for name, found in by_key((grid.columns[test.first[1]].value, test.detectable) for test in tests).items():
-        number, ends = columns[name], (min(found), max(found))
+    for name, differences in by_key((grid.columns[test.first[1]].value, test.detectable) for test in tests).items():
+        number, ends = columns[name], (min(differences), max(differences))
         if number.scale == "log":
             words = [_percent(exp(end) - 1) if end < log(11) else "over 1,000" for end in ends]
         else:
@@ -78,13 +78,13 @@ def shown_differences(grid: Grid, labels: Labels) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    """Return a share in percent in two digits, such as 0.42, 4.2, 42 or 420."""
+    """Return a share in percent with two significant digits, such as 0.42, 4.2, 42 or 420."""
     percent = 100 * share
     return f"{percent:.2g}" if percent < 99.5 else f"{percent:,.0f}"
 
 
-def method(run: Run, grid: Grid, labels: Labels) -> str:
-    """Say what bold numbers and the marks of p-values mean."""
+def method(run: Run, grid: Grid, labels: TableLabels) -> str:
+    """Return the note that explains bold numbers and stars."""
     tested = [grid.entries[row][column] for test in grid.tests for row, column in (test.first, test.other)]
     seeds = {
         entry.summary.n
@@ -96,28 +96,28 @@ def method(run: Run, grid: Grid, labels: Labels) -> str:
     if grid.table.baseline:
         place = next(place for place, row in enumerate(grid.rows) if row.label == grid.table.baseline)
         baseline = ", ".join(labels.row(grid.rows[place]))
-        marks = f"* p < 0.05, ** p < 0.01 ({over}; Holm-corrected in each {line})"
+        marks = f"* p < 0.05, ** p < 0.01 ({over}; Holm-corrected within each {line})"
         if grid.table.differences:
-            return f"In parentheses: the difference from {baseline}; {marks}."
-        return f"Marked: different from {baseline}; {marks}."
+            return f"In parentheses: difference from {baseline}; {marks}."
+        return f"Stars: significantly different from {baseline}; {marks}."
     best = any(entry.best for row in grid.entries for entry in row)
-    what = "Bold:" if best else "None is"
-    return f"{what} better than every other of its {line} on the same examples ({over}, each p < {LEVEL:g})."
+    what = "Bold:" if best else "No entry is"
+    return f"{what} significantly better than all others in its {line} on the same examples ({over}; p < {LEVEL:g})."
 
 
 def is_untrained(run: Run, cells: Iterable[CellResult]) -> bool:
-    """Return whether cells are of models that no training changed."""
+    """Return whether all cells have models that were not trained."""
     models = run.info.get("models") or {}
-    return all(models.get(str(one.cell.get("model")), {}).get("updates") == 0 for one in cells)
+    return all(models.get(str(cell.cell.get("model")), {}).get("updates") == 0 for cell in cells)
 
 
 def _over(seeds: set[int], exchanges: int) -> str:
     if exchanges:
-        alone = "" if not seeds else ", these trainings alone" if seeds != {1} else ", this training alone"
-        return f"paired permutation test, {exchanges:,} exchanges of examples{alone}"
+        alone = "" if not seeds else "; these trainings only" if seeds != {1} else "; single seed"
+        return f"paired permutation test, {exchanges:,} permutations of examples{alone}"
     if not seeds:
         return "paired test over examples"
     if seeds == {1}:
-        return "paired test over examples for these trainings alone: one seed, so the training variance is unknown"
-    few = ", where a number has one seed over examples alone" if 1 in seeds else ""
+        return "paired test over examples; single seed, training variance unknown"
+    few = "; over examples only for entries with a single seed" if 1 in seeds else ""
     return f"paired test over examples and seeds{few}"

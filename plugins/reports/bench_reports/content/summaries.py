@@ -1,4 +1,4 @@
-"""Columns that summarise others, averages and ranks over test sets, and differences from a baseline."""
+"""Summary columns, averages and ranks over test sets, and differences from a baseline."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,44 +19,46 @@ from bench_reports.statistics.measurements import printed
 RANK_DIGITS = 1
 
 
-def summarized(grid: Grid) -> Grid:
-    """Return a table with the averages and ranks that it asks for, each over the columns of one metric."""
+def with_summaries(grid: Grid) -> Grid:
+    """Return a table with its averages and ranks, each over the columns of a metric."""
     added: list[tuple[Column, list[Entry]]] = []
     for places in _alike(grid):
         column = replace(grid.columns[places[0]], names=("average",), label="average", first=False, of="average")
         if grid.table.average:
             scale = column.number.scale
-            added.append((_numbered(column, grid, places), [_average(row, places, scale) for row in grid.entries]))
+            added.append(
+                (_average_column(column, grid, places), [_average(row, places, scale) for row in grid.entries])
+            )
     for places in _alike(grid):
         column = replace(grid.columns[places[0]], names=("rank",), label="rank", first=False, of="ranks")
         if grid.table.ranks and column.number.better:
             about = replace(column.number, digits=RANK_DIGITS, unit="", better=-1)
             added.append((replace(column, number=about), _ranks(grid, places)))
     columns = [*grid.columns, *(column for column, _ in added)]
-    entries = [[*row, *(found[place] for _, found in added)] for place, row in enumerate(grid.entries)]
+    entries = [[*row, *(summaries[place] for _, summaries in added)] for place, row in enumerate(grid.entries)]
     return replace(grid, columns=columns, entries=entries)
 
 
 def _alike(grid: Grid) -> Iterator[list[int]]:
-    """Yield the places of columns of the same metric and kind of likelihood, if there are several."""
-    found = by_key(
+    """Yield the indices of columns with the same metric and kind of likelihood, if there are several."""
+    groups = by_key(
         ((column.value, column.number.kind), place) for place, column in enumerate(grid.columns)
         if any(row[place].summary for row in grid.entries)
     )  # fmt: skip
-    yield from (places for places in found.values() if len(places) > 1)
+    yield from (places for places in groups.values() if len(places) > 1)
 
 
-def _numbered(column: Column, grid: Grid, places: Sequence[int]) -> Column:
-    """Return a column of averages; the signatures behind it may differ, as with languages."""
+def _average_column(column: Column, grid: Grid, places: Sequence[int]) -> Column:
+    """Return a column of averages; the averaged signatures may differ, as between languages."""
     signatures = dict.fromkeys(grid.columns[place].number.signature for place in places)
     number: Number = replace(column.number, signature=", ".join(signatures))
     return replace(column, number=number, mark=column.mark if len(signatures) == 1 else "")
 
 
 def _average(row: Sequence[Entry], places: Sequence[int], scale: str) -> Entry:
-    """Return the mean of a row over columns; on a log scale the geometric mean.
+    """Return the mean of a row over columns, or the geometric mean on a log scale.
 
-    There is none where a column has no number, and no deviation where columns have other seeds.
+    Without a mean if a column has no number, and without a standard deviation if the seeds of columns differ.
     """
     entries = [row[place] for place in places]
     means = [entry.summary.mean for entry in entries if entry.summary]
@@ -67,18 +69,18 @@ def _average(row: Sequence[Entry], places: Sequence[int], scale: str) -> Entry:
         return Entry("done", 1, Summary(_mean(means, scale), None, 1))
     estimate = contrast(measured, [1 / len(measured)] * len(measured))
     mean = _mean(means, scale)
-    seeds = [[seed_of(one) for one in entry.cells] for entry in entries]
-    spread = summary(_by_seed(measured)) if all(one == seeds[0] for one in seeds) else Summary(mean, None, 1)
-    known = estimate.varies and not any(one.is_mixed for one in measured)
-    interval = printed(measured[0].scale, estimate.interval()) if known else None
+    seeds = [[seed_of(cell) for cell in entry.cells] for entry in entries]
+    spread = summary(_by_seed(measured)) if all(column == seeds[0] for column in seeds) else Summary(mean, None, 1)
+    has_interval = estimate.varies and not any(measurement.is_mixed for measurement in measured)
+    interval = printed(measured[0].scale, estimate.interval()) if has_interval else None
     sample = "|".join(entry.sample for entry in entries)
-    behind = partial(_measurements, entries)
-    found = replace(spread, mean=mean)
-    return Entry("done", found.n, found, interval=interval, measure=behind, sample=sample)
+    measure = partial(_measurements, entries)
+    average = replace(spread, mean=mean)
+    return Entry("done", average.n, average, interval=interval, measure=measure, sample=sample)
 
 
 def _mean(means: Sequence[float], scale: str) -> float:
-    """Return the mean on a scale; of numbers that have no logarithm, the plain one."""
+    """Return the mean on a scale; the arithmetic mean if numbers have no logarithm."""
     return geometric_mean(means) if scale == "log" and min(means) > 0 else fmean(means)
 
 
@@ -87,17 +89,17 @@ def _measurements(entries: Sequence[Entry]) -> tuple[Measured, ...]:
 
 
 def _by_seed(measured: Sequence[Measured]) -> list[float]:
-    """Return the average over test sets of each seed."""
-    values = np.mean([one.values for one in measured], axis=0)
-    return [exp(one) if measured[0].scale == "log" else float(one) for one in values]
+    """Return the averages over test sets, [seeds]."""
+    values = np.mean([measurement.values for measurement in measured], axis=0)
+    return [exp(value) if measured[0].scale == "log" else float(value) for value in values]
 
 
 def _ranks(grid: Grid, places: Sequence[int]) -> list[Entry]:
-    """Return the mean ranks of rows, among those with a number in all columns; ties share the mean of theirs."""
-    whole = [number for number, row in enumerate(grid.entries) if all(_is_ranked(row[place]) for place in places)]
-    found = {number: fmean(_rank(grid, whole, number, place) for place in places) for number in whole}
+    """Return the mean ranks of rows among the rows with a number in all columns; tied rows share their mean rank."""
+    complete = [number for number, row in enumerate(grid.entries) if all(_is_ranked(row[place]) for place in places)]
+    ranks = {number: fmean(_rank(grid, complete, number, place) for place in places) for number in complete}
     return [
-        Entry("done", 1, Summary(found[number], None, 1)) if number in found else Entry("none")
+        Entry("done", 1, Summary(ranks[number], None, 1)) if number in ranks else Entry("none")
         for number in range(len(grid.entries))
     ]
 
@@ -108,20 +110,20 @@ def _is_ranked(entry: Entry) -> bool:
 
 def _rank(grid: Grid, rows: Sequence[int], row: int, place: int) -> float:
     better = grid.columns[place].number.better
-    values = {one: better * own.mean for one in rows if (own := grid.entries[one][place].summary)}
+    values = {other: better * summary.mean for other in rows if (summary := grid.entries[other][place].summary)}
     above = sum(value > values[row] for value in values.values())
     return above + (1 + sum(value == values[row] for value in values.values())) / 2
 
 
-def changed(grid: Grid) -> Grid:
-    """Return a table with the differences from its baseline, if it asks for them."""
+def with_differences(grid: Grid) -> Grid:
+    """Return a table with the differences from its baseline, if it has `differences`."""
     places = [place for place, row in enumerate(grid.rows) if row.label == grid.table.baseline]
     if not grid.table.differences or not places:
         return grid
     baseline = grid.entries[places[0]]
     numbers = [column.of != "ranks" for column in grid.columns]
     entries = [
-        [_changed(*pair) if wanted else pair[0] for *pair, wanted in zip(row, baseline, numbers, strict=True)]
+        [_with_difference(*pair) if wanted else pair[0] for *pair, wanted in zip(row, baseline, numbers, strict=True)]
         if place != places[0]
         else row
         for place, row in enumerate(grid.entries)
@@ -129,7 +131,7 @@ def changed(grid: Grid) -> Grid:
     return replace(grid, entries=entries)
 
 
-def _changed(entry: Entry, baseline: Entry) -> Entry:
+def _with_difference(entry: Entry, baseline: Entry) -> Entry:
     if entry.summary is None or baseline.summary is None:
         return entry
     return replace(entry, change=entry.summary.mean - baseline.summary.mean)

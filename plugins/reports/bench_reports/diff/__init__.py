@@ -1,4 +1,1 @@
-"""Comparison of two cells of a run.
-
-Not here: the tests of tables (`statistics.significance`).
-"""
+"""Comparison of two cells of a run. The tests of tables are in `content.significance`."""

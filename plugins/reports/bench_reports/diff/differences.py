@@ -1,4 +1,4 @@
-"""The difference between two cells of a run: tests, scores by length and examples, as JSON or text."""
+"""The difference between two cells of a run: tests, scores by length, and examples, as JSON or text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,185 +14,199 @@ from bench_core.runs.results import CellResult, Run
 from bench_core.runs.selecting import cell_name
 from bench_core.terminal import visible
 from bench_reports.content.contrasts import Contrast, contrasts, one_sided, pairs_of
-from bench_reports.content.example_diff import Bucket, Evidence, Example, StoredExamples, marked, tried
-from bench_reports.content.numbers import json_data, rounded, signed, summarized
+from bench_reports.content.example_diff import (
+    Bucket,
+    ExampleEvidence,
+    ScoredExample,
+    StoredEvidence,
+    mark_changes,
+    read_evidence,
+)
+from bench_reports.content.numbers import json_data, rounded, signed, summary_text
 from bench_reports.content.outputs import cut
 from bench_reports.content.significance import is_untrained
 from bench_reports.statistics.intervals import rounded as rounded_p
 
-LONGEST = 3_000  # characters of a text that is shown
-MOST_EXPONENT = 709.0  # of floating-point numbers
+MAX_CHARACTERS = 3_000  # characters of a text
+MAX_EXPONENT = 709.0  # `exp` overflows above it
 
 Sides: TypeAlias = tuple[Sequence[CellResult], Sequence[CellResult]]  # the seeds of A and of B
 
 
 @dataclass(frozen=True)
-class Difference:
-    """All that is result of two cells."""
+class CellDifference:
+    """The result of a comparison of two cells."""
 
-    sides: Sequence[Mapping[str, Any]]  # the axes of A and of B, all seeds as a list
+    sides: Sequence[Mapping[str, Any]]  # axes of A and of B, with a list of seeds
     contrasts: Sequence[Contrast]
-    permutations: Mapping[str, float] = field(default_factory=dict)  # p-value by metric
+    permutations: Mapping[str, float] = field(default_factory=dict)  # p-values by metric
     wins: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     buckets: Mapping[str, Sequence[Bucket]] = field(default_factory=dict)
-    by: str = ""  # the metric by which examples were chosen
-    examples: Sequence[Example] = ()
+    by: str = ""  # the metric that ranks the examples
+    examples: Sequence[ScoredExample] = ()
     notes: Sequence[str] = ()
-    is_trained: bool = True  # whether trainings are behind any of both cells
+    is_trained: bool = True  # whether any of the cells has a trained model
 
 
-def difference(run: Run, sides: Sides, by: str | None = None) -> Difference:
-    """Return what a run tells of two cells; raise SuiteError where there is nothing to compare, or not by that."""
+def difference(run: Run, sides: Sides, by: str | None = None) -> CellDifference:
+    """Compare two cells by the numbers of a run; raise SuiteError if they share no metric, or not the metric `by`."""
     pairs = pairs_of(*sides)
     compared = contrasts(run, pairs)
     _check_metrics(compared, by, sides)
     lone, left_out = one_sided(pairs, compared), sum(len(side) - len(pairs) for side in sides)
-    notes = [f"Only one of both cells has {', '.join(lone)}."] if lone else []
-    notes += [f"Seeds that only one of both has are left out: {left_out}."] if left_out else []
+    notes = [f"Only one of the cells has {', '.join(lone)}."] if lone else []
+    notes += [f"Seeds that only one of the cells has are left out: {left_out}."] if left_out else []
     seeds = [*zip(*pairs, strict=True)]
-    axes = [{**side[0].cell, "seed": [one.cell.get("seed") for one in side]} for side in seeds]
-    is_trained = not is_untrained(run, [one for side in sides for one in side])
-    return Difference(axes, compared, notes=notes, is_trained=is_trained)
+    axes = [{**side[0].cell, "seed": [cell.cell.get("seed") for cell in side]} for side in seeds]
+    is_trained = not is_untrained(run, [cell for side in sides for cell in side])
+    return CellDifference(axes, compared, notes=notes, is_trained=is_trained)
 
 
 def _check_metrics(compared: Sequence[Contrast], by: str | None, sides: Sides) -> None:
-    """Raise SuiteError where there is nothing to compare, or not that by which examples are to be chosen."""
-    names = [one.metric for one in compared]
+    """Raise SuiteError if the cells share no metric, or not the metric `by`."""
+    names = [contrast.metric for contrast in compared]
     if not names:
-        cells = [one for side in sides for one in side]
-        states = [f"{cell_name(one.cell)} is {one.status}{f' ({one.reason})' if one.reason else ''}" for one in cells]
+        cells = [cell for side in sides for cell in side]
+        states = [
+            f"{cell_name(cell.cell)} is {cell.status}{f' ({cell.reason})' if cell.reason else ''}" for cell in cells
+        ]
         raise SuiteError(f"no metric has a number in both cells: {'; '.join(states)}.")
     if by is not None and by not in names:
-        raise SuiteError(f"no metric that both cells have is called {by!r}. {suggestion(by, names)}")
+        raise SuiteError(f"the cells have no common metric {by!r}. {suggestion(by, names)}")
 
 
-def looked_into(
-    result: Difference, stored: StoredExamples, draws: int, edges: Sequence[int], examples: int, by: str | None
-) -> Difference:
-    """Add what the examples tell, as far as the store has them; say why where it has not."""
-    known: dict[str, Evidence] = {}
+def with_examples(
+    result: CellDifference, stored: StoredEvidence, draws: int, edges: Sequence[int], examples: int, by: str | None
+) -> CellDifference:
+    """Add comparisons by example, or notes on the metrics whose examples are not in the store."""
+    evidence: dict[str, ExampleEvidence] = {}
     reasons: dict[str, list[str]] = {}
-    for one in result.contrasts:
-        found = tried(stored, one) if one.paired else None
-        if isinstance(found, str):
-            reasons.setdefault(found, []).append(one.metric)
-        elif found is not None:
-            known[one.metric] = found
-    notes = [
-        f"From the run alone, without its examples: {', '.join(names)} ({why})" for why, names in reasons.items()
-    ]
-    blocks = {name: f"blocks of {one.block} examples" for name, one in known.items() if one.block > 1}
-    notes += _by_reason("examples continue each other, and are exchanged in", blocks)
-    chosen = by or _telling(known)
+    for contrast in result.contrasts:
+        examples_of = read_evidence(stored, contrast) if contrast.is_paired else None
+        if isinstance(examples_of, str):
+            reasons.setdefault(examples_of, []).append(contrast.metric)
+        elif examples_of is not None:
+            evidence[contrast.metric] = examples_of
+    notes = [f"Compared without stored examples: {', '.join(names)} ({why})" for why, names in reasons.items()]
+    blocks = {name: f"blocks of {each.block} examples" for name, each in evidence.items() if each.block > 1}
+    notes += _by_reason("examples continue one another and are permuted in", blocks)
+    chosen = by or _default_metric(evidence)
     return replace(
         result,
-        permutations={name: one.p_value(draws) for name, one in known.items()},
-        wins={name: won for name, one in known.items() if (won := one.wins())},
+        permutations={name: each.p_value(draws) for name, each in evidence.items()},
+        wins={name: won for name, each in evidence.items() if (won := each.wins())},
         buckets={
             name: several
-            for name, one in known.items()
-            if len(several := one.buckets(edges)) > 1 or (edges and several)
+            for name, each in evidence.items()
+            if len(several := each.buckets(edges)) > 1 or (edges and several)
         },
-        by=chosen if chosen in known else "",
-        examples=known[chosen].apart(stored, examples) if examples and chosen in known else (),
+        by=chosen if chosen in evidence else "",
+        examples=evidence[chosen].apart(stored, examples) if examples and chosen in evidence else (),
         notes=[*result.notes, *notes],
     )
 
 
-def _telling(known: Mapping[str, Evidence]) -> str:
-    """Return the first metric of outputs that says which way is better; or the first of them, or of all."""
-    of_likelihoods = {name: bool(one.contrast.number.kind) for name, one in known.items()}
-    return min(known, key=lambda name: (of_likelihoods[name], not known[name].metric.better), default="")
+def _default_metric(evidence: Mapping[str, ExampleEvidence]) -> str:
+    """Return the first metric of outputs with a direction, or the first metric of outputs, or the first metric."""
+    of_likelihoods = {name: bool(each.contrast.number.kind) for name, each in evidence.items()}
+    return min(evidence, key=lambda name: (of_likelihoods[name], not evidence[name].metric.better), default="")
 
 
-def plain(run: Path, result: Difference) -> Any:
+def plain(run: Path, result: CellDifference) -> Any:
     """Return a difference as JSON data."""
     return json_data(
         {
             "run": str(run),
             "a": result.sides[0],
             "b": result.sides[1],
-            "metrics": [_as_json(result, one) for one in result.contrasts],
-            "buckets": [_bucket_as_json(name, one) for name, found in result.buckets.items() for one in found],
-            "examples": [_example_as_json(result.by, one) for one in result.examples],
+            "metrics": [_as_json(result, contrast) for contrast in result.contrasts],
+            "buckets": [
+                _bucket_as_json(name, bucket) for name, buckets in result.buckets.items() for bucket in buckets
+            ],
+            "examples": [_example_as_json(result.by, example) for example in result.examples],
             "notes": [*result.notes],
         }
     )
 
 
-def _as_json(result: Difference, one: Contrast) -> dict[str, Any]:
-    won = result.wins.get(one.metric)
+def _as_json(result: CellDifference, contrast: Contrast) -> dict[str, Any]:
+    won = result.wins.get(contrast.metric)
     return {
-        "metric": one.metric,
-        "unit": one.number.unit,
-        "better": one.number.better,
-        "signature": one.number.signature,
-        "seeds": one.ours.n,
-        "examples": one.number.examples,
-        "a": one.ours.mean,
-        "b": one.theirs.mean,
-        "difference": one.difference,
-        "interval": one.interval,
-        "scale": one.number.scale,
-        "p": rounded_p(one.p),
-        "of_these_trainings": one.estimate.of_these_trainings if one.estimate else None,
-        "detectable": _detectable(one),
-        "p_sacrebleu": rounded_p(one.koehn),
-        "p_permutation": rounded_p(result.permutations.get(one.metric)),
+        "metric": contrast.metric,
+        "unit": contrast.number.unit,
+        "better": contrast.number.better,
+        "signature": contrast.number.signature,
+        "seeds": contrast.ours.n,
+        "examples": contrast.number.examples,
+        "a": contrast.ours.mean,
+        "b": contrast.theirs.mean,
+        "difference": contrast.difference,
+        "interval": contrast.interval,
+        "scale": contrast.number.scale,
+        "p": rounded_p(contrast.p),
+        "of_these_trainings": contrast.estimate.of_these_trainings if contrast.estimate else None,
+        "detectable": _detectable(contrast),
+        "p_sacrebleu": rounded_p(contrast.koehn),
+        "p_permutation": rounded_p(result.permutations.get(contrast.metric)),
         "wins": dict(zip(("a", "ties", "b"), won, strict=True)) if won else None,
-        "note": one.unlike or one.unpaired or one.untested,
+        "note": contrast.unlike or contrast.unpaired or contrast.untested,
     }
 
 
-def _detectable(one: Contrast) -> float | None:
-    """Return the difference that would mostly be found; on a log scale, the ratio."""
-    if one.estimate is None:
+def _detectable(contrast: Contrast) -> float | None:
+    """Return the minimum detectable difference, or the ratio on a log scale."""
+    if contrast.estimate is None:
         return None
-    found = one.estimate.detectable()
-    return exp(min(found, MOST_EXPONENT)) if one.number.scale == "log" else found
+    least = contrast.estimate.detectable()
+    return exp(min(least, MAX_EXPONENT)) if contrast.number.scale == "log" else least
 
 
-def _least(one: Contrast) -> str:
-    least = _detectable(one) or 0.0
-    if one.number.scale != "log":
-        return rounded(least, one.number.digits)
+def _least(contrast: Contrast) -> str:
+    least = _detectable(contrast) or 0.0
+    if contrast.number.scale != "log":
+        return rounded(least, contrast.number.digits)
     return f"{100 * (least - 1):.2g} %" if least < 11 else "over 1,000 %"
 
 
-def _bucket_as_json(metric: str, one: Bucket) -> dict[str, Any]:
-    sizes = {"first": one.first, "last": one.last, "examples": one.examples}
-    return {"metric": metric, **sizes, "a": one.ours, "b": one.theirs}
+def _bucket_as_json(metric: str, bucket: Bucket) -> dict[str, Any]:
+    sizes = {"first": bucket.first, "last": bucket.last, "examples": bucket.examples}
+    return {"metric": metric, **sizes, "a": bucket.ours, "b": bucket.theirs}
 
 
-def _example_as_json(by: str, one: Example) -> dict[str, Any]:
-    about = {"metric": by, "id": one.id, "seed": one.seed, "a": one.ours, "b": one.theirs}
-    if one.outputs is None:
+def _example_as_json(by: str, example: ScoredExample) -> dict[str, Any]:
+    about = {"metric": by, "id": example.id, "seed": example.seed, "a": example.ours, "b": example.theirs}
+    if example.outputs is None:
         return about
-    ours, theirs = (output.texts[0] for output in one.outputs)
-    given = {"prompt": one.outputs[0].prompt, "references": one.outputs[0].references}
-    return {**about, **given, "outputs": [ours, theirs], "marked": marked(cut(ours, LONGEST), cut(theirs, LONGEST))}
+    ours, theirs = (output.texts[0] for output in example.outputs)
+    inputs = {"prompt": example.outputs[0].prompt, "references": example.outputs[0].references}
+    return {
+        **about,
+        **inputs,
+        "outputs": [ours, theirs],
+        "marked": mark_changes(cut(ours, MAX_CHARACTERS), cut(theirs, MAX_CHARACTERS)),
+    }
 
 
 def _by_reason(what: str, reasons: Mapping[str, str]) -> list[str]:
-    """Return one line for each reason, with all the metrics that it holds for."""
-    found = {why: [name for name in reasons if reasons[name] == why] for why in reasons.values() if why}
-    return [f"{', '.join(names)}: {what} {why}." for why, names in found.items()]
+    """Return a line for each reason, with all its metrics."""
+    groups = {why: [name for name in reasons if reasons[name] == why] for why in reasons.values() if why}
+    return [f"{', '.join(names)}: {what} {why}." for why, names in groups.items()]
 
 
-def text(result: Difference, draws: int) -> str:
+def text(result: CellDifference, draws: int) -> str:
     """Return a difference for a terminal."""
     lines = [f"{letter}: {visible(_name(side))}" for letter, side in zip("AB", result.sides, strict=True)]
     headings = [
         "metric", "A", "B", "A - B", "95 % interval", "p",
         "as sacrebleu", "p (permutation)", "win/tie/loss",
     ]  # fmt: skip
-    rows = [_row(result, one, draws) for one in result.contrasts]
+    rows = [_row(result, contrast, draws) for contrast in result.contrasts]
     lines += ["", tabulate(rows, headings, disable_numparse=True), *map(visible, _footnotes(result, draws))]
     if result.buckets:
-        headings = ["by length of the reference", "tokens", "examples", "A", "B", "A - B"]
+        headings = ["by reference length", "tokens", "examples", "A", "B", "A - B"]
         lines += ["", tabulate(_bucket_rows(result), headings, disable_numparse=True)]
-    for one in result.examples:
-        lines += ["", *map(visible, _example_text(result, one))]
+    for example in result.examples:
+        lines += ["", *map(visible, _example_text(result, example))]
     return "\n".join(lines)
 
 
@@ -202,29 +216,33 @@ def _name(side: Mapping[str, Any]) -> str:
     return f"{cell_name(axes)}, seed{'s' if len(side['seed']) > 1 else ''} {seeds}"
 
 
-def _row(result: Difference, one: Contrast, draws: int) -> list[str]:
-    digits = one.number.digits
-    arrow = {1: " ↑", -1: " ↓"}.get(one.number.better, "")
-    unit = f", {one.number.unit}" if one.number.unit else ""
-    ratio = one.number.scale == "log"
-    ends = [rounded(end, 3 if ratio else digits) for end in one.interval or ()]
-    chances = [_chance(one.p), _chance(one.koehn, 1000), _chance(result.permutations.get(one.metric), draws)]
-    won = "/".join(f"{count:,}" for count in result.wins.get(one.metric, ()))
+def _row(result: CellDifference, contrast: Contrast, draws: int) -> list[str]:
+    digits = contrast.number.digits
+    arrow = {1: " ↑", -1: " ↓"}.get(contrast.number.better, "")
+    unit = f", {contrast.number.unit}" if contrast.number.unit else ""
+    ratio = contrast.number.scale == "log"
+    ends = [rounded(end, 3 if ratio else digits) for end in contrast.interval or ()]
+    chances = [
+        _p_text(contrast.p),
+        _p_text(contrast.koehn, 1000),
+        _p_text(result.permutations.get(contrast.metric), draws),
+    ]
+    won = "/".join(f"{count:,}" for count in result.wins.get(contrast.metric, ()))
     return [
-        visible(f"{one.metric}{unit}{arrow}"),
-        summarized(one.ours, digits),
-        summarized(one.theirs, digits),
-        "–" if one.difference is None else signed(one.difference, digits),
+        visible(f"{contrast.metric}{unit}{arrow}"),
+        summary_text(contrast.ours, digits),
+        summary_text(contrast.theirs, digits),
+        "–" if contrast.difference is None else signed(contrast.difference, digits),
         f"{'A / B ' if ratio else ''}[{', '.join(ends)}]" if ends else "",
         *chances,
         won,
     ]
 
 
-def _chance(p: float | None, draws: int = 0) -> str:
-    """Return a p-value with three digits after the point, or two that count where it is smaller.
+def _p_text(p: float | None, draws: int = 0) -> str:
+    """Return a p-value with three decimal places, or with two significant digits below 0.001.
 
-    The least p-value of a test with so many draws is only an upper limit.
+    The smallest p-value of a test with `draws` permutations is an upper limit.
     """
     if p is None:
         return ""
@@ -233,62 +251,66 @@ def _chance(p: float | None, draws: int = 0) -> str:
     return f"{p:.3f}" if p >= 0.001 or p == 0 else f"{p:.1e}" if p >= 1e-6 else "< 1e-6"
 
 
-def _footnotes(result: Difference, draws: int) -> list[str]:
-    tested = [one for one in result.contrasts if one.p is not None]
-    several = any(one.ours.n > 1 for one in tested)
+def _footnotes(result: CellDifference, draws: int) -> list[str]:
+    tested = [contrast for contrast in result.contrasts if contrast.p is not None]
+    several = any(contrast.ours.n > 1 for contrast in tested)
     notes = [
-        *_by_reason("not compared by pairs:", {one.metric: one.unlike or one.unpaired for one in result.contrasts}),
-        *_by_reason("not tested:", {one.metric: one.untested for one in result.contrasts}),
+        *_by_reason("not paired:", {each.metric: each.unlike or each.unpaired for each in result.contrasts}),
+        *_by_reason("not tested:", {each.metric: each.untested for each in result.contrasts}),
     ]
     if tested:
-        alone = "the examples"
+        alone = "examples"
         if result.is_trained:
-            alone += ", for these trainings alone: with one seed, the training variance is unknown"
-        of_these = ", of these trainings alone" if result.is_trained else ""
-        of_others = any(not one.estimate.of_these_trainings for one in tested if one.estimate)
+            alone += " only (single seed: training variance unknown)"
+        of_these = ", these trainings only" if result.is_trained else ""
+        of_others = any(not contrast.estimate.of_these_trainings for contrast in tested if contrast.estimate)
         over = "examples and seeds" if of_others else alone
-        notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 where the interval leaves out no difference.")
-        if any(one.koehn is not None for one in tested):
-            notes.append(f"As sacrebleu: its paired bootstrap, one-sided{of_these}.")
-    if least := [f"{one.metric} {_least(one)}" for one in tested]:
+        notes.append(f"Interval and p: two-sided, over {over}; p < 0.05 if the interval excludes no difference.")
+        if any(contrast.koehn is not None for contrast in tested):
+            notes.append(f"As sacrebleu: sacreBLEU's paired bootstrap, one-sided{of_these}.")
+    if least := [f"{contrast.metric} {_least(contrast)}" for contrast in tested]:
         notes.append(f"Minimum detectable difference (80 % power): {', '.join(least)}.")
     if result.permutations:
-        at_once = ", in all seeds at once" if several else ""
-        at_once += ": of these trainings, not of others" if several and result.is_trained else ""
-        notes.append(f"Paired permutation test: {draws:,} exchanges of examples between A and B{at_once}.")
+        at_once = ", jointly for all seeds" if several else ""
+        at_once += "; these trainings only" if several and result.is_trained else ""
+        notes.append(f"Paired permutation test: {draws:,} permutations of examples between A and B{at_once}.")
     if result.wins:
         notes.append(
-            "Win/tie/loss: examples for which A is better, neither, B; where no way is better, A's is higher."
+            "Win/tie/loss: examples on which A is better, neither is, or B is; without a direction, higher counts as "
+            "better."
         )
     if len(tested) > 1:
-        notes.append(f"Each p-value is of one comparison, not corrected for the {len(tested)} that are made here.")
+        notes.append(f"p-values are not corrected for the {len(tested)} comparisons shown here.")
     return [*notes, *result.notes]
 
 
-def _bucket_rows(result: Difference) -> list[list[str]]:
-    digits = {one.metric: one.number.digits for one in result.contrasts}
+def _bucket_rows(result: CellDifference) -> list[list[str]]:
+    digits = {contrast.metric: contrast.number.digits for contrast in result.contrasts}
     return [
         [
             visible(name),
-            str(one.first) if one.first == one.last else f"{one.first:,} to {one.last:,}",
-            f"{one.examples:,}",
-            rounded(one.ours, digits[name]),
-            rounded(one.theirs, digits[name]),
-            signed(one.ours - one.theirs, digits[name]),
+            str(bucket.first) if bucket.first == bucket.last else f"{bucket.first:,} to {bucket.last:,}",
+            f"{bucket.examples:,}",
+            rounded(bucket.ours, digits[name]),
+            rounded(bucket.theirs, digits[name]),
+            signed(bucket.ours - bucket.theirs, digits[name]),
         ]
-        for name, found in result.buckets.items()
-        for one in found
+        for name, buckets in result.buckets.items()
+        for bucket in buckets
     ]
 
 
-def _example_text(result: Difference, one: Example) -> list[str]:
-    digits = next(found.number.digits for found in result.contrasts if found.metric == result.by)
-    scores = f"{result.by} {rounded(one.ours, digits)} and {rounded(one.theirs, digits)}"
-    lines = [f"example {one.id}, seed {one.seed}: {scores}"]
-    if one.outputs is None:
+def _example_text(result: CellDifference, example: ScoredExample) -> list[str]:
+    digits = next(contrast.number.digits for contrast in result.contrasts if contrast.metric == result.by)
+    scores = f"{result.by} {rounded(example.ours, digits)} and {rounded(example.theirs, digits)}"
+    lines = [f"example {example.id}, seed {example.seed}: {scores}"]
+    if example.outputs is None:
         return lines
-    first = one.outputs[0]
-    ours, theirs = (cut(output.texts[0], LONGEST) for output in one.outputs)
-    given = {"prompt": cut(first.prompt, LONGEST), "reference": cut("".join(first.references[:1]), LONGEST)}
-    found = {**given, "A": ours, "B": theirs, "A to B": marked(ours, theirs)}
-    return [*lines, *(f"  {name}: {words}" for name, words in found.items() if words or name in "AB")]
+    first = example.outputs[0]
+    ours, theirs = (cut(output.texts[0], MAX_CHARACTERS) for output in example.outputs)
+    inputs = {
+        "prompt": cut(first.prompt, MAX_CHARACTERS),
+        "reference": cut("".join(first.references[:1]), MAX_CHARACTERS),
+    }
+    texts = {**inputs, "A": ours, "B": theirs, "A to B": mark_changes(ours, theirs)}
+    return [*lines, *(f"  {name}: {words}" for name, words in texts.items() if words or name in "AB")]

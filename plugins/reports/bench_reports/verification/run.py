@@ -1,4 +1,4 @@
-"""Compares what this plugin adds to a run with the store: files of single examples, and permutation tests."""
+"""Verification of this plugin's files in a run with the store: example files of figures, and permutation tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench_core.errors import StoreError
 from bench_core.runs.manifest import Remark
 from bench_core.runs.results import Run
 from bench_reports.content.permutation_tests import FILE as PERMUTATIONS
-from bench_reports.content.permutation_tests import compared, exchange_test, pair_name, permutations
+from bench_reports.content.permutation_tests import compared_entries, exchange_test, pair_name, permutations
 from bench_reports.content.tables import grids
 from bench_reports.figures.example_files import EXAMPLE_FILES
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def verify_run(run: Run, store: Store | None) -> Iterator[Remark]:
-    """Yield where what figures show of examples, and permutation tests, are not those of the store."""
+    """Yield the example files of figures and the permutation tests that differ from the store."""
     try:
         for file in EXAMPLE_FILES:
             yield from file.verify(run, store)
@@ -28,14 +28,14 @@ def verify_run(run: Run, store: Store | None) -> Iterator[Remark]:
 
 
 def _permutations(run: Run, store: Store | None) -> Iterator[Remark]:
-    known = permutations(run)
-    if known and store is None:
-        yield Remark(f"{run.folder / PERMUTATIONS}: the store is not here", wrong=False)
-    elif known and store is not None:
+    stored = permutations(run)
+    if stored and store is None:
+        yield Remark(f"{run.folder / PERMUTATIONS}: the store is not available", wrong=False)
+    elif stored and store is not None:
         for grid in grids(run):
-            for ours, theirs, metric in compared(grid) if grid.table.test == "permutation" else ():
-                told = known.get(pair_name(ours, theirs))
-                p = told and exchange_test(run, store, metric, (ours, theirs), told.draws)
-                if told and isinstance(p, float) and p != told.p:
+            for ours, theirs, metric in compared_entries(grid) if grid.table.test == "permutation" else ():
+                test = stored.get(pair_name(ours, theirs))
+                p = test and exchange_test(run, store, metric, (ours, theirs), test.draws)
+                if test and isinstance(p, float) and p != test.p:
                     where = f"{run.folder / PERMUTATIONS}: {grid.table.id}, {metric}"
-                    yield Remark(f"{where}: p is {told.p}, and {p} by the examples in the store")
+                    yield Remark(f"{where}: p is {test.p}, but {p} from the examples in the store")

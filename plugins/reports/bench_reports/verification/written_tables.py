@@ -1,4 +1,4 @@
-"""Reads the tables of a report back from Markdown, LaTeX and HTML, as cells of comparable text."""
+"""Readers of a report's tables in Markdown, LaTeX and HTML, as cells of comparable text."""
 
 import html
 import re
@@ -23,7 +23,7 @@ SIGN = re.compile("|".join(map(re.escape, sorted(BACK, key=len, reverse=True))))
 
 
 def letters(text: str) -> str:
-    """Return what formats cannot write differently: letters, digits and the signs of numbers."""
+    """Return the characters that all formats write alike: letters, digits and the signs of numbers."""
     plain = unicodedata.normalize("NFKD", text).replace("−", "-")
     return "".join(letter for letter in plain if letter.isalnum() or letter in ".+-±%∞†")
 
@@ -34,54 +34,54 @@ def numbers(text: str) -> list[str]:
 
 
 def plain_markdown(text: str) -> str:
-    """Return Markdown without its marks."""
+    """Return the text of Markdown without markup."""
     return html.unescape(re.sub(r"\\(\W)", r"\1", MARKS.sub(" ", text)))
 
 
 def plain_latex(text: str) -> str:
-    """Return LaTeX without its commands."""
-    found = CODE_POINT.sub(lambda one: visible(chr(int(one[1], 16))), text)
-    found = SIGN.sub(lambda one: BACK[one[0]], COMMANDS.sub(" ", ACCENT.sub(r"\1", found)))
-    return re.sub(r"(?<!\\)[{}]", "", found)
+    """Return the text of LaTeX without commands."""
+    plain = CODE_POINT.sub(lambda match: visible(chr(int(match[1], 16))), text)
+    plain = SIGN.sub(lambda match: BACK[match[0]], COMMANDS.sub(" ", ACCENT.sub(r"\1", plain)))
+    return re.sub(r"(?<!\\)[{}]", "", plain)
 
 
 def markdown_tables(text: str) -> dict[str, Rows]:
-    """Return the tables of a report as Markdown, by their headings up to a colon; cells are as written.
+    """Return the tables of a Markdown report with unchanged cells, by their headings up to a colon.
 
-    Pieces of one table, which have the same labels, are put together.
+    Parts of a split table, which have the same labels, are joined.
     """
-    found: dict[str, Rows] = {}
+    tables: dict[str, Rows] = {}
     name, rows = "", Rows()
     for line in [*text.split("\n"), "#"]:
         if line.startswith("|"):
             rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
             continue
         if rows:
-            _put(found, name, [rows[0], *rows[2:]])  # the second line has the sides
+            _put(tables, name, [rows[0], *rows[2:]])  # without the alignment row
             rows = []
         if line.startswith("#"):
             name = plain_markdown(line.lstrip("# ")).partition(": ")[0]
-    return found
+    return tables
 
 
-def _put(found: dict[str, Rows], name: str, rows: Rows) -> None:
-    """Keep a table, or add what continues one."""
-    before = found.setdefault(name, rows)
+def _put(tables: dict[str, Rows], name: str, rows: Rows) -> None:
+    """Add a table, or the columns that continue a table."""
+    before = tables.setdefault(name, rows)
     if before is not rows and [row[0] for row in before] == [row[0] for row in rows]:
-        found[name] = [[*one, *other[1:]] for one, other in zip(before, rows, strict=True)]
+        tables[name] = [[*row, *more[1:]] for row, more in zip(before, rows, strict=True)]
 
 
 def latex_rows(text: str) -> Rows:
-    """Return the rows of the file of a table, which may be in several pieces.
+    """Return the rows of a LaTeX table file, which may have several parts.
 
-    What stands above several headings goes before each of them, and the group of a row before its label.
+    Spanning headings are prepended to column headings, and the group of a row to its label.
     """
-    found: Rows = []
+    table: Rows = []
     for piece in text.split(r"\toprule")[1:]:
         head, _, body = piece.partition(r"\bottomrule")[0].partition(r"\midrule")
-        headings, rows = _headings(_lines(head)), _grouped(_lines(body))
-        found += rows if found else [headings, *rows]
-    return found
+        headings, rows = _headings(_lines(head)), _group_rows(_lines(body))
+        table += rows if table else [headings, *rows]
+    return table
 
 
 def _lines(text: str) -> Rows:
@@ -89,38 +89,38 @@ def _lines(text: str) -> Rows:
 
 
 def _headings(levels: Rows) -> list[str]:
-    """Return the headings of columns after what stands above them."""
+    """Return the column headings, preceded by their spanning headings."""
     above = [[word for cell in level for word in _spread(cell)] for level in levels[:-1]]
     return ["".join(words) for words in zip(*above, map(plain_latex, levels[-1]), strict=True)]
 
 
 def _spread(cell: str) -> list[str]:
-    found = SPANNING.fullmatch(cell)
-    return [plain_latex(found[2])] * int(found[1]) if found else [plain_latex(cell)]
+    match = SPANNING.fullmatch(cell)
+    return [plain_latex(match[2])] * int(match[1]) if match else [plain_latex(cell)]
 
 
-def _grouped(lines: Rows) -> Rows:
-    """Return rows whose labels begin with their group."""
-    found, group = Rows(), ""
+def _group_rows(lines: Rows) -> Rows:
+    """Return rows with labels that start with their group."""
+    rows, group = Rows(), ""
     for line in lines:
-        if len(line) == 1 and (one := SPANNING.fullmatch(line[0])):
-            group = plain_latex(one[2])
+        if len(line) == 1 and (match := SPANNING.fullmatch(line[0])):
+            group = plain_latex(match[2])
         else:
             inside = line[0].startswith(r"\quad ")
             label = plain_latex(line[0].removeprefix(r"\quad "))
-            found.append([f"{group} {label}" if inside else label, *map(plain_latex, line[1:])])
-    return found
+            rows.append([f"{group} {label}" if inside else label, *map(plain_latex, line[1:])])
+    return rows
 
 
 @dataclass
 class Page(HTMLParser):
-    """Collects the tables of a page, by their ids, and its text."""
+    """A parser that collects the tables of a page by id, and its text."""
 
     tables: dict[str, Rows] = field(default_factory=dict)
-    values: dict[str, list[list[str | None]]] = field(default_factory=dict)  # by which a page sorts
+    values: dict[str, list[list[str | None]]] = field(default_factory=dict)  # sort keys
     text: list[str] = field(default_factory=list)
-    row: list[tuple[list[str], str | None, int]] = field(default_factory=list)  # text, value and width of each cell
-    over: list[list[str]] = field(default_factory=list)  # headings above those of columns
+    row: list[tuple[list[str], str | None, int]] = field(default_factory=list)  # text, sort key and width of cells
+    over: list[list[str]] = field(default_factory=list)  # spanning headings
     table: str = ""
     above: bool = False
     inside: bool = False
@@ -154,7 +154,7 @@ class Page(HTMLParser):
             pairs = zip(words, self.row, strict=True)
             self.over.append([word for word, (_, _, width) in pairs for _ in range(width)])
             return
-        if self.over:  # the headings of columns, after what stands above them
+        if self.over:  # column headings, preceded by their spanning headings
             words, self.over = ["".join(parts) for parts in zip(*self.over, words, strict=True)], []
         self.tables[self.table].append(words)
         self.values[self.table].append([value for _, value, _ in self.row])
@@ -167,19 +167,19 @@ class Page(HTMLParser):
 
 
 def read_html(text: str) -> Page:
-    """Return the tables of a page, the values by which it sorts them, and all of its text."""
+    """Return the tables, sort keys and text of a page."""
     page = Page()
     page.feed(text)
     page.close()
     return page
 
 
-def unlike(one: Rows, other: Rows) -> Iterator[tuple[int, int]]:
-    """Yield row and column of the cells that two tables write differently; (0, 0) if they have other sizes."""
-    if [len(row) for row in one] != [len(row) for row in other]:
+def unlike(first: Rows, other: Rows) -> Iterator[tuple[int, int]]:
+    """Yield row and column of the cells that differ between two tables; (0, 0) if their sizes differ."""
+    if [len(row) for row in first] != [len(row) for row in other]:
         yield 0, 0
         return
-    for place, (ours, theirs) in enumerate(zip(one, other, strict=True)):
+    for place, (ours, theirs) in enumerate(zip(first, other, strict=True)):
         for column, pair in enumerate(zip(ours, theirs, strict=True)):
             if letters(pair[0]) != letters(pair[1]):
                 yield place, column

@@ -1,4 +1,4 @@
-"""All runs and reports of a folder, read once and again when they change, and the page over them."""
+"""All runs and reports of a folder, read again only when they change, and their page."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -9,84 +9,93 @@ from typing import Literal, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_reports.content.environments import abridged
-from bench_reports.view.finding import Findings, find
-from bench_reports.view.linking import Report, report_in, reports_of
-from bench_reports.view.page import Shown, page, shown
-from bench_reports.view.reading import Entry, damaged, read_entry, read_report
+from bench_reports.view.finding import FoundFolders, find
+from bench_reports.view.linking import ReportFiles, report_in, reports_of
+from bench_reports.view.page import RenderedEntry, page, render_entry
+from bench_reports.view.reading import PageEntry, damaged_entry, read_entry, read_report
 
 Stamp: TypeAlias = tuple[object, ...]
 
 
 @dataclass
 class Catalog:
-    """The runs and reports below a folder; the page over them is up to date whenever it is asked for."""
+    """The runs and reports below a folder, with a page that is always up to date."""
 
     root: Path
-    files: Mapping[str, Path] = field(default_factory=dict)  # that the page links to, by address
-    _known: dict[Path, tuple[Stamp, Shown]] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)  # linked files by address
+    _known: dict[Path, tuple[Stamp, RenderedEntry]] = field(default_factory=dict)
 
     def page(self) -> str:
-        """Return the page; raise SuiteError if there is no run and no report."""
-        found = find(self.root)
-        if not found.runs and not found.reports:
-            raise SuiteError(_nothing(self.root, found))
-        reports = [report_in(self.root, folder) for folder in found.reports]
+        """Return the page; raise SuiteError if there are no runs and no reports."""
+        folders = find(self.root)
+        if not folders.runs and not folders.reports:
+            raise SuiteError(_nothing(self.root, folders))
+        reports = [report_in(self.root, folder) for folder in folders.reports]
         entries = []
-        for folder in found.runs:
-            its = reports_of(self.root / folder, reports)
-            entries.append(self._shown("run", folder, its, partial(read_entry, self.root, folder, its)))
-        linked = {report.folder for one in entries for report in one.entry.reports}
-        alone = [one for one in reports if one.folder not in linked]
-        entries += [self._shown("report", one.folder, [one], partial(read_report, self.root, one)) for one in alone]
-        self._known = {one.entry.folder: self._known[one.entry.folder] for one in entries}
+        for folder in folders.runs:
+            of_run = reports_of(self.root / folder, reports)
+            entries.append(self._render("run", folder, of_run, partial(read_entry, self.root, folder, of_run)))
+        linked = {report.folder for shown in entries for report in shown.entry.reports}
+        alone = [report for report in reports if report.folder not in linked]
+        entries += [
+            self._render("report", report.folder, [report], partial(read_report, self.root, report))
+            for report in alone
+        ]
+        self._known = {shown.entry.folder: self._known[shown.entry.folder] for shown in entries}
         self.files = {
             report.address(file.as_posix()): self.root / report.folder / file
             for report in reports for file in report.files
         }  # fmt: skip
-        return page(sorted(entries, key=_newest_first), [*_notes(found)])
+        return page(sorted(entries, key=_newest_first), [*_notes(folders)])
 
     @property
-    def entries(self) -> Sequence[Entry]:
-        """What the last page was about."""
-        return [one.entry for _, one in self._known.values()]
+    def entries(self) -> Sequence[PageEntry]:
+        """The entries of the last page."""
+        return [shown.entry for _, shown in self._known.values()]
 
-    def _shown(
-        self, kind: Literal["run", "report"], folder: Path, reports: Sequence[Report], read: Callable[[], Entry]
-    ) -> Shown:
-        """Return what is shown of a folder; it is read again only if files in it or its reports have changed."""
-        stamp = (_stamp(self.root / folder), *((one.folder, tuple(one.files)) for one in reports))
+    def _render(
+        self,
+        kind: Literal["run", "report"],
+        folder: Path,
+        reports: Sequence[ReportFiles],
+        read: Callable[[], PageEntry],
+    ) -> RenderedEntry:
+        """Return the rendered entry of a folder, read again only if its files or reports have changed."""
+        stamp = (_stamp(self.root / folder), *((report.folder, tuple(report.files)) for report in reports))
         if folder not in self._known or self._known[folder][0] != stamp:
             try:
-                self._known[folder] = stamp, shown(read())
-            except Exception as error:  # whatever is wrong with one, the others are shown
-                self._known[folder] = stamp, shown(damaged(self.root, folder, kind, reports, error))
+                self._known[folder] = stamp, render_entry(read())
+            except Exception as error:  # any error in an entry; the others are still shown
+                self._known[folder] = stamp, render_entry(damaged_entry(self.root, folder, kind, reports, error))
         return self._known[folder][1]
 
 
-def _newest_first(one: Shown) -> tuple[list[int], str]:
-    """Return what entries are sorted by: dates backwards, then those without one by their names."""
-    date = one.entry.date
-    return [-ord(letter) for letter in date] if date else [0], one.entry.name
+def _newest_first(shown: RenderedEntry) -> tuple[list[int], str]:
+    """Return the sort key of entries: newest first, then entries without date by name."""
+    date = shown.entry.date
+    return [-ord(letter) for letter in date] if date else [0], shown.entry.name
 
 
 def _stamp(folder: Path) -> Stamp:
-    """Return what changes when a file directly in a folder does."""
-    found = []
-    with suppress(OSError):  # it is just being removed
+    """Return names, times and sizes of the files in a folder, to detect changes."""
+    files = []
+    with suppress(OSError):  # it may just have been removed
         for path in sorted(folder.iterdir()):
             about = path.lstat()
-            found.append((path.name, about.st_mtime_ns, about.st_size))
-    return tuple(found)
+            files.append((path.name, about.st_mtime_ns, about.st_size))
+    return tuple(files)
 
 
-def _nothing(root: Path, found: Findings) -> str:
-    why = f" {' '.join(_notes(found))}" if found.links or found.unreadable else ""
-    return f"{root}: there is no run and no report in it or below.{why} Name a folder that `bench run` wrote into."
+def _nothing(root: Path, folders: FoundFolders) -> str:
+    why = f" {' '.join(_notes(folders))}" if folders.links or folders.unreadable else ""
+    return (
+        f"{root}: no runs or reports found in this folder or below.{why} Choose a folder that `bench run` wrote to."
+    )
 
 
-def _notes(found: Findings) -> Iterator[str]:
-    """Say which folders were not looked at."""
-    if found.links:
-        yield f"{abridged([one.as_posix() for one in found.links])}: links are not followed; view what they point to."
-    if found.unreadable:
-        yield f"{abridged([one.as_posix() for one in found.unreadable])}: cannot be read."
+def _notes(folders: FoundFolders) -> Iterator[str]:
+    """Yield notes on the folders that were skipped."""
+    if folders.links:
+        yield f"{abridged([path.as_posix() for path in folders.links])}: links are not followed; view their targets."
+    if folders.unreadable:
+        yield f"{abridged([path.as_posix() for path in folders.unreadable])}: cannot be read."

@@ -1,13 +1,13 @@
-"""The training curves of a run: series of numbers over steps, with no more points than a drawing can show."""
+"""The training curves of a run: series of numbers over steps, thinned to a drawable number of points."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-MOST = 200  #: points of a curve
-STEPS = ("step", "epoch")  # what is not drawn
-DIGITS = 6  # of a number in a curve
+MAX_POINTS = 200  #: points of a curve
+STEPS = ("step", "epoch")  # not drawn as series
+DIGITS = 6  # significant digits
 
 
 @dataclass(frozen=True)
@@ -15,30 +15,30 @@ class Curve:
     """The history of one training."""
 
     steps: Sequence[int]
-    series: Mapping[str, Sequence[float | None]]  # by name; None where there is no finite number
+    series: Mapping[str, Sequence[float | None]]  # None for missing or non-finite numbers
 
 
 def curves(histories: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[str, Curve]:
-    """Return the curve of each training by its key; one without evaluations has none."""
-    return {key: _curve(_thinned(history)) for key, history in histories if history}
+    """Return the curve of each training by its key, without trainings that have no evaluations."""
+    return {key: _curve(_thin(history)) for key, history in histories if history}
 
 
 def _curve(history: Sequence[Mapping[str, Any]]) -> Curve:
-    names = dict.fromkeys(name for one in history for name, value in one.items() if _is_number(value))
-    series = {name: [_rounded(one.get(name)) for one in history] for name in names if name not in STEPS}
-    return Curve([one["step"] for one in history], series)
+    names = dict.fromkeys(name for point in history for name, value in point.items() if _is_number(value))
+    series = {name: [_round(point.get(name)) for point in history] for name in names if name not in STEPS}
+    return Curve([point["step"] for point in history], series)
 
 
-def _thinned(history: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return at most so many evaluations, equally far apart, with the first and the last."""
-    if len(history) <= MOST:
+def _thin(history: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return at most `MOST` equally spaced evaluations, including the first and the last."""
+    if len(history) <= MAX_POINTS:
         return history
-    return [history[place * (len(history) - 1) // (MOST - 1)] for place in range(MOST)]
+    return [history[place * (len(history) - 1) // (MAX_POINTS - 1)] for place in range(MAX_POINTS)]
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _rounded(value: Any) -> float | None:
+def _round(value: Any) -> float | None:
     return float(f"{value:.{DIGITS}g}") if _is_number(value) and isfinite(value) else None

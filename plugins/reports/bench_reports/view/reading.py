@@ -1,4 +1,4 @@
-"""Reads the runs and reports that were found; what cannot be read is an entry with the reason."""
+"""Entries of the page from runs and reports; unreadable ones become entries with the reason."""
 
 import re
 from collections import Counter
@@ -19,52 +19,52 @@ from bench_reports.content.page import comparability, facts, title
 from bench_reports.content.sorting import ordered
 from bench_reports.view.curves import Curve, curves
 from bench_reports.view.finding import manifest_of
-from bench_reports.view.linking import Report
+from bench_reports.view.linking import ReportFiles
 from bench_reports.view.published import PublishedNumber, published_numbers
 
-DATE = re.compile(r"-(\d{8}-\d{6})(?:-\d+)?$")  # of a run, in the name of its folder
+DATE = re.compile(r"-(\d{8}-\d{6})(?:-\d+)?$")  # in the name of a run folder
 READ = ("cells.jsonl", "run.json", "suite.yaml", "published.json", "draws.safetensors", "costs.csv")
-COMMIT = 10  # letters of a commit
-LONGEST = 300  # characters of what is wrong with a run
+COMMIT = 10  # characters of a commit hash
+MAX_PROBLEM_CHARACTERS = 300  # characters of a problem
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A run, or a report whose run is not here, as the page lists it."""
+class PageEntry:
+    """A run, or a report without its run, as listed on the page."""
 
-    folder: Path  # below the folder that is viewed
+    folder: Path  # relative to the viewed folder
     kind: Literal["run", "report"]
     title: str
-    short: str  # the name of its folder
+    short: str  # name of the folder
     suite: str = ""
     profile: str = ""
-    date: str = ""  # when the run began, such as `2026-11-23 08:51`; empty if its name does not tell
+    date: str = ""  # start of the run, such as `2026-11-23 08:51`; empty if not in the folder's name
     version: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
-    notes: Sequence[str] = ()  # what limits a comparison with others
-    cells: Sequence[CellResult] = ()  # in the order of the suite
-    metrics: Sequence[str] = ()  # likewise
+    notes: Sequence[str] = ()  # limits of comparability
+    cells: Sequence[CellResult] = ()  # in suite order
+    metrics: Sequence[str] = ()  # in suite order
     samples: Sequence[Mapping[str, Any]] = ()
-    curves: Mapping[str, Curve] = field(default_factory=dict)  # by the beginning of the key of a training
+    curves: Mapping[str, Curve] = field(default_factory=dict)  # by key prefix of the training
     published: Sequence[PublishedNumber] = ()
-    reports: Sequence[Report] = ()
+    reports: Sequence[ReportFiles] = ()
     problem: str = ""  # why it cannot be read
 
     @property
     def name(self) -> str:
-        """The path of its folder below the one that is viewed."""
+        """The path of the folder, relative to the viewed folder."""
         return self.folder.as_posix()
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many cells there are of each status."""
-        return Counter(one.status for one in self.cells)
+        """The number of cells by status."""
+        return Counter(cell.status for cell in self.cells)
 
     @property
     def reasons(self) -> Mapping[tuple[str, str], int]:
-        """How many cells failed or did not run for each reason, by status and reason; the most frequent first."""
-        found = Counter((one.status, one.reason) for one in self.cells if one.status != "done")
-        return dict(found.most_common())
+        """The number of cells that failed or did not run, by status and reason, most frequent first."""
+        counts = Counter((cell.status, cell.reason) for cell in self.cells if cell.status != "done")
+        return dict(counts.most_common())
 
 
 class _Cell(Open):
@@ -81,7 +81,7 @@ class _Task(Open):
 
 
 class _Results(Open):
-    """What the page takes from `results.json`, of this version and of 0.1."""
+    """The data of `results.json` that the page uses, in this version and in 0.1."""
 
     suite: str | None = None
     label: str = ""
@@ -93,8 +93,8 @@ class _Results(Open):
     cells: list[_Cell] = []
 
 
-def read_entry(root: Path, folder: Path, reports: Sequence[Report] = ()) -> Entry:
-    """Return a run with its reports; raise an exception, of any kind, if it cannot be read."""
+def read_entry(root: Path, folder: Path, reports: Sequence[ReportFiles] = ()) -> PageEntry:
+    """Return the entry of a run with its reports; raise any exception if it cannot be read."""
     place = root / folder
     name = place.resolve().name
     _stay_inside(root, place)
@@ -104,63 +104,68 @@ def read_entry(root: Path, folder: Path, reports: Sequence[Report] = ()) -> Entr
     try:
         trainings = curves(read_histories(run.folder))
     except (OSError, ValueError) as error:
-        trainings, notes = {}, [*notes, f"There are no training curves: {_short(error)}."]
-    return Entry(
+        trainings, notes = {}, [*notes, f"Training curves cannot be read: {_short(error)}."]
+    return PageEntry(
         folder, "run", title(run), name, suite=run.suite.suite, profile=str(info.get("profile") or ""),
         date=_date(name), version=_version(manifest_of(place), info["environments"]), reports=reports,
         facts=facts(run), notes=notes, cells=ordered(run), samples=info["samples"], curves=trainings,
-        published=published_numbers(run), metrics=measured([*run.suite.metrics], run.cells),
+        published=published_numbers(run), metrics=metrics_of([*run.suite.metrics], run.cells),
     )  # fmt: skip
 
 
-def read_report(root: Path, report: Report) -> Entry:
-    """Return a report whose run is not here, with the cells in its `results.json`; raise an exception if damaged."""
+def read_report(root: Path, report: ReportFiles) -> PageEntry:
+    """Return the entry of a report without its run, with the cells of its `results.json`; raise if it is damaged."""
     place = root / report.folder
     name = place.resolve().name
     _stay_inside(root, place)
-    found = parsed(_Results, plain_file(place / "results.json"))
-    corpora = [f"{corpus_text(task.corpus)} ({name})" for name, task in found.tasks.items() if task.corpus]
-    computed = "; ".join(", ".join(f"{key} {one[key]}" for key in ALWAYS if key in one) for one in found.environments)
-    known = {
-        "Source": found.source, "Suite": found.label or found.suite or "", "Computed with": computed,
+    results = parsed(_Results, plain_file(place / "results.json"))
+    corpora = [f"{corpus_text(task.corpus)} ({name})" for name, task in results.tasks.items() if task.corpus]
+    computed = "; ".join(
+        ", ".join(f"{key} {environment[key]}" for key in ALWAYS if key in environment)
+        for environment in results.environments
+    )
+    facts = {
+        "Source": results.source, "Suite": results.label or results.suite or "", "Computed with": computed,
         "Corpus": ", ".join(corpora),
     }  # fmt: skip
-    cells = [CellResult(one.cell, one.status, one.reason, one.numbers) for one in found.cells]
-    return Entry(
-        report.folder, "report", found.title or found.suite or name, name,
-        suite=found.suite or found.label, profile=found.profile or "", date=_date(report.run),
-        version=_version(manifest_of(place), found.environments), reports=[report],
-        facts={name: text for name, text in known.items() if text}, cells=cells, metrics=measured([], cells),
-        notes=["Its run is not here: outputs, training curves and published numbers are in the report alone."],
+    cells = [CellResult(cell.cell, cell.status, cell.reason, cell.numbers) for cell in results.cells]
+    return PageEntry(
+        report.folder, "report", results.title or results.suite or name, name,
+        suite=results.suite or results.label, profile=results.profile or "", date=_date(report.run),
+        version=_version(manifest_of(place), results.environments), reports=[report],
+        facts={name: text for name, text in facts.items() if text}, cells=cells, metrics=metrics_of([], cells),
+        notes=["The run is not in this folder; only the report has outputs, training curves and published numbers."],
     )  # fmt: skip
 
 
 def _stay_inside(root: Path, place: Path) -> None:
-    """Raise ValueError if a file that is read lies outside of the folder that is viewed."""
+    """Raise ValueError if a file to read lies outside the viewed folder."""
     inside = root.resolve()
     for path in [*(place / name for name in (*READ, "results.json")), *(place / "history").glob("*")]:
         if not path.resolve().is_relative_to(inside):
-            raise ValueError(f"{path.relative_to(place).as_posix()} is a link that leads out of the folder")
+            raise ValueError(f"{path.relative_to(place).as_posix()} is a link to a file outside the viewed folder")
 
 
-def measured(order: Sequence[str], cells: Iterable[CellResult]) -> list[str]:
-    """Return the metrics of cells: those in `order` first."""
-    found = dict.fromkeys(name for one in cells for name in one.numbers)
-    return [name for name in dict.fromkeys([*order, *found]) if name in found]
+def metrics_of(order: Sequence[str], cells: Iterable[CellResult]) -> list[str]:
+    """Return the metrics of cells, first the metrics in `order`."""
+    metrics = dict.fromkeys(name for cell in cells for name in cell.numbers)
+    return [name for name in dict.fromkeys([*order, *metrics]) if name in metrics]
 
 
-def damaged(
-    root: Path, folder: Path, kind: Literal["run", "report"], reports: Sequence[Report], error: Exception
-) -> Entry:
-    """Return the entry of something that cannot be read, with the reason."""
+def damaged_entry(
+    root: Path, folder: Path, kind: Literal["run", "report"], reports: Sequence[ReportFiles], error: Exception
+) -> PageEntry:
+    """Return the entry of an unreadable run or report, with the reason."""
     name = (root / folder).resolve().name
-    return Entry(folder, kind, name, name, date=_date(name), reports=reports, problem=_problem(error, root, folder))
+    return PageEntry(
+        folder, kind, name, name, date=_date(name), reports=reports, problem=_problem(error, root, folder)
+    )
 
 
 def _problem(error: Exception, root: Path, folder: Path) -> str:
-    """Return why something cannot be read, without paths of this machine."""
-    known = isinstance(error, BenchError | OSError | ValueError) and str(error)
-    text = str(error) if known else f"{type(error).__name__}: {error}"
+    """Return the message of an error, without absolute paths."""
+    expected = isinstance(error, BenchError | OSError | ValueError) and str(error)
+    text = str(error) if expected else f"{type(error).__name__}: {error}"
     for path in (root.resolve() / folder, root / folder):
         text = text.replace(f"{path}: ", "").replace(str(path), folder.as_posix())
     for path in (root.resolve(), root):
@@ -169,21 +174,21 @@ def _problem(error: Exception, root: Path, folder: Path) -> str:
 
 
 def _short(error: object) -> str:
-    return shortened(" ".join(str(error).split()), LONGEST)
+    return shortened(" ".join(str(error).split()), MAX_PROBLEM_CHARACTERS)
 
 
 def _date(name: str) -> str:
-    found = DATE.search(name)
+    match = DATE.search(name)
     try:
-        return f"{datetime.strptime(found[1], '%Y%m%d-%H%M%S'):%Y-%m-%d %H:%M}" if found else ""
+        return f"{datetime.strptime(match[1], '%Y%m%d-%H%M%S'):%Y-%m-%d %H:%M}" if match else ""
     except ValueError:
         return ""
 
 
 def _version(manifest: Manifest | None, environments: Iterable[Mapping[str, Any]]) -> str:
-    """Return version and commit, such as `0.2.0, commit 8c3e5682b3, with changes`; else those that cells tell."""
+    """Return version and commit, such as `0.2.0, commit 8c3e5682b3, with changes`, or the environments' versions."""
     if manifest is None:
-        return ", ".join(dict.fromkeys(str(one["bench"]) for one in environments if one.get("bench")))
+        return ", ".join(dict.fromkeys(str(known["bench"]) for known in environments if known.get("bench")))
     commit = manifest.commit
     words = [manifest.bench, *([f"commit {commit.id[:COMMIT]}"] if commit else [])]
     return ", ".join([*words, *(["with changes"] if commit and not commit.clean else [])])

@@ -1,4 +1,4 @@
-"""What the page knows of a run, as compact JSON data: names and descriptions once, cells by their places.
+"""The data of a run for the page as compact JSON, in which cells refer to names and texts by index.
 
 The page unpacks it when cells of the run are shown.
 """
@@ -17,18 +17,18 @@ from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import seed_of
 from bench_reports.view.curves import Curve
 from bench_reports.view.published import GROUP, Group, group_of
-from bench_reports.view.reading import Entry
+from bench_reports.view.reading import PageEntry
 
-LONGEST = 3_000  #: characters of an output, a prompt or a reference
-TITLE = 300  #: characters of a title
-DIGITS = 10  # of a number
+MAX_TEXT_CHARACTERS = 3_000  #: characters of an output, a prompt or a reference
+MAX_TITLE_CHARACTERS = 300  #: characters of a title
+DIGITS = 10  # significant digits
 STATUSES = ("done", "failed", "not run")
 
 T = TypeVar("T", bound=Hashable)
 
 
-class Places(Generic[T]):
-    """Values by their places, each once."""
+class DistinctValues(Generic[T]):
+    """An index of distinct values, in order of first use."""
 
     def __init__(self) -> None:
         self._places: dict[T, int] = {}
@@ -40,27 +40,28 @@ class Places(Generic[T]):
         return iter(self._places)
 
 
-def packed(data: Any) -> str:
-    """Return JSON data compressed and in letters that can stand in a page."""
+def pack(data: Any) -> str:
+    """Return compressed JSON data in base64."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
-def summary(entry: Entry) -> dict[str, Any]:
-    """Return what the page knows of a run before it unpacks its data."""
-    groups = dict.fromkeys(group_of(one) for one in entry.cells)
+def summary(entry: PageEntry) -> dict[str, Any]:
+    """Return the summary of a run, which the page has without unpacking the run's data."""
+    groups = dict.fromkeys(group_of(cell) for cell in entry.cells)
     return {
         "name": visible(entry.name),
         "kind": entry.kind,
         "short": visible(entry.short),
-        "title": visible(shortened(entry.title, TITLE)),
+        "title": visible(shortened(entry.title, MAX_TITLE_CHARACTERS)),
         "suite": visible(entry.suite),
         "profile": visible(entry.profile),
         "date": entry.date,
         "version": visible(entry.version),
         "computed": visible(entry.facts.get("Computed with", "")),
         "axes": {
-            axis: list(dict.fromkeys(_named(group[place]) for group in groups)) for place, axis in enumerate(GROUP)
+            axis: list(dict.fromkeys(_visible_name(group[place]) for group in groups))
+            for place, axis in enumerate(GROUP)
         },
         "metrics": [*map(visible, entry.metrics)],
         "groups": len(groups),
@@ -69,32 +70,37 @@ def summary(entry: Entry) -> dict[str, Any]:
     }
 
 
-def run_data(entry: Entry) -> dict[str, Any]:
-    """Return all cells of a run with their numbers, and its outputs, curves and published numbers."""
-    groups, variants, reasons, curves = Places[Group](), Places[tuple[Any, ...]](), Places[str](), Places[str]()
+def run_data(entry: PageEntry) -> dict[str, Any]:
+    """Return the cells of a run with their numbers, and its outputs, curves and published numbers."""
+    groups, variants, reasons, curves = (
+        DistinctValues[Group](),
+        DistinctValues[tuple[Any, ...]](),
+        DistinctValues[str](),
+        DistinctValues[str](),
+    )
 
-    def packed_cell(one: CellResult) -> list[Any]:
-        training = weights_of(one.artifacts)[:SHORT]
+    def packed_cell(cell: CellResult) -> list[Any]:
+        training = weights_of(cell.artifacts)[:SHORT]
         curve = curves[training] if training in entry.curves else -1
         values: list[Any] = []
         missing: list[Any] = []
-        for metric, number in one.numbers.items():
+        for metric, number in cell.numbers.items():
             if number.value is None:
                 missing += [visible(metric), reasons[number.reason]]
             else:
                 values += [variants[_variant(metric, number)], _number(number.value)]
-        status = STATUSES.index(one.status)
-        return [groups[group_of(one)], seed_of(one), status, reasons[one.reason], curve, values, missing]
+        status = STATUSES.index(cell.status)
+        return [groups[group_of(cell)], seed_of(cell), status, reasons[cell.reason], curve, values, missing]
 
-    cells = [packed_cell(one) for one in entry.cells]
+    cells = [packed_cell(cell) for cell in entry.cells]
     published = [
-        [groups[one.group], visible(one.metric), *map(_number, (one.mean, one.std)), visible(one.source)]
-        for one in entry.published
+        [groups[value.group], visible(value.metric), *map(_number, (value.mean, value.std)), visible(value.source)]
+        for value in entry.published
     ]
     samples, texts = _samples(entry, groups)
     return {
-        "groups": [[*map(_named, group)] for group in groups],
-        "variants": [[visible(one) if isinstance(one, str) else one for one in variant] for variant in variants],
+        "groups": [[*map(_visible_name, group)] for group in groups],
+        "variants": [[visible(word) if isinstance(word, str) else word for word in variant] for variant in variants],
         "reasons": [*map(visible, reasons)],
         "cells": cells,
         "published": published,
@@ -108,36 +114,36 @@ def _curve(curve: Curve) -> dict[str, Any]:
     return {"steps": curve.steps, "series": {visible(name): values for name, values in curve.series.items()}}
 
 
-def _samples(entry: Entry, groups: Places[Group]) -> tuple[list[list[Any]], list[str]]:
-    """Return the outputs of a run, and the texts that they refer to by place."""
-    texts = Places[str]()
-    found = []
+def _samples(entry: PageEntry, groups: DistinctValues[Group]) -> tuple[list[list[Any]], list[str]]:
+    """Return the outputs of a run, and the texts that they refer to by index."""
+    texts = DistinctValues[str]()
+    samples = []
     for sample in entry.samples:
         cell = CellResult(sample["cell"], "done")
         words = (texts[_text(sample.get(name, ""))] for name in ("prompt", "reference", "text"))
         tokens = sample.get("tokens")
         ended = [bool(sample.get("finished", True)), tokens if isinstance(tokens, int) else None]
-        found.append([groups[group_of(cell)], sample["id"], *words, *ended])
-    return found, [*texts]
+        samples.append([groups[group_of(cell)], sample["id"], *words, *ended])
+    return samples, [*texts]
 
 
 def _text(text: str) -> str:
-    """Return text with invisible characters as code points; lines stay lines."""
-    return legible(shortened(text, LONGEST))
+    """Return text with invisible characters, except line breaks, as code points."""
+    return legible(shortened(text, MAX_TEXT_CHARACTERS))
 
 
 def _variant(metric: str, number: Number) -> tuple[Any, ...]:
-    """Return all but the value: what numbers must have in common to be comparable, and how they are printed."""
+    """Return the properties of a number other than its value, for comparability and printing."""
     words = (metric, number.unit, number.kind, number.signature, number.sample)
     return (*words, number.examples, number.better, number.digits)
 
 
 def _number(value: float | None) -> float | str | None:
-    """Return a number with as many digits as can matter; what JSON has not is a word."""
+    """Return a number with 10 significant digits; infinities and NaN as strings."""
     if value is None:
         return None
     return float(f"{value:.{DIGITS}g}") if isfinite(value) else str(value)
 
 
-def _named(name: str) -> str:
+def _visible_name(name: str) -> str:
     return visible(name) or "none"

@@ -1,8 +1,8 @@
-"""Serves the page, and the files that it links to, to browsers on this machine.
+"""A server of the page and its linked files, for browsers on this machine.
 
-All addresses begin with a secret word, without which neither other users of the machine nor pages of other sites get
-anything; where others can see which programs run, start the browser yourself (`--no-open`). Only files that the page
-links to are sent: what is asked for is looked up in their list, and never in a folder.
+All addresses start with a secret token, which keeps out other users of the machine and pages of other sites. If
+others can see command lines, start the browser yourself (`--no-open`). Only linked files are sent: requests are
+looked up in the list of these files, never in the file system.
 """
 
 import secrets
@@ -20,13 +20,13 @@ TYPES = {
     ".html": "text/html", ".csv": "text/csv", ".svg": "image/svg+xml", ".json": "application/json",
     ".pdf": "application/pdf", ".png": "image/png",
 }  # fmt: skip
-PLAIN = "text/plain"
+PLAIN_TEXT = "text/plain"
 HEADERS = {
     "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin", "X-Frame-Options": "DENY",
 }  # fmt: skip
-ACTIVE = (".html", ".svg")  # may hold scripts
-#: Of those in reports, which may come from anybody: their scripts cannot read the page, and nothing is loaded.
+ACTIVE = (".html", ".svg")  # may contain scripts
+#: Content security policy of untrusted reports: their scripts cannot read the page or load anything.
 POLICY = (
     "sandbox allow-scripts allow-downloads allow-popups; default-src 'none'; img-src data: 'self'; "
     "style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -34,7 +34,7 @@ POLICY = (
 
 
 class Server(ThreadingHTTPServer):
-    """A server of one catalog."""
+    """A server of a catalog."""
 
     daemon_threads = True
 
@@ -44,7 +44,7 @@ class Server(ThreadingHTTPServer):
             super().__init__((HOST, port), Handler)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or error
-            raise SuiteError(f"port {port} cannot be used: {why}. Name another by --port, or none.") from None
+            raise SuiteError(f"port {port} cannot be used: {why}. Choose another --port, or omit it.") from None
 
     @property
     def address(self) -> str:
@@ -53,11 +53,11 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
+    """A handler of requests."""
 
     server: Server
     server_version, sys_version = "bench", ""
-    timeout = 60  # seconds that a connection may stay silent
+    timeout = 60  # seconds of inactivity
 
     def do_GET(self) -> None:
         """Send the page, or a file that it links to."""
@@ -77,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
             with self.server.lock:
                 text = self.server.catalog.page()
         except BenchError as error:
-            self._send(f"{error}\n".encode("utf-8", "backslashreplace"), PLAIN, HTTPStatus.NOT_FOUND)
+            self._send(f"{error}\n".encode("utf-8", "backslashreplace"), PLAIN_TEXT, HTTPStatus.NOT_FOUND)
             return
         self._send(text.encode(), "text/html")
 
@@ -88,7 +88,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
         else:
             suffix = Path(address).suffix
-            self._send(content, TYPES.get(suffix, PLAIN), policy=POLICY if suffix in ACTIVE else "")
+            self._send(content, TYPES.get(suffix, PLAIN_TEXT), policy=POLICY if suffix in ACTIVE else "")
 
     def _send(self, content: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, policy: str = "") -> None:
         self.send_response(status)
@@ -103,11 +103,11 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _content(path: Path, root: Path) -> bytes | None:
-    """Return a plain file below a folder; None if it is no more, or has become something else since it was listed."""
+    """Return the content of a regular file below a folder; None if it no longer exists or is no longer one."""
     try:
         if path.is_symlink() or not path.is_file() or not path.resolve().is_relative_to(root.resolve()):
             return None

@@ -1,4 +1,4 @@
-"""Writes the page into a folder, with a copy of the files that it links to."""
+"""Export of the page to a folder, with copies of its linked files."""
 
 import shutil
 from os import fsdecode
@@ -14,13 +14,13 @@ PAGE = "index.html"
 
 
 def write(catalog: Catalog, out: Path) -> Path:
-    """Write the page and what it links to into a folder, instead of what was written there before; return the page.
+    """Write the page and its linked files to a folder, replacing an earlier export; return the path of the page.
 
-    Raises SuiteError if the folder holds anything else, StoreError if it cannot be written.
+    Raises SuiteError if the folder has other content, StoreError if it cannot be written.
     """
     try:
         if out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir())):
-            raise SuiteError(f"{out}: something else is here. Name a new folder, or one that `bench view` wrote.")
+            raise SuiteError(f"{out} already has other content. Choose a new folder, or one that `bench view` wrote.")
         text = catalog.page()
         out.mkdir(parents=True, exist_ok=True)
         (out / MARK).touch()
@@ -33,12 +33,12 @@ def write(catalog: Catalog, out: Path) -> Path:
         (out / PAGE).write_text(text, encoding="utf-8")
     except OSError as error:
         why = str(error.strerror or error).lower()
-        raise StoreError(f"{out}: cannot be written: {why}. Name another folder by --out.") from None
+        raise StoreError(f"{out} cannot be written: {why}. Choose another folder with --out.") from None
     return out / PAGE
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with all that is in it; of a link, the link alone."""
+    """Remove a folder with its content, or a link without its target."""
     if folder.is_symlink():
         folder.unlink()
     elif folder.exists():

@@ -1,9 +1,9 @@
-// The table of cells: a row for each group of seeds, and metrics, runs or seeds as its columns.
+// The table of cells: a row for each group of seeds, with metrics, runs or seeds as columns.
 
-const ROWS = 200; // that are shown at first, and more of at a click
-const NOTES = 8; // from more on they are folded
+const ROWS = 200; // shown initially, and added by each click
+const NOTES = 8; // more notes are collapsed
 
-// Return the rows and columns of a table; each column names a metric, and what of a row it shows.
+// Return the rows and columns of a table.
 function tableOf(groups, metrics) {
   if (state.columns === "runs") return byRun(groups, metrics);
   const rows = groups.map((group) => ({ groups: [group], group }));
@@ -61,14 +61,14 @@ function renderCells(box, groups, metrics, selectionChanged) {
   if (focused !== undefined) [...box.querySelectorAll("th button")].find((one) => one.dataset.id === focused)?.focus();
 }
 
-// Put other content into a box; what was unfolded stays so.
+// Replace the content of a box; open details stay open.
 function refill(box, ...content) {
   const open = [...box.querySelectorAll("details[open]")].map((one) => one.className);
   box.replaceChildren(...content);
   for (const one of box.querySelectorAll("details")) one.open = open.includes(one.className);
 }
 
-// The axes on which not all cells have one name.
+// The axes on which the names of cells differ.
 function namesThatDiffer(groups) {
   const differing = AXES.map((_, place) => new Set(groups.map((group) => group.names[place])).size > 1);
   const runs = state.columns !== "runs" && new Set(groups.map((group) => group.run)).size > 1;
@@ -113,7 +113,7 @@ function headOf(columns, marks, render) {
   return head;
 }
 
-// Rows in the order of the suite, or sorted by a column with what is missing last.
+// Rows in suite order, or sorted by a column with missing values last.
 function inOrder(rows, columns, names) {
   if (!state.order) return rows;
   const column = columns.find((one) => one.id === state.sort);
@@ -165,7 +165,7 @@ function entryOf(group, { metric, seed }, marks) {
 const raised = (letter) => (letter ? [element("sup", letter)] : []);
 const cellsOf = (group, seed) => group.cells.filter((one) => seed === null || one.seed === seed);
 
-// The cells that should have a number of a metric and have none.
+// The number of cells that lack a metric.
 function without(group, metric, seed = null) {
   return cellsOf(group, seed).filter((cell) => !numberIn(group, cell, metric) && (cell.status !== "done" || cell.missing.includes(metric)));
 }
@@ -190,16 +190,16 @@ function scrolling(table, words) {
   return box;
 }
 
-// What the numbers are, and what sets those apart that are not alike.
+// Notes on numbers and letters.
 function legend(marks, most = NOTES) {
   const list = element("ul", "", "notes");
   const counts = [...marks.seeds];
   if (counts.length === 1) list.append(element("li", counts[0] === 1 ? "One seed each." : `Mean ± standard deviation over ${counts[0]} seeds.`));
-  if (counts.length > 1) list.append(element("li", "Mean ± standard deviation over seeds; their number is in brackets."));
+  if (counts.length > 1) list.append(element("li", "Mean ± standard deviation over seeds; the number of seeds is in parentheses."));
   for (const { metric, parts } of marks.notes()) {
     const item = element("li", `${metric}: `);
     parts.forEach(([letter, words], place) => {
-      if (letter) item.append(place ? "; " : "not all alike: ", element("b", letter), " ");
+      if (letter) item.append(place ? "; " : "numbers differ: ", element("b", letter), " ");
       item.append(element("bdi", words));
     });
     item.append(".");
@@ -207,11 +207,11 @@ function legend(marks, most = NOTES) {
   }
   if (list.children.length <= most) return list.children.length ? [list] : [];
   const details = element("details", "", "meaning");
-  details.append(element("summary", "What the numbers and their marks mean"), list);
+  details.append(element("summary", "Explanation of numbers and letters"), list);
   return [details];
 }
 
-// Every reason why cells have no number, with their names.
+// All reasons why cells have no number, with the cells' names.
 function missing(groups, metrics) {
   const found = new Map();
   for (const group of groups) {
@@ -229,7 +229,7 @@ function missing(groups, metrics) {
     const line = element("div");
     const shown = cells.slice(0, 50);
     const rest = cells.length > shown.length ? `; and ${counted(cells.length - shown.length, "more cell")}` : "";
-    line.append(element("dt", `${status}: ${reason || "no reason is known"}`), element("dd", shown.join("; ") + rest));
+    line.append(element("dt", `${status}: ${reason || "reason unknown"}`), element("dd", shown.join("; ") + rest));
     list.append(line);
   }
   details.append(list);

@@ -1,4 +1,4 @@
-// The cells that were selected, one beside the other: all metrics, differences to the first, published numbers.
+// The selected cells side by side: all metrics, differences from the first cell, published numbers.
 
 function renderComparison(box, groups, metrics, clear) {
   if (groups.length < 2) {
@@ -26,7 +26,7 @@ function renderComparison(box, groups, metrics, clear) {
 
 const capital = (place) => letterOf(place).toUpperCase();
 
-// What the letters stand for, each with a button that removes it.
+// The legend of the letters, with buttons to remove cells.
 function listOf(groups, change) {
   const list = element("ul", "", "letters");
   groups.forEach((group, place) => {
@@ -67,15 +67,15 @@ function metricRow(groups, metric, marks) {
   return line;
 }
 
-// The difference to the first cell, where both are one number of one kind.
+// The difference from the first cell, if both have a single comparable number.
 function differenceTo(first, other) {
   if (!first.length || !other.length) return "";
-  if (first.length > 1 || other.length > 1) return "seeds not alike";
+  if (first.length > 1 || other.length > 1) return "seeds differ in kind";
   const [a, b] = [first[0], other[0]];
   const unlike = ["kind", "signature", "unit"].filter((name) => a.variant[name] !== b.variant[name]);
-  if (unlike.length) return `other ${unlike.join(" and ")}`;
+  if (unlike.length) return `different ${unlike.join(" and ")}`;
   const words = signed(b.mean - a.mean, Math.max(a.variant.digits, b.variant.digits));
-  return a.mark === b.mark ? words : `${words}, other examples`;
+  return a.mark === b.mark ? words : `${words}, different examples`;
 }
 
 function publishedNote({ mean: middle, deviation: spread, source }, ours) {
@@ -85,7 +85,7 @@ function publishedNote({ mean: middle, deviation: spread, source }, ours) {
 
 function comparisonNotes(marks) {
   const list = element("ul", "", "notes");
-  list.append(element("li", "Below a number: its difference to A. Whether that is more than chance is tested by bench diff."));
+  list.append(element("li", "Below a number: its difference from A. To test a difference, run bench diff."));
   return [list, ...legend(marks, 0)];
 }
 
@@ -94,7 +94,7 @@ function commands(groups) {
   const [first, ...others] = groups;
   const made = others.map((other, place) => [capital(place + 1), commandFor(first, other)]);
   const details = element("div", "", "commands");
-  details.append(element("p", "Tests, in the folder that was viewed:"));
+  details.append(element("p", "Commands for the tests, in the viewed folder:"));
   for (const [letter, { command, why }] of made) {
     const line = element("p", `A and ${letter}: ${why ?? ""}`);
     if (command) line.append(element("code", command));
@@ -105,17 +105,17 @@ function commands(groups) {
 
 function commandFor(a, b) {
   if (a.run !== b.run) return { why: "bench diff compares cells of one run; see bench merge." };
-  if (a.run.kind !== "run") return { why: "their run is not here." };
+  if (a.run.kind !== "run") return { why: "the run is not in this folder." };
   const words = ["bench", "diff", a.run.name.replace(/^-/, "./-"), filterFor(a), filterFor(b)];
-  if (words.some((word) => /\[U\+[0-9A-F]{4,6}\]/.test(word))) return { why: "a name has characters that cannot be seen." };
+  if (words.some((word) => /\[U\+[0-9A-F]{4,6}\]/.test(word))) return { why: "a name has invisible characters." };
   return { command: words.map(quoted).join(" ") };
 }
 
-// The names of a group on the axes on which its run has several.
+// The names of a group on the axes that have several names in its run.
 function filterFor(group) {
   const chosen = AXES.flatMap((axis, place) => (group.run.axes[axis].length > 1 ? [`${axis}=${group.names[place]}`] : []));
   return chosen.join(",");
 }
 
-// A word as a shell takes it; none that begins like an option.
+// A word quoted for the shell.
 const quoted = (word) => (/^[\w./=,@:+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

@@ -1,10 +1,10 @@
-// Training curves of the selected cells: one line for each training, told apart by letter and by dashes.
+// Training curves of the selected cells: a line for each training, distinguished by letters and dashes.
 
 const SVG = "http://www.w3.org/2000/svg";
 const DASHES = ["", "7 4", "2 3", "9 3 2 3", "12 4", "4 2"];
 const HEIGHT = 260;
 const MARGIN = { top: 10, right: 34, bottom: 34, left: 58 };
-const STEEP = 100; // ratio of the largest to the smallest number from which on the axis is logarithmic
+const STEEP = 100; // ratio of the largest to the smallest number above which the axis is logarithmic
 
 function trainingsOf(groups) {
   const found = groups.flatMap((group, place) => group.cells.filter((cell) => cell.curve >= 0).map((cell) => (
@@ -45,7 +45,7 @@ function drawCurves(figure, trainings, name) {
   })).filter((one) => one.points.length);
   const last = (one) => one.points.at(-1)[1];
   const words = lines.map((one) => `${one.letters} (seed ${one.seed}) ends at ${short(last(one))}`);
-  const caption = element("figcaption", words.length ? `${name} by training step: ${words.join(", ")}.` : `${name} is never finite.`);
+  const caption = element("figcaption", words.length ? `${name} by training step: ${words.join(", ")}.` : `${name} has no finite values.`);
   figure.replaceChildren(...(lines.length ? [chart(figure.clientWidth || 600, lines, name)] : []), caption);
 }
 
@@ -67,7 +67,7 @@ function chart(width, lines, name) {
   for (const tick of ticks(Math.min(...xs), Math.max(...xs), false, width < 500 ? 3 : 6)) {
     svg.append(words(tick.toLocaleString("en"), x(tick), HEIGHT - MARGIN.bottom + 16, "middle"));
   }
-  svg.append(words(log ? "step (logarithmic scale of values)" : "step", (MARGIN.left + width - MARGIN.right) / 2, HEIGHT - 3, "middle"));
+  svg.append(words(log ? "step (values on a log scale)" : "step", (MARGIN.left + width - MARGIN.right) / 2, HEIGHT - 3, "middle"));
   for (const one of lines) {
     const points = one.points.map(([step, value]) => [x(step), y(way(value))]);
     const look = { class: `line line-${one.place % DASHES.length}`, "stroke-dasharray": DASHES[one.place % DASHES.length] };
@@ -78,7 +78,7 @@ function chart(width, lines, name) {
   return svg;
 }
 
-// The letters at the ends of lines, pushed apart where they would cover each other.
+// The letters at the ends of lines, moved apart so that they do not overlap.
 function endLabels(labels) {
   let above = -Infinity;
   const first = new Map(labels.map((one) => [one[0], one]));

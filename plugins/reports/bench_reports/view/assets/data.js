@@ -1,6 +1,6 @@
-// The data of runs: each is unpacked when cells of it are shown first.
+// The data of runs, unpacked when their cells are first shown.
 //
-// A group is what the cells of all seeds have in common: a task, model, decoder, split and hardware.
+// A group has the cells of all seeds of a task, model, decoder, split and hardware.
 
 const RUNS = JSON.parse(document.getElementById("runs-data").textContent);
 const STATUSES = ["done", "failed", "not run"];
@@ -48,7 +48,7 @@ function numberIn(group, cell, metric) {
   return null;
 }
 
-// Why a cell has no number of a metric: what is known of it alone, or of the cell.
+// Why a cell has no number of a metric: the metric's reason, or the cell's.
 function reasonIn(group, cell, metric) {
   const place = cell.missing.indexOf(metric);
   const own = place < 0 ? "" : dataOf(group).reasons[cell.missing[place + 1]];

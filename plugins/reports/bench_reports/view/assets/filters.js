@@ -1,6 +1,6 @@
-// Filters of runs and cells: words that are searched for, and names on the axes.
+// Filters of runs and cells by words and by names on the axes.
 //
-// Of words separated by spaces all must be found; `a|b` is either, `-a` must not be found.
+// All words separated by spaces must match; `a|b` matches either word, and `-a` must not match.
 
 const FIELDS = { suite: (run) => [run.suite], profile: (run) => [run.profile || "none"] };
 for (const axis of AXES) FIELDS[axis] = (run) => run.axes[axis];
@@ -41,7 +41,7 @@ function choice(name, options) {
   return select;
 }
 
-// Have the controls of a form show the state; a name that no run has is an option all the same.
+// Update the controls of a form from the state; names that no run has remain options.
 function showFilters(form) {
   for (const control of form.elements) {
     if (!control.name) continue;

@@ -1,6 +1,6 @@
-// Brings all of it together: what was chosen is written into the address, then everything is shown anew.
+// The page: each change is saved to the address, then everything is rendered again.
 
-const MOST_GROUPS = 5000; // rows for which runs are unpacked unasked
+const MOST_GROUPS = 5000; // rows up to which runs are unpacked automatically
 const byId = (id) => document.getElementById(id);
 const form = document.querySelector("#filters form");
 const items = [...document.querySelectorAll(".runs > li")];
@@ -29,7 +29,7 @@ function begin() {
   for (const id of ["sections", "filters", "run-controls", "cells", "comparison", "outputs"]) byId(id).hidden = false;
   byId("filters").open = activeFilters() > 0 || window.matchMedia("(min-width: 45rem)").matches;
   document.querySelectorAll("#sections a, a.skip").forEach((link) => link.addEventListener("click", goTo));
-  if (typeof DecompressionStream === "undefined") warn("This browser is too old to show cells; the list of runs works.");
+  if (typeof DecompressionStream === "undefined") warn("This browser is too old to show cells; only the list of runs works.");
   else update();
 }
 
@@ -37,7 +37,7 @@ function warn(message) {
   Object.assign(byId("warning"), { textContent: message, hidden: !message });
 }
 
-// Go to a section; the address keeps what is shown.
+// Go to a section without changing the state in the address.
 function goTo(event) {
   event.preventDefault();
   const section = document.querySelector(event.currentTarget.getAttribute("href"));
@@ -45,7 +45,7 @@ function goTo(event) {
   section.focus({ preventScroll: true });
 }
 
-// A box before each run that chooses it for the table of cells.
+// A checkbox for each run, to show its cells in the table.
 function addPicker(item, place) {
   const run = RUNS[place];
   const box = element("input");
@@ -61,8 +61,8 @@ function addPicker(item, place) {
 
 function buildControls() {
   byId("run-controls").append(
-    button("Choose all listed", () => RUNS.filter((run) => run.groups && runPasses(run) && measures(run)).map((run) => run.name)),
-    button("Choose none", () => []),
+    button("Select all listed", () => RUNS.filter((run) => run.groups && runPasses(run) && measures(run)).map((run) => run.name)),
+    button("Select none", () => []),
   );
   const columns = choice("columns", COLUMNS.map((one) => [one, one]));
   columns.addEventListener("change", () => {
@@ -74,7 +74,7 @@ function buildControls() {
   byId("cell-controls").append(labelled("columns", columns), metrics);
 }
 
-// A button that chooses runs by their names.
+// A button that selects runs by name.
 function button(words, names) {
   const made = element("button", words);
   made.type = "button";
@@ -91,7 +91,7 @@ function showMetrics(names) {
   details.querySelector("summary").textContent = `Metrics: ${chosen.length ? `${chosen.length} of ${names.length}` : `all ${names.length}`}`;
   const set = details.querySelector("fieldset");
   const known = [...set.querySelectorAll("input")].map((box) => box.value);
-  if (known.join("\n") !== names.join("\n")) set.replaceChildren(element("legend", "Metrics that are shown", "unseen"), ...names.map(metricBox));
+  if (known.join("\n") !== names.join("\n")) set.replaceChildren(element("legend", "Metrics to show", "unseen"), ...names.map(metricBox));
   for (const box of set.querySelectorAll("input")) box.checked = state.metric.includes(box.value);
 }
 
@@ -124,7 +124,7 @@ async function update() {
     warn(`The data of a run cannot be unpacked: ${error.message}.`);
     return;
   }
-  if (mine !== turn) return; // something else was chosen meanwhile
+  if (mine !== turn) return; // the selection has changed in the meantime
   const offered = (state.metric.length && !state.run.length ? filtered : runs).flatMap((run) => run.metrics);
   showMetrics(unique([...offered, ...state.metric]));
   showCells(runs, why);
@@ -143,8 +143,8 @@ function showRuns(passing) {
   byId("filtered").textContent = active ? `(${active} active)` : "";
 }
 
-// The runs whose cells are shown: those chosen, or else those that pass filters, or else those of the newest's suite.
-// Of runs that were not chosen no more than have not too many cells.
+// The runs whose cells are shown: the selected runs, or the filtered runs, or the runs of the newest suite.
+// Without a selection, the number of cells is limited.
 function runsOfCells(passing) {
   const full = passing.filter((run) => run.groups);
   const chosen = full.filter((run) => state.run.includes(run.name));
@@ -158,7 +158,7 @@ function runsOfCells(passing) {
   });
   const left = full.length - runs.length;
   const which = runs.length < wanted.length || narrowed ? "the first" : `the suite ${full[0]?.suite}`;
-  return { runs, why: left ? ` (${which} of ${counted(full.length, "run")}; choose others above, or filter)` : "" };
+  return { runs, why: left ? ` (${which} of ${counted(full.length, "run")}; select others above, or filter)` : "" };
 }
 
 function chosenMetrics(groups) {
@@ -172,7 +172,7 @@ function showCells(runs, why) {
   byId("cells-count").textContent = `${counted(groups.length, "row")} of ${counted(runs.length, "run")}${why}`;
   const box = byId("cells-table");
   if (groups.length) renderCells(box, groups, chosenMetrics(groups), select);
-  else box.replaceChildren(element("p", RUNS.some((run) => run.groups) ? "No cell passes the filters." : "No run has cells.", "hint"));
+  else box.replaceChildren(element("p", RUNS.some((run) => run.groups) ? "No cells match the filters." : "The runs have no cells.", "hint"));
 }
 
 function select(ids, chosen) {
@@ -181,7 +181,7 @@ function select(ids, chosen) {
   showSelected();
 }
 
-// Show what compares the selected cells; the table of cells stays as it is, with the focus where it is.
+// Show the comparison of the selected cells; the table of cells keeps its content and focus.
 function showSelected() {
   const every = new Map([...loaded.values()].flatMap((data) => data.groups.map((group) => [group.id, group])));
   const groups = state.cell.map((id) => every.get(id)).filter(Boolean);

@@ -1,4 +1,4 @@
-// Means and standard deviations over seeds, and how numbers are written.
+// Means and standard deviations over seeds, and number formatting.
 
 const WRITTEN = { inf: Infinity, "-inf": -Infinity, nan: NaN };
 
@@ -6,7 +6,7 @@ function mean(values) {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-// Of a sample (n - 1); null where there is one value, or one that is not finite.
+// Sample standard deviation (n - 1); null for a single value or non-finite values.
 function deviation(values) {
   if (values.length < 2 || !values.every(Number.isFinite)) return null;
   const middle = mean(values);
@@ -21,9 +21,9 @@ function rounded(value, digits) {
   return value < 0 && Number(written) ? `−${written}` : written;
 }
 
-// A number with so many digits as Python writes it: what lies exactly between two is rounded to the even one.
+// A number formatted as in Python: ties are rounded to even.
 function toEven(write, digits) {
-  const [mantissa, ...power] = write(100).split("e"); // all digits that a number has
+  const [mantissa, ...power] = write(100).split("e"); // all digits
   const end = mantissa.length - 100 + digits;
   const kept = mantissa.slice(0, end);
   const even = /^50*$/.test(mantissa.slice(end)) && /[02468]\.?$/.test(kept);
@@ -35,7 +35,7 @@ function signed(value, digits) {
   return value > 0 && /[1-9∞]/.test(written) ? `+${written}` : written;
 }
 
-// Numbers of the seeds of a group, averaged where they are of one kind, signature and unit, and apart where not.
+// The numbers of a group averaged over seeds, separately for each kind, signature and unit.
 function summaries(group, metric, seed = null) {
   const found = new Map();
   for (const cell of group.cells) {
@@ -65,11 +65,11 @@ const arrow = (better) => (better > 0 ? " ↑" : better < 0 ? " ↓" : "");
 const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 const some = (values) => [...values].sort((a, b) => a - b).map((one) => one.toLocaleString("en")).join(", ");
 
-// Letters for numbers of different kind, signature, unit or examples; none where all of a metric are alike.
+// Letters for numbers that differ in kind, signature, unit or examples; empty if all numbers of a metric are alike.
 class Marks {
   constructor() {
     this.known = new Map();
-    this.seeds = new Set(); // how many seeds there are behind means
+    this.seeds = new Set(); // numbers of seeds in means
   }
 
   add(found, averaged = true) {
@@ -94,13 +94,13 @@ class Marks {
     return arrow(this.first(metric)?.better ?? 0);
   }
 
-  // The unit of a metric, where all have the same.
+  // The unit of a metric, if all numbers have the same unit.
   unit(metric) {
     const units = new Set([...(this.known.get(metric)?.values() ?? [])].map((one) => one.variant.unit));
     return units.size === 1 ? [...units][0] : "";
   }
 
-  // What each metric measures, and what each letter stands for.
+  // Descriptions of metrics and letters.
   notes() {
     return [...this.known].map(([metric, known]) => {
       const { better } = this.first(metric);
@@ -115,9 +115,9 @@ class Marks {
 }
 
 function describe({ variant, samples, examples }, unlike) {
-  const kinds = { exact: "exact likelihood", bound: "bound of the likelihood", estimate: "estimate of the likelihood" };
+  const kinds = { exact: "exact likelihood", bound: "likelihood bound", estimate: "likelihood estimate" };
   const words = [unlike.unit && variant.unit, kinds[variant.kind] ?? variant.kind, `over ${some(examples)} examples`];
-  if (unlike.sample) words.push(samples.size > 1 ? "not the same for all seeds" : `sample ${[...samples][0] || "unknown"}`);
+  if (unlike.sample) words.push(samples.size > 1 ? "different between seeds" : `sample ${[...samples][0] || "unknown"}`);
   words.push(variant.signature ? `signature ${variant.signature}` : "no signature");
   return words.filter(Boolean).join(", ");
 }

@@ -1,8 +1,8 @@
-// Outputs of the selected cells for the same example, one beside the other, with the words marked that differ.
+// Outputs of the selected cells side by side for each example, with differing words marked.
 
-const EXAMPLES = 10; // that are shown at first
+const EXAMPLES = 10; // shown initially
 
-// Outputs by their example: its task, split and number, and what was asked and wanted, which runs may differ in.
+// Outputs by example: task, split, id, prompt and reference, which may differ between runs.
 function examplesOf(groups) {
   const found = new Map();
   groups.forEach((group, letter) => {
@@ -21,12 +21,12 @@ function examplesOf(groups) {
 function renderOutputs(box, groups) {
   const examples = examplesOf(groups);
   if (!examples.length) {
-    const hint = groups.length ? "The runs keep no outputs of the selected cells." : "Select cells in the table above.";
+    const hint = groups.length ? "The runs have no outputs of the selected cells." : "Select cells in the table above.";
     box.replaceChildren(element("p", hint, "hint"));
     return;
   }
   const without = groups.flatMap((group, place) => (examples.some((one) => one.outputs.some((output) => output.group === group)) ? [] : [capital(place)]));
-  const bases = [["", "the reference, or else the first"], ...groups.map((group, place) => [group.id, capital(place)]), ["none", "nothing"]];
+  const bases = [["", "the reference, or the first"], ...groups.map((group, place) => [group.id, capital(place)]), ["none", "nothing"]];
   const select = choice("base", bases);
   select.value = bases.some(([one]) => one === state.base) ? state.base : "";
   select.addEventListener("change", () => {
@@ -36,7 +36,7 @@ function renderOutputs(box, groups) {
     show();
   });
   const controls = element("div", "", "controls small");
-  controls.append(labelled("mark words that differ from", select));
+  controls.append(labelled("Mark words that differ from", select));
   const list = element("div");
   const more = element("button", "", "more");
   more.type = "button";
@@ -46,7 +46,7 @@ function renderOutputs(box, groups) {
     more.textContent = `Show more of ${counted(examples.length, "example")}`;
   };
   more.addEventListener("click", show);
-  const notes = element("p", `Of the first seed.${without.length ? ` Runs keep no outputs of ${without.join(", ")}.` : ""}`, "hint");
+  const notes = element("p", `First seed only.${without.length ? ` The runs have no outputs of ${without.join(", ")}.` : ""}`, "hint");
   box.replaceChildren(notes, controls, list, more);
   show();
 }
@@ -70,7 +70,7 @@ function exampleOf(example, base) {
   return made;
 }
 
-// The text that outputs are compared with, and whose it is.
+// The text that outputs are compared with, and its owner.
 function baseOf(example, base) {
   if (base === "none") return null;
   const chosen = example.outputs.find((one) => one.group.id === base);
@@ -84,7 +84,7 @@ function outputOf({ letter, group, text: content, finished, tokens }, base) {
   const made = element("article");
   const heading = element("h4");
   heading.append(element("b", capital(letter)), " ", element("bdi", group.names.filter((name) => name !== "default").slice(1, 3).join(" / ")));
-  const facts = [finished ? "ended by itself" : "cut by the limit"];
+  const facts = [finished ? "finished" : "truncated at the limit"];
   if (Number.isInteger(tokens)) facts.push(counted(tokens, "token"));
   const body = element("p", "", "text");
   body.dir = "auto";
@@ -93,7 +93,7 @@ function outputOf({ letter, group, text: content, finished, tokens }, base) {
   else {
     const found = compare(content, base.text);
     body.append(marked(found.a, found.kept, "ins"));
-    facts.push(found.whole ? `${found.kept.size} of ${counted(found.a.length, found.unit)} in common with ${base.of}` : "too long to be compared inside");
+    facts.push(found.whole ? `${found.kept.size} of ${counted(found.a.length, found.unit)} in common with ${base.of}` : "too long for a comparison by word");
   }
   made.append(heading, element("p", facts.join(" · "), "meta"), body);
   return made;

@@ -1,7 +1,7 @@
-// What is shown: filters, columns and the selection. All of it is in the address after `#`, so that it can be sent.
+// The state of the page: filters, columns and selection, stored in the address after `#` so that it can be shared.
 
 const AXES = ["task", "model", "decoder", "split", "hardware"];
-const LISTS = ["metric", "run", "cell"]; // of which there may be several
+const LISTS = ["metric", "run", "cell"]; // with several values
 const WORDS = ["q", "suite", "profile", ...AXES, "status", "columns", "order", "sort", "base", "curve"];
 const COLUMNS = ["metrics", "runs", "seeds"];
 const state = fromAddress("");
