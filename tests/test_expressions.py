@@ -66,7 +66,7 @@ def test_functions_go_over_the_means_of_several_values():
 
 @pytest.mark.parametrize("name", ["mean", "min", "max"])
 def test_a_function_over_the_seeds_of_one_value_is_refused(name):
-    assert f"a value is the mean over seeds already; {name} takes several" in read(f"{name}(v('a')) < 1").problems[0]
+    assert f"a value is already a mean over seeds; {name} takes several" in read(f"{name}(v('a')) < 1").problems[0]
     assert "unknown function 'std'" in read("std(v('a')) < 1").problems[0]
 
 
@@ -136,9 +136,9 @@ def test_values_are_asked_for_once_each_with_their_axes_in_one_order():
         ("v('a', modle='b') > 3", "unknown axis 'modle'. Did you mean 'model'"),
         ("v('a', model='b', model='c') > 3", "the axis 'model' appears twice"),
         ("v('a', seed='0') > 3", "results are averaged over seeds"),
-        ("v('a') ** v('a') > 3", "an exponent is a whole number from -8 to 8"),
-        ("v('a') ** 9 > 3", "an exponent is a whole number"),
-        ("v('a') ** 0.5 > 3", "an exponent is a whole number"),
+        ("v('a') ** v('a') > 3", "an exponent must be a whole number from -8 to 8"),
+        ("v('a') ** 9 > 3", "an exponent must be a whole number"),
+        ("v('a') ** 0.5 > 3", "an exponent must be a whole number"),
         ("v('a') // 2 > 3", "expected a number, found"),
         ("v('a') % 2 > 3", "expected a number, found"),
         ("+v('a') > 3", "expected a number, found"),
@@ -192,7 +192,7 @@ TEN = "in [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]"
         ("v('a') > " + "abs(" * 700 + "1" + ")" * 700, "not a valid expression|levels deep"),
         ("not " * 900 + "v('a') > 1", "not a valid expression|levels deep"),
         ("v('a') > " + "1 + " * 10**6 + "1", "4,000,010 characters"),
-        ("v('a') > 9**9**9**9**9**9", "an exponent is a whole number"),
+        ("v('a') > 9**9**9**9**9**9", "an exponent must be a whole number"),
         ("all(v('a') > 1 " + "".join(f"for x{n} {TEN} " for n in range(50)) + ")", "more than 5,000 terms"),
         ("all(" * 9 + "v('a') > 1" + "".join(f" for x{n} {TEN})" for n in range(9)), "more than 5,000 terms"),
         (f"all([{'x, ' * 900}] for x {TEN} for y {TEN} for z {TEN} for w {TEN})", "there may be more problems"),

@@ -150,17 +150,17 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(suite_file):
         ("id: main", "id: main, reference: {table: nowhere}", "no published table has the id 'nowhere'"),
         ("lr: 0.1", "lr: .inf", "'lr'"),
         ("lr: 0.1", "lr: 0.1, schedule: inverse-sqrt", "requires warmup"),
-        ("title: Small", "labels: {tow: Second}", "S:3:10: nothing here is called 'tow'. Did you mean 'two'"),
-        ("id: main", "id: main, labels: {neds: Ended}", "nothing here is called 'neds'"),
+        ("title: Small", "labels: {tow: Second}", "S:3:10: unknown name 'tow'. Did you mean 'two'"),
+        ("id: main", "id: main, labels: {neds: Ended}", "unknown name 'neds'"),
         ("id: main", "id: main, digits: {endde: 3}", "this table has no value 'endde'. Did you mean 'ended'"),
         ("id: main", "id: main, digits: -1", "'digits'"),
         ("id: main", "id: main, width: narrow", "'width'"),
         ("id: main", "id: main, spread: all", "'spread'"),
-        ("id: main", "id: main, differences: true", "`differences` are from a `baseline`, the name of a row"),
+        ("id: main", "id: main, differences: true", "`differences` need a `baseline`, the name of a row"),
         (
             "  - {id: main,",
             "  - {id: main, pairs: true, rows: [decoder], columns: [model], values: [ended]}\n  - {id: main-pairs,",
-            "S:21:6: the pairs of another table are in files called 'main-pairs'",
+            "S:21:6: the id 'main-pairs' is reserved for the pairs of another table",
         ),
         ("id: main", "id: main, baseline: drow", "no row of this table is called 'drow'. Did you mean 'draw'"),
     ],
@@ -173,7 +173,7 @@ def test_labels_may_name_parts_axes_rows_columns_and_what_a_profile_takes_away(s
     labels = "{one: First, argmax: Greedy, ended: Ended, words: W, test: T, decoder: Search, one/nats: Nats}"
     path = suite_file(**{"title: Small": f"labels: {labels}", "tiny: {seeds": "tiny: {models: {one: null}, seeds"})
     assert load(path, "tiny").labels["one"] == load(path).labels["one"] == "First"
-    assert "nothing here is called 'one/draw'" in mistakes(suite_file(**{"title: Small": "labels: {one/draw: x}"}))
+    assert "unknown name 'one/draw'" in mistakes(suite_file(**{"title: Small": "labels: {one/draw: x}"}))
 
 
 def test_unknown_profiles_and_settings_are_refused(suite_file):

@@ -14,7 +14,7 @@ import bench_core
 from bench_core.data import Outcome
 from bench_core.runs.results import read_run
 from bench_core.storage.outcomes import read_lines, read_outcomes
-from bench_reports.figures.by_length import BY_LENGTH, ByLength, binned, length_of
+from bench_reports.figures.by_length import BY_LENGTH, ByLength, bin_indices, length_of
 from bench_reports.figures.figures import pictures
 
 PARTS = [(1, 2, 1.5, 4, 10.0), (3, 9, 6.0, 5, 20.0)]
@@ -40,7 +40,7 @@ def test_bins_hold_about_as_many_examples_each_and_never_split_a_length():
     for _ in range(300):
         lengths = [draw.randint(1, draw.choice([3, 30, 300])) for _ in range(draw.randint(1, 80))]
         count = draw.randint(1, 12)
-        found = binned(lengths, count)
+        found = bin_indices(lengths, count)
         assert sorted(place for bin in found for place in bin) == [*range(len(lengths))]
         assert len(found) <= count
         for shorter, longer in pairwise(found):
@@ -52,9 +52,9 @@ def test_bins_hold_about_as_many_examples_each_and_never_split_a_length():
 
 
 def test_bins_may_be_given_by_their_upper_ends():
-    assert binned([1, 10, 11, 20, 21, 99], (10, 20)) == [[0, 1], [2, 3], [4, 5]]
-    assert binned([5, 6], (1, 2, 50)) == [[0, 1]], "bins without examples are none"
-    assert binned([], 3) == binned([], (3,)) == []
+    assert bin_indices([1, 10, 11, 20, 21, 99], (10, 20)) == [[0, 1], [2, 3], [4, 5]]
+    assert bin_indices([5, 6], (1, 2, 50)) == [[0, 1]], "bins without examples are none"
+    assert bin_indices([], 3) == bin_indices([], (3,)) == []
 
 
 def test_lengths_of_examples_by_their_names():
@@ -71,8 +71,8 @@ def test_a_point_is_the_mean_over_seeds_at_the_mean_length(tmp_path):
     assert [(float(row["x"]), float(row["mean"]), row["first"], row["last"], row["examples"]) for row in found] == [
         (1.5, 12.0, "1", "2", "8"), (6.0, 23.0, "3", "9", "10"),
     ]  # fmt: skip
-    assert the_picture(run).x_label == "tokens of the reference, stop included"
-    assert "Each point: the examples of some lengths, at their mean." in notes(run)
+    assert the_picture(run).x_label == "tokens of the reference, EOS included"
+    assert "Each point is a bin of examples, at their mean length." in notes(run)
 
 
 def test_cells_that_are_not_known_by_length_say_why(tmp_path):
@@ -80,7 +80,7 @@ def test_cells_that_are_not_known_by_length_say_why(tmp_path):
     assert [one.label for one in the_picture(run).series] == ["rnn"]
     assert "Left out: words/lstm/greedy/test, seed 0: it is odd." in notes(run)
     BY_LENGTH.write(run.folder / BY_LENGTH.file, BY_LENGTH.read(run)[:1])
-    assert any("the run keeps its rate alone, not that by length; run the suite again" in note for note in notes(run))
+    assert any("the run stores rate only in total, not by length; run the suite again" in note for note in notes(run))
 
 
 FIGURES = """

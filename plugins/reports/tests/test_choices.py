@@ -245,12 +245,12 @@ def test_a_suite_chooses_as_it_runs(suite_file, tmp_path):
         (
             "splits: [valid, test]",
             "splits: [test]",
-            "the split 'valid', which is not evaluated. Set `splits: [valid, test]`",
+            "the split 'valid' of this choice is not evaluated. Set `splits: [valid, test]`",
         ),
         ("model: two, by", "model: one, by", "model 'one' has no grid to choose from"),
         ("model: two, by", "model: tow, by", "no model of this suite is called 'tow'. Did you mean 'two'"),
         ("by: nats", "by: natz", "no metric of this suite is called 'natz'"),
-        ("by: nats", "by: ended", "'ended' measures generated text: name a decoder too"),
+        ("by: nats", "by: ended", "'ended' measures generated text: add a decoder"),
         ("by: nats", "by: ended, decoder: drow", "no decoder of this suite is called 'drow'"),
         ("chosen: best", "chosen: bets", "no choice of this suite is called 'bets'. Did you mean 'best'"),
         (
@@ -260,7 +260,7 @@ def test_a_suite_chooses_as_it_runs(suite_file, tmp_path):
         ),
         ("{decoder: draw}", "{decoder: draw, model: {choice: best}}", "models may be `{chosen: CHOICE}`"),
         ("{decoder: draw}", "{decoder: draw, model: two/scale=5}", "'two/scale=5' is not in this table"),
-        ("id: main", "id: best-1", "tables called best-1 and so on list the combinations"),
+        ("id: main", "id: best-1", "ids such as best-1 are reserved for the combinations"),
         ("by: nats}", "by: nats}, {id: best, model: two, by: nats}", "two choices have the id 'best'"),
         ("rows: [model, split]", "rows: [split]", "does not say which model: one, two."),
         ("rows: [model, split], values: [nats]", "of: choices, values: [nats]", "leave `values` out"),

@@ -129,7 +129,7 @@ def test_a_choice_that_covers_a_model_is_accepted(suite_file):
     ("text", "message"),
     [
         (ONE.replace("'width'", "'widht'") + " > 0", "no choice of this suite is called 'widht'. Did you mean 'width'?"),
-        (ONE.replace(", chosen", ", decoder='argmax', chosen") + " > 0", "choice 'width' finds no 'argmax': it chooses best. Write `decoder='best'`."),
+        (ONE.replace(", chosen", ", decoder='argmax', chosen") + " > 0", "choice 'width' has no result 'argmax': the results are best. Write `decoder='best'`."),
         ("v('ended', split='test', chosen='width') > 0", "does not say which model: one, two"),
         ("v('ended', model='one', chosen='width') > 0", "does not say which split: valid, test"),
         ("v('nats', model='one', split='test', chosen='width') > 0", "does not depend on the decoder. Leave out `chosen`."),
@@ -145,7 +145,7 @@ def test_a_choice_that_is_not_there_is_refused(suite_file, text, message):
 
 def test_a_choice_among_several_new_names_asks_which(suite_file):
     several = CHOOSE.replace("best: [argmax, draw]", "best: [argmax], other: [draw]")
-    assert "does not say which: it chooses best, other. Write `decoder='best'`." in mistakes(
+    assert "does not say which: the results are best, other. Write `decoder='best'`." in mistakes(
         suite_file, f"{ONE} > 0", several
     )
 
@@ -162,6 +162,6 @@ def test_a_grid_needs_its_own_name(suite_file):
     good = "v('nats', model='two', split='test', chosen='size') > v('nats', model='one', split='test')"
     assert mistakes(suite_file, good, choose, suite) == ""
     bad = good.replace("model='two'", "model='one'")
-    assert "choice 'size' finds no 'one': it chooses two. Write `model='two'`." in mistakes(
+    assert "choice 'size' has no result 'one': the results are two. Write `model='two'`." in mistakes(
         suite_file, bad, choose, suite
     )

@@ -240,7 +240,7 @@ def test_what_is_no_number_makes_a_claim_unclear_and_infinity_does_not(tmp_path)
     assert judged(tmp_path, cells, LESS).remarks == ["v('rate', model='rnn') is not a number"]
     one = judged(tmp_path, cells, "v('rate', model='lstm') > 0")
     assert (one.verdict, one.remarks[0]) == ("not tested", "true of the means")
-    assert one.remarks[1].endswith("not all numbers of its seeds and draws are finite")
+    assert one.remarks[1].endswith("not all numbers of its seeds and replicates are finite")
 
 
 def test_a_value_that_is_missing_is_named_with_the_reason(tmp_path):

@@ -113,8 +113,8 @@ def test_a_difference_below_the_error_of_an_estimate_is_not_tested_in_any_traini
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("in_every_training(in_every_training(v('a') > 0))", "cannot stand inside another"),
-        ("in_every_training(1 < 2) and v('a') > 0", "has no value that a training could change"),
+        ("in_every_training(in_every_training(v('a') > 0))", "cannot be nested"),
+        ("in_every_training(1 < 2) and v('a') > 0", "contains no value of a training"),
         ("in_every_training(v('a'))", "expected a comparison, found `v('a')`"),
         ("in_every_training(v('a') > 0, v('b') > 0)", "takes one condition"),
         ("in_every_training(v('a') > 0 for m in ['x'])", "expected a comparison"),
@@ -146,15 +146,15 @@ def test_a_quantifier_over_decoders_of_one_model_is_accepted(suite_file):
 
 def test_a_quantifier_over_two_models_is_refused_and_both_are_named(suite_file):
     found = mistakes(suite_file(suite_with(f"in_every_training({ENDED.format(other='two')})")))
-    assert f"S:{LINE}:22: in_every_training compares the same weights, and " in found
-    assert "are of different trainings (model 'one' and 'two'). Leave it out to compare between trainings." in found
+    assert f"S:{LINE}:22: in_every_training compares values of the same weights, but " in found
+    assert "are of different trainings (model 'one' and 'two'). Leave it out to compare across trainings." in found
 
 
 def test_a_quantifier_over_one_training_is_refused(suite_file):
     text = suite_with(f"in_every_training({ENDED.format(other='one')})", SUITE.replace("seeds: 2\n", "seeds: 1\n"))
     found = mistakes(suite_file(text))
     assert f"S:{LINE}:22: " in found
-    assert "over a single training says nothing. Set `seeds: 3`, or leave it out." in found
+    assert "over a single training has no effect. Set `seeds: 3`, or leave it out." in found
     load(suite_file(suite_with(f"in_every_training({ENDED.format(other='one')})")), seeds=1)  # asked for by the user
 
 

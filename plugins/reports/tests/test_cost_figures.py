@@ -93,7 +93,7 @@ def test_a_cell_without_a_cost_is_left_out_and_named(tmp_path):
     run = costly_run(tmp_path, HEAD + f"train,x,{'rnn0'.ljust(16, 't')},7,,\n")
     (picture,) = cost_pictures(run)
     assert {one.label: one.rows[0].x for one in picture.series} == {"rnn/greedy": 7.0, "rnn/beam": 7.0}
-    assert any("lstm/greedy/test, seed 0" in note and "does not tell its seconds (train)" in note
+    assert any("lstm/greedy/test, seed 0" in note and "does not record its seconds (train)" in note
                for note in figure_notes(run, picture))  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_a_report_says_where_its_figures_of_costs_are(tmp_path):
     files = written(costly_run(tmp_path), tmp_path / "report")
     for name in ("report.md", "report.tex", "report.html"):
         text = files[name].decode()
-        assert "are in costs.html alone: f." in text
+        assert "are only in costs.html: f." in text
         assert "Not drawn" not in text
     page = files["costs.html"].decode()
     assert page.count('src="data:image/svg+xml;base64,') == 1
@@ -150,7 +150,7 @@ def test_a_run_tells_every_cost_that_a_figure_can_ask_for(suite_file, tmp_path):
     [
         (
             "x: cost.seconds, y: ended",
-            "'cost.seconds' names no cost of a stage (prepare, train, decode, score)",
+            "'cost.seconds' is not a cost of a stage (prepare, train, decode, score)",
         ),
         (
             "x: cost.train, y: ended",

@@ -157,12 +157,12 @@ def test_examples_of_a_block_are_exchanged_together():
 def test_exchanges_do_not_depend_on_how_many_are_worked_on_at_a_time(monkeypatch):
     pair = sampled(70, 0.3), sampled(70, 0, 1)
     whole = p_of(pair)
-    monkeypatch.setattr(permutation, "AT_ONCE", 700)
+    monkeypatch.setattr(permutation, "MAX_EXCHANGES", 700)
     assert p_of(pair) == whole
 
 
 def test_every_example_is_exchanged_half_of_the_time():
-    chosen = np.concatenate([*permutation._exchanged(100, 1000, 1)])
+    chosen = np.concatenate([*permutation._exchanges(100, 1000, 1)])
     assert chosen.shape == (1001, 100)
     assert not chosen[0].any()
     assert abs(chosen[1:].mean(0) - 0.5).max() < 5 * np.sqrt(0.25 / 1000)
@@ -347,7 +347,7 @@ def test_runs_of_old_have_no_draws_and_are_compared_by_what_is_stored(diff, made
 
     folder = rewritten(made, tmp_path / "run", change)
     (folder / "draws.safetensors").unlink()
-    assert "ended, nats: not tested: the run keeps no draws" in diff(*CELLS, folder=folder)
+    assert "ended, nats: not tested: the run stores no bootstrap replicates" in diff(*CELLS, folder=folder)
     for one in json.loads(diff(*CELLS, "--json", folder=folder))["metrics"]:
         assert one["p"] is None
         assert one["p_permutation"] is not None

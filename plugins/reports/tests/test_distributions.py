@@ -11,7 +11,7 @@ import pytest
 
 from bench_core.errors import StoreError
 from bench_core.runs.results import Run
-from bench_reports.figures.distributions import DISTRIBUTIONS, Distribution, distribution, pooled
+from bench_reports.figures.distributions import DISTRIBUTIONS, Distribution, distribution, pool_counts
 from bench_reports.figures.histograms import box, drawable, edges, heights, size
 
 CELL = {"task": "words", "model": "rnn", "decoder": None, "split": "test", "hardware": "default", "seed": 0}
@@ -35,7 +35,7 @@ def test_values_are_counted_and_sorted():
 def test_what_is_not_one_number_has_no_distribution(odd, shown):
     found = distribution(CELL, "rate", [1, 2, odd])
     assert found.counts == ()
-    assert found.reason.startswith(f"rate keeps {shown}")
+    assert found.reason.startswith(f"rate stores {shown}")
     assert len(found.reason) < 100
 
 
@@ -59,8 +59,8 @@ def test_distributions_are_read_as_they_were_written(tmp_path):
 
 
 def test_counts_of_several_seeds_are_put_together():
-    assert pooled([[(1, 2), (4, 1)], [(1, 1), (3, 5)]]) == [(1, 3), (3, 5), (4, 1)]
-    (undefined,) = pooled([[(nan, 2)], [(nan, 3)]])
+    assert pool_counts([[(1, 2), (4, 1)], [(1, 1), (3, 5)]]) == [(1, 3), (3, 5), (4, 1)]
+    (undefined,) = pool_counts([[(nan, 2)], [(nan, 3)]])
     assert undefined[1] == 5
 
 
@@ -90,7 +90,7 @@ def test_bins_cover_all_values_in_at_most_as_many_as_asked_for(log, whole):
         most, scale = draw.randint(1, 60), draw.choice([1, 10, 2000])
         values = [draw.uniform(0.5, 1) * scale for _ in range(draw.randint(1, 40))]
         values = [int(value) + 1 for value in values] if whole else values
-        counts = pooled([[(value, 1)] for value in values])
+        counts = pool_counts([[(value, 1)] for value in values])
         bins = edges([value for value, _ in counts], most, log)
         assert 1 <= len(bins) - 1 <= most
         assert bins == sorted(set(bins))
@@ -123,7 +123,7 @@ def test_a_box_is_that_of_the_values_one_by_one():
     draw = random.Random(1)
     for _ in range(200):
         values = [draw.choice([1, 2, 2.5, 3, 4, 20, 50]) for _ in range(draw.randint(2, 30))]
-        found = box(pooled([[(value, 1)] for value in values]))
+        found = box(pool_counts([[(value, 1)] for value in values]))
         first, median, third = statistics.quantiles(values, n=4, method="inclusive")
         assert found[3:6] == pytest.approx((first, median, third))
         assert found.mean == pytest.approx(statistics.mean(values))

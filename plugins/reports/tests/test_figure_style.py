@@ -57,12 +57,12 @@ def test_the_first_four_colours_and_all_neighbours_differ_in_grey_too():
 
 
 def test_no_two_of_forty_series_look_alike_in_grey():
-    for looks in (style.marked, style.dashed, style.hatched):
+    for looks in (style.marker_style, style.dash_style, style.hatch_style):
         found = [{**looks(number)} for number in range(40)]
         for one in found:
             one["light"] = round(lab(one.pop("color", None) or one.pop("facecolor"))[0])
         assert len({str(one) for one in found}) >= 35
-    both = [str({**style.marked(number), **style.dashed(number), "color": ""}) for number in range(40)]
+    both = [str({**style.marker_style(number), **style.dash_style(number), "color": ""}) for number in range(40)]
     assert len(set(both)) == 40
 
 

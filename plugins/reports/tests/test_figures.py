@@ -30,7 +30,7 @@ from bench_reports.figures.distributions import DISTRIBUTIONS, distribution
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
-from bench_reports.figures.survival import OUTPUT_LENGTHS, Lengths
+from bench_reports.figures.survival import OUTPUT_LENGTHS, OutputLengths
 from bench_reports.language.figure_schema import Figure
 from bench_reports.language.of_suite import language
 from bench_reports.render.report import write_report
@@ -137,10 +137,10 @@ def test_values_off_a_logarithmic_axis_are_told_and_count_among_all(tmp_path):
 def test_a_metric_without_a_number_by_example_is_refused_in_the_place_of_its_figure(tmp_path):
     run = histogram(tmp_path, [[[1, 2]]] * 4)
     files = written(run, tmp_path / "report")
-    reason = "length keeps [1, 2] of an example, which is not one number: no histogram can be drawn of it."
+    reason = "length stores [1, 2] per example, which is not a single number: no histogram can be drawn."
     assert the_picture(run).empty == reason
     assert f"Not drawn: {reason}" in files["report.md"].decode().replace("\\", "")
-    assert b"Not drawn: length keeps" in files["report.tex"]
+    assert b"Not drawn: length stores" in files["report.tex"]
     assert not [name for name in files if name.startswith("figures/")]
     assert b"figures/" not in files["report.md"] + files["report.tex"]
 
@@ -185,7 +185,7 @@ def test_numbers_of_two_signatures_share_no_axis(tmp_path):
     mixed = [cell("rnn", "greedy", 0, {"rate": number(1.0), "nats": number(1.0, kind="exact")})]
     mixed += [cell("lstm", "greedy", 0, {"rate": number(1.0), "nats": number(1.0, kind="bound")})]
     run = drawn_run(tmp_path, mixed, kind="scatter", x="nats", y="rate", by="model")
-    assert the_picture(run).empty.startswith("nats is not one number for all")
+    assert the_picture(run).empty.startswith("nats has several kinds or signatures")
     assert "rnn: exact; lstm: bound" in the_picture(run).empty
 
 
@@ -236,8 +236,8 @@ def test_a_curve_is_the_mean_over_seeds_of_each_evaluation(tmp_path):
     ]
     assert (the_picture(run).x_label, the_picture(run).y_label) == ("updates", "loss (per token)")
     assert notes(run)[:2] == [
-        "Means over 1 to 2 seeds, with bands of 95 % intervals over seeds, of the same examples.",
-        "Where some seeds end before others, the mean is over those that go on.",
+        "Means over 1 to 2 seeds; bands are 95 % intervals over seeds, for the same examples.",
+        "Where some seeds end before others, means are over the remaining seeds.",
     ]
 
 
@@ -252,7 +252,7 @@ def test_seeds_that_are_judged_at_different_steps_meet_in_the_middle(tmp_path):
     trainings = [trained("rnn", 0, [(10, 1, 4.0), (20, 2, 2.0)]), trained("rnn", 1, [(14, 1, 4.0), (28, 2, 2.0)])]
     run = curves(tmp_path, trainings)
     assert [point.x for point in the_picture(run).series[0].rows] == [12, 24]
-    assert "Seeds are judged at different places; each point is at the mean of those." in notes(run)
+    assert "Seeds are evaluated at different steps; each point is drawn at their mean." in notes(run)
 
 
 def test_epochs_are_counted_by_updates_between_their_ends_too(tmp_path):
@@ -260,12 +260,12 @@ def test_epochs_are_counted_by_updates_between_their_ends_too(tmp_path):
     points = [(point.x, point.mean) for point in the_picture(run).series[0].rows]
     assert points == [(0.5, 9.0), (1.0, 4.0), (1.5, 3.0), (2.0, 2.0)]
     run = curves(tmp_path, [trained("rnn", 0, [(5, 0, 9.0)])], x="epoch")
-    assert "Left out: words/rnn, seed 0: it ended before its first epoch did." in notes(run)
+    assert "Left out: words/rnn, seed 0: it ended before its first epoch was over." in notes(run)
 
 
 def test_a_history_that_does_not_tell_is_named_with_what_it_does_tell(tmp_path):
     run = curves(tmp_path, [trained("rnn", 0, [(10, 1, 4.0)])], y="los")
-    assert the_picture(run).empty == "no training of this run tells its 'los'. Did you mean 'loss'?"
+    assert the_picture(run).empty == "no training of this run records 'los'. Did you mean 'loss'?"
 
 
 def test_the_band_of_a_perplexity_while_training_is_that_of_its_logarithm(tmp_path):
@@ -296,7 +296,7 @@ def test_points_without_a_number_break_a_curve_and_nothing_else(tmp_path):
     entries = [(10, 1, 4.0), (20, 2, nan), (30, 3, inf), (40, 4, 2.0)]
     run = curves(tmp_path, [trained("rnn", 0, entries), trained("rnn", 1, entries)])
     assert [row["mean"] for row in rows(run, tmp_path / "report")] == ["4.0", "nan", "inf", "2.0"]
-    assert "rnn: 2 of 4 points are off the axes, such as infinities." in notes(run)
+    assert "rnn: 2 of 4 points are off the axes, such as infinite values." in notes(run)
     assert b"nan" not in draw(the_picture(run))["svg"].lower()
 
 
@@ -365,7 +365,7 @@ def every_kind(tmp_path, *names):
         {"id": "t", "kind": "survival", "by": "model", "panels": "decoder"},
     ]
     OUTPUT_LENGTHS.write(
-        run.folder / OUTPUT_LENGTHS.file, [Lengths(one.cell, [(2, 3, 0), (9, 1, 2)]) for one in cells]
+        run.folder / OUTPUT_LENGTHS.file, [OutputLengths(one.cell, [(2, 3, 0), (9, 1, 2)]) for one in cells]
     )
     figures = [Figure.model_validate({"caption": f"{names[0]} beside others", **figure}) for figure in figures]
     return with_sections(run, figures=figures)
@@ -538,7 +538,7 @@ def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
         ("id: f, kind: bars, values: [ended]", "'kind': 'bars' is not known here. Did you mean 'bar'?"),
         ("id: f, kind: box, values: [endde], by: [model, decoder]", "no metric of this suite is called 'endde'. Did you"),
         ("id: f, kind: box, values: [ended], by: [model]", "figure 'f' does not say which decoder: argmax, draw. Put"),
-        ("id: f, kind: box, values: [ended], by: [modle]", "'modle' is not known here. Did you mean 'model'?"),
+        ("id: f, kind: box, values: [ended], by: [modle]", "'modle' is neither. Did you mean 'model'?"),
         ("id: f, kind: box, values: [ended], by: [model], where: {decoder: drow}", "no decoder of this suite is called 'drow'"),
         ("id: f, kind: box, values: [ended], by: [seed]", "they have no seed axis"),
         ("id: f, kind: box, values: [ended], by: [model, model]", "an axis can be in `by` only once"),
@@ -551,7 +551,7 @@ def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
         ("id: f, kind: scatter, x: ended, y: natz, by: [model, decoder]", "no metric of this suite is called 'natz'"),
         ("id: f, kind: scatter, x: ended, by: [model, decoder]", "a scatter needs `x` and `y`"),
         ("id: f, kind: line, x: steps, y: loss, by: model", "the x of a line is `step` or `epoch`, an axis or a setting"),
-        ("id: f, kind: line, x: step, y: loss, by: [model, decoder]", "training has no decoder or split"),
+        ("id: f, kind: line, x: step, y: loss, by: [model, decoder]", "a training curve has no decoder or split"),
         ("id: f, kind: line, x: step, y: loss", "figure 'f' does not say which model: one, two."),
         ("id: f, kind: line, x: step, y: nats, by: model", "no training history of this suite contains 'nats'. Known: valid nats, loss, lr."),
         ("id: f, kind: line, x: step, y: valid nuts, by: model", "contains 'valid nuts'. Did you mean 'valid nats'"),

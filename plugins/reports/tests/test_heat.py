@@ -80,7 +80,7 @@ def test_a_place_has_the_mean_over_seeds_of_its_row_and_column(tmp_path):
     ]
     assert figure_notes(run, the_picture(run))[:2] == [
         "Mean ± standard deviation over 2 seeds.",
-        "The darker, the higher.",
+        "Darker tiles have higher values.",
     ]
 
 
@@ -140,7 +140,7 @@ def test_places_without_a_number_are_white_and_say_why(tmp_path):
     assert shades(run)[1:] == [1.0, 1.0, 1.0]
     assert {"1.00", "failed", "not run", "–"} <= {*texts(run)}
     notes = figure_notes(run, the_picture(run))
-    assert "–: 1 of 4 places have no cell that tells it." in notes
+    assert "–: 1 of 4 tiles have no cell with this metric." in notes
     assert "Left out: words/rnn/beam/test, seed 0: out of luck." in notes
     assert "Left out: words/lstm/greedy/test, seed 0: interrupted." in notes
 
@@ -166,7 +166,7 @@ def test_numbers_without_a_place_among_the_colours_are_written_all_the_same(tmp_
         run = heat_run(tmp_path, cells_of(values), scale=scale)
         assert shades(run).count(1.0) == white
         assert {"1.00", "∞", "−1.00"} <= {*texts(run)}
-        assert f"{white} of 4 places have a number without a colour ({why})." in figure_notes(run, the_picture(run))
+        assert f"{white} of 4 tiles have a number but no colour ({why})." in figure_notes(run, the_picture(run))
     for huge in (1e300, -1e300):
         assert shades(heat_run(tmp_path, cells_of({("rnn", "greedy", 0): huge, ("rnn", "beam", 0): 1.0})))
 
@@ -240,13 +240,13 @@ def test_settings_of_a_grid_make_a_matrix(suite_file, tmp_path):
         (SUITE, "id: f, kind: heat, x: model, y: decoder, value: ended, by: task", "a heat map has no `by`"),
         (SUITE, "id: f, kind: heat, x: model, y: decoder, values: [ended], value: nats", "a heat map has no `values`"),
         (SUITE, "id: f, kind: heat, x: model, y: model, value: ended", "must differ"),
-        (SUITE, "id: f, kind: heat, x: modle, y: decoder, value: ended", "x and y of a heat map are axes or settings such as `model.hidden`; 'modle' is not known here. Did you mean 'model'?"),
+        (SUITE, "id: f, kind: heat, x: modle, y: decoder, value: ended", "x and y of a heat map are axes or settings such as `model.hidden`; 'modle' is neither. Did you mean 'model'?"),
         (SUITE, "id: f, kind: heat, x: seed, y: decoder, value: ended", "they have no seed axis"),
-        (SUITE, "id: f, kind: heat, x: split.a, y: decoder, value: ended", "settings are those of a task, model, decoder or training"),
-        (SUITE, "id: f, kind: heat, x: model., y: decoder, value: ended", "settings are those of a task, model, decoder or training"),
+        (SUITE, "id: f, kind: heat, x: split.a, y: decoder, value: ended", "a setting belongs to a task, model, decoder or training"),
+        (SUITE, "id: f, kind: heat, x: model., y: decoder, value: ended", "a setting belongs to a task, model, decoder or training"),
         (SUITE, "id: f, kind: heat, x: model, y: decoder, value: ended, scale: {x: log}", "is `linear` or `log`"),
         (SUITE, "id: f, kind: heat, x: model, y: task, value: ended", "does not say which decoder: argmax, draw. Make it x or y, or select"),
-        (SUITE, "id: f, kind: heat, x: model.scale, y: decoder, value: ended", "model 'one' has no value of 'scale'. Set one"),
+        (SUITE, "id: f, kind: heat, x: model.scale, y: decoder, value: ended", "model 'one' has no value for 'scale'. Set one"),
         (GRID, "id: f, kind: heat, x: model.scale, y: decoder, value: ended, where: {model: two}", "'two/scale=2.0/training.lr=0.1' and 'two/scale=2.0/training.lr=0.2' have the same place in figure 'f': 2.0."),
         (SUITE, "id: f, kind: box, values: [ended], by: [model, decoder], value: nats", "a box has no `value`, it is drawn from values"),
     ],

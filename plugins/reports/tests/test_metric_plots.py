@@ -115,11 +115,11 @@ def test_bands_are_students_intervals_of_the_mean_over_seeds(tmp_path):
     expected = stats.t.interval(0.95, 2, loc=13.0, scale=stats.sem(values))
     assert (float(row["low"]), float(row["high"])) == pytest.approx(expected)
     assert float(row["std"]) == pytest.approx(stats.tstd(values))
-    assert notes(run)[0] == "Means over 3 seeds, with bands of 95 % intervals over seeds and examples, as in tables."
+    assert notes(run)[0] == "Means over 3 seeds; bands are 95 % intervals over seeds and examples, as in tables."
     run = by_width(tmp_path, {("rnn", "greedy", seed): value for seed, value in enumerate(values)}, spread="std")
     point = the_picture(run).series[0].rows[0]
     assert (point.low, point.high) == pytest.approx((13 - stats.tstd(values), 13 + stats.tstd(values)))
-    assert notes(run)[0] == "Means over 3 seeds, with bands of one standard deviation over seeds."
+    assert notes(run)[0] == "Means over 3 seeds; bands show one standard deviation over seeds."
     run = by_width(tmp_path, {("rnn", "greedy", seed): value for seed, value in enumerate(values)}, spread="none")
     assert the_picture(run).series[0].rows[0].low is None
     assert notes(run)[0] == "Means over 3 seeds."
@@ -129,7 +129,7 @@ def test_one_seed_has_neither_band_nor_bar_and_a_note_says_so(tmp_path):
     for kind, shown in (("line", "bands"), ("bar", "error bars")):
         run = by_width(tmp_path, {("rnn", "greedy", 0): 3.0, ("rnn", "beam-4", 0): 4.0}, kind=kind)
         assert [(point.low, point.high) for point in the_picture(run).series[0].rows] == [(None, None)] * 2
-        assert notes(run)[0] == f"One seed: no {shown}, as the variation over seeds is unknown."
+        assert notes(run)[0] == f"One seed: no {shown}, because the variation over seeds is unknown."
         assert not canvas_of(run).axes[0].collections
 
 
@@ -166,11 +166,11 @@ def test_one_seed_has_bars_over_examples_and_a_note_says_of_what(tmp_path):
     cells = sampled(tmp_path, {"rnn": [[0.0, 1.0, 5.0, 2.0] * 5], "lstm": [[3.0, 4.0, 1.0, 0.0] * 5]})
     run = plotted(tmp_path, cells, kind="bar", x="model", y="rate")
     assert all(point.low < point.mean < point.high for point in the_picture(run).series[0].rows)
-    assert notes(run)[0] == "One seed: error bars are 95 % intervals over examples, of this training alone."
+    assert notes(run)[0] == "One seed: error bars are 95 % intervals over examples, for this training only."
     cells = sampled(tmp_path, {"rnn": [[0.0, 1.0] * 9, [1.0, 3.0] * 9], "lstm": [[3.0, 4.0] * 9]})
     assert notes(plotted(tmp_path, cells, kind="bar", x="model", y="rate"))[0] == (
-        "Means over 1 to 2 seeds, with error bars of 95 % intervals over seeds and examples, as in tables; "
-        "with one seed, over examples alone."
+        "Means over 1 to 2 seeds; error bars are 95 % intervals over seeds and examples, as in tables; "
+        "with one seed, over examples only."
     )
 
 
@@ -276,12 +276,12 @@ def test_a_series_of_which_nothing_ran_is_left_out(tmp_path):
 def test_what_has_no_place_on_an_axis_is_told_and_the_rest_is_drawn(tmp_path):
     for bad in (inf, -inf, nan, 1e301):
         run = by_width(tmp_path, {("rnn", "greedy", 0): bad, ("rnn", "beam-4", 0): 1.0}, scale={"y": "log"})
-        assert "rnn: 1 of 2 points are off the axes, such as infinities." in notes(run)
+        assert "rnn: 1 of 2 points are off the axes, such as infinite values." in notes(run)
         assert canvas_of(run).axes
     run = by_width(
         tmp_path, {("rnn", "greedy", 0): 5.0, ("rnn", "beam-4", 0): 1.0}, at={"greedy": 0}, scale={"x": "log"}
     )
-    assert "rnn: 1 of 2 points are off the axes, such as infinities." in notes(run), "0 has no logarithm"
+    assert "rnn: 1 of 2 points are off the axes, such as infinite values." in notes(run), "0 has no logarithm"
     assert canvas_of(run).axes[0].get_xlim()[0] > 0
     run = by_width(tmp_path, {("rnn", "greedy", 0): 5.0, ("rnn", "beam-4", 0): 1.0}, at={"greedy": 0})
     assert "off the axes" not in " ".join(notes(run))
@@ -334,7 +334,7 @@ def test_two_cells_of_one_place_are_refused_in_a_run_too(tmp_path):
         == "words/rnn/greedy/test, seed 0 and words/rnn/beam-4/test, seed 0 have the same place."
     )
     run = plotted(tmp_path, cells, kind="line", x="decoder.width", y="rate")
-    assert the_picture(run).empty == "decoder greedy does not give 'width'."
+    assert the_picture(run).empty == "decoder greedy has no value for 'width'."
 
 
 def test_panels_share_axes_and_the_looks_of_series(tmp_path):
@@ -391,29 +391,29 @@ def test_costs_against_a_setting_are_where_costs_are(tmp_path):
 @pytest.mark.parametrize(
     ("figure", "message"),
     [
-        ("kind: bar, x: ended, y: nats, by: [model, decoder]", "the x of bars is an axis or a setting, such as `decoder.width`, not 'ended'"),
+        ("kind: bar, x: ended, y: nats, by: [model, decoder]", "the x of bars must be an axis or a setting, such as `decoder.width`, not 'ended'"),
         ("kind: bar, x: decoder, y: endde, by: model", "no metric of this suite is called 'endde'"),
         ("kind: bar, x: decoder, y: ended", "figure 'f' does not say which model: one, two."),
         ("kind: bar, x: decoder, y: ended, by: [decoder, model]", "an axis can be in `by` only once, and not in `panels`, `points` or x too"),
         ("kind: bar, x: decoder, y: ended, by: model, bins: 3", "a bar has no `bins`"),
-        ("kind: bar, x: decoder, y: ended, by: model, panels: modle", "'modle' is not known here. Did you mean 'model'?"),
-        ("kind: bar, x: decoder, y: ended, by: split.a", "settings are those of a task, model, decoder or training"),
+        ("kind: bar, x: decoder, y: ended, by: model, panels: modle", "'modle' is neither. Did you mean 'model'?"),
+        ("kind: bar, x: decoder, y: ended, by: split.a", "a setting belongs to a task, model, decoder or training"),
         ("kind: bar, x: decoder, y: ended, by: model, panels: seed", "they have no seed axis"),
-        ("kind: line, x: model.scale, y: ended, by: decoder", "model 'one' has no value of 'scale'. Set one, say `at: {one: VALUE}`, or select"),
+        ("kind: line, x: model.scale, y: ended, by: decoder", "model 'one' has no value for 'scale'. Set one, say `at: {one: VALUE}`, or select"),
         ("kind: line, x: model.scale, y: ended, by: decoder, at: {one: 2.0}", "'one' and 'two' have the same place in figure 'f': 2.0."),
         ("kind: line, x: model.scale, y: ended, by: decoder, at: {one: 1, thre: 2}", "no model of this suite is called 'thre'"),
-        ("kind: line, x: model, y: ended, by: decoder, at: {one: 1}", "`at` is for names without the setting on x; here, x is no setting"),
+        ("kind: line, x: model, y: ended, by: decoder, at: {one: 1}", "`at` is for names without the setting on x; here, x is not a setting"),
         ("kind: line, x: model, y: ended, by: decoder, at: {one: .inf}", "'one'"),
         ("kind: line, x: training.lr, y: ended, by: decoder", "'one' and 'two' have the same place in figure 'f'"),
         ("kind: line, x: nats, y: ended, by: [model, decoder]", "a metric or cost, which needs `points`; not 'nats'"),
         ("kind: line, x: nats, y: ended, by: model", "figure 'f' does not say which decoder"),
         ("kind: line, x: model, y: ended, by: decoder, points: task", "`points` are for figures of a metric or a cost against another"),
         ("kind: line, x: model, y: ended, by: decoder, bins: 4", "`bins` are for a line whose x is one of reference.tokens"),
-        ("kind: line, x: reference.tokens, y: ended, by: [model, decoder], bins: [3, 2]", "`bins` are a number of bins, or their upper ends"),
+        ("kind: line, x: reference.tokens, y: ended, by: [model, decoder], bins: [3, 2]", "`bins` must be a number of bins, or their upper ends"),
         ("kind: line, x: model, y: cost.train.second, by: decoder", "known costs of train stages are seconds"),
         ("kind: line, x: model, y: ended, by: decoder, width: wide", "'width'"),
         ("kind: line, x: model, y: ended, by: decoder, spread: sem", "'spread'"),
-        ("kind: histogram, values: [ended], by: [model, decoder], bins: [1, 2]", "`bins` of a histogram is a number of bins"),
+        ("kind: histogram, values: [ended], by: [model, decoder], bins: [1, 2]", "`bins` of a histogram must be a number of bins"),
         ("kind: box, values: [ended], by: model, panels: decoder", "a box has no `panels`"),
         ("kind: survival, by: model", "figure 'f' does not say which decoder"),
         ("kind: survival, by: [model, decoder], y: ended", "a survival curve has no `y`"),
@@ -430,7 +430,7 @@ def test_a_mistake_in_a_figure_of_a_metric_is_told_with_its_place(suite_file, fi
 def test_a_survival_curve_needs_something_decoded(suite_file):
     text = SUITE.replace("profiles:", "figures: [{id: f, kind: survival, by: model}]\nprofiles:")
     text = text.replace("decoders:\n  argmax: {name: argmax}\n  draw: {name: draw}\n", "")
-    with pytest.raises(SuiteError, match="a survival curve is of decoded outputs; this suite has no decoders"):
+    with pytest.raises(SuiteError, match="a survival curve needs decoded outputs, but this suite has no decoders"):
         load(suite_file(text))
 
 

@@ -333,5 +333,5 @@ def test_the_show_command_says_what_it_needs(tmp_path, filters, message):
 def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
     run = run_of(tmp_path, [cell("rnn", "greedy", 0, {"rate": number(1.0)})], {})
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(StoreError, match=r"taken.*: cannot be written: .*Name another folder by --out"):
+    with pytest.raises(StoreError, match=r"taken.*: cannot be written: .*Choose another folder with --out"):
         write_report(run, tmp_path / "taken")

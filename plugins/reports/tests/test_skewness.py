@@ -69,7 +69,7 @@ def test_an_interval_ends_where_a_test_just_rejects(found, level):
 def test_the_longer_tail_of_the_replicates_is_that_of_the_interval():
     (low, high), value = SKEWED.interval(), SKEWED.value
     assert high - value > value - low
-    mirrored = SKEWED.reversed()
+    mirrored = SKEWED.negate()
     assert mirrored.interval() == pytest.approx((-high, -low))
     assert mirrored.p_above(-12.0) == pytest.approx(1 - SKEWED.p_above(12.0))
 

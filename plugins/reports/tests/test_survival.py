@@ -16,14 +16,14 @@ import bench_core
 from bench_core.errors import StoreError
 from bench_core.runs.results import read_run
 from bench_core.storage.outcomes import read_outcomes
-from bench_reports.figures.survival import OUTPUT_LENGTHS, Lengths, survival
+from bench_reports.figures.survival import OUTPUT_LENGTHS, OutputLengths, survival
 
 
 def ended(tmp_path, ends, **figure):
     """Return a run with a survival curve, from the lengths of the outputs by model and seed."""
     cells = measured({(model, "greedy", seed): 1.0 for model, seed in ends})
     run = plotted(tmp_path, cells, **{"kind": "survival", "by": "model", **figure})
-    found = [Lengths(one.cell, own) for one, own in zip(cells, ends.values(), strict=True)]
+    found = [OutputLengths(one.cell, own) for one, own in zip(cells, ends.values(), strict=True)]
     OUTPUT_LENGTHS.write(run.folder / OUTPUT_LENGTHS.file, found)
     return run
 
@@ -65,7 +65,7 @@ def test_a_curve_is_the_mean_over_seeds_and_never_leaves_the_whole(tmp_path):
         2: ("4", "0"), 5: ("1", "0"), 9: ("0", "1"),
     }  # fmt: skip
     assert the_picture(run).series[0].values == 6
-    assert notes(run)[0] == "Means over 2 seeds, with bands of 95 % intervals over seeds, of the same examples."
+    assert notes(run)[0] == "Means over 2 seeds; bands are 95 % intervals over seeds, for the same examples."
 
 
 def test_a_mark_stands_where_a_limit_cut_and_nowhere_else(tmp_path):
@@ -91,7 +91,7 @@ def test_cells_without_lengths_are_left_out_and_say_why(tmp_path):
     found = OUTPUT_LENGTHS.read(run)
     OUTPUT_LENGTHS.write(run.folder / OUTPUT_LENGTHS.file, found[:1])
     assert [one.label for one in the_picture(run).series] == ["rnn"]
-    assert any("the run keeps no lengths of its outputs; run the suite again" in note for note in notes(run))
+    assert any("the run stores no lengths of its outputs; run the suite again" in note for note in notes(run))
     (run.folder / OUTPUT_LENGTHS.file).write_text('{"ends": 1}\n')
     with pytest.raises(StoreError, match=r"lengths.jsonl cannot be read \(cell"):
         the_picture(run)

@@ -294,7 +294,7 @@ def test_settings_of_a_reference_are_checked(suite_file, tmp_path, setting, mess
         ("{within: 1}", "the key 'why' is missing"),
         ("{within: 1, why: ''}", "'why'"),
         ("0.5", "'tolerance' must be"),
-        ("{two: {within: 1, why: x}}", "'tolerance' names 'two', which is no column of this table"),
+        ("{two: {within: 1, why: x}}", "'tolerance' names 'two', which is not a column of this table"),
     ],
 )
 def test_tolerances_are_checked(suite_file, tmp_path, tolerance, message):

@@ -1,4 +1,4 @@
 """Figures: their data from a run, and their drawing.
 
-Not here: figures of generation order, which `bench_indigo` adds.
+Figures of generation order are in `bench_indigo`.
 """

@@ -1,4 +1,4 @@
-"""Draws the series of one panel: bins, lines, bars, boxes, points."""
+"""Draw the series of a panel: bins, lines, bars, boxes, points."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from bench_reports.figures.limits import Cuts, cuts_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MARKS = 10  # on a long line, at most
-SURVIVING = 6  # likewise, on a survival curve
-GROUP = 0.8  # of the distance of two names, the width of the bars at one
-HALO = 1.9  # points of white around an error bar, so that black is seen on a dark bar
+MAX_MARKS = 10  # on a line
+MAX_SURVIVAL_MARKS = 6  # on a survival curve
+GROUP_WIDTH = 0.8  # of the bars at a name, relative to the distance between names
+HALO = 1.9  # points of white around an error bar, to set it off from a dark bar
 CUT: Mapping[str, Any] = {"marker": "+", "markersize": 7, "linestyle": "", "clip_on": False, "zorder": 3}
 
-#: A series with its number, by which it has its style
+#: A series, and the number that selects its style
 Numbered: TypeAlias = Sequence[tuple[Series, int]]
-Artists: TypeAlias = list[Any]  # what a legend shows of each series
+Artists: TypeAlias = list[Any]  # legend handles, one per series
 
 
 def draw_histograms(axes: Axes, series: Numbered, picture: Picture) -> Artists:
-    """Draw outlines; what all groups share is filled with grey."""
+    """Draw outlines; a histogram shared by all groups is filled with grey."""
     artists: Artists = []
-    for one, number in series:
-        edges, heights = [one.rows[0].low, *(bar.high for bar in one.rows)], [bar.percent for bar in one.rows]
+    for histogram, number in series:
+        edges, heights = (
+            [histogram.rows[0].low, *(bar.high for bar in histogram.rows)],
+            [bar.percent for bar in histogram.rows],
+        )
         shade = {"fill": True, "color": style.SHADES[number % len(style.SHADES)], "zorder": 0.8}
-        look = shade if one.shared else {**style.dashed(number), "linewidth": 1.1}
+        look = shade if histogram.shared else {**style.dash_style(number), "linewidth": 1.1}
         artists.append(axes.stairs(heights, edges, **look))
     return artists
 
@@ -38,22 +41,26 @@ def draw_histograms(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw lines with bands; a line of a single point has an error bar instead.
 
-    Survival curves are steps, with a mark where outputs were cut.
+    Survival curves are steps, with a mark where outputs were truncated.
     """
     cuts, steps, artists = cuts_of(picture), picture.figure.kind == "survival", list[Any]()
-    for one, number in series:
-        xs = [place_on_x(picture, point.x) for point in one.rows]
-        means = _drawable(axes, xs, [point.mean for point in one.rows])
-        every = max(1, ceil(len(xs) / (SURVIVING if steps else MARKS)))
+    for curve, number in series:
+        xs = [place_on_x(picture, point.x) for point in curve.rows]
+        means = _drawable(axes, xs, [point.mean for point in curve.rows])
+        every = max(1, ceil(len(xs) / (MAX_SURVIVAL_MARKS if steps else MAX_MARKS)))
         start = (1 + number * every // 3 if steps else number) % every
-        look = {**style.marked(number), **style.dashed(number), "drawstyle": "steps-post" if steps else "default"}
+        look = {
+            **style.marker_style(number),
+            **style.dash_style(number),
+            "drawstyle": "steps-post" if steps else "default",
+        }
         (line,) = axes.plot(xs, means, **look, markevery=(start, every), zorder=2.5)
-        ends = _ends(axes, one.rows, cuts)
+        ends = _ends(axes, curve.rows, cuts)
         if not steps and sum(mean == mean for mean in means) == 1:
             _draw_error_bars(axes, xs, means, ends, style.colour(number))
         else:
             _draw_band(axes, xs, ends, style.colour(number), "post" if steps else None)
-        cut = [(x, mean) for x, mean, point in zip(xs, means, one.rows, strict=True) if steps and point.cut]
+        cut = [(x, mean) for x, mean, point in zip(xs, means, curve.rows, strict=True) if steps and point.cut]
         if cut:
             (marks,) = axes.plot(*zip(*cut, strict=True), color=style.colour(number), **CUT)
             marks.set_in_layout(False)
@@ -62,15 +69,15 @@ def draw_lines(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 
 def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
-    """Draw bars beside each other at each name, from 0, with a dash where there is no number."""
+    """Draw bars side by side at each name, from 0, with a dash where there is no number."""
     cuts, artists = cuts_of(picture), list[Any]()
     count = len({number for _, number in series})
-    width = GROUP / count
-    for rank, (one, number) in enumerate(series):
-        xs = [place_on_x(picture, point.x) + (rank + 0.5) * width - GROUP / 2 for point in one.rows]
-        means = _drawable(axes, xs, [point.mean for point in one.rows])
-        artists.append(axes.bar(xs, means, width, **style.hatched(number)))
-        _draw_error_bars(axes, xs, means, _ends(axes, one.rows, cuts), "black", halo=True)
+    width = GROUP_WIDTH / count
+    for rank, (group, number) in enumerate(series):
+        xs = [place_on_x(picture, point.x) + (rank + 0.5) * width - GROUP_WIDTH / 2 for point in group.rows]
+        means = _drawable(axes, xs, [point.mean for point in group.rows])
+        artists.append(axes.bar(xs, means, width, **style.hatch_style(number)))
+        _draw_error_bars(axes, xs, means, _ends(axes, group.rows, cuts), "black", halo=True)
         for x, mean in zip(xs, means, strict=True):
             if mean != mean:
                 look: dict[str, Any] = {"ha": "center", "size": style.SMALL, "color": "0.4"}
@@ -81,27 +88,27 @@ def draw_bars(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 def draw_spots(axes: Axes, series: Numbered, picture: Picture) -> Artists:
     """Draw points with error bars in both directions, joined if the figure is a line."""
     cuts_x, cuts_y, artists = cuts_of(picture, "x"), cuts_of(picture, "y"), list[Any]()
-    for one, number in series:
-        joined = style.dashed(number)["linestyle"] if picture.figure.kind == "line" else ""
-        look = {"elinewidth": 0.6, **style.marked(number), "linestyle": joined, "zorder": 2.5}
-        xs, ys = [spot.x for spot in one.rows], [spot.y for spot in one.rows]
-        across = _distances(xs, [_cut(spot.x_low, spot.x_high, cuts_x) for spot in one.rows])
-        along = _distances(ys, [_cut(spot.y_low, spot.y_high, cuts_y) for spot in one.rows])
+    for group, number in series:
+        joined = style.dash_style(number)["linestyle"] if picture.figure.kind == "line" else ""
+        look = {"elinewidth": 0.6, **style.marker_style(number), "linestyle": joined, "zorder": 2.5}
+        xs, ys = [spot.x for spot in group.rows], [spot.y for spot in group.rows]
+        across = _distances(xs, [_cut(spot.x_low, spot.x_high, cuts_x) for spot in group.rows])
+        along = _distances(ys, [_cut(spot.y_low, spot.y_high, cuts_y) for spot in group.rows])
         artists.append(axes.errorbar(xs, ys, along, across, **look)[0])
     axes.grid(visible=True, axis="both")
     return artists
 
 
 def draw_boxes(axes: Axes, series: Numbered, picture: Picture) -> Artists:
-    """Draw boxes with the first on top."""
+    """Draw boxes, the first on top."""
     black = {"color": "black", "linewidth": 0.7}
     statistics = [
         {
             "whislo": box.whisker_low, "q1": box.first_quartile, "med": box.median, "q3": box.third_quartile,
             "whishi": box.whisker_high, "mean": box.mean, "fliers": box.beyond,
         }
-        for one, _ in series
-        for box in one.rows
+        for group, _ in series
+        for box in group.rows
     ]  # fmt: skip
     boxes = axes.bxp(
         statistics,
@@ -116,8 +123,8 @@ def draw_boxes(axes: Axes, series: Numbered, picture: Picture) -> Artists:
         whiskerprops=black,
         capprops=black,
     )
-    for (one, _), patch in zip(series, boxes["boxes"], strict=True):
-        patch.set_facecolor(style.SHADES[0] if one.shared else "white")
+    for (group, _), patch in zip(series, boxes["boxes"], strict=True):
+        patch.set_facecolor(style.SHADES[0] if group.shared else "white")
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.grid(visible=True, axis="x")
@@ -125,19 +132,19 @@ def draw_boxes(axes: Axes, series: Numbered, picture: Picture) -> Artists:
 
 
 def place_on_x(picture: Picture, x: float | str) -> float:
-    """Return where a number or a name stands on the x axis."""
+    """Return the position of a number or a name on the x axis."""
     return float(picture.places.index(x)) if isinstance(x, str) else float(x)
 
 
 def _drawable(axes: Axes, xs: Sequence[float], values: Sequence[float | None]) -> list[float]:
-    """Return values, with nan in place of those for which the axes have no place."""
+    """Return values, with nan in place of those that the axes cannot show."""
     log_x, log_y = axes.get_xscale() == "log", axes.get_yscale() == "log"
     pairs = zip(xs, values, strict=True)
     return [y if y is not None and has_place(y, log_y) and has_place(x, log_x) else nan for x, y in pairs]
 
 
 def _ends(axes: Axes, points: Sequence[Any], cuts: Cuts) -> list[tuple[float, float]]:
-    """Return the lower and the upper ends of bands, nan where there are none, with those cut that go too far."""
+    """Return the lower and upper ends of bands, cut where they go too far; nan where there are none."""
     log, known = axes.get_yscale() == "log", (_cut(point.low, point.high, cuts) for point in points)
     return [
         (nan, nan) if low is None or high is None or not has_place(high, log) else (low, high) for low, high in known
@@ -168,9 +175,9 @@ def _draw_error_bars(
     every = zip(xs, means, ends, strict=True)
     known = [(x, mean, end) for x, mean, end in every if mean == mean and end[0] == end[0]]
     if known:
-        places, own = [x for x, _, _ in known], [end for _, _, end in known]
-        middles = [min(max(mean, low), high) for _, mean, (low, high) in known]  # a mean of logarithms is lower
-        reach, order = _distances(middles, own), 3 if halo else 2.4
+        places, intervals = [x for x, _, _ in known], [end for _, _, end in known]
+        middles = [min(max(mean, low), high) for _, mean, (low, high) in known]  # a mean of logs is lower
+        reach, order = _distances(middles, intervals), 3 if halo else 2.4
         drawn = axes.errorbar(
             places, middles, reach, linestyle="", color=ink, elinewidth=0.7, capthick=0.7, zorder=order
         )
@@ -181,7 +188,7 @@ def _draw_error_bars(
 def _distances(
     means: Sequence[float], ends: Sequence[tuple[float | None, float | None]]
 ) -> tuple[list[float], list[float]] | None:
-    """Return how far error bars reach below and above means, nan where there are none; None if no mean has any."""
+    """Return the lengths of error bars below and above means, nan where there are none; None if no mean has any."""
     if all(low is None for low, _ in ends):
         return None
     return (

@@ -16,26 +16,26 @@ from bench_core.runs.results import CellResult, Number, Run
 from bench_core.storage.file_formats import Real
 from bench_core.storage.outcomes import References, read_lines, read_outcomes
 from bench_reports.content.sorting import applicable, why_missing
-from bench_reports.figures.distributions import measured
+from bench_reports.figures.distributions import measurement_keys
 from bench_reports.figures.error_bars import mean_of_values
-from bench_reports.figures.figure_data import FigureData, Picture, Series, axis_label, one_of_each_seed
+from bench_reports.figures.figure_data import FigureData, Picture, Series, axis_label, check_unique_seeds
 from bench_reports.figures.histories import outside
-from bench_reports.figures.kept_files import KeptFile, Record, identity
+from bench_reports.figures.kept_files import ExampleRecord, KeptFile, identity
 from bench_reports.language.figure_schema import LENGTHS, Figure
 from bench_reports.language.of_suite import language
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
-BINS = 5  #: of a figure that does not say
-UNKEPT = "the run keeps its {} alone, not that by length; run the suite again"
+DEFAULT_BINS = 5  #: of a figure without `bins`
+NOT_STORED = "the run stores {} only in total, not by length; run the suite again"
 
 Ends: TypeAlias = tuple[int, ...]
-Part: TypeAlias = tuple[int, int, float, int, Real]  # first and last length, their mean, examples, their metric
+Part: TypeAlias = tuple[int, int, float, int, Real]  # first and last length, their mean, examples, metric
 
 
 class LengthPoint(NamedTuple):
-    """A metric of the examples of some lengths, at their mean length, as `Point`."""
+    """A metric of the examples of some lengths, at their mean length, like `Point`."""
 
     x: float
     mean: float
@@ -49,12 +49,12 @@ class LengthPoint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ByLength(Record):
-    """A metric of one cell by the length of examples, or why that is unknown."""
+class ByLength(ExampleRecord):
+    """A metric of one cell by the length of examples, or the reason why it is unknown."""
 
     metric: str
     length: str  # such as `reference.tokens`
-    bins: int | Ends  # as the figure says
+    bins: int | Ends  # as in the figure
     parts: Sequence[Part] = ()
 
     @property
@@ -66,30 +66,30 @@ class ByLength(Record):
         return f"measure/{self.metric}"
 
 
-def _wanted(figure: Figure) -> tuple[str, str, int | Ends]:
-    return figure.y, figure.x, figure.bins or BINS
+def _bin_settings(figure: Figure) -> tuple[str, str, int | Ends]:
+    return figure.y, figure.x, figure.bins or DEFAULT_BINS
 
 
-def _stored(run: Run, store: Store) -> Iterator[ByLength]:
-    for one in run.cells:
-        figures = [figure for figure in language(run).figures if figure.by_length and figure.covers(one.cell)]
-        keys = dict(measured(run, one))
-        for metric, length, bins in dict.fromkeys(map(_wanted, figures)):
-            if metric in keys and one.numbers[metric].value is not None:
-                yield _by_length(ByLength(one.cell, metric, length, bins), keys[metric], store)
+def _records_from_store(run: Run, store: Store) -> Iterator[ByLength]:
+    for result in run.cells:
+        figures = [figure for figure in language(run).figures if figure.by_length and figure.covers(result.cell)]
+        keys = dict(measurement_keys(run, result))
+        for metric, length, bins in dict.fromkeys(map(_bin_settings, figures)):
+            if metric in keys and result.numbers[metric].value is not None:
+                yield _by_length(ByLength(result.cell, metric, length, bins), keys[metric], store)
 
 
 def _by_length(empty: ByLength, key: str, store: Store) -> ByLength:
     try:
         return replace(empty, parts=tuple(_parts(store, key, empty.length, empty.bins)))
-    except StoreError:  # names a path, which no report may
-        return replace(empty, reason=f"what the store kept of {empty.metric} is damaged")
-    except Exception as error:  # whatever a metric of a plugin raises of a part of the examples
+    except StoreError:  # it contains a path, which reports must not show
+        return replace(empty, reason=f"the stored artifact of {empty.metric} is damaged")
+    except Exception as error:  # anything that a plugin's metric raises on a subset of the examples
         return replace(empty, reason=f"{empty.metric} cannot be measured by length: {error}")
 
 
 def _parts(store: Store, key: str, length: str, bins: int | Ends) -> Iterator[Part]:
-    """Yield the metric of the examples in each bin, from what it keeps of each."""
+    """Yield the metric of the examples in each bin, from its stored parts."""
     artifact = store.get("measure", key)
     ingredients = artifact.manifest["ingredients"]
     kind, outcomes_key = ingredients["inputs"]["outcomes"]
@@ -97,78 +97,88 @@ def _parts(store: Store, key: str, length: str, bins: int | Ends) -> Iterator[Pa
     info = TaskInfo(**store.kept(*ingredients["inputs"]["task"]).json("facts.json"))
     config = recorded_part("metric", ingredients)
     metric = config.load()(config).prepare(info, References(outcomes))
-    parts, lengths = read_lines(artifact.file("parts.jsonl.gz")), [length_of(one, length) for one in outcomes]
-    for places in binned(lengths, bins):
-        own = [lengths[place] for place in places]
-        yield min(own), max(own), fmean(own), len(own), float(metric.combine([parts[place] for place in places]))
+    parts, lengths = read_lines(artifact.file("parts.jsonl.gz")), [length_of(outcome, length) for outcome in outcomes]
+    for places in bin_indices(lengths, bins):
+        in_bin = [lengths[place] for place in places]
+        yield (
+            min(in_bin),
+            max(in_bin),
+            fmean(in_bin),
+            len(in_bin),
+            float(metric.combine([parts[place] for place in places])),
+        )
 
 
 def length_of(outcome: Outcome, length: str) -> int:
-    """Return one of the lengths of an example; raise BenchError if it has none."""
-    found = {
+    """Return a length of an example; raise BenchError if the example lacks it."""
+    value = {
         "reference.tokens": outcome.target_tokens,
         "reference.words": outcome.target_words or 0,
         "source.words": len(outcome.prompt.split()),
     }[length]
-    if not found:
+    if not value:
         raise BenchError(f"example {outcome.id} has no {length.partition('.')[0]}")
-    return found
+    return value
 
 
-def binned(lengths: Sequence[int], bins: int | Ends) -> list[list[int]]:
-    """Return the places of the examples in each bin that has some, shortest first.
+def bin_indices(lengths: Sequence[int], bins: int | Ends) -> list[list[int]]:
+    """Return the indices of the examples in each non-empty bin, shortest first.
 
-    Bins of a given number have about as many examples each; a length is never in two of them.
+    A number of bins gives bins with about equally many examples; equal lengths are always in the same bin.
     """
     ordered = sorted(lengths)
     count = bins if isinstance(bins, int) else 0
     ends = [ordered[-(-len(ordered) * turn // count) - 1] for turn in range(1, count + 1)] if ordered else []
     ends = sorted({*ends, *(() if isinstance(bins, int) else bins), *ordered[-1:]})
-    found = defaultdict[int, list[int]](list)
+    by_bin = defaultdict[int, list[int]](list)
     for place, length in enumerate(lengths):
-        found[bisect_left(ends, length)].append(place)
-    return [found[bin] for bin in sorted(found)]
+        by_bin[bisect_left(ends, length)].append(place)
+    return [by_bin[bin] for bin in sorted(by_bin)]
 
 
-BY_LENGTH = KeptFile("by_length.jsonl", ByLength, lambda figure: figure.by_length, _stored)
+BY_LENGTH = KeptFile("by_length.jsonl", ByLength, lambda figure: figure.by_length, _records_from_store)
 
 
 def length_picture(data: FigureData) -> Picture:
     """Return a curve for each group, with a point for each bin."""
     figure, number = data.figure, data.number(data.figure.y)
-    wanted = ByLength({}, *_wanted(figure)).name
-    known = {identity(one.cell): one for one in BY_LENGTH.read(data.run) if one.name == wanted}
+    wanted = ByLength({}, *_bin_settings(figure)).name
+    known = {identity(record.cell): record for record in BY_LENGTH.read(data.run) if record.name == wanted}
     series = []
     for panel, groups in data.panels.items():
         for names, cells in groups.items():
-            own = applicable(data.run, one_of_each_seed(cells), figure.y)
-            curves = [kept.parts for one in own if (kept := _kept(data, one, known.get(identity(one.cell))))]
+            results = applicable(data.run, check_unique_seeds(cells), figure.y)
+            curves = [
+                usable.parts
+                for result in results
+                if (usable := _usable_record(data, result, known.get(identity(result.cell))))
+            ]
             if curves:
                 series.append(Series(data.label(names), _points(data, number, curves), len(curves), panel=panel))
     x, y = figure.labels.get("x") or LENGTHS[figure.x], figure.labels.get("y")
-    notes = ["Each point: the examples of some lengths, at their mean.", *outside(data, series)] if series else []
+    notes = ["Each point is a bin of examples, at their mean length.", *outside(data, series)] if series else []
     return Picture(figure, series, x, y or axis_label(figure, {figure.y: number}), {figure.y: number}, notes)
 
 
-def _kept(data: FigureData, one: CellResult, kept: ByLength | None) -> ByLength | None:
-    """Return what is known of a cell; None, after a note, if there is nothing."""
-    if kept and kept.parts:
-        return kept
-    known = one.numbers.get(data.figure.y, Number()).value is not None
-    missing = UNKEPT.format(data.figure.y) if known else why_missing(one, data.figure.y)
-    data.leave_out(one, (kept.reason or "it has no examples") if kept else missing)
+def _usable_record(data: FigureData, result: CellResult, record: ByLength | None) -> ByLength | None:
+    """Return the record of a cell if it has parts; else note the reason and return None."""
+    if record and record.parts:
+        return record
+    known = result.numbers.get(data.figure.y, Number()).value is not None
+    missing = NOT_STORED.format(data.figure.y) if known else why_missing(result, data.figure.y)
+    data.leave_out(result, (record.reason or "it has no examples") if record else missing)
     return None
 
 
 def _points(data: FigureData, number: Number, curves: Sequence[Sequence[Part]]) -> list[LengthPoint]:
-    """Return the mean over seeds in each bin; seeds with other examples have their own bins, and points."""
+    """Return the mean over seeds in each bin; seeds with other examples have bins, and points, of their own."""
     bins: dict[tuple[int, int], list[Part]] = defaultdict(list)
     for parts in curves:
         for part in parts:
             bins[part[0], part[1]].append(part)
     points = []
     for (first, last), parts in sorted(bins.items()):
-        found = mean_of_values([value for *_, value in parts], number.scale, data.figure.spread)
+        average = mean_of_values([value for *_, value in parts], number.scale, data.figure.spread)
         x, examples = fmean(part[2] for part in parts), sum(part[3] for part in parts)
-        points.append(LengthPoint(x, *found, first, last, examples))
+        points.append(LengthPoint(x, *average, first, last, examples))
     return points

@@ -14,21 +14,21 @@ from bench_core.errors import StoreError
 from bench_core.runs.results import CellResult, Run
 from bench_core.storage.file_formats import Real
 from bench_core.storage.outcomes import read_lines
-from bench_reports.figures.kept_files import KeptFile, Record
+from bench_reports.figures.kept_files import ExampleRecord, KeptFile
 from bench_reports.language.of_suite import language
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
-LARGEST = 10**20  # as an integer
-NONE = object()  # nothing is odd
+MAX_INTEGER = 10**20
+NO_PART = object()  # stands for no part
 
 Counts: TypeAlias = Sequence[tuple[int | Real, int]]  # values and how often each occurs, finite ones first, sorted
 
 
 @dataclass(frozen=True)
-class Distribution(Record):
-    """The values of a metric over the examples of one cell, or why they are unknown."""
+class Distribution(ExampleRecord):
+    """The values of a metric over the examples of one cell, or the reason why they are unknown."""
 
     metric: str
     counts: Counts = ()
@@ -43,41 +43,43 @@ class Distribution(Record):
 
 
 def distribution(cell: Mapping[str, Any], metric: str, parts: Sequence[Any]) -> Distribution:
-    """Count what a metric keeps of each example; what is not a plain number has no distribution."""
-    odd = next((one for one in parts if not _is_number(one)), NONE)
-    if odd is not NONE:
-        found = json.dumps(odd, ensure_ascii=False)
-        shown = found if len(found) <= 40 else f"{found[:40]} …"
-        return Distribution(cell, metric, reason=f"{metric} keeps {shown} of an example, which is not one number")
-    return Distribution(cell, metric, pooled([((part, 1) for part in parts)]))
+    """Count the stored values of a metric; parts that are not plain numbers have no distribution."""
+    odd = next((part for part in parts if not _is_number(part)), NO_PART)
+    if odd is not NO_PART:
+        text = json.dumps(odd, ensure_ascii=False)
+        shown = text if len(text) <= 40 else f"{text[:40]} …"
+        return Distribution(cell, metric, reason=f"{metric} stores {shown} per example, which is not a single number")
+    return Distribution(cell, metric, pool_counts([((part, 1) for part in parts)]))
 
 
 def _is_number(part: object) -> bool:
-    return type(part) is float or (type(part) is int and abs(part) <= LARGEST)
+    return type(part) is float or (type(part) is int and abs(part) <= MAX_INTEGER)
 
 
-def _stored(run: Run, store: Store) -> Iterator[Distribution]:
-    for one in run.cells:
-        named = {name for figure in language(run).figures if figure.covers(one.cell) for name in figure.values}
-        for metric, key in measured(run, one):
-            if metric in named and one.numbers[metric].value is not None:
+def _records_from_store(run: Run, store: Store) -> Iterator[Distribution]:
+    for result in run.cells:
+        named = {name for figure in language(run).figures if figure.covers(result.cell) for name in figure.values}
+        for metric, key in measurement_keys(run, result):
+            if metric in named and result.numbers[metric].value is not None:
                 try:
                     parts = read_lines(store.get("measure", key).file("parts.jsonl.gz"))
-                except StoreError:  # names a path, which no report may
-                    yield Distribution(one.cell, metric, reason=f"what the store kept of {metric} is damaged")
+                except StoreError:  # it contains a path, which reports must not show
+                    yield Distribution(result.cell, metric, reason=f"the stored artifact of {metric} is damaged")
                 else:
-                    yield distribution(one.cell, metric, parts)
+                    yield distribution(result.cell, metric, parts)
 
 
-def measured(run: Run, one: CellResult) -> list[tuple[str, str]]:
+def measurement_keys(run: Run, result: CellResult) -> list[tuple[str, str]]:
     """Return the metrics of a cell in the order of the suite, each with the key of its measurement."""
-    return [(name, one.artifacts[key]) for name in run.suite.metrics if (key := f"measure/{name}") in one.artifacts]
+    return [
+        (name, result.artifacts[key]) for name in run.suite.metrics if (key := f"measure/{name}") in result.artifacts
+    ]
 
 
-def pooled(several: Iterable[Iterable[tuple[int | Real, int]]]) -> list[tuple[float, int]]:
+def pool_counts(several: Iterable[Iterable[tuple[int | Real, int]]]) -> list[tuple[float, int]]:
     """Return the counts of several distributions together."""
     finite: Counter[float] = Counter()
-    others: Counter[str] = Counter()  # by word, since no nan equals another
+    others: Counter[str] = Counter()  # keyed by text, since nan != nan
     for value, count in chain.from_iterable(several):
         if abs(value) < inf:
             finite[value] += count
@@ -86,4 +88,4 @@ def pooled(several: Iterable[Iterable[tuple[int | Real, int]]]) -> list[tuple[fl
     return [*sorted(finite.items()), *((float(word), count) for word, count in sorted(others.items()))]
 
 
-DISTRIBUTIONS = KeptFile("distributions.jsonl", Distribution, lambda figure: bool(figure.values), _stored)
+DISTRIBUTIONS = KeptFile("distributions.jsonl", Distribution, lambda figure: bool(figure.values), _records_from_store)

@@ -1,4 +1,4 @@
-"""Draws figures as SVG and PDF: deterministic bytes, legible at print size, in grey, and by the colour-blind."""
+"""Draw figures as SVG and PDF: deterministic bytes, legible in print, in grey, and for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench_reports.figures import style
 from bench_reports.figures.artists import ARTISTS, draw_spots
 from bench_reports.figures.figure_data import Picture, Series, kind_of
-from bench_reports.figures.heatmap import Layout, draw_tiles
+from bench_reports.figures.heatmap import HeatmapLayout, draw_tiles
 from bench_reports.figures.limits import set_limits
 from bench_reports.figures.naming import (
     HANDLE,
@@ -23,7 +23,7 @@ from bench_reports.figures.naming import (
     name_ends,
     name_points,
     plain,
-    wrapped,
+    wrap_label,
 )
 from bench_reports.figures.scales import set_places, set_scales, set_ticks, whole_numbers
 
@@ -35,20 +35,20 @@ METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-HEIGHT, HIGHEST = 0.64, 3.0  # of a panel: of its width, and inches
-NARROWEST, LOWEST = 1.55, 1.3  # inches of a panel beside others
-LEFT, BETWEEN = 0.55, 0.12  # inches of what stands to the left of panels, and between two
+ASPECT, MAX_HEIGHT = 0.64, 3.0  # of a panel: height by width, and inches
+MIN_WIDTH, MIN_HEIGHT = 1.55, 1.3  # inches of a panel next to others
+LEFT, BETWEEN = 0.55, 0.12  # inches to the left of panels, and between two
 CURVED = ("line", "survival")
 
 
 def draw(picture: Picture) -> dict[str, bytes]:
-    """Return a figure as `svg` and as `pdf`; what a user has set in matplotlib does not matter."""
+    """Return a figure as `svg` and as `pdf`, independent of the user's matplotlib settings."""
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
     drawn = {}
     with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # letters that the font of the PDF lacks, axes to the end of all numbers
+        warnings.simplefilter("ignore")  # characters that the PDF font lacks, axes up to the largest floats
         style.apply()
         canvas = Canvas(layout="constrained")
         canvas_drawer(picture)(canvas, picture)
@@ -60,29 +60,31 @@ def draw(picture: Picture) -> dict[str, bytes]:
 
 
 def canvas_drawer(picture: Picture) -> Callable[[Canvas, Picture], None]:
-    """Return what draws a figure of this kind on an empty canvas."""
+    """Return the function that draws a figure of this kind on an empty canvas."""
     special = {"heat": _draw_matrix, "box": _draw_boxes}
-    brought = kind_of(picture.figure.kind)
-    return brought.draw if brought else special.get(picture.figure.kind, _draw_panels)
+    plugin_kind = kind_of(picture.figure.kind)
+    return plugin_kind.draw if plugin_kind else special.get(picture.figure.kind, _draw_panels)
 
 
 def _draw_panels(canvas: Canvas, picture: Picture) -> None:
-    """Draw a panel for each title, with shared axes, and the names of the series where they fit."""
+    """Draw a panel for each title, with shared axes, and name the series where the names fit."""
     panels, artists = _panels(canvas, picture), dict[tuple[str, bool], Any]()
     numbers = _numbers(picture.series)
     spots = any(
-        hasattr(row, "y") for one in picture.series for row in one.rows[:1]
-    )  # a line of these is drawn so, too
+        hasattr(row, "y") for group in picture.series for row in group.rows[:1]
+    )  # lines of such rows are drawn as spots, too
     draw_series = draw_spots if spots else ARTISTS[picture.figure.kind]
     room = (picture.figure.inches - LEFT) / _columns(picture) - BETWEEN
     titles = dict(zip(panels, fitting(canvas, [*panels], room, style.TEXT), strict=True))
     for title, axes in panels.items():
-        own = [one for one in picture.series if one.panel == title]
+        in_panel = [series for series in picture.series if series.panel == title]
         set_scales(axes, picture)
         if picture.figure.panels:
             axes.set_title(titles[title])
-        drawn = draw_series(axes, [(one, numbers[one.label, one.shared]) for one in own], picture)
-        artists.update({(one.label, one.shared): artist for one, artist in zip(own, drawn, strict=True)})
+        drawn = draw_series(axes, [(series, numbers[series.label, series.shared]) for series in in_panel], picture)
+        artists.update(
+            {(series.label, series.shared): artist for series, artist in zip(in_panel, drawn, strict=True)}
+        )
     set_limits(panels[picture.panels[0]], picture)
     _divide_x(canvas, picture, [*panels.values()])
     if not _name_series(canvas, picture, [*panels.values()], numbers, artists):
@@ -92,12 +94,12 @@ def _draw_panels(canvas: Canvas, picture: Picture) -> None:
 
 
 def _panels(canvas: Canvas, picture: Picture) -> dict[str, Axes]:
-    """Return the axes of each panel, labelled on the left and below alone."""
+    """Return the axes of each panel; only the outer axes are labelled."""
     figure, titles = picture.figure, picture.panels
     columns = _columns(picture)
     rows = ceil(len(titles) / columns)
     width = figure.inches / columns
-    height = min(HIGHEST, max(LOWEST, HEIGHT * width)) if rows * columns == 1 else max(LOWEST, 0.8 * width)
+    height = min(MAX_HEIGHT, max(MIN_HEIGHT, ASPECT * width)) if rows * columns == 1 else max(MIN_HEIGHT, 0.8 * width)
     canvas.set_size_inches(figure.inches, rows * height + (0.2 if figure.panels else 0))
     grid = canvas.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     places = [*grid.flat]
@@ -105,7 +107,7 @@ def _panels(canvas: Canvas, picture: Picture) -> dict[str, Axes]:
         place.remove()
     for place in places[max(0, len(titles) - columns) : len(titles)]:
         place.xaxis.set_tick_params(labelbottom=True)
-    x_label, y_label = plain(picture.x_label, figure.inches), wrapped(picture.y_label, 0.9 * rows * height)
+    x_label, y_label = plain(picture.x_label, figure.inches), wrap_label(picture.y_label, 0.9 * rows * height)
     if len(titles) == 1:
         places[0].set(xlabel=x_label, ylabel=y_label)
     else:
@@ -115,19 +117,19 @@ def _panels(canvas: Canvas, picture: Picture) -> dict[str, Axes]:
 
 
 def _columns(picture: Picture) -> int:
-    """Return how many panels stand beside each other, the rows being about equally long."""
-    number, most = len(picture.panels), max(1, int(picture.figure.inches / NARROWEST))
+    """Return the number of panels side by side, such that rows are about equally long."""
+    number, most = len(picture.panels), max(1, int(picture.figure.inches / MIN_WIDTH))
     return ceil(number / ceil(number / most))
 
 
 def _numbers(series: Sequence[Series]) -> dict[tuple[str, bool], int]:
-    """Return the number of each series by its name, the same in all panels; what all groups share counts apart."""
+    """Return the number of each series by its name, the same in all panels; shared series are counted separately."""
     turns = (count(), count())
-    return {name: next(turns[name[1]]) for name in dict.fromkeys((one.label, one.shared) for one in series)}
+    return {name: next(turns[name[1]]) for name in dict.fromkeys((group.label, group.shared) for group in series)}
 
 
 def _divide_x(canvas: Canvas, picture: Picture, panels: Sequence[Axes]) -> None:
-    """Set the ticks of the x axis: names, numbers of the suite, or whole numbers."""
+    """Set the ticks of the x axis: names, numbers from the suite, or whole numbers."""
     inches = 0.85 * picture.figure.inches / _columns(picture)
     if picture.places:
         names = distinct(picture.places, 1.3, NARROW)
@@ -146,16 +148,16 @@ def _name_series(
     canvas: Canvas, picture: Picture, panels: Sequence[Axes],
     numbers: Mapping[tuple[str, bool], int], artists: Mapping[tuple[str, bool], Any],
 ) -> bool:  # fmt: skip
-    """Write the names of series, or of points, beside them; return whether a legend is needless."""
+    """Write the names of series, or of points, next to them; return whether no legend is needed."""
     figure, needless = picture.figure, len(numbers) == 1
     spots = [*_spot_names(picture, numbers)]
     if len(panels) == 1 and spots and (figure.points or not needless):
         ways = [*_spot_ways(panels[0], picture)]
-        own = _has_point_names(picture)
-        named = name_points(canvas, panels[0], spots, ways, some=own)
-        return needless or (named and not own)
+        has_names = _has_point_names(picture)
+        named = name_points(canvas, panels[0], spots, ways, some=has_names)
+        return needless or (named and not has_names)
     if len(panels) == 1 and figure.kind in CURVED and not needless:
-        known = [(way, name) for name, artist in artists.items() if (way := _drawn(artist))]
+        known = [(way, name) for name, artist in artists.items() if (way := _line_points(artist))]
         ends = [(way, plain(name[0], figure.inches), style.ink(numbers[name])) for way, name in known]
         return bool(ends) and name_ends(canvas, panels[0], ends)
     return needless
@@ -164,34 +166,34 @@ def _name_series(
 def _spot_names(
     picture: Picture, numbers: Mapping[tuple[str, bool], int]
 ) -> Iterator[tuple[tuple[float, float], str, str]]:
-    """Yield the points of a scatter plot with their own names, or those of their series where these tell more."""
-    own = _has_point_names(picture)
-    spots = [(one, spot) for one in picture.series for spot in one.rows if hasattr(spot, "point")]
-    names = [spot.point if own else one.label for one, spot in spots]
-    for (one, spot), name in zip(spots, distinct(names, 0.4 * picture.figure.inches), strict=True):
-        yield (spot.x, spot.y), name, style.ink(numbers[one.label, one.shared])
+    """Yield the points of a scatter plot, named by their points or else by their series."""
+    has_names = _has_point_names(picture)
+    spots = [(group, spot) for group in picture.series for spot in group.rows if hasattr(spot, "point")]
+    names = [spot.point if has_names else group.label for group, spot in spots]
+    for (group, spot), name in zip(spots, distinct(names, 0.4 * picture.figure.inches), strict=True):
+        yield (spot.x, spot.y), name, style.ink(numbers[group.label, group.shared])
 
 
 def _has_point_names(picture: Picture) -> bool:
-    """Return whether points have names of their own that differ."""
-    return len({getattr(spot, "point", "") for one in picture.series for spot in one.rows}) > 1
+    """Return whether points have different names."""
+    return len({getattr(spot, "point", "") for group in picture.series for spot in group.rows}) > 1
 
 
 def _spot_ways(axes: Axes, picture: Picture) -> Iterator[list[tuple[float, float]]]:
     """Yield the lines between points, and their error bars, as far as the axes show them."""
     (left, _), (bottom, _) = axes.get_xlim(), axes.get_ylim()
-    for one in picture.series:
+    for group in picture.series:
         if picture.figure.kind == "line":
-            yield [(spot.x, spot.y) for spot in one.rows]
-        for spot in one.rows:
+            yield [(spot.x, spot.y) for spot in group.rows]
+        for spot in group.rows:
             if spot.y_low is not None:
                 yield [(spot.x, max(spot.y_low, bottom)), (spot.x, spot.y_high)]
             if spot.x_low is not None:
                 yield [(max(spot.x_low, left), spot.y), (spot.x_high, spot.y)]
 
 
-def _drawn(line: Any) -> list[tuple[float, float]]:
-    """Return the places of a line that are drawn, with the corners of its steps."""
+def _line_points(line: Any) -> list[tuple[float, float]]:
+    """Return the points of a drawn line, including the corners of its steps."""
     xs, ys = line.get_xdata(), line.get_ydata()
     places = [(float(x), float(y)) for x, y in zip(xs, ys, strict=True) if y == y]
     if line.get_drawstyle() != "steps-post":
@@ -207,17 +209,19 @@ def _draw_boxes(canvas: Canvas, picture: Picture) -> None:
     axes = canvas.add_subplot()
     axes.set(xlabel=plain(picture.x_label, 0.8 * width))
     set_scales(axes, picture)
-    ARTISTS["box"](axes, [(one, 0) for one in picture.series], picture)
-    names = distinct([one.label for one in picture.series], width / 2, NARROW)
+    ARTISTS["box"](axes, [(group, 0) for group in picture.series], picture)
+    names = distinct([group.label for group in picture.series], width / 2, NARROW)
     axes.set_yticks(range(1, len(names) + 1), names)
 
 
 def _draw_matrix(canvas: Canvas, picture: Picture) -> None:
-    """Draw a heat map with what it shows above it."""
-    layout = Layout(picture, NARROW)
+    """Draw a heat map, with the name of its metric above."""
+    layout = HeatmapLayout(picture, NARROW)
     canvas.set_size_inches(layout.width, layout.height)
     axes = canvas.add_subplot()
-    axes.set(xlabel=plain(picture.x_label, 0.8 * layout.width), ylabel=wrapped(picture.y_label, 0.8 * layout.height))
+    axes.set(
+        xlabel=plain(picture.x_label, 0.8 * layout.width), ylabel=wrap_label(picture.y_label, 0.8 * layout.height)
+    )
     axes.set_title(plain(picture.title, 0.8 * layout.width), loc="left", fontsize=style.TEXT)
     room = layout.room if layout.leaning else layout.tile
     columns, rows = distinct(layout.columns, room, NARROW), distinct(layout.rows, layout.room, NARROW)

@@ -1,4 +1,4 @@
-"""Means over seeds, the ends of their bands and error bars, and what notes say of these."""
+"""Means over seeds, the ends of their bands and error bars, and notes about these."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 Spread: TypeAlias = Literal["interval", "std", "none"]
 Ends: TypeAlias = tuple[float, float]
 
-RANGES: Mapping[Scale | Literal[""], Ends] = {"share": (0.0, 100.0), "log": (0.0, inf)}  #: of metrics by their scale
-CALLED = {"line": "bands", "survival": "bands", "bar": "error bars", "scatter": "error bars"}
+RANGES: Mapping[Scale | Literal[""], Ends] = {
+    "share": (0.0, 100.0),
+    "log": (0.0, inf),
+}  #: possible values of metrics, by scale
+INTERVAL_NAMES = {"line": "bands", "survival": "bands", "bar": "error bars", "scatter": "error bars"}
 
 
 class SeedMean(NamedTuple):
@@ -32,14 +35,14 @@ class SeedMean(NamedTuple):
 
 
 def mean_of_cells(run: Run, cells: Sequence[CellResult], metric: str, spread: Spread) -> tuple[SeedMean, str]:
-    """Return the mean of a metric over cells that differ in the seed alone, and why it has no interval, if so.
+    """Return the mean of a metric over cells that differ only in the seed, and why it has no interval, if so.
 
-    Its interval is that of tables: over seeds and examples, or with one seed over the examples of that training.
+    The interval is the one in tables: over seeds and examples, or with one seed over the examples of that training.
     """
     from bench_reports.statistics.measurements import interval_of, measured
 
     cells = sorted(cells, key=seed_of)
-    values = [float(one.numbers[metric].value or 0) for one in cells]
+    values = [float(result.numbers[metric].value or 0) for result in cells]
     if spread != "interval":
         return mean_of_values(values, cells[0].numbers[metric].scale, spread), ""
     known = measured(run, cells, metric)
@@ -49,7 +52,7 @@ def mean_of_cells(run: Run, cells: Sequence[CellResult], metric: str, spread: Sp
 
 
 def mean_of_values(values: Sequence[float], scale: Scale | Literal[""], spread: Spread) -> SeedMean:
-    """Return the mean over seeds of values of which nothing but seeds varies, such as those of a training curve.
+    """Return the mean over seeds of values that vary with seeds alone, such as those of a training curve.
 
     A single seed has no spread, nor have values of which one is infinite or undefined.
     """
@@ -57,9 +60,9 @@ def mean_of_values(values: Sequence[float], scale: Scale | Literal[""], spread: 
         return _with_ends(values, None)
     if spread == "interval":
         return _with_ends(values, _interval(values, scale))
-    found, (lowest, highest) = summary(values), RANGES.get(scale, (-inf, inf))
-    reach = found.std or 0.0
-    return _with_ends(values, (max(found.mean - reach, lowest), min(found.mean + reach, highest)))
+    moments, (lowest, highest) = summary(values), RANGES.get(scale, (-inf, inf))
+    reach = moments.std or 0.0
+    return _with_ends(values, (max(moments.mean - reach, lowest), min(moments.mean + reach, highest)))
 
 
 def _interval(values: Sequence[float], scale: Scale | Literal[""]) -> Ends | None:
@@ -80,25 +83,25 @@ def _interval(values: Sequence[float], scale: Scale | Literal[""]) -> Ends | Non
 
 
 def _with_ends(values: Sequence[float], ends: Ends | None) -> SeedMean:
-    found = summary(values)
+    moments = summary(values)
     low, high = ends or (None, None)
-    return SeedMean(found.mean, found.std, low, high, found.n)
+    return SeedMean(moments.mean, moments.std, low, high, moments.n)
 
 
 def variation(picture: Picture) -> str:
-    """Say what means are over, and what the bands or error bars around them show."""
-    shown, rows = CALLED[picture.figure.kind], [row for one in picture.series for row in one.rows]
+    """Return a note on what means are over, and what the bands or error bars around them show."""
+    shown, rows = INTERVAL_NAMES[picture.figure.kind], [row for group in picture.series for row in group.rows]
     drawn = any(getattr(row, end, None) is not None for row in rows for end in ("low", "x_low", "y_low"))
     seeds = {row.seeds for row in rows if row.seeds}
     if max(seeds) < 2:
         if drawn:
-            return f"One seed: {shown} are 95 % intervals over examples, of this training alone."
-        return f"One seed: no {shown}, as the variation over seeds is unknown."
+            return f"One seed: {shown} are 95 % intervals over examples, for this training only."
+        return f"One seed: no {shown}, because the variation over seeds is unknown."
     counted = " to ".join(f"{number:,}" for number in sorted({min(seeds), max(seeds)}))
     if picture.figure.spread == "none" or not drawn:
         return f"Means over {counted} seeds."
     if picture.figure.spread == "std":
-        return f"Means over {counted} seeds, with {shown} of one standard deviation over seeds."
-    what = "over seeds and examples, as in tables" if picture.tested else "over seeds, of the same examples"
-    alone = "; with one seed, over examples alone" if picture.tested and min(seeds) == 1 else ""
-    return f"Means over {counted} seeds, with {shown} of 95 % intervals {what}{alone}."
+        return f"Means over {counted} seeds; {shown} show one standard deviation over seeds."
+    what = "over seeds and examples, as in tables" if picture.tested else "over seeds, for the same examples"
+    alone = "; with one seed, over examples only" if picture.tested and min(seeds) == 1 else ""
+    return f"Means over {counted} seeds; {shown} are 95 % intervals {what}{alone}."

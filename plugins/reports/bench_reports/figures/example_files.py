@@ -1,4 +1,4 @@
-"""All files that a run keeps for figures of single examples."""
+"""All files of a run for figures of per-example values."""
 
 from collections.abc import Sequence
 from typing import Any

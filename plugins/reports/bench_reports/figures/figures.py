@@ -1,4 +1,4 @@
-"""Computes the data of every figure of a suite."""
+"""Compute the data of every figure of a suite."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,25 +19,25 @@ from bench_reports.language.of_suite import language
 
 
 def pictures(run: Run) -> list[Picture]:
-    """Return the figures of a run in the order of the suite, but for those of costs, which depend on clocks."""
+    """Return the figures of a run in the order of the suite, except figures of costs, which depend on clocks."""
     return [_picture(FigureData(run, figure)) for figure in _figures(run) if not figure.costs]
 
 
 def cost_pictures(run: Run) -> list[Picture]:
-    """Return the figures that show what stages cost."""
+    """Return the figures of what stages cost."""
     return [_picture(FigureData(run, figure)) for figure in _figures(run) if figure.costs]
 
 
 def _figures(run: Run) -> list[Figure]:
     """Return the figures of a suite with its labels and those of metrics, where they have none of their own.
 
-    Axes have their own names.
+    Labels named `x` and `y` are taken from the figure alone.
     """
-    numbers = {name: number for one in run.cells for name, number in one.numbers.items() if number.label}
+    numbers = {name: number for result in run.cells for name, number in result.numbers.items() if number.label}
     types = types_of(run)
     metrics = {name: label for name, number in numbers.items() if (label := own_label(types, name, number))}
     common = {name: label for name, label in (metrics | run.suite.labels).items() if name not in ("x", "y")}
-    return [one.model_copy(update={"labels": {**common, **one.labels}}) for one in language(run).figures]
+    return [figure.model_copy(update={"labels": {**common, **figure.labels}}) for figure in language(run).figures]
 
 
 def _picture(data: FigureData) -> Picture:
@@ -45,17 +45,23 @@ def _picture(data: FigureData) -> Picture:
         kind = data.figure.kind
         maker = MAKERS.get(kind) or getattr(kind_of(kind), "make", None)
         if maker is None:
-            raise SuiteError(f"no installed plugin draws figures of the kind {kind!r}.")
-        found = maker(data)
+            raise SuiteError(f"no installed plugin draws figures of kind {kind!r}.")
+        picture = maker(data)
     except SuiteError as error:
         return Picture(data.figure, cells=data.cells, missing=[*data.missing], empty=str(error))
     lack = "none of its cells has anything to draw." if data.cells else "the run has no cells for it."
-    notes = [*found.notes, *cut_note(found), *(f"Numbers without intervals: {reason}." for reason in data.untested)]
-    return replace(found, cells=data.cells, missing=[*data.missing], notes=notes, empty="" if found.series else lack)
+    notes = [
+        *picture.notes,
+        *cut_note(picture),
+        *(f"Numbers without intervals: {reason}." for reason in data.untested),
+    ]
+    return replace(
+        picture, cells=data.cells, missing=[*data.missing], notes=notes, empty="" if picture.series else lack
+    )
 
 
 def _line_picture(data: FigureData) -> Picture:
-    """Return the data of a line, which depends on its x."""
+    """Return the data of a line, depending on its x."""
     figure = data.figure
     if figure.history:
         return history_picture(data)

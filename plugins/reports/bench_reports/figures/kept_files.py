@@ -1,6 +1,6 @@
-"""Files in the folder of a run for figures of single examples, made from the store and merged with the run.
+"""Files of a run for figures of per-example values, made from the store and merged with the run.
 
-Each is a file of JSON lines, one for a cell and what a figure shows of it.
+Each is a JSON-lines file with a record for each cell and quantity.
 """
 
 from __future__ import annotations
@@ -24,85 +24,87 @@ from bench_reports.language.of_suite import language
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
-LONGEST = 250  # characters of what is wrong with a file
+MAX_PROBLEM_CHARACTERS = 250
 
 
 @dataclass(frozen=True)
-class Record(ABC):
-    """What is known of the examples of one cell, or why it is not."""
+class ExampleRecord(ABC):
+    """Per-example data of one cell, or the reason why it is unknown."""
 
     cell: Axes
-    reason: str = field(default="", kw_only=True)  # why nothing is known; empty if something is
+    reason: str = field(default="", kw_only=True)  # why nothing is known; empty otherwise
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Return what tells it from other records of the cell."""
+        """Return the name that distinguishes it from other records of the cell."""
 
     @property
     @abstractmethod
     def stage(self) -> str:
-        """Return the stage from whose artifact it is made, as cells name it."""
+        """Return the stage whose artifact it is made from, as named by cells."""
 
 
-T = TypeVar("T", bound=Record)
+T = TypeVar("T", bound=ExampleRecord)
 
 
 @dataclass(frozen=True)
 class KeptFile(Generic[T]):
-    """A file of records that figures show."""
+    """A file of records for figures."""
 
     file: str
     record: type[T]
-    needed: Callable[[Figure], bool]  # whether a figure shows its records
-    stored: Callable[[Run, Store], Iterator[T]]  # the records of a run, from the artifacts in the store
+    is_needed: Callable[[Figure], bool]  # whether a figure shows its records
+    make_records: Callable[[Run, Store], Iterator[T]]  # makes the records of a run from the store
 
     def read(self, run: Run) -> list[T]:
-        """Return the records of a run; a run without the file has none. Raise StoreError if it is damaged."""
+        """Return the records of a run, none without the file. Raise StoreError if it is damaged."""
         path = run.folder / self.file
         if not path.exists():
             return []
         try:
             return [parsed(self.record, line) for line in plain_file(path).splitlines()]
         except (OSError, ValueError) as error:
-            why = " ".join(str(error).split())[:LONGEST]
+            why = " ".join(str(error).split())[:MAX_PROBLEM_CHARACTERS]
             raise StoreError(f"{run.folder}: {self.file} cannot be read ({why}). Run the suite again.") from None
 
-    def write(self, path: Path, found: Iterable[T]) -> None:
-        """Write one JSON line a record; infinite and undefined values become words."""
-        path.write_text("".join(f"{_line(one)}\n" for one in found), encoding="utf-8")
+    def write(self, path: Path, records: Iterable[T]) -> None:
+        """Write one JSON line per record; infinite and undefined values become words."""
+        path.write_text("".join(f"{_line(record)}\n" for record in records), encoding="utf-8")
 
     def keep(self, run: Run, store: Store) -> None:
-        """Write the records that figures of a run show, unless they are there."""
-        if any(map(self.needed, language(run).figures)) and not (run.folder / self.file).exists():
-            self.write(run.folder / self.file, self.stored(run, store))
+        """Write the records that figures of a run need, unless the file exists."""
+        if any(map(self.is_needed, language(run).figures)) and not (run.folder / self.file).exists():
+            self.write(run.folder / self.file, self.make_records(run, store))
 
     def merge(self, runs: Sequence[Run], merged: Run) -> None:
-        """Write the records of a merged run: those of the same artifacts in the runs that it was made from."""
+        """Write the records of a merged run: those of the same artifacts in the runs that were merged."""
         if not any((run.folder / self.file).exists() for run in runs):
             return
         known: dict[Any, T] = {}
         for run in runs:
-            keys = {identity(one.cell): one.artifacts for one in run.cells}
-            for one in self.read(run):
-                key = keys.get(identity(one.cell), {}).get(one.stage)
-                known.setdefault((identity(one.cell), one.name, key), one)
-        names = {identity(one.cell): one.artifacts for one in merged.cells}
-        found = [one for (cell, _, key), one in known.items() if key and names.get(cell, {}).get(one.stage) == key]
+            keys = {identity(result.cell): result.artifacts for result in run.cells}
+            for record in self.read(run):
+                key = keys.get(identity(record.cell), {}).get(record.stage)
+                known.setdefault((identity(record.cell), record.name, key), record)
+        names = {identity(result.cell): result.artifacts for result in merged.cells}
+        records = [
+            record for (cell, _, key), record in known.items() if key and names.get(cell, {}).get(record.stage) == key
+        ]
         places = {cell: place for place, cell in enumerate(names)}
-        self.write(merged.folder / self.file, sorted(found, key=lambda one: places[identity(one.cell)]))
+        self.write(merged.folder / self.file, sorted(records, key=lambda record: places[identity(record.cell)]))
 
     def verify(self, run: Run, store: Store | None) -> Iterator[Remark]:
-        """Yield where the records of a run are not those of the artifacts in the store."""
+        """Yield a remark for each record that differs from the artifacts in the store."""
         known = self.read(run)
         if known and store is None:
             yield Remark(f"{run.folder / self.file}: the store is not here", wrong=False)
         elif known and store is not None:
-            here = {(identity(one.cell), one.name): one for one in self.stored(run, store)}
-            for one in known:
-                there = here.get((identity(one.cell), one.name))
-                if there is None or (not there.reason and _line(there) != _line(one)):
-                    name = f"{cell_name(one.cell)}: {one.name}"
+            here = {(identity(record.cell), record.name): record for record in self.make_records(run, store)}
+            for record in known:
+                there = here.get((identity(record.cell), record.name))
+                if there is None or (not there.reason and _line(there) != _line(record)):
+                    name = f"{cell_name(record.cell)}: {record.name}"
                     yield Remark(f"{run.folder / self.file}: {name}: its values are not those in the store")
 
 
@@ -111,7 +113,7 @@ def identity(cell: Mapping[str, object]) -> tuple[object, ...]:
     return tuple(cell.get(axis) for axis in AXES)
 
 
-def _line(record: Record) -> str:
+def _line(record: ExampleRecord) -> str:
     return json.dumps(_plain(vars(record)), sort_keys=True, allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""Where the axes of a figure begin and end, and where bands and error bars are cut."""
+"""The ends of the axes of a figure, and where bands and error bars are cut."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from bench_core.runs.results import Number
-from bench_reports.figures.error_bars import CALLED, RANGES
+from bench_reports.figures.error_bars import INTERVAL_NAMES, RANGES
 from bench_reports.figures.figure_data import Picture, has_place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BEYOND = 0.04  # of its length, by which an axis goes beyond what cannot be exceeded
-USUAL = 2.0  # intervals beyond all means, where others are cut
-TIMES, LONG = 10.0, 1e3  # on a log axis: beyond all means, by a factor, and what is no usual interval
+OVERSHOOT = 0.04  # of its length, by which an axis goes beyond the bound of a metric
+USUAL = 2.0  # intervals beyond all means, from which on others are cut
+TIMES, LONG = 10.0, 1e3  # on a log axis: factor beyond all means, and factor of an unusually long interval
 AXES: Sequence[Literal["x", "y"]] = ("x", "y")
-CUT = "An interval that goes far beyond all means is cut at the end of the axis; its ends are in the CSV."
+CUT = "Intervals that extend far beyond all means are cut at the end of the axis; their ends are in the CSV."
 
 
 class Cuts(NamedTuple):
-    """Where an axis ends because some interval goes too far, and how far that is drawn; infinite where none does."""
+    """The ends of an axis that cuts intervals, and how far these are drawn; infinite where nothing is cut."""
 
     low: float = -inf
     high: float = inf
@@ -32,19 +32,19 @@ class Cuts(NamedTuple):
 
     @property
     def ends(self) -> tuple[float | None, float | None]:
-        """Return where the axis ends, None where it is left to what is drawn."""
+        """Return the ends of the axis, None where they depend on what is drawn."""
         return self.low if self.low > -inf else None, self.high if self.high < inf else None
 
 
 def set_limits(axes: Axes, picture: Picture) -> None:
-    """Set where the axes end, once all panels that share them are drawn."""
+    """Set the ends of the axes, once all panels that share them are drawn."""
     kind, log = picture.figure.kind, axes.get_yscale() == "log"
     if kind == "histogram":
-        lowest = min(bar.percent for one in picture.series for bar in one.rows if bar.percent)
+        lowest = min(bar.percent for group in picture.series for bar in group.rows if bar.percent)
         axes.margins(x=0.02)
         axes.set_ylim(bottom=lowest / 2 if log else 0)
     elif kind == "survival":
-        last = max(point.x for one in picture.series for point in one.rows)  # from before the first token to the last
+        last = max(point.x for group in picture.series for point in group.rows)  # starts before the first token
         axes.set_xlim(*((1, 1.05 * max(last, 2)) if axes.get_xscale() == "log" else (0, 1.02 * max(last, 1))))
         if not log:
             axes.set_ylim(0, 104)
@@ -55,10 +55,10 @@ def set_limits(axes: Axes, picture: Picture) -> None:
 
 
 def cuts_of(picture: Picture, axis: Literal["x", "y"] = "y") -> Cuts:
-    """Return where an axis cuts intervals: far beyond all means, and above 0 on a logarithmic one."""
+    """Return where an axis cuts intervals: far beyond all means, and above 0 if it is logarithmic."""
     log, known = getattr(picture.figure.scales, axis) == "log", [*_intervals(picture, axis)]
     pairs = [ends for _, ends in known if ends]
-    nearest = [min(max(mean, ends[0]), ends[1]) for mean, ends in known if ends]  # places within the intervals
+    nearest = [min(max(mean, ends[0]), ends[1]) for mean, ends in known if ends]  # moved into the intervals
     means = [mean for mean in (*nearest, *(mean for mean, _ in known)) if has_place(mean, log)]
     if not means or not pairs:
         return Cuts()
@@ -79,9 +79,9 @@ def cuts_of(picture: Picture, axis: Literal["x", "y"] = "y") -> Cuts:
 
 
 def _intervals(picture: Picture, axis: str) -> Iterator[tuple[float, tuple[float, float] | None]]:
-    """Yield the means on an axis, each with the ends of its interval, if it has any."""
-    shown = picture.series if picture.figure.kind in CALLED else ()
-    for row in (row for one in shown for row in one.rows):
+    """Yield the means on an axis, each with the ends of its interval, if it has one."""
+    shown = picture.series if picture.figure.kind in INTERVAL_NAMES else ()
+    for row in (row for group in shown for row in group.rows):
         spot = hasattr(row, "x_low")
         name = f"{axis}_" if spot else ""
         mean = getattr(row, axis if spot else "mean", None)
@@ -91,21 +91,21 @@ def _intervals(picture: Picture, axis: str) -> Iterator[tuple[float, tuple[float
 
 
 def cut_note(picture: Picture) -> Iterator[str]:
-    """Say that some interval is cut, if one is."""
+    """Yield a note if an interval is cut."""
     if any(end is not None for axis in AXES for end in cuts_of(picture, axis).ends):
         yield CUT
 
 
 def _stay_in_range(axes: Axes, picture: Picture) -> None:
-    """Let the y axis go beyond 0, or beyond the whole of a share, by a little at most, if nothing drawn does more."""
+    """Extend the y axis at most slightly beyond 0, or beyond 100 % of a share, unless something is drawn there."""
     number = picture.numbers.get(picture.figure.y, Number())
     _, highest = RANGES.get(number.scale, (0.0, inf))
-    rows = [row for one in picture.series for row in one.rows]
+    rows = [row for group in picture.series for row in group.rows]
     values = (value for row in rows for value in (row.mean, row.low, row.high))
     drawn = [float(value) for value in values if value is not None and has_place(value, log=False)]
     if not drawn:
         return
     low, high = (0.0, 1.0) if min(drawn) == max(drawn) == 0 else axes.get_ylim()
-    reach = BEYOND * (min(high, highest) - max(low, 0.0))
+    reach = OVERSHOOT * (min(high, highest) - max(low, 0.0))
     bottom = max(low, -reach) if min(drawn) >= 0 else low
     axes.set_ylim(bottom, min(high, highest + reach) if max(drawn) <= highest else high)

@@ -16,14 +16,14 @@ from bench_reports.figures.figure_data import (
     Series,
     Spot,
     axis_label,
+    check_unique_seeds,
     has_place,
     is_number,
-    one_of_each_seed,
 )
 from bench_reports.figures.histories import outside
 from bench_reports.figures.tick_text import EXACT, tick_text
 
-COSTED = "Costs are those of the machine where a stage was computed, whatever else it did then."
+COSTED = "Costs were measured on the machine that computed each stage, whatever its load."
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Quantity:
 
     @cached_property
     def number(self) -> Number:
-        """One of its numbers; raises SuiteError if there are several kinds, or none is measured."""
+        """A number of it; raises SuiteError if it is not measured, or has several kinds."""
         if not self.cost and self.name not in self.data.run.suite.metrics:
             raise SuiteError(f"the run does not measure {self.name}.")
         return Number() if self.cost else self.data.number(self.name)
@@ -51,46 +51,46 @@ class Quantity:
         return self.data.figure.labels.get(axis) or usual
 
     def applicable(self, cells: Sequence[CellResult]) -> Sequence[CellResult]:
-        """Return the cells from which it was not left out on purpose."""
+        """Return the cells to which it applies: those not skipped on purpose."""
         return cells if self.cost else applicable(self.data.run, cells, self.name)
 
-    def value(self, one: CellResult) -> float | None:
-        """Return its value in a cell, if there is one."""
-        return self.spent.of(one, self.name) if self.cost else one.numbers.get(self.name, Number()).value
+    def value(self, result: CellResult) -> float | None:
+        """Return its value in a cell, if any."""
+        return self.spent.of(result, self.name) if self.cost else result.numbers.get(self.name, Number()).value
 
     def mean(self, cells: Sequence[CellResult]) -> SeedMean:
-        """Return its mean over cells that have it, with the interval of tables; that of a cost is over seeds."""
+        """Return its mean over cells that have it, with the interval of tables; for a cost, over seeds."""
         spread = self.data.figure.spread
         if not self.cost:
-            found, untested = mean_of_cells(self.data.run, cells, self.name, spread)
+            average, untested = mean_of_cells(self.data.run, cells, self.name, spread)
             self.data.untested.update({untested: None} if untested else {})
-            return found
-        found = mean_of_values([value for one in cells if (value := self.value(one)) is not None], "", spread)
-        return found if found.low is None else found._replace(low=max(0.0, found.low))
+            return average
+        average = mean_of_values([value for result in cells if (value := self.value(result)) is not None], "", spread)
+        return average if average.low is None else average._replace(low=max(0.0, average.low))
 
-    def leave_out(self, one: CellResult) -> None:
-        """Note a cell that lacks it."""
-        unknown = one.reason or f"the run does not tell its {cost_label(self.name)}" if self.cost else ""
-        self.data.leave_out(one, unknown or why_missing(one, self.name))
+    def leave_out(self, result: CellResult) -> None:
+        """Note that a cell lacks it."""
+        unknown = result.reason or f"the run does not record its {cost_label(self.name)}" if self.cost else ""
+        self.data.leave_out(result, unknown or why_missing(result, self.name))
 
 
 def place_picture(data: FigureData) -> Picture:
     """Return lines or bars against an axis or a setting; raise SuiteError where two cells share a place."""
     figure, quantity = data.figure, Quantity(data, Spent(data.run), data.figure.y)
     assert figure.place
-    values = {data.word(one, figure.place): data.value(one, figure.place) for one in data.cells}
+    values = {data.word(result, figure.place): data.value(result, figure.place) for result in data.cells}
     numeric = figure.kind == "line" and figure.place.setting is not None and all(map(is_number, values.values()))
-    texts = {one: tick_text(value, EXACT) if is_number(value) else one for one, value in values.items()}
-    names = {one: figure.called(text) for one, text in texts.items()}
+    texts = {name: tick_text(value, EXACT) if is_number(value) else name for name, value in values.items()}
+    names = {name: figure.label_of(text) for name, text in texts.items()}
     series = []
     for panel, groups in data.panels.items():
-        for own, cells in groups.items():
+        for group, cells in groups.items():
             points = [*_points(data, quantity, quantity.applicable(cells), values if numeric else names)]
             if any(point.seeds for point in points):
-                series.append(Series(data.label(own), points, max(one.seeds for one in points), panel=panel))
-    shown = {point.x for one in series for point in one.rows}
+                series.append(Series(data.label(group), points, max(point.seeds for point in points), panel=panel))
+    shown = {point.x for group in series for point in group.rows}
     order = sorted(names, key=data.order(figure.place).__getitem__)
-    places = [] if numeric else list(dict.fromkeys(names[one] for one in order if names[one] in shown))
+    places = [] if numeric else list(dict.fromkeys(names[name] for name in order if names[name] in shown))
     ticks = sorted(shown) if numeric else []
     notes = [*([COSTED] if figure.costs else []), *outside(data, series)]
     numbers = {} if quantity.cost else {quantity.name: quantity.number}
@@ -103,22 +103,22 @@ def place_picture(data: FigureData) -> Picture:
 def _points(
     data: FigureData, quantity: Quantity, cells: Sequence[CellResult], xs: Mapping[str, float | str]
 ) -> Iterator[Point]:
-    """Yield a point for each place of a series; one that no seed has is empty."""
-    for (name,), own in data.grouped(cells, [data.figure.x]).items():
-        if known := _known(one_of_each_seed(own), quantity):
+    """Yield a point for each place of a series; an empty point where no seed has a number."""
+    for (name,), in_place in data.group(cells, [data.figure.x]).items():
+        if known := _complete_cells(check_unique_seeds(in_place), quantity):
             yield Point(xs[name], *quantity.mean(known))
         else:
             yield Point(xs[name], None, None, None, None, 0)
 
 
-def _known(cells: Sequence[CellResult], *quantities: Quantity) -> list[CellResult]:
+def _complete_cells(cells: Sequence[CellResult], *quantities: Quantity) -> list[CellResult]:
     """Return the cells that have all of some quantities, and note the others."""
     known = []
-    for one in cells:
-        if lacking := next((quantity for quantity in quantities if quantity.value(one) is None), None):
-            lacking.leave_out(one)
+    for result in cells:
+        if lacking := next((quantity for quantity in quantities if quantity.value(result) is None), None):
+            lacking.leave_out(result)
         else:
-            known.append(one)
+            known.append(result)
     return known
 
 
@@ -129,7 +129,7 @@ def scatter_picture(data: FigureData) -> Picture:
     unknown = {x.name, y.name}.difference(data.run.suite.metrics, figure.costs)
     if unknown:
         raise SuiteError(f"the run does not measure {' and '.join(sorted(unknown))}.")
-    numbers = {one.name: one.number for one in (x, y) if not one.cost}
+    numbers = {quantity.name: quantity.number for quantity in (x, y) if not quantity.cost}
     series, notes = [], [COSTED] if figure.costs else []
     for panel, groups in data.panels.items():
         for names, cells in groups.items():
@@ -149,8 +149,8 @@ def scatter_picture(data: FigureData) -> Picture:
 
 def _spots(data: FigureData, x: Quantity, y: Quantity, cells: Sequence[CellResult]) -> Iterator[Spot]:
     """Yield the points of a series."""
-    for names, own in data.grouped(cells, data.figure.points).items():
-        if known := _known(own, x, y):
+    for names, group in data.group(cells, data.figure.points).items():
+        if known := _complete_cells(group, x, y):
             name = data.label(names, data.figure.points) if data.figure.points else ""
             across, along = x.mean(known), y.mean(known)
             yield Spot(name, *across[:4], *along[:4], along.seeds)

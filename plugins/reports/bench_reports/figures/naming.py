@@ -1,4 +1,4 @@
-"""Names the series of a figure: at the ends of lines or at points where they fit, otherwise in a legend."""
+"""Name the series of a figure: at the ends of lines or at points where the names fit, otherwise in a legend."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-LETTER = 0.57 * TEXT / 72  #: inches of a usual letter of a label
-NARROW = 0.56 * SMALL / 72  #: inches of a usual letter of a legend or at a tick
-HANDLE, LEADING = 0.45, 0.148  #: inches in a legend, around a name, and of a line
-AWAY = 4.0  # points from the end of a line to its name
-NEAR = 0.9  # of the width of an axis, beyond which a line has to end
-WIDEST = 0.34  # of the width of a figure, for names at lines
+LETTER = 0.57 * TEXT / 72  #: inches of an average character of a label
+NARROW = 0.56 * SMALL / 72  #: inches of an average character of a legend or at a tick
+HANDLE, LEADING = 0.45, 0.148  #: inches in a legend: around a name, and of a line
+NAME_OFFSET = 4.0  # points from the end of a line to its name
+RIGHT_EDGE = 0.9  # of the width of an axis, beyond which a line ends at the right
+MAX_NAME_WIDTH = 0.34  # of the width of a figure, at lines
 RADIUS = 3.2  # points of a mark and the space around it
-MOVED = 1.5  # heights of a name, that it may be away from the end of its line
+MAX_SHIFT = 1.5  # heights of a name, from the end of its line
 
-#: The end of a line, or a point, in pixels; the name at it, and the colour of that
+#: The end of a line, or a point, in pixels; its name, and the colour of the name
 End: TypeAlias = tuple[Position, str, str]
-#: The places of a line on its axes, its name, and the colour of that
+#: The points of a line in data coordinates; its name, and the colour of the name
 Line: TypeAlias = tuple[Sequence[Position], str, str]
 
 
 def plain(text: str, inches: float, letter: float = LETTER) -> str:
-    """Return text that is drawn as it is, cut at its end where it does not fit.
+    """Return text to be drawn verbatim, truncated at its end if it does not fit.
 
-    Dollars begin no mathematics, and an SVG can hold every character.
+    Dollar signs start no mathematics; characters that SVG cannot hold are replaced.
     """
-    return _drawn(_at_end(_shown(text), _letters(inches, letter)))
+    return _escape_dollars(_at_end(_sanitize(text), _letters(inches, letter)))
 
 
 def distinct(names: Sequence[str], inches: float, letter: float = LETTER) -> list[str]:
-    """Return names as `plain` does, but cut where they stay different: at the end, else elsewhere, else numbered."""
-    shown, most = [_shown(name) for name in names], _letters(inches, letter)
+    """Return names as `plain` does, truncated where they stay distinct: at the end, else elsewhere, else numbered."""
+    shown, most = [_sanitize(name) for name in names], _letters(inches, letter)
     long = [name for name in shown if len(name) > most]
     alike = takewhile(lambda letters: len({*letters}) == 1, zip(*long, strict=False))
     start = len([*alike])
     for cut in (_at_end, _in_the_middle, _at_start, lambda name, most: _at_end(f"…{name[start:]}", most)):
-        found = [cut(name, most) if len(name) > most else name for name in shown]
-        if len({*found}) == len({*shown}):
-            return [*map(_drawn, found)]
-    return [_drawn(_at_end(f"{turn} {name}", most)) for turn, name in enumerate(shown, 1)]
+        shortened = [cut(name, most) if len(name) > most else name for name in shown]
+        if len({*shortened}) == len({*shown}):
+            return [*map(_escape_dollars, shortened)]
+    return [_escape_dollars(_at_end(f"{turn} {name}", most)) for turn, name in enumerate(shown, 1)]
 
 
-def _shown(text: str) -> str:
+def _sanitize(text: str) -> str:
     return re.sub(r"[\ufffe\uffff]", "�", visible(text))
 
 
-def _drawn(text: str) -> str:
+def _escape_dollars(text: str) -> str:
     return text.replace("$", r"\$")
 
 
@@ -79,33 +79,33 @@ def _at_start(text: str, most: int) -> str:
 
 
 def fitting(canvas: Canvas, names: Sequence[str], inches: float, size: float) -> list[str]:
-    """Return names as `distinct` does, none wider than some inches, by the widths of their own letters."""
+    """Return names as `distinct` does, none wider than `inches`, measured by their rendered widths."""
     room = inches
     while True:
-        found = distinct(names, room)
-        widest = max((_size(canvas, name, size)[0] for name in found), default=0.0)
+        shortened = distinct(names, room)
+        widest = max((_size(canvas, name, size)[0] for name in shortened), default=0.0)
         if widest <= inches * canvas.dpi or room < inches / 3:
-            return found
+            return shortened
         room *= 0.95
 
 
-def wrapped(text: str, inches: float) -> str:
-    """Return the label of a y axis, in two lines where it is longer than the axis."""
+def wrap_label(text: str, inches: float) -> str:
+    """Return the label of a y axis, in two lines if it is longer than the axis."""
     room = max(8, int(inches / LETTER))
     lines = wrap(visible(text), room) or [""]
     return "\n".join(plain(line, inches) for line in [lines[0], " ".join(lines[1:])] if line)
 
 
 def name_ends(canvas: Canvas, axes: Axes, lines: Sequence[Line]) -> bool:
-    """Write the names of lines at their ends, and return True; return False, and write nothing, if they do not fit.
+    """Write the names of lines at their ends, and return True; if they do not fit, write nothing and return False.
 
-    Those of lines that end at the right stand beside the axes, in the order of the lines; those of others within.
+    Names of lines that end at the right are placed next to the axes, in the order of the lines; others inside.
     """
     canvas.draw_without_rendering()
     frame = axes.get_window_extent()
     drawn = [([_pixels(axes, place) for place in places], name, ink) for places, name, ink in lines]
-    right = [(way[-1], name, ink) for way, name, ink in drawn if way[-1][0] >= frame.x0 + NEAR * frame.width]
-    early = [(way[-1], name, ink) for way, name, ink in drawn if way[-1][0] < frame.x0 + NEAR * frame.width]
+    right = [(way[-1], name, ink) for way, name, ink in drawn if way[-1][0] >= frame.x0 + RIGHT_EDGE * frame.width]
+    early = [(way[-1], name, ink) for way, name, ink in drawn if way[-1][0] < frame.x0 + RIGHT_EDGE * frame.width]
     heights = _heights(canvas, right, frame)
     ways = [box for way, _, _ in drawn for box in along(way, RADIUS * canvas.dpi / 72, RADIUS / 2 * canvas.dpi / 72)]
     corners = _corners(canvas, early, frame, ways)
@@ -113,33 +113,33 @@ def name_ends(canvas: Canvas, axes: Axes, lines: Sequence[Line]) -> bool:
         return False
     for height, (_, name, ink) in zip(heights, right, strict=True):
         place = 1.0, (height - frame.y0) / frame.height
-        text = axes.annotate(name, place, (AWAY, 0), "axes fraction", "offset points", annotation_clip=False)
+        text = axes.annotate(name, place, (NAME_OFFSET, 0), "axes fraction", "offset points", annotation_clip=False)
         text.set(size=SMALL, color=ink, va="center")
     _write_within(axes, early, corners, frame)
     return True
 
 
 def _heights(canvas: Canvas, ends: Sequence[End], frame: Any) -> list[float] | None:
-    """Return the heights at which names stand beside the axes; None if they do not fit."""
+    """Return the heights of names next to the axes; None if they do not fit."""
     if not ends:
         return []
     sizes = [_size(canvas, name) for _, name, _ in ends]
     height = 1.12 * max(size[1] for size in sizes)
-    found = spread_out([y for (_, y), _, _ in ends], height, frame.y0 + height / 2, frame.y1)
-    if found is None or max(size[0] for size in sizes) > WIDEST * canvas.bbox.width:
+    heights = spread_out([y for (_, y), _, _ in ends], height, frame.y0 + height / 2, frame.y1)
+    if heights is None or max(size[0] for size in sizes) > MAX_NAME_WIDTH * canvas.bbox.width:
         return None
-    near = all(abs(own - y) <= MOVED * height for own, ((_, y), _, _) in zip(found, ends, strict=True))
-    return found if near else None
+    near = all(abs(place - y) <= MAX_SHIFT * height for place, ((_, y), _, _) in zip(heights, ends, strict=True))
+    return heights if near else None
 
 
 def name_points(
     canvas: Canvas, axes: Axes, points: Sequence[tuple[Position, str, str]], ways: Sequence[Sequence[Position]],
     some: bool = False,
 ) -> bool:  # fmt: skip
-    """Write names beside points, and return True; return False, and write nothing, if they do not all fit.
+    """Write names next to points, and return True; if not all fit, write nothing and return False.
 
-    They keep away from `ways`, such as lines between points and error bars. With `some`, they may stand on these if
-    all have a place then, and else those are written that have one.
+    They avoid `ways`, such as lines between points and error bars. With `some`, they may overlap these if all then
+    have a place; otherwise only those with a place are written.
     """
     axes.margins(x=0.1, y=0.1)
     canvas.draw_without_rendering()
@@ -158,8 +158,8 @@ def name_points(
 def _corners(canvas: Canvas, ends: Sequence[End], frame: Any, obstacles: Sequence[Box]) -> list[Position | None]:
     sizes = [_size(canvas, name) for _, name, _ in ends]
     bounds = Box(frame.x0, frame.y0, frame.x1, frame.y1)
-    own = {end for end, _, _ in ends}
-    others = [box for box in obstacles if not any(box.overlaps(Box(x, y, x + 1, y + 1)) for x, y in own)]
+    line_ends = {end for end, _, _ in ends}
+    others = [box for box in obstacles if not any(box.overlaps(Box(x, y, x + 1, y + 1)) for x, y in line_ends)]
     return beside_points([end for end, _, _ in ends], sizes, bounds, RADIUS * canvas.dpi / 72, others)
 
 
@@ -177,7 +177,7 @@ def _pixels(axes: Axes, place: Position) -> Position:
 
 
 def _size(canvas: Canvas, name: str, points: float = SMALL) -> Position:
-    """Return width and height of a name, in pixels."""
+    """Return the width and height of a name in pixels."""
     text = canvas.text(0, 0, name, size=points)
     box = text.get_window_extent()
     text.remove()
@@ -185,7 +185,7 @@ def _size(canvas: Canvas, name: str, points: float = SMALL) -> Position:
 
 
 def add_legend(canvas: Canvas, artists: Sequence[Any], labels: Sequence[str]) -> None:
-    """Add a legend above everything, and make the figure higher by it."""
+    """Add a legend above the panels, and make the figure higher by its height."""
     width, height = canvas.get_size_inches()
     columns = columns_of(labels, width)
     canvas.set_size_inches(width, height + LEADING * ceil(len(labels) / columns) + 0.05)
@@ -193,7 +193,7 @@ def add_legend(canvas: Canvas, artists: Sequence[Any], labels: Sequence[str]) ->
 
 
 def columns_of(labels: Sequence[str], width: float) -> int:
-    """Return the number of columns of a legend, filled one after the other, that makes it as low as possible."""
+    """Return the number of columns that makes a legend as low as possible; columns are filled one after the other."""
     for columns in range(len(labels), 1, -1):
         rows = ceil(len(labels) / columns)
         longest = (max(map(len, labels[start : start + rows])) for start in range(0, len(labels), rows))

@@ -1,4 +1,4 @@
-"""Where names stand beside what they name: at the ends of lines, or at points, so that no two overlap."""
+"""Places of names next to what they name: at the ends of lines, or at points, without overlaps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import ceil
 from typing import NamedTuple, TypeAlias
 
 Position: TypeAlias = tuple[float, float]
-#: Where a name stands seen from its point: right, left, above, below, and between these
+#: Sides of a point at which its name may stand, best first
 SIDES: Sequence[tuple[int, int]] = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 
 
@@ -26,7 +26,7 @@ class Box(NamedTuple):
         return across and self.bottom < other.top and other.bottom < self.top
 
     def inside(self, other: Box) -> bool:
-        """Return whether no part of it is outside another."""
+        """Return whether it lies completely inside another."""
         across = other.left <= self.left and self.right <= other.right
         return across and other.bottom <= self.bottom and self.top <= other.top
 
@@ -34,64 +34,64 @@ class Box(NamedTuple):
 def spread_out(heights: Sequence[float], gap: float, low: float, high: float) -> list[float] | None:
     """Return heights as near to those given as possible, in the same order, with a gap of at least `gap`.
 
-    All are from `low` to `high`; None if there is no room. Heights that would be too near to each other are moved
-    apart around their mean, by the least squares (pool adjacent violators).
+    All are from `low` to `high`; None if there is no room. Heights that are too near to each other are moved apart
+    around their mean, by least squares (pool adjacent violators).
     """
     if (len(heights) - 1) * gap > high - low:
         return None
-    order = sorted(range(len(heights)), key=lambda one: heights[one])
-    pools: list[tuple[float, int]] = []  # the mean of some heights less the gaps below them, and how many they are
-    for rank, one in enumerate(order):
-        pools.append((heights[one] - rank * gap, 1))
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    pools: list[tuple[float, int]] = []  # mean of pooled heights less the gaps below them, and their number
+    for rank, index in enumerate(order):
+        pools.append((heights[index] - rank * gap, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
             (first, some), (second, others) = pools[-2:]
             pools[-2:] = [((first * some + second * others) / (some + others), some + others)]
     free = [min(max(mean, low), high - (len(order) - 1) * gap) for mean, size in pools for _ in range(size)]
-    found = [0.0] * len(order)
-    for rank, one in enumerate(order):
-        found[one] = free[rank] + rank * gap
-    return found
+    spread = [0.0] * len(order)
+    for rank, index in enumerate(order):
+        spread[index] = free[rank] + rank * gap
+    return spread
 
 
 def beside_points(
     points: Sequence[Position], sizes: Sequence[Position], bounds: Box, radius: float, obstacles: Sequence[Box] = ()
 ) -> list[Position | None]:
-    """Return the lower left corner of the name of each point, where it overlaps no other, no point and no obstacle.
+    """Return the lower left corner of each point's name, where it overlaps no other name, no point and no obstacle.
 
-    `sizes` are widths and heights of the names, `radius` that of the marks. None of a name that finds no place.
+    `sizes` are widths and heights of the names, `radius` the radius of the marks. None for a name without a place.
     """
     marks = [*(Box(x - radius, y - radius, x + radius, y + radius) for x, y in points), *obstacles]
-    taken: dict[int, Box] = {}
-    for one in sorted(range(len(points)), key=lambda one: (-_neighbours(points, one, sizes[one][0]), one)):
-        inside = (box for box in _around(points[one], sizes[one], radius) if box.inside(bounds))
-        free = (box for box in inside if not any(map(box.overlaps, (*taken.values(), *marks))))
+    boxes: dict[int, Box] = {}
+    for index in sorted(range(len(points)), key=lambda index: (-_neighbours(points, index, sizes[index][0]), index)):
+        inside = (box for box in _around(points[index], sizes[index], radius) if box.inside(bounds))
+        free = (box for box in inside if not any(map(box.overlaps, (*boxes.values(), *marks))))
         if place := next(free, None):
-            taken[one] = place
-    return [taken[one][:2] if one in taken else None for one in range(len(points))]
+            boxes[index] = place
+    return [boxes[index][:2] if index in boxes else None for index in range(len(points))]
 
 
 def along(line: Sequence[Position], step: float, radius: float) -> list[Box]:
-    """Return squares along a line of straight parts, at most `step` apart, which names keep away from."""
-    found = []
+    """Return squares along a line of straight segments, at most `step` apart, that names avoid."""
+    centres = []
     for (x, y), (next_x, next_y) in pairwise(line):
         parts = max(1, ceil(max(abs(next_x - x), abs(next_y - y)) / step))
-        found += [(x + (next_x - x) * part / parts, y + (next_y - y) * part / parts) for part in range(parts + 1)]
-    return [Box(x - radius, y - radius, x + radius, y + radius) for x, y in found or line]
+        centres += [(x + (next_x - x) * part / parts, y + (next_y - y) * part / parts) for part in range(parts + 1)]
+    return [Box(x - radius, y - radius, x + radius, y + radius) for x, y in centres or line]
 
 
-def _neighbours(points: Sequence[Position], one: int, reach: float) -> int:
-    x, y = points[one]
+def _neighbours(points: Sequence[Position], index: int, reach: float) -> int:
+    x, y = points[index]
     return sum(abs(x - other) < reach and abs(y - height) < reach for other, height in points)
 
 
 def _around(point: Position, size: Position, radius: float) -> list[Box]:
-    """Return the places of a name around its point, best first: those nearest, then a little farther away."""
+    """Return the places of a name around its point, best first: the nearest, then some a little farther away."""
     (x, y), (width, height) = point, size
-    found = []
+    boxes = []
     for far in (1.0, 2.2):
         for across, up in SIDES:
             reach = far * radius * (1.4 if not (across and up) else 1.0)
             left = x + across * reach + (-width / 2 if not across else -width if across < 0 else 0)
             bottom = y + up * reach + (-height / 2 if not up else -height if up < 0 else 0)
-            found.append(Box(left, bottom, left + width, bottom + height))
-    return found
+            boxes.append(Box(left, bottom, left + width, bottom + height))
+    return boxes

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from bench_reports.figures.figure_data import Picture
 
-MOST_TICKS = 9  # at the numbers that a suite gives
-LEANING, CLOSE = 35, 0.2  # degrees of names too long to stand side by side; inches where these would overlap
-ROOM = 3.0  # points between the numbers of two ticks
+MAX_TICKS = 9  # at numbers of the suite
+LEANING, CLOSE = 35, 0.2  # degrees of names too long to be horizontal; inches per name below which they are upright
+TICK_GAP = 3.0  # points between the numbers of two ticks
 
 
 def set_scales(axes: Axes, picture: Picture) -> None:
-    """Set the scale of both axes, and write their numbers out rather than as powers of ten."""
+    """Set the scale of both axes, with numbers written out rather than as powers of ten."""
     from matplotlib.ticker import MaxNLocator
 
     from bench_reports.figures.ticks import STEPS, Between, Decades, Numbers
@@ -37,16 +37,16 @@ def set_scales(axes: Axes, picture: Picture) -> None:
 
 
 def whole_numbers(axis: Axis) -> None:
-    """Let the ticks of a linear axis stand at whole numbers, such as updates."""
+    """Put the ticks of a linear axis at whole numbers, such as updates."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
 
 
 def set_places(axes: Axes, names: Sequence[str], inches: float) -> float:
-    """Write names below an axis: side by side where they fit, else leaning, else upright, in smaller type at last.
+    """Write names below an axis: side by side if they fit, else slanted, else upright and smaller.
 
-    Returns by how many inches the names that do not lie stand higher.
+    Returns the extra height in inches of names that are not horizontal.
     """
     axes.set_xticks(range(len(names)), names)
     axes.set_xlim(-0.5, len(names) - 0.5)
@@ -62,11 +62,11 @@ def set_places(axes: Axes, names: Sequence[str], inches: float) -> float:
 
 
 def set_ticks(axes: Axes, numbers: Sequence[float], inches: float) -> None:
-    """Let ticks stand at the numbers that a suite gives, if they are few and their texts do not touch."""
+    """Put ticks at the numbers of the suite, if they are few and their texts do not touch."""
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
     drawable = [number for number in numbers if axes.get_xscale() == "linear" or number > 0]
-    if not drawable or len(drawable) > MOST_TICKS:
+    if not drawable or len(drawable) > MAX_TICKS:
         return
     texts = [tick_text(number, EXACT) for number in drawable]
     labels = [axes.text(0, 0, text, size=SMALL) for text in texts]
@@ -76,7 +76,7 @@ def set_ticks(axes: Axes, numbers: Sequence[float], inches: float) -> None:
     across = axes.transData + axes.transAxes.inverted()
     ends = across.transform([(number, axes.get_ylim()[1]) for number in drawable])
     gaps = [inches * (after[0] - before[0]) for before, after in pairwise(ends)]
-    needed = [sum(pair) / 2 + ROOM / 72 for pair in pairwise(widths)]
+    needed = [sum(pair) / 2 + TICK_GAP / 72 for pair in pairwise(widths)]
     if all(gap >= need for gap, need in zip(gaps, needed, strict=True)):
         axes.xaxis.set_major_locator(FixedLocator(drawable))
         axes.xaxis.set_major_formatter(FixedFormatter(texts))
@@ -84,5 +84,5 @@ def set_ticks(axes: Axes, numbers: Sequence[float], inches: float) -> None:
 
 
 def _inches(label: Any) -> float:
-    """Return how wide a text is."""
+    """Return the width of a text in inches."""
     return float(label.get_window_extent().width) / float(label.get_figure(root=True).dpi)

@@ -1,4 +1,4 @@
-"""Survival curves: the share of outputs that have not ended after so many tokens, by Kaplan and Meier (1958)."""
+"""Survival curves of output lengths: the share of outputs not ended after each token (Kaplan and Meier, 1958)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from bench_core.errors import StoreError
 from bench_core.runs.results import CellResult, Run
 from bench_core.storage.outcomes import read_outcomes
 from bench_reports.figures.error_bars import mean_of_values
-from bench_reports.figures.figure_data import FigureData, Names, Picture, Series, one_of_each_seed
-from bench_reports.figures.kept_files import KeptFile, Record, identity
+from bench_reports.figures.figure_data import FigureData, Names, Picture, Series, check_unique_seeds
+from bench_reports.figures.kept_files import ExampleRecord, KeptFile, identity
 from bench_reports.language.of_suite import language
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
-UNKEPT = "the run keeps no lengths of its outputs; run the suite again"
+NOT_STORED = "the run stores no lengths of its outputs; run the suite again"
 MEANING = (
-    "Of all outputs, the share that has not ended after so many tokens, stop included (Kaplan–Meier); a mark (+) "
-    "stands where a limit cut outputs that had not ended."
+    "Share of outputs that have not ended after a number of tokens, EOS included (Kaplan–Meier estimate); "
+    "+ marks outputs that a limit truncated before their end."
 )
 
-Ends: TypeAlias = Sequence[tuple[int, int, int]]  # a length, how many outputs ended with it, and how many were cut
+Ends: TypeAlias = Sequence[tuple[int, int, int]]  # a length, outputs that ended with it, outputs truncated at it
 
 
-class Surviving(NamedTuple):
-    """A point of a survival curve, from which on it is constant: percent of the outputs, as `Point`."""
+class SurvivalPoint(NamedTuple):
+    """A point of a survival curve, which is constant from there on: percent of the outputs, like `Point`."""
 
     x: int
     mean: float
@@ -37,12 +37,12 @@ class Surviving(NamedTuple):
     high: float | None
     seeds: int
     ended: int  # outputs of all seeds with this length
-    cut: int  # outputs of all seeds that a limit cut at this length
+    cut: int  # outputs of all seeds that a limit truncated at this length
 
 
 @dataclass(frozen=True)
-class Lengths(Record):
-    """How long the outputs of one cell are, or why that is unknown."""
+class OutputLengths(ExampleRecord):
+    """The lengths of the outputs of one cell, or the reason why they are unknown."""
 
     ends: Ends = ()
 
@@ -55,31 +55,33 @@ class Lengths(Record):
         return "decode"
 
 
-def _stored(run: Run, store: Store) -> Iterator[Lengths]:
+def _records_from_store(run: Run, store: Store) -> Iterator[OutputLengths]:
     figures = [figure for figure in language(run).figures if figure.kind == "survival"]
-    for one in run.cells:
-        key = one.artifacts.get("decode", "")
-        if key and one.status == "done" and any(figure.covers(one.cell) for figure in figures):
-            yield _lengths(one, key, store)
+    for result in run.cells:
+        key = result.artifacts.get("decode", "")
+        if key and result.status == "done" and any(figure.covers(result.cell) for figure in figures):
+            yield _lengths(result, key, store)
 
 
-def _lengths(one: CellResult, key: str, store: Store) -> Lengths:
+def _lengths(result: CellResult, key: str, store: Store) -> OutputLengths:
     ended, cut = Counter[int](), Counter[int]()
     try:
         for outcome in read_outcomes(store.get("decode", key).file("outcomes.jsonl.gz")):
             best = outcome.hypotheses[0]
             (ended if best.finished else cut)[len(best.tokens) + best.finished] += 1
-    except StoreError:  # names a path, which no report may
-        return Lengths(one.cell, reason="what the store kept of its outputs is damaged")
-    return Lengths(one.cell, [(length, ended[length], cut[length]) for length in sorted({*ended, *cut})])
+    except StoreError:  # it contains a path, which reports must not show
+        return OutputLengths(result.cell, reason="the stored artifact of its outputs is damaged")
+    return OutputLengths(result.cell, [(length, ended[length], cut[length]) for length in sorted({*ended, *cut})])
 
 
-OUTPUT_LENGTHS = KeptFile("lengths.jsonl", Lengths, lambda figure: figure.kind == "survival", _stored)
+OUTPUT_LENGTHS = KeptFile(
+    "lengths.jsonl", OutputLengths, lambda figure: figure.kind == "survival", _records_from_store
+)
 
 
 def survival_picture(data: FigureData) -> Picture:
     """Return a survival curve for each group."""
-    figure, known = data.figure, {identity(one.cell): one for one in OUTPUT_LENGTHS.read(data.run)}
+    figure, known = data.figure, {identity(record.cell): record for record in OUTPUT_LENGTHS.read(data.run)}
     series = []
     for panel, groups in data.panels.items():
         for names, cells in groups.items():
@@ -90,17 +92,17 @@ def survival_picture(data: FigureData) -> Picture:
 
 
 def _curves(
-    data: FigureData, cells: Sequence[CellResult], known: Mapping[tuple[object, ...], Lengths]
+    data: FigureData, cells: Sequence[CellResult], known: Mapping[tuple[object, ...], OutputLengths]
 ) -> Iterator[Ends]:
-    """Yield the ends of the outputs of each seed."""
-    for one in one_of_each_seed(cells):
-        kept = known.get(identity(one.cell))
-        if kept and kept.ends:
-            yield kept.ends
-        elif one.cell.get("decoder") is None:
-            data.leave_out(one, "nothing was decoded")
+    """Yield the output lengths of each seed."""
+    for result in check_unique_seeds(cells):
+        record = known.get(identity(result.cell))
+        if record and record.ends:
+            yield record.ends
+        elif result.cell.get("decoder") is None:
+            data.leave_out(result, "nothing was decoded")
         else:
-            data.leave_out(one, (kept.reason or "it has no examples") if kept else one.reason or UNKEPT)
+            data.leave_out(result, (record.reason or "it has no examples") if record else result.reason or NOT_STORED)
 
 
 def _series(data: FigureData, panel: str, names: Names, curves: Sequence[Ends]) -> Series:
@@ -112,16 +114,16 @@ def _series(data: FigureData, panel: str, names: Names, curves: Sequence[Ends]) 
     points, last = [], [1.0] * len(curves)
     for length in sorted({0, 1, *ended, *cut}):
         last = [share.get(length, before) for share, before in zip(shares, last, strict=True)]
-        found = mean_of_values([100 * share for share in last], "share", data.figure.spread)
-        points.append(Surviving(length, *found, ended[length], cut[length]))
+        average = mean_of_values([100 * share for share in last], "share", data.figure.spread)
+        points.append(SurvivalPoint(length, *average, ended[length], cut[length]))
     return Series(data.label(names), points, len(curves), ended.total() + cut.total(), panel=panel)
 
 
 def survival(ends: Ends) -> dict[int, float]:
-    """Return the share that has not ended after each length at which some outputs end or are cut."""
-    left, share, found = sum(ended + cut for _, ended, cut in ends), 1.0, dict[int, float]()
+    """Return the share that has not ended after each length at which outputs end or are truncated."""
+    left, share, curve = sum(ended + cut for _, ended, cut in ends), 1.0, dict[int, float]()
     for length, ended, cut in ends:
         share *= 1 - ended / left
-        found[length] = share
+        curve[length] = share
         left -= ended + cut
-    return found
+    return curve

@@ -1,15 +1,15 @@
-"""Numbers as they stand on axes."""
+"""Numbers as printed on axes."""
 
 from math import isfinite
 
-FROM, TO = 1e-4, 1e7  #: numbers that are written out; smaller and larger ones have powers of ten
-EXACT = 12  #: significant digits of a number that a suite gives
+FROM, TO = 1e-4, 1e7  #: magnitudes that are written out; smaller and larger numbers use powers of ten
+EXACT = 12  #: significant digits of a number in the suite
 
 
 def tick_text(value: float, digits: int = 6, powers: bool = False) -> str:
     """Return a number with some significant digits as text, such as `10,000`, `0.5` or `2×10⁸`.
 
-    `powers` writes every number so; an infinite one has no text.
+    With `powers`, every number is a multiple of a power of ten; infinite numbers have no text.
     """
     if not isfinite(value):
         return ""

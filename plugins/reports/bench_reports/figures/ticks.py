@@ -1,4 +1,4 @@
-"""The ticks of an axis: where they stand, and their numbers, which are written out rather than as powers of ten."""
+"""The ticks of an axis: their places, and their numbers, written out rather than as powers of ten."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,15 +11,15 @@ from bench_reports.figures.style import SMALL
 from bench_reports.figures.tick_text import FROM, TO, tick_text
 
 STEPS = [1, 2, 2.5, 5, 10]  #: between ticks, times powers of ten
-SHORT = 5.0  # a logarithmic axis whose ends are nearer than by this factor
-ROOM = 3.0  #: points between the numbers of two ticks
-DIGIT, LINE = 0.64, 1.2  # of the size of letters: the width of a digit, the height of a line
+MIN_LOG_RATIO = 5.0  # of the ends of an axis with ticks at powers of ten
+TICK_GAP = 3.0  #: points between the numbers of two ticks
+DIGIT, LINE = 0.64, 1.2  # relative to the font size: the width of a digit, the height of a line
 
 
 class Numbers(Formatter):
     """Writes as many digits as neighbouring ticks need to differ, and powers of ten for all ticks or for none."""
 
-    axis: Any  # which matplotlib sets
+    axis: Any  # set by matplotlib
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return tick_text(x)
@@ -29,13 +29,13 @@ class Numbers(Formatter):
         shown = [tick for tick in values if low <= tick <= high]
         digits, plain = digits_of(shown), all(tick == 0 or FROM <= abs(tick) < TO for tick in shown)
         texts = [tick_text(tick, digits, powers=not plain) for tick in values]
-        return thinned(_places(self.axis, values), texts, _lies(self.axis))
+        return thin_out(_places(self.axis, values), texts, _lies(self.axis))
 
 
 class Between(LogFormatter):
-    """Writes numbers between powers of ten where an axis holds few of these."""
+    """Writes numbers between powers of ten if an axis shows few of these."""
 
-    axis: Any  # which matplotlib sets
+    axis: Any  # set by matplotlib
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return tick_text(x) if super().__call__(x, pos) else ""
@@ -48,11 +48,11 @@ class Between(LogFormatter):
 
 
 class Decades(LogLocator):
-    """Puts ticks at powers of ten; on a short axis, which holds few of these, at steps of one size."""
+    """Puts ticks at powers of ten, or at even steps on an axis too short for these."""
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         low, high = sorted((vmin, vmax))
-        if 0 < low < high < SHORT * low:
+        if 0 < low < high < MIN_LOG_RATIO * low:
             return MaxNLocator("auto", steps=STEPS).tick_values(low, high)
         return super().tick_values(vmin, vmax)
 
@@ -62,7 +62,7 @@ def _lies(axis: Any) -> bool:
 
 
 def _places(axis: Any, values: Sequence[float]) -> list[float]:
-    """Return where ticks stand along an axis, in points."""
+    """Return the positions of ticks along an axis, in points."""
     box = axis.axes.bbox
     length = (box.width if _lies(axis) else box.height) * 72 / axis.axes.figure.dpi
     places = axis.get_transform().transform([*axis.get_view_interval(), *values])
@@ -70,11 +70,11 @@ def _places(axis: Any, values: Sequence[float]) -> list[float]:
     return [float((place - low) / (high - low) * length) if high > low else 0.0 for place in places[2:]]
 
 
-def thinned(places: Sequence[float], texts: Sequence[str], along: bool) -> list[str]:
-    """Return the texts of ticks, where they would touch only those of every second, or third, and so on."""
+def thin_out(places: Sequence[float], texts: Sequence[str], along: bool) -> list[str]:
+    """Return the texts of ticks; where they would touch, only every second, third, and so on."""
     for step in range(1, len(texts) + 1):
-        kept = [(place, text) for place, text in zip(places[::step], texts[::step], strict=True) if text]
-        if not any(_touch(one, other, along) for one, other in pairwise(kept)):
+        shown = [(place, text) for place, text in zip(places[::step], texts[::step], strict=True) if text]
+        if not any(_touch(tick, other, along) for tick, other in pairwise(shown)):
             return [text if not turn % step else "" for turn, text in enumerate(texts)]
     return [*texts]
 
@@ -82,23 +82,23 @@ def thinned(places: Sequence[float], texts: Sequence[str], along: bool) -> list[
 def beside(
     taken: Sequence[tuple[float, str]], places: Sequence[float], texts: Sequence[str], along: bool
 ) -> list[str]:
-    """Return the texts of ticks, those empty that would touch one that is taken, or one before them."""
-    kept, found = [one for one in taken if one[1]], list[str]()
-    for one in zip(places, texts, strict=True):
-        free = bool(one[1]) and not any(_touch(one, other, along) for other in kept)
-        kept += [one] if free else []
-        found.append(one[1] if free else "")
-    return found
+    """Return the texts of ticks, empty for those that would touch a taken or an earlier text."""
+    shown, result = [tick for tick in taken if tick[1]], list[str]()
+    for tick in zip(places, texts, strict=True):
+        free = bool(tick[1]) and not any(_touch(tick, other, along) for other in shown)
+        shown += [tick] if free else []
+        result.append(tick[1] if free else "")
+    return result
 
 
-def _touch(one: tuple[float, str], other: tuple[float, str], along: bool) -> bool:
-    """Return whether two texts at ticks, centred there, are nearer than they may be."""
-    needed = DIGIT * SMALL * (len(one[1]) + len(other[1])) / 2 + ROOM if along else LINE * SMALL
-    return abs(one[0] - other[0]) < needed
+def _touch(tick: tuple[float, str], other: tuple[float, str], along: bool) -> bool:
+    """Return whether the texts of two ticks, centred there, touch."""
+    needed = DIGIT * SMALL * (len(tick[1]) + len(other[1])) / 2 + TICK_GAP if along else LINE * SMALL
+    return abs(tick[0] - other[0]) < needed
 
 
 def digits_of(ticks: Sequence[float]) -> int:
-    """Return how many digits tell neighbouring ticks apart."""
+    """Return the number of digits that distinguish neighbouring ticks."""
     steps = [abs(after - before) for before, after in pairwise(sorted(ticks)) if after != before]
     largest = max(map(abs, ticks), default=0.0)
     if not steps or largest / min(steps) > 1e14:

@@ -1,4 +1,4 @@
 """The language of tables, figures, claims and choices in suites: schema, checks, expressions, published numbers.
 
-Not here: what fills them (`content`, `figures`).
+The code that fills them is in `content` and `figures`.
 """

@@ -1,4 +1,4 @@
-"""Checks of `claims:`: that every value they ask for exists, and that they can be tested."""
+"""Check `claims:`: every value exists, and every claim can be tested."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -48,7 +48,7 @@ class _Claims:
         named: dict[Query, Query] = {}
         for query in expression.queries:
             with suppress(Unreadable):
-                problem, named[query] = self._named(query)
+                problem, named[query] = self._resolve(query)
                 for text in [problem] if problem else self._problems(named[query], keys):
                     names.problems.add(keys, text)
         if expression.term is None or len(names.problems.found) > before or len(named) < len(expression.queries):
@@ -58,31 +58,31 @@ class _Claims:
                 for problem in check(expression.term, named):
                     names.problems.add(keys, problem)
         if len(names.problems.found) == before:
-            for problem in self._constants(self._located(expression.term, named)):
+            for problem in self._constants(self._normalize(expression.term, named)):
                 names.problems.add(keys, problem)
 
     def _without_range(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
-        """Yield metrics without declared bounds."""
+        """Yield a problem for each metric without declared bounds."""
         for metric in dict.fromkeys(query.metric for query in named):
             config = self.names.suite.metrics.get(metric)
             if config is not None and config.bounds() is None:
                 yield (
                     f"metric {metric!r} declares no bounds, so a claim about it cannot be checked. "
-                    f"Let `bounds` of {type(config).__name__} return the lowest and the highest possible score."
+                    f"Make `bounds` of {type(config).__name__} return the lowest and the highest possible score."
                 )
 
     def _equalities(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
-        """Yield comparisons by == or != of numbers that are measured, not counted."""
-        for one in term.walk():
-            queries = [part.query for part in one.walk() if part.query]
-            if one.operation in ("==", "!=") and not all(self._is_count(query.metric) for query in queries):
-                left, right = one.parts
-                sides = [part for part in one.parts if part.operation != "number" or part.number]
+        """Yield a problem for each == or != between measured numbers; only counts can be equal."""
+        for comparison in term.walk():
+            queries = [part.query for part in comparison.walk() if part.query]
+            if comparison.operation in ("==", "!=") and not all(self._is_count(query.metric) for query in queries):
+                left, right = comparison.parts
+                sides = [part for part in comparison.parts if part.operation != "number" or part.number]
                 apart = str(sides[0]) if len(sides) == 1 else f"abs({left} - {right})"
-                bound = f"{apart} {'<' if one.operation == '==' else '>'} 1"
+                bound = f"{apart} {'<' if comparison.operation == '==' else '>'} 1"
                 yield (
-                    f"`{left} {one.operation} {right}`: no test can show that measured numbers are equal, and "
-                    f"unequal ones may differ by next to nothing. Claim a bound, such as `{bound}`."
+                    f"`{left} {comparison.operation} {right}`: no test can show that measured numbers are equal, and "
+                    f"a difference may be negligible. Claim a bound, such as `{bound}`."
                 )
 
     def _is_count(self, metric: str) -> bool:
@@ -90,76 +90,80 @@ class _Claims:
         return metric not in TRAINING_COSTS and (config is None or config.is_count())
 
     def _quantifiers(self, term: Term, named: Mapping[Query, Query]) -> Iterator[str]:
-        """Yield quantifiers over trainings of which there are not several, or not the same on all sides."""
-        for one in term.walk():
-            if one.operation == QUANTIFIER:
-                queries = dict.fromkeys(part.query for part in one.walk() if part.query)
-                cells = {query: found[0] for query in queries if (found := self._matching(named[query]))}
+        """Yield a problem for each quantifier over a single training, or over values of different trainings."""
+        for quantifier in term.walk():
+            if quantifier.operation == QUANTIFIER:
+                queries = dict.fromkeys(part.query for part in quantifier.walk() if part.query)
+                cells = {query: matches[0] for query in queries if (matches := self._matching(named[query]))}
                 trainings = {query: tuple(cell[axis] for axis in TRAINING_AXES) for query, cell in cells.items()}
-                first = next(iter(trainings), None)  # None where a profile leaves all of them out
+                first = next(iter(trainings), None)  # None if a profile excludes all of them
                 other = next((query for query in trainings if trainings[query] != trainings[first or query]), None)
                 if first and other:
                     yield (
-                        f"{QUANTIFIER} compares the same weights, and {first} and {other} are of different trainings "
-                        f"({_unlike(trainings[first], trainings[other])}). Leave it out to compare between trainings."
+                        f"{QUANTIFIER} compares values of the same weights, but {first} and {other} are of different "
+                        f"trainings ({_unlike(trainings[first], trainings[other])}). "
+                        "Leave it out to compare across trainings."
                     )
                 elif first:
-                    yield from self._one_training(one, cells[first])
+                    yield from self._one_training(quantifier, cells[first])
 
     def _one_training(self, term: Term, cell: Mapping[str, str]) -> Iterator[str]:
-        """Yield why a model has no several trainings; those that a profile or `--seeds` leaves out are there."""
+        """Yield a problem if a model has a single training, apart from those that a profile or `--seeds` excludes."""
         suite, model = self.names.suite, cell["model"]
         entry = suite.models[model].at(cell["task"])
         if not entry.training.trains:
             yield f"`{term}`: model {model!r} is not trained, so it has no trainings. Leave out {QUANTIFIER}."
         elif len(entry.config.seeds(suite.seeds)) < 2 and not self._fewer_seeds:
-            yield f"`{term}`: {QUANTIFIER} over a single training says nothing. Set `seeds: 3`, or leave it out."
+            yield f"`{term}`: {QUANTIFIER} over a single training has no effect. Set `seeds: 3`, or leave it out."
 
     @property
     def _fewer_seeds(self) -> bool:
         suite = self.names.suite
-        return suite.profile is not None or any(one.startswith("seeds=") for one in suite.asked)
+        return suite.profile is not None or any(argument.startswith("seeds=") for argument in suite.asked)
 
     def _constants(self, term: Term) -> Iterator[str]:
-        """Yield that a claim is true, or false, for all scores within the bounds of its metrics."""
+        """Yield a problem if a claim is true, or false, for all scores within the bounds of its metrics."""
         bounds = dict.fromkeys(TRAINING_COSTS, (0.0, inf))
-        bounds |= {name: found for name, one in self.names.suite.metrics.items() if (found := one.bounds())}
+        bounds |= {name: limits for name, config in self.names.suite.metrics.items() if (limits := config.bounds())}
         answer = truth(term, bounds)
         if answer is not None:
-            metrics = dict.fromkeys(one.query.metric for one in term.walk() if one.query)
+            metrics = dict.fromkeys(node.query.metric for node in term.walk() if node.query)
             ranges = ", ".join(f"{name} {_range(*bounds[name])}" for name in metrics if name in bounds)
             yield (
                 f"this is {str(answer).lower()} for all scores within the bounds of its metrics ({ranges}). Claim "
-                "something that a measurement could both support and refute."
+                "something that measurements could either support or refute."
             )
 
-    def _located(self, term: Term, named: Mapping[Query, Query]) -> Term:
-        """Return an expression in which all values of one cell have one name."""
+    def _normalize(self, term: Term, named: Mapping[Query, Query]) -> Term:
+        """Return an expression in which equal cells have equal axes."""
         cells = self._matching(named[term.query]) if term.query else []
         if not cells or not term.query:
-            return replace(term, parts=tuple(self._located(part, named) for part in term.parts))
+            return replace(term, parts=tuple(self._normalize(part, named) for part in term.parts))
         axes = [(axis, cells[0][axis]) for axis in AXES[:-1] if axis in self._axes(term.query.metric)]
         return replace(term, query=Query(term.query.metric, tuple(axes), term.query.chosen))
 
-    def _named(self, query: Query) -> tuple[str, Query]:
-        """Return a query by names of cells alone, any of those that a choice may find, and what is wrong with it."""
+    def _resolve(self, query: Query) -> tuple[str, Query]:
+        """Return the problem of a query with `chosen`, if any, and the query with a possible result of the choice."""
         if not query.chosen:
             return "", query
-        choices = {one.id: one for one in language(self.names.suite).choose if hasattr(one, "id")}
+        choices = {entry.id: entry for entry in language(self.names.suite).choose if hasattr(entry, "id")}
         if query.chosen not in choices:
             hint = suggestion(query.chosen, [*choices], "Known, from `choose:`")
             return f"no choice of this suite is called {query.chosen!r}. {hint}", query
         choice, axes = choices[query.chosen], dict(query.axes)
-        found = grids_of(choice, self.names.suite.grids)
-        name = axes.get(choice.axis, next(iter(found)) if len(found) == 1 else "")
-        if name not in found:
-            what = f"{query} does not say which" if not name else f"choice {choice.id!r} finds no {name!r}"
-            return f"{what}: it chooses {listed([*found])}. Write `{choice.axis}={next(iter(found))!r}`.", query
+        results = grids_of(choice, self.names.suite.grids)
+        name = axes.get(choice.axis, next(iter(results)) if len(results) == 1 else "")
+        if name not in results:
+            what = f"{query} does not say which" if not name else f"choice {choice.id!r} has no result {name!r}"
+            return (
+                f"{what}: the results are {listed([*results])}. Write `{choice.axis}={next(iter(results))!r}`.",
+                query,
+            )
         if choice.axis == "decoder" and "decoder" not in self._axes(query.metric):
             return f"{query}: a likelihood does not depend on the decoder. Leave out `chosen`.", query
-        unknown = any(not self._is_known(axis, name) for axis, name in query.axes if axis != choice.axis)
-        for one in found[name].combinations:
-            concrete = {**axes, choice.axis: one}
+        unknown = any(not self._exists(axis, name) for axis, name in query.axes if axis != choice.axis)
+        for combination in results[name].combinations:
+            concrete = {**axes, choice.axis: combination}
             place = {axis: concrete[axis] for axis in (*TRAINING_AXES, choice.axis) if axis in concrete}
             if unknown or self._matching(Query(choice.by, tuple({**place, "split": choice.split}.items()))):
                 return "", Query(query.metric, tuple(concrete.items()))
@@ -167,42 +171,42 @@ class _Claims:
         return f"choice {choice.id!r} does not cover {where}: no cell has its {choice.by} on {choice.split}.", query
 
     def _problems(self, query: Query, keys: list[str | int]) -> list[str]:
-        """Return the problems of a query; a cell left out by a profile or `--set skip` is not a problem."""
+        """Return the problems of a query; a cell excluded by a profile or `--set skip` is not a problem."""
         names = [("metric", query.metric), *query.axes]
-        if unknown := [(axis, name) for axis, name in names if not self._is_known(axis, name)]:
+        if unknown := [(axis, name) for axis, name in names if not self._exists(axis, name)]:
             for axis, name in unknown:
                 self.names.note_removed(keys, axis, name)
-            return [text for axis, name in unknown for text in self._unknown(axis, name)]
+            return [text for axis, name in unknown for text in self._unknown_name(axis, name)]
         cells = self._matching(query)
         if not cells:
             left_out = f"{query} has no value: the suite skips every matching cell."
             return [] if self.names.suite.profile or "skip" in self.names.suite.changes else [left_out]
         models = self.names.suite.models
-        together = (models[one["model"]].at(one["task"]).training.together for one in cells)
+        together = (models[cell["model"]].at(cell["task"]).training.together for cell in cells)
         if query.metric in TRAINING_COSTS and any(together):
-            text = "seeds trained together have one cost, by which nothing is tested. Leave `together` out."
+            text = "seeds trained together share one cost, which cannot be tested. Leave `together` out."
             return [f"{query}: {text}"]
-        found = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
+        values = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
         return [
             f"{query} does not say which {axis}: {listed(several)}. Add one, such as `{axis}={several[0]!r}`."
-            for axis, several in found.items()
+            for axis, several in values.items()
             if len(several) > 1
         ]
 
-    def _is_known(self, axis: str, name: str) -> bool:
+    def _exists(self, axis: str, name: str) -> bool:
         with suppress(Unreadable):
             return name in (*self.names.names(axis), *(TRAINING_COSTS if axis == "metric" else ()))
         return True
 
-    def _unknown(self, axis: str, name: str) -> list[str]:
-        """Return the message for a name that no cell has."""
+    def _unknown_name(self, axis: str, name: str) -> list[str]:
+        """Return the problems of a name that no cell has."""
         grids, known = self.names.suite.grids, self.names.names(axis)
         if name.startswith("cost."):
             return [f"no cost of a training is called {name!r}. {suggestion(name, [*TRAINING_COSTS])}"]
         if axis == "model" and name in grids:
-            one = next(iter(grids[name].combinations), name)
-            return [f"model {name!r} is a grid. Name one of its combinations, such as {one!r}."]
-        among = [one for choice in language(self.names.suite).choose for one in choice.decoders.get(name, ())]
+            combination = next(iter(grids[name].combinations), name)
+            return [f"model {name!r} is a grid. Name one of its combinations, such as {combination!r}."]
+        among = [decoder for choice in language(self.names.suite).choose for decoder in choice.decoders.get(name, ())]
         if axis == "decoder" and among:
             return [f"decoder {name!r} is the result of a choice. Name a decoder, such as {among[0]!r}."]
         if name in self.names.whole.get(f"{axis}s", ()):
@@ -210,9 +214,9 @@ class _Claims:
         return [f"no {axis} of this suite is called {name!r}. {suggestion(name, gathered(known, grids))}"]
 
     def _matching(self, query: Query) -> list[Mapping[str, str]]:
-        """Return the cells that have a value, without their seeds."""
+        """Return the cells that have the value of a query, without their seeds."""
         wanted = dict(query.axes).items()
-        return [cell for cell in self._cells if wanted <= cell.items() and not self._skipped(cell, query.metric)]
+        return [cell for cell in self._cells if wanted <= cell.items() and not self._is_skipped(cell, query.metric)]
 
     @cached_property
     def _cells(self) -> list[Mapping[str, str]]:
@@ -220,7 +224,7 @@ class _Claims:
         cells: Iterator[Mapping[str, str]] = (dict(zip(AXES, cell, strict=False)) for cell in product(*names))
         return [cell for cell in cells if self.names.fits(cell["model"], cell["decoder"])]
 
-    def _skipped(self, cell: Mapping[str, str], metric: str) -> bool:
+    def _is_skipped(self, cell: Mapping[str, str], metric: str) -> bool:
         return any(skip.covers(**cell, metric=metric) for skip in self.names.suite.skip)
 
     def _axes(self, metric: str) -> list[str]:
@@ -233,9 +237,9 @@ class _Claims:
 
 
 def _unlike(ours: Sequence[str], theirs: Sequence[str]) -> str:
-    """Return the names by which two trainings differ."""
+    """Return the names in which two trainings differ."""
     pairs = zip(TRAINING_AXES, ours, theirs, strict=True)
-    return "; ".join(f"{axis} {one!r} and {other!r}" for axis, one, other in pairs if one != other)
+    return "; ".join(f"{axis} {name!r} and {other!r}" for axis, name, other in pairs if name != other)
 
 
 def _range(low: float, high: float) -> str:

@@ -1,8 +1,9 @@
-"""Whether an expression is true, or false, of all numbers within bounds, and whether one expression implies another.
+"""Decide whether an expression is true, or false, for all values within bounds, and whether one implies another.
 
-An expression is false of all numbers if no numbers make it true. Its comparisons become polynomials above 0. Linear
-ones are decided by exact arithmetic. A product or power is a variable with bounds of its own, and the bounds of its
-factors are halved until that decides, or until `STEPS` are over: what is not refuted by then is possible.
+An expression is false for all values if no values make it true. Its comparisons become polynomial inequalities.
+Linear inequalities are decided by exact arithmetic. A product or power becomes a variable with bounds of its own,
+and the bounds of its factors are bisected until this decides, or until `STEPS` systems are solved: what is not
+refuted by then counts as possible.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ from bench_reports.language.claim_formulas import (
     AnyOf,
     Box,
     Formula,
+    FormulaReader,
     Monomial,
     Name,
     Polynomial,
     Range,
-    Reader,
-    added,
+    add,
     constant,
-    multiplied,
+    multiply,
     power_of,
     product_of,
 )  # fmt: skip
 from bench_reports.language.expressions import QUANTIFIER, Term
 from bench_reports.language.simplex import Simplex, Value
 
-STEPS = 200  #: systems of inequalities that are solved for one question
-MOST_FACTORS = 12  # inequalities whose products are inequalities, too
+STEPS = 200  #: systems of inequalities solved per question, at most
+MAX_FACTORS = 12  # inequalities that are multiplied in pairs
 
 
 def truth(term: Term, bounds: Mapping[str, tuple[float, float]]) -> bool | None:
-    """Return whether an expression is true, or false, of all numbers; None if it varies, or may do so.
+    """Return whether an expression is true, or false, for all values; None if that varies or is undecided.
 
-    `bounds` are by metric; an end that is not finite is none. Numbers for which a side has no value do not count.
+    `bounds` are by metric; an infinite end is no bound. Values for which a side is undefined are ignored.
     """
     if not is_possible([(term, False)], bounds):
         return True
@@ -48,35 +49,35 @@ def truth(term: Term, bounds: Mapping[str, tuple[float, float]]) -> bool | None:
 
 
 def implies(stronger: Term, weaker: Term, bounds: Mapping[str, tuple[float, float]]) -> bool:
-    """Return whether it is proven that one expression is true of all numbers of which another is."""
+    """Return whether `weaker` is proven to be true for all values for which `stronger` is."""
     return not is_possible([(stronger, True), (weaker, False)], bounds)
 
 
 def is_possible(wanted: Sequence[tuple[Term, bool]], bounds: Mapping[str, tuple[float, float]]) -> bool:
-    """Return whether numbers within bounds may give every one of some expressions its truth value."""
-    reader = Reader(bounds, max(1, sum(_denied(term, true) for term, true in wanted)))
+    """Return whether values within bounds may give each of several expressions its wanted truth value."""
+    reader = FormulaReader(bounds, max(1, sum(_count_violations(term, true) for term, true in wanted)))
     formula = AllOf([reader.formula(term, true) for term, true in wanted])
     return _Search(reader.box).is_possible([formula])
 
 
-def _denied(term: Term, true: bool) -> int:
-    """Return in how many places some training must not meet a condition."""
+def _count_violations(term: Term, true: bool) -> int:
+    """Count the places where some training must violate a condition."""
     if term.operation == QUANTIFIER:
         return not true
     true = true != (term.operation == "not")
-    return sum(_denied(part, true) for part in term.parts)
+    return sum(_count_violations(part, true) for part in term.parts)
 
 
 @dataclass
 class _Search:
-    """Searches numbers that make a formula true; products of them are variables of their own."""
+    """Searches for values that satisfy a formula; their products are variables of their own."""
 
     box: dict[Name, Range]
     steps: int = STEPS
     system: _System = field(default_factory=lambda: _System())
 
     def is_possible(self, wanted: Sequence[Formula], chosen: Sequence[Above] = ()) -> bool:
-        """Return whether all of `wanted` may be true beside what was chosen."""
+        """Return whether all of `wanted` may be true together with the inequalities `chosen` so far."""
         atoms, choices, stack = [*chosen], list[AnyOf](), [*wanted]
         while stack:
             match stack.pop():
@@ -91,8 +92,8 @@ class _Search:
         if not self._feasible(self.system):
             return False
         if not choices:
-            return not _products(atoms) or self._is_possible_in(_narrowed(self.box, atoms), atoms)
-        first, *rest = sorted(choices, key=lambda one: len(one.parts))
+            return not _products(atoms) or self._is_possible_in(_narrow(self.box, atoms), atoms)
+        first, *rest = sorted(choices, key=lambda disjunction: len(disjunction.parts))
         for part in first.parts:
             mark = self.system.solver.mark()
             possible = self.is_possible([part, *rest], atoms)
@@ -102,20 +103,22 @@ class _Search:
         return False
 
     def _feasible(self, system: _System) -> bool:
-        """Return whether a system has a solution; yes, once the steps are over."""
+        """Return whether a system has a solution; True once the steps are used up."""
         self.steps -= 1
         return self.steps < 0 or system.solver.feasible()
 
     def _is_possible_in(self, box: Box, atoms: Sequence[Above]) -> bool:
-        """Return whether numbers in a box may be a solution, of products too: halve it until it is clear."""
+        """Return whether values in a box may be a solution, products included; bisect the box until it is clear."""
         system = _System()
-        if not (all(system.add(atom, box) for atom in [*atoms, *_implied(atoms, box)]) and self._feasible(system)):
+        if not (
+            all(system.add(atom, box) for atom in [*atoms, *_implied_products(atoms, box)]) and self._feasible(system)
+        ):
             return False
         center = {name: _middle(low, high) for name, (low, high) in box.items()}
         points = (center, {**center, **system.solution()})
         if self.steps < 0 or any(all(_is_above(atom, point) for atom in atoms) for point in points):
             return True
-        inside = dict.fromkeys(name for one in _products(atoms) for name in one)
+        inside = dict.fromkeys(name for monomial in _products(atoms) for name in monomial)
         widest = max(inside, key=lambda name: box[name][1] - box[name][0])
         low, high = box[widest]
         middle = _middle(low, high)
@@ -130,67 +133,69 @@ class _System:
         self.variables: dict[Monomial, int] = {}
 
     def add(self, atom: Above, box: Box) -> bool:
-        """Add an inequality; return whether it is not false by itself."""
+        """Add an inequality; return False if it contradicts the bounds alone."""
         constant = atom.polynomial.get((), Fraction(0))
-        shares = {self._variable(one, box): share for one, share in atom.polynomial.items() if one}
+        shares = {self._variable(monomial, box): share for monomial, share in atom.polynomial.items() if monomial}
         if not shares:
             return constant > 0 or (constant == 0 and not atom.strict)
         lead = shares[min(shares)]
-        form = self.solver.form({one: share / lead for one, share in shares.items()})
+        form = self.solver.form({variable: share / lead for variable, share in shares.items()})
         limit: Value = (-constant / lead, Fraction(int(atom.strict) * (1 if lead > 0 else -1)))
         return self.solver.bound(form, low=limit) if lead > 0 else self.solver.bound(form, high=limit)
 
     def _variable(self, monomial: Monomial, box: Box) -> int:
         if monomial not in self.variables:
-            found: Range = (Fraction(1), Fraction(1))
-            for one in dict.fromkeys(monomial):
-                found = product_of(found, power_of(box[one], monomial.count(one)))
-            low, high = ((Fraction(end), Fraction(0)) if isfinite(end) else None for end in found)
+            interval: Range = (Fraction(1), Fraction(1))
+            for name in dict.fromkeys(monomial):
+                interval = product_of(interval, power_of(box[name], monomial.count(name)))
+            low, high = ((Fraction(end), Fraction(0)) if isfinite(end) else None for end in interval)
             self.variables[monomial] = self.solver.variable(low, high)
         return self.variables[monomial]
 
     def solution(self) -> Mapping[Name, Fraction]:
-        """Return the numbers of a solution; what is smaller than every other number is a millionth."""
-        known = {one: self.solver.value[at] for one, at in self.variables.items()}
-        return {one[0]: value + tiny / 10**6 for one, (value, tiny) in known.items() if len(one) == 1}
+        """Return the values of a solution; infinitesimals become millionths."""
+        known = {monomial: self.solver.value[at] for monomial, at in self.variables.items()}
+        return {monomial[0]: value + tiny / 10**6 for monomial, (value, tiny) in known.items() if len(monomial) == 1}
 
 
-def _narrowed(box: Box, atoms: Sequence[Above]) -> Box:
-    """Return a box without numbers that a linear inequality excludes, whatever the others are."""
-    found = dict(box)
+def _narrow(box: Box, atoms: Sequence[Above]) -> Box:
+    """Return a box without values that a linear inequality excludes, whatever the others are."""
+    narrowed = dict(box)
     for polynomial, _ in [*atoms, *atoms]:
         if max(map(len, polynomial), default=0) == 1:
-            for (name,), share in ((one, share) for one, share in polynomial.items() if one):
-                others = ((one[0], part) for one, part in polynomial.items() if one not in ((), (name,)))
-                most = sum(product_of((part, part), found[other])[1] for other, part in others)
+            for (name,), share in ((monomial, share) for monomial, share in polynomial.items() if monomial):
+                others = (
+                    (monomial[0], part) for monomial, part in polynomial.items() if monomial not in ((), (name,))
+                )
+                most = sum(product_of((part, part), narrowed[other])[1] for other, part in others)
                 limit = -(polynomial.get((), Fraction(0)) + most) / share
-                low, high = found[name]
-                found[name] = (max(low, limit), high) if share > 0 else (low, min(high, limit))
-    return found
+                low, high = narrowed[name]
+                narrowed[name] = (max(low, limit), high) if share > 0 else (low, min(high, limit))
+    return narrowed
 
 
 def _products(atoms: Sequence[Above]) -> list[Monomial]:
-    return [one for atom in atoms for one in atom.polynomial if len(one) > 1]
+    return [monomial for atom in atoms for monomial in atom.polynomial if len(monomial) > 1]
 
 
-def _implied(atoms: Sequence[Above], box: Box) -> Iterator[Above]:
-    """Yield products of two linear inequalities, or bounds, and squares (Sherali and Adams, 1990)."""
-    names = list(dict.fromkeys(name for one in _products(atoms) for name in one))
+def _implied_products(atoms: Sequence[Above], box: Box) -> Iterator[Above]:
+    """Yield products of two linear inequalities or bounds, and squares (Sherali and Adams, 1990)."""
+    names = list(dict.fromkeys(name for monomial in _products(atoms) for name in monomial))
     factors = [atom for atom in atoms if max(map(len, atom.polynomial), default=0) == 1]
     for name in names:
         low, high = box[name]
-        one: Polynomial = {(name,): Fraction(1)}
-        factors += [Above(added(one, constant(Fraction(low)), -1), strict=False)] if isfinite(low) else []
-        factors += [Above(added(constant(Fraction(high)), one, -1), strict=False)] if isfinite(high) else []
-    for ours, theirs in combinations_with_replacement(factors[:MOST_FACTORS], 2):
-        yield Above(multiplied(ours.polynomial, theirs.polynomial), ours.strict and theirs.strict)
-    for left, right in combinations(names[:MOST_FACTORS], 2):
+        variable: Polynomial = {(name,): Fraction(1)}
+        factors += [Above(add(variable, constant(Fraction(low)), -1), strict=False)] if isfinite(low) else []
+        factors += [Above(add(constant(Fraction(high)), variable, -1), strict=False)] if isfinite(high) else []
+    for ours, theirs in combinations_with_replacement(factors[:MAX_FACTORS], 2):
+        yield Above(multiply(ours.polynomial, theirs.polynomial), ours.strict and theirs.strict)
+    for left, right in combinations(names[:MAX_FACTORS], 2):
         apart: Polynomial = {(left,): Fraction(1), (right,): Fraction(-1)}
-        yield Above(multiplied(apart, apart), strict=False)
+        yield Above(multiply(apart, apart), strict=False)
 
 
 def _middle(low: Fraction | float, high: Fraction | float) -> Fraction:
-    """Return the middle of a range, or a number beyond the only end that it has; 0 where it has none."""
+    """Return the middle of a range, a number inside it if it has only one end, or 0 if it has none."""
     if isfinite(low) and isfinite(high):
         return (Fraction(low) + Fraction(high)) / 2
     if isfinite(low):
@@ -199,5 +204,5 @@ def _middle(low: Fraction | float, high: Fraction | float) -> Fraction:
 
 
 def _is_above(atom: Above, values: Mapping[Name, Fraction]) -> bool:
-    total = sum(share * prod(values[one] for one in monomial) for monomial, share in atom.polynomial.items())
+    total = sum(share * prod(values[name] for name in monomial) for monomial, share in atom.polynomial.items())
     return total > 0 if atom.strict else total >= 0

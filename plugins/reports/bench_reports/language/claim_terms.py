@@ -1,4 +1,4 @@
-"""Expressions of claims as functions of numbers, with their extremes moved outside."""
+"""Claim expressions as functions of numbers, with `min`, `max` and `abs` moved outside."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import fsum, inf, isnan, nan
@@ -7,17 +7,17 @@ from typing import NamedTuple, TypeAlias
 from bench_reports.language.expressions import QUANTIFIER, Query, Term
 
 Values: TypeAlias = Mapping[Query, float]
-Piece: TypeAlias = "Term | Extreme"  # smooth terms below `min` and `max`
+Piece: TypeAlias = "Term | Extreme"  # smooth terms inside `min` and `max`
 
 
 class Extreme(NamedTuple):
-    """The least or the greatest of several pieces."""
+    """The minimum or maximum of several pieces."""
 
     which: str  # min, max
     pieces: Sequence[Piece]
 
 
-OTHER = {"min": "max", "max": "min"}
+OPPOSITE = {"min": "max", "max": "min"}
 SMOOTH: Mapping[str, Callable[..., float]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -41,7 +41,7 @@ COMPARED: Mapping[str, Callable[[float, float], bool]] = {
 
 
 def is_true(term: Term, values: Values) -> bool:
-    """Return whether an expression is true of some values."""
+    """Return whether an expression is true for some values."""
     kind = term.operation
     if kind in ("and", "all", QUANTIFIER):
         return all(is_true(part, values) for part in term.parts)
@@ -53,9 +53,9 @@ def is_true(term: Term, values: Values) -> bool:
 
 
 def number(term: Piece, values: Values) -> float:
-    """Return the value of an expression; nan where it has none."""
+    """Return the value of an expression; nan where it is undefined."""
     if isinstance(term, Extreme):
-        return SMOOTH[term.which](*(number(one, values) for one in term.pieces))
+        return SMOOTH[term.which](*(number(piece, values) for piece in term.pieces))
     if term.query:
         return values[term.query]
     if term.operation == "number":
@@ -67,7 +67,7 @@ def number(term: Piece, values: Values) -> float:
 
 
 def words(term: Term) -> str:
-    """Return an expression with the variables of comprehensions filled in."""
+    """Return the text of an expression with the variables of comprehensions filled in."""
     if term.query:
         return str(term.query)
     if term.operation == "number":
@@ -81,7 +81,7 @@ def words(term: Term) -> str:
 
 
 def undefined(term: Term, values: Values) -> Iterator[Term]:
-    """Yield the sides of comparisons that have no value."""
+    """Yield the undefined sides of comparisons."""
     if term.operation in COMPARED:
         yield from (part for part in term.parts if isnan(number(part, values)))
     else:
@@ -90,7 +90,7 @@ def undefined(term: Term, values: Values) -> Iterator[Term]:
 
 
 def queries_of(piece: Piece) -> Iterator[Query]:
-    """Yield the values in an expression, those that stand in it twice twice."""
+    """Yield the queries of an expression, repetitions included."""
     if isinstance(piece, Term) and piece.query:
         yield piece.query
     for part in piece.pieces if isinstance(piece, Extreme) else piece.parts:
@@ -98,20 +98,20 @@ def queries_of(piece: Piece) -> Iterator[Query]:
 
 
 def pieces(term: Term) -> Piece:
-    """Return an expression with `min`, `max` and `abs` moved outside, past sums and constant factors."""
+    """Return an expression with `min`, `max` and `abs` moved outside of sums and constant factors."""
     kind = term.operation
     if kind in ("number", "v"):
         return term
     inner = [pieces(part) for part in term.parts]
     if kind == "abs":
         return Extreme("max", [inner[0], _outside(Term("negative", term.parts), inner, [-1])])
-    if kind in OTHER:
+    if kind in OPPOSITE:
         return Extreme(kind, inner)
     return _outside(term, inner, _directions(term))
 
 
 def _directions(term: Term) -> Sequence[float]:
-    """Return which way a number goes with each of its parts; 0 where that depends."""
+    """Return the direction in which a term moves with each of its parts; 0 if unknown."""
     factors = [part.number if part.operation == "number" else 0.0 for part in term.parts]
     ways: dict[str, list[float]] = {
         "-": [1, -1],
@@ -124,13 +124,13 @@ def _directions(term: Term) -> Sequence[float]:
 
 
 def _outside(term: Term, inner: Sequence[Piece], ways: Sequence[float]) -> Piece:
-    for place, (one, way) in enumerate(zip(inner, ways, strict=True)):
-        if isinstance(one, Extreme) and way:
-            each = [_outside(term, [*inner[:place], part, *inner[place + 1 :]], ways) for part in one.pieces]
-            return Extreme(one.which if way > 0 else OTHER[one.which], each)
+    for place, (piece, way) in enumerate(zip(inner, ways, strict=True)):
+        if isinstance(piece, Extreme) and way:
+            each = [_outside(term, [*inner[:place], part, *inner[place + 1 :]], ways) for part in piece.pieces]
+            return Extreme(piece.which if way > 0 else OPPOSITE[piece.which], each)
     return Term(term.operation, tuple(map(_smooth, inner)), term.number, source=term.source)
 
 
 def _smooth(piece: Piece) -> Term:
-    """Return a piece as a term, in which an extreme that could not be moved outside is the one that it is now."""
+    """Return a piece as a term; an extreme that could not be moved outside becomes `min` or `max` of terms."""
     return piece if isinstance(piece, Term) else Term(piece.which, tuple(map(_smooth, piece.pieces)))

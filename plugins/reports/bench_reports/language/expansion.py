@@ -1,4 +1,4 @@
-"""Tables and figures with the combinations of grids in place of their names, and with the names of what is chosen."""
+"""Replace the names of grids in tables and figures by their combinations, and fill in the results of choices."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,28 +11,28 @@ from bench_reports.language.schema import Table
 Where = Mapping[Axis, tuple[str, ...]]
 
 
-def expanded(found: dict[str, Any], grids: Mapping[str, ModelGrid]) -> dict[str, Any]:
-    """Return sections with names of grids replaced by their combinations, and a default for `chosen`.
+def expanded(sections: dict[str, Any], grids: Mapping[str, ModelGrid]) -> dict[str, Any]:
+    """Return sections with grid names replaced by their combinations, and a default for `chosen`.
 
-    Tables of chosen models still use the name of the grid.
+    Tables of chosen models keep the name of the grid.
     """
-    choices = {choice.id: choice for choice in found.get("choose", ()) if hasattr(choice, "id")}
+    choices = {choice.id: choice for choice in sections.get("choose", ()) if hasattr(choice, "id")}
     only = (*choices,) if len(choices) == 1 else ()
 
-    def table(one: Table) -> Table:
-        ids = one.chosen or (only if one.of == "choices" else ())
+    def table(entry: Table) -> Table:
+        ids = entry.chosen or (only if entry.of == "choices" else ())
         ours: dict[Axis, tuple[str, ...]] = {
             choices[name].axis: choices[name].names for name in ids if name in choices
         }
-        where = _where(one.where, grids, ours.get("model", ()))
+        where = _where(entry.where, grids, ours.get("model", ()))
         where |= {axis: names for axis, names in ours.items() if where.get(axis) == ()}
-        return one.model_copy(update={"where": where, "chosen": ids})
+        return entry.model_copy(update={"where": where, "chosen": ids})
 
-    def figure(one: Figure) -> Figure:
-        return one.model_copy(update={"where": _where(one.where, grids)})
+    def figure(entry: Figure) -> Figure:
+        return entry.model_copy(update={"where": _where(entry.where, grids)})
 
     changes: Mapping[str, Callable[[Any], Any]] = {"tables": table, "figures": figure}
-    return {key: each(changes[key], value) if key in changes else value for key, value in found.items()}
+    return {key: each(changes[key], value) if key in changes else value for key, value in sections.items()}
 
 
 def _where(where: Where, grids: Mapping[str, ModelGrid], kept: Sequence[str] = ()) -> dict[Axis, tuple[str, ...]]:

@@ -13,11 +13,11 @@ from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, Axis
 
-LONGEST, DEEPEST, MOST_TERMS = 4_000, 40, 5_000  # characters, levels, terms once comprehensions are unrolled
-MOST_POWER, MOST_PROBLEMS = 8, 20
-FEWEST = {"mean": 1, "min": 1, "max": 1, "all": 1, "any": 1}  # what functions of several terms ask for
+LONGEST, MAX_DEPTH, MOST_TERMS = 4_000, 40, 5_000  # characters, levels, terms once comprehensions are unrolled
+MAX_EXPONENT, MAX_PROBLEMS = 8, 20
+MIN_ARGUMENTS = {"mean": 1, "min": 1, "max": 1, "all": 1, "any": 1}  # functions of several terms
 QUANTIFIER = "in_every_training"
-FUNCTIONS = ("v", "ratio", "abs", *FEWEST, QUANTIFIER)
+FUNCTIONS = ("v", "ratio", "abs", *MIN_ARGUMENTS, QUANTIFIER)
 ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 COMPARISONS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 LANGUAGE = (
@@ -25,16 +25,16 @@ LANGUAGE = (
     "mean, ratio, abs, min, max, all, any, and in_every_training."
 )
 
-Bound: TypeAlias = Mapping[str, "str | float"]  # what the variables of comprehensions stand for
+Bound: TypeAlias = Mapping[str, "str | float"]  # values of the variables of comprehensions
 
 
 @dataclass(frozen=True)
 class Query:
-    """The value that a `v(...)` asks for: a metric of the cells with these names."""
+    """The value of a `v(...)`: a metric of the cells with these names."""
 
     metric: str
-    axes: tuple[tuple[Axis, str], ...] = ()  # in the order of AXES
-    chosen: str = ""  # the id of a choice of the suite, by which the model or the decoder is found
+    axes: tuple[tuple[Axis, str], ...] = ()  # ordered as AXES
+    chosen: str = ""  # id of the choice that selects the model or the decoder
 
     def __str__(self) -> str:
         names = [*self.axes, *([("chosen", self.chosen)] if self.chosen else [])]
@@ -65,8 +65,8 @@ class Term:
 class Expression:
     """The parsed expression of a claim, or its problems."""
 
-    term: Term | None  # None if there is a mistake
-    queries: Sequence[Query]  # each once, in the order of the expression
+    term: Term | None  # None if it is invalid
+    queries: Sequence[Query]  # unique, in order of appearance
     problems: Sequence[str]
 
 
@@ -74,7 +74,7 @@ def read(text: str) -> Expression:
     """Parse an expression, and collect every problem."""
     reader = _Reader()
     try:
-        term = reader.truth(_parsed(text), {})
+        term = reader.truth(_parse(text), {})
     except SuiteError as error:
         reader.problems.append(str(error))
     if not reader.queries and not reader.problems:
@@ -83,10 +83,10 @@ def read(text: str) -> Expression:
     return Expression(None if problems else term, list(reader.queries), problems)
 
 
-def _parsed(text: str) -> ast.expr:
+def _parse(text: str) -> ast.expr:
     if len(text) > LONGEST:
         raise SuiteError(
-            f"the expression has {len(text):,} characters; at most {LONGEST:,} are read. Split the claim."
+            f"the expression has {len(text):,} characters; at most {LONGEST:,} are allowed. Split the claim."
         )
     try:
         with warnings.catch_warnings():
@@ -95,17 +95,17 @@ def _parsed(text: str) -> ast.expr:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise SuiteError(f"not a valid expression: {_problem(error)}. {LANGUAGE}") from None
     level: list[ast.AST] = [tree]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
         if not level:
             return tree
-    raise SuiteError(f"the expression is more than {DEEPEST} levels deep. Split the claim.")
+    raise SuiteError(f"the expression is more than {MAX_DEPTH} levels deep. Split the claim.")
 
 
 def _problem(error: BaseException) -> str:
     """Describe a parse error; the parsed text had an opening parenthesis in front."""
     if not isinstance(error, SyntaxError):
-        return str(error) or "it is too deep"
+        return str(error) or "it is nested too deeply"
     place = (error.offset or 1) - (error.lineno == 1)
     return f"{error.msg}, at character {place} of line {error.lineno}"
 
@@ -116,7 +116,7 @@ class _Reader:
 
     problems: list[str] = field(default_factory=list)
     queries: dict[Query, None] = field(default_factory=dict)
-    made: int = 0
+    term_count: int = 0
 
     def truth(self, node: ast.expr, bound: Bound) -> Term:
         match node:
@@ -130,21 +130,21 @@ class _Reader:
             case ast.Call(func=ast.Name(id="all" | "any" as name)):
                 return self._term(name, self._several(name, node, self.truth, bound), node)
             case ast.Call(func=ast.Name(id=name)) if name == QUANTIFIER:
-                return self._quantified(node, bound)
+                return self._quantifier(node, bound)
         return self._wrong(node, "a comparison", bound)
 
-    def _quantified(self, node: ast.Call, bound: Bound) -> Term:
-        """Read a condition that every training must meet."""
+    def _quantifier(self, node: ast.Call, bound: Bound) -> Term:
+        """Read a condition that must hold in every training."""
         if len(node.args) != 1 or node.keywords:
-            self._note(f"{_shown(node)}: {QUANTIFIER} takes one condition, such as a comparison.")
+            self._note(f"{_excerpt(node)}: {QUANTIFIER} takes one condition, such as a comparison.")
             return self._term(QUANTIFIER, (), node)
         before = len(self.problems)
         condition = self.truth(node.args[0], bound)
-        inside = {one.operation for one in condition.walk()}
+        inside = {term.operation for term in condition.walk()}
         if QUANTIFIER in inside:
-            self._note(f"{_shown(node)}: {QUANTIFIER} cannot stand inside another. Write one, around the whole.")
+            self._note(f"{_excerpt(node)}: {QUANTIFIER} cannot be nested. Write one around the whole condition.")
         elif "v" not in inside and len(self.problems) == before:
-            self._note(f"{_shown(node)}: the condition has no value that a training could change.")
+            self._note(f"{_excerpt(node)}: the condition contains no value of a training.")
         return self._term(QUANTIFIER, [condition], node)
 
     def number(self, node: ast.expr, bound: Bound) -> Term:
@@ -167,7 +167,9 @@ class _Reader:
                 return self._term("/", self._arguments(node, 2, bound), node)
             case ast.Call(func=ast.Name(id="mean" | "min" | "max" as name)):
                 if len(node.args) == 1 and _calls(node.args[0], "v"):
-                    self._note(f"{_shown(node)}: a value is the mean over seeds already; {name} takes several.")
+                    self._note(
+                        f"{_excerpt(node)}: a value is already a mean over seeds; {name} takes several values."
+                    )
                 return self._term(name, self._several(name, node, self.number, bound), node)
         return self._wrong(node, "a number", bound)
 
@@ -183,30 +185,32 @@ class _Reader:
         return ""
 
     def _comparison(self, node: ast.Compare, bound: Bound) -> Term:
-        terms = [self.number(one, bound) for one in (node.left, *node.comparators)]
+        terms = [self.number(operand, bound) for operand in (node.left, *node.comparators)]
         pairs = zip(node.ops, terms[:-1], terms[1:], strict=True)
-        for one in node.ops:
-            if type(one) not in COMPARISONS:
+        for operator in node.ops:
+            if type(operator) not in COMPARISONS:
                 return self._wrong(node, "a comparison", bound)
-        found = [self._term(COMPARISONS[type(one)], pair, node) for one, *pair in pairs]
-        return self._term("and", found, node)
+        comparisons = [self._term(COMPARISONS[type(operator)], pair, node) for operator, *pair in pairs]
+        return self._term("and", comparisons, node)
 
     def _arithmetic(self, sign: str, node: ast.BinOp, bound: Bound) -> Term:
         parts = [self.number(node.left, bound), self.number(node.right, bound)]
         if sign == "**" and not _is_small(parts[1]):
-            self._note(f"{_shown(node)}: an exponent is a whole number from -{MOST_POWER} to {MOST_POWER}.")
+            self._note(
+                f"{_excerpt(node)}: an exponent must be a whole number from -{MAX_EXPONENT} to {MAX_EXPONENT}."
+            )
         return self._term(sign, parts, node)
 
     def _value(self, node: ast.Call, bound: Bound) -> Term:
         if len(node.args) != 1:
-            self._note(f"{_shown(node)}: v takes one metric, and axes such as model='lstm'.")
+            self._note(f"{_excerpt(node)}: v takes one metric, and axes such as model='lstm'.")
             return self._term("v", (), node)
         before = len(self.problems)
         metric = self.name(node.args[0], bound)
         names: dict[str, str] = {}
         for keyword in node.keywords:
             if keyword.arg not in (*AXES[:-1], "chosen") or keyword.arg in names:
-                self._note(f"{_shown(node)}: {_axis_problem(keyword.arg, names)}")
+                self._note(f"{_excerpt(node)}: {_axis_problem(keyword.arg, names)}")
             else:
                 names[keyword.arg] = self.name(keyword.value, bound)
         if max(map(len, [metric, *names.values()])) > LONGEST:
@@ -220,26 +224,26 @@ class _Reader:
 
     def _arguments(self, node: ast.Call, count: int, bound: Bound) -> list[Term]:
         if len(node.args) != count or node.keywords:
-            self._note(f"{_shown(node)}: this function takes {count} number{'s' if count > 1 else ''}.")
-        return [self.number(one, bound) for one in node.args]
+            self._note(f"{_excerpt(node)}: this function takes {count} number{'s' if count > 1 else ''}.")
+        return [self.number(argument, bound) for argument in node.args]
 
     def _several(
         self, name: str, node: ast.Call, read: Callable[[ast.expr, Bound], Term], bound: Bound
     ) -> list[Term]:
         """Read the arguments of a function, or the items of its one list or comprehension."""
-        found = []
+        terms = []
         match node.args:
             case [ast.List(elts=items) | ast.Tuple(elts=items)]:
-                found = [read(one, bound) for one in items]
-            case [ast.GeneratorExp() | ast.ListComp() as one]:
-                found = [read(one.elt, inner) for inner in self._unrolled(one.generators, bound)]
+                terms = [read(item, bound) for item in items]
+            case [ast.GeneratorExp() | ast.ListComp() as comprehension]:
+                terms = [read(comprehension.elt, inner) for inner in self._unroll(comprehension.generators, bound)]
             case items:
-                found = [read(one, bound) for one in items]
-        if node.keywords or len(found) < FEWEST[name]:
-            self._note(f"{_shown(node)}: {name} takes {FEWEST[name]} or more, or a list, and no keywords.")
-        return found
+                terms = [read(item, bound) for item in items]
+        if node.keywords or len(terms) < MIN_ARGUMENTS[name]:
+            self._note(f"{_excerpt(node)}: {name} takes {MIN_ARGUMENTS[name]} or more, or a list, and no keywords.")
+        return terms
 
-    def _unrolled(self, loops: Sequence[ast.comprehension], bound: Bound) -> Iterator[Bound]:
+    def _unroll(self, loops: Sequence[ast.comprehension], bound: Bound) -> Iterator[Bound]:
         if not loops:
             yield bound
             return
@@ -247,11 +251,11 @@ class _Reader:
         if loops[0].ifs or loops[0].is_async or not isinstance(target, ast.Name) or target.id in FUNCTIONS:
             self._note("write a comprehension as `... for x in ['a', 'b']`, with one variable and no condition.")
         elif not isinstance(items, (ast.List, ast.Tuple)):
-            self._note(f"{_shown(items)}: a comprehension iterates over a list of names or numbers.")
+            self._note(f"{_excerpt(items)}: a comprehension iterates over a list of names or numbers.")
         else:
             for item in items.elts:
                 self._count()
-                yield from self._unrolled(loops[1:], {**bound, target.id: self._constant(item)})
+                yield from self._unroll(loops[1:], {**bound, target.id: self._constant(item)})
 
     def _constant(self, node: ast.expr) -> str | float:
         match node:
@@ -261,17 +265,17 @@ class _Reader:
                 return self._finite(value)
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
                 return -self._finite(value)
-        self._note(f"{_shown(node)}: a comprehension iterates over quoted names or numbers.")
+        self._note(f"{_excerpt(node)}: a comprehension iterates over quoted names or numbers.")
         return ""
 
     def _finite(self, value: Any) -> float:
         try:
-            found = float(value)
+            number = float(value)
         except OverflowError:
-            found = math.inf
-        if not math.isfinite(found):
+            number = math.inf
+        if not math.isfinite(number):
             self._note("a number in the expression is too large.")
-        return found
+        return number
 
     def _wrong(self, node: ast.expr, wanted: str, bound: Bound) -> Term:
         known = [*bound, *FUNCTIONS]
@@ -281,7 +285,7 @@ class _Reader:
             name = ast.unparse(node.func)
             self._note(f"unknown function {name[:60]!r}. {suggestion(name, list(FUNCTIONS))} {LANGUAGE}")
         else:
-            self._note(f"expected {wanted}, found {_shown(node)}. {LANGUAGE}")
+            self._note(f"expected {wanted}, found {_excerpt(node)}. {LANGUAGE}")
         return self._term("number", (), node)
 
     def _term(self, operation: str, parts: Sequence[Term], source: ast.expr, number: float = 0.0) -> Term:
@@ -290,12 +294,12 @@ class _Reader:
 
     def _note(self, text: str) -> None:
         self.problems.append(text)
-        if len(self.problems) == MOST_PROBLEMS:
+        if len(self.problems) == MAX_PROBLEMS:
             raise SuiteError("there may be more problems in this expression.")
 
     def _count(self) -> None:
-        self.made += 1
-        if self.made > MOST_TERMS:
+        self.term_count += 1
+        if self.term_count > MOST_TERMS:
             raise SuiteError(f"the expression has more than {MOST_TERMS:,} terms once unrolled. Split the claim.")
 
 
@@ -306,7 +310,7 @@ def _calls(node: ast.expr, *names: str) -> bool:
 def _is_small(term: Term) -> bool:
     """Return whether a term is a small whole number."""
     inner = term.parts[0] if term.operation == "negative" else term
-    return inner.operation == "number" and inner.number in range(MOST_POWER + 1)
+    return inner.operation == "number" and inner.number in range(MAX_EXPONENT + 1)
 
 
 def _axis_problem(name: str | None, given: Mapping[str, str]) -> str:
@@ -317,6 +321,6 @@ def _axis_problem(name: str | None, given: Mapping[str, str]) -> str:
     return f"unknown axis {name!r}. {suggestion(str(name), [*AXES[:-1], 'chosen'], 'Axes')}"
 
 
-def _shown(node: ast.expr) -> str:
+def _excerpt(node: ast.expr) -> str:
     text = ast.unparse(node)
     return f"`{text if len(text) <= 60 else text[:60] + ' …'}`"

@@ -1,4 +1,4 @@
-"""Checks of `figures:`: that names and settings exist, and that no two cells share a place."""
+"""Check `figures:`: names and settings exist, and no two cells share a place."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,7 +10,7 @@ from bench_core.suites.names import Names, listed
 from bench_core.suites.training import training_schema
 from bench_reports.language.figure_schema import Figure
 from bench_reports.language.of_suite import language
-from bench_reports.language.setting_values import MISSING, Side, setting_value
+from bench_reports.language.setting_values import MISSING, AxisOrSetting, setting_value
 from placed_settings import Unreadable
 
 
@@ -20,9 +20,9 @@ def check_figures(names: Names) -> None:
     names.each("figures", language(names.suite).figures, checks)
     tables = [getattr(table, "id", None) for table in language(names.suite).tables]
     drawn = [getattr(figure, "id", None) for figure in language(names.suite).figures]
-    for number, one in enumerate(drawn):
-        if one is not None and one in (*drawn[:number], *tables):
-            text = f"a table or another figure also has the id {one!r}. Rename one."
+    for number, figure_id in enumerate(drawn):
+        if figure_id is not None and figure_id in (*drawn[:number], *tables):
+            text = f"a table or another figure also has the id {figure_id!r}. Rename one."
             names.problems.add(("figures", number, "id"), text)
 
 
@@ -48,11 +48,11 @@ def _check_where(names: Names, keys: list[str | int], figure: Figure) -> None:
 
 
 def _check_axes(names: Names, keys: list[str | int], figure: Figure) -> None:
-    """Report axes with several names that would be drawn as one."""
+    """Report axes whose names the figure does not tell apart."""
     for axis in TRAINING_AXES if figure.history else AXES[:-1]:
         with suppress(Unreadable):
-            several = names.ambiguous(axis, _shown(names, figure, axis))
-            if len(several) > 1 and axis not in figure.grouped:
+            several = names.ambiguous(axis, _names_in_figure(names, figure, axis))
+            if len(several) > 1 and axis not in figure.grouping_axes:
                 text = f"figure {getattr(figure, 'id', '')!r} does not say which {axis}: {listed(several)}. "
                 way = "Make it x or y" if figure.kind == "heat" else f"Put `{axis}` in its `by`"
                 names.problems.add(keys, f"{text}{way}, or select one by `where`.")
@@ -60,27 +60,32 @@ def _check_axes(names: Names, keys: list[str | int], figure: Figure) -> None:
 
 def _check_decoders(names: Names, keys: list[str | int], figure: Figure) -> None:
     if figure.kind == "survival" and not names.names("decoder"):
-        names.problems.add([*keys, "kind"], "a survival curve is of decoded outputs; this suite has no decoders.")
+        names.problems.add([*keys, "kind"], "a survival curve needs decoded outputs, but this suite has no decoders.")
 
 
 def _check_places(names: Names, keys: list[str | int], figure: Figure) -> None:
-    """Report settings that are missing, and names with the same place in a figure."""
-    for axis in figure.grouped:
+    """Report missing settings, and names with the same place in a figure."""
+    for axis in figure.grouping_axes:
         sides = {text: side for text, side in figure.sides.items() if side.axis == axis}
         if any(side.setting for side in sides.values()):
-            for task in [None] if axis == "task" else _shown(names, figure, "task"):
+            for task in [None] if axis == "task" else _names_in_figure(names, figure, "task"):
                 if not _check_setting(names, keys, figure, axis, sides, task):
                     break
 
 
 def _check_setting(
-    names: Names, keys: list[str | int], figure: Figure, axis: Axis, sides: Mapping[str, Side], task: str | None
+    names: Names,
+    keys: list[str | int],
+    figure: Figure,
+    axis: Axis,
+    sides: Mapping[str, AxisOrSetting],
+    task: str | None,
 ) -> bool:
-    """Report the first problem of the places that names of an axis have in a task; return whether there is none."""
+    """Report the first problem of the places of names on an axis for a task; return True if there is no problem."""
     section = names.source.data.get(SECTIONS[axis]) or {}
     training = {**training_schema()().model_dump(), **(names.source.data.get("training") or {})}
     seen: dict[tuple[str, ...], str] = {}
-    for name in _shown(names, figure, axis):
+    for name in _names_in_figure(names, figure, axis):
         values = [
             figure.at[name] if figure.place == side and name in figure.at
             else setting_value(section, name, side.setting, task, training) if side.setting else name
@@ -90,7 +95,7 @@ def _check_setting(
             text = [*sides][values.index(MISSING)]
             key = next(key for key in ("x", "y", "panels", "by") if text in getattr(figure, key))
             way = f"Set one, say `at: {{{name}: VALUE}}`" if figure.place and key == "x" else "Set one"
-            problem = f"{axis} {name!r} has no value of {sides[text].setting!r}. {way}, or select others by `where`."
+            problem = f"{axis} {name!r} has no value for {sides[text].setting!r}. {way}, or select others by `where`."
             names.problems.add([*keys, key], problem)
             return False
         if (place := tuple(map(word, values))) in seen:
@@ -101,7 +106,7 @@ def _check_setting(
     return True
 
 
-def _shown(names: Names, figure: Figure, axis: Axis) -> Sequence[str]:
+def _names_in_figure(names: Names, figure: Figure, axis: Axis) -> Sequence[str]:
     """Return the names on an axis that pass `where`."""
     return [name for name in names.names(axis) if name in figure.where.get(axis, [name])]
 
@@ -111,7 +116,7 @@ def _check_history(names: Names, keys: list[str | int], figure: Figure) -> None:
     if not figure.history:
         return
     name = figure.y
-    selects = [one.training.select for entry in names.suite.models.values() for one in entry.all]
+    selects = [variant.training.select for entry in names.suite.models.values() for variant in entry.all]
     metrics = {name: config.name for name, config in names.suite.metrics.items()}
     judged = [f"{select.split} {metrics.get(select.metric, 'loss')}" for select in selects]
     known = list(dict.fromkeys([*judged, "loss", "lr"]))

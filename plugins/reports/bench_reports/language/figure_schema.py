@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, FiniteFloat, NonNegativeInt, Positi
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, TRAINING_AXES, Axes, Axis, Names, as_list
 from bench_core.suites.training import Strict
-from bench_reports.language.setting_values import WITH_SETTINGS, Side, side_of
+from bench_reports.language.setting_values import WITH_SETTINGS, AxisOrSetting, side_of
 
 Scale: TypeAlias = Literal["linear", "log"]
 
@@ -18,8 +18,8 @@ Scale: TypeAlias = Literal["linear", "log"]
 class Scales(Strict):
     """The scale of each axis of a figure."""
 
-    x: Scale = "linear"  #: of the horizontal axis
-    y: Scale = "linear"  #: of the vertical axis
+    x: Scale = "linear"  #: scale of the horizontal axis
+    y: Scale = "linear"  #: scale of the vertical axis
 
 
 COSTS: Mapping[str, tuple[str, ...]] = {
@@ -32,10 +32,10 @@ OF_ALL_STAGES = ("seconds", "cpu_seconds", "peak_mib")
 #: Costs that claims can name
 TRAINING_COSTS = tuple(f"cost.train.{what}" for what in (*OF_ALL_STAGES, *COSTS["train"]))
 LENGTHS: Mapping[str, str] = {
-    "reference.tokens": "tokens of the reference, stop included",
-    "reference.words": "words of the reference, stop included",
+    "reference.tokens": "tokens of the reference, EOS included",
+    "reference.words": "words of the reference, EOS included",
     "source.words": "words of the source",
-}  #: lengths of an example that a line can have as its x, and the labels of that axis
+}  #: lengths of an example that can be the x of a line, with axis labels
 KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "histogram": (("values",), ("bins", "panels", "labels")),
     "box": (("values",), ("labels",)),
@@ -45,51 +45,51 @@ KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "survival": ((), ("panels", "spread", "labels")),
     "heat": (("x", "y", "value"), ("labels",)),
     "order": (("examples",), ()),
-}  #: of each kind of figure, the keys that it requires and those that it may have, beside those that all have
-CALLED = {"heat": "heat map", "order": "figure of orders", "survival": "survival curve"}
-WIDTHS: Mapping[str, float] = {"column": 3.25, "page": 6.75}  #: inches of a column and of a page of two columns
-USUAL_WIDTH, MOST_EXAMPLES, MOST_BINS = 5.5, 20, 1000
-Examples: TypeAlias = Annotated[int, Field(ge=1, le=MOST_EXAMPLES)]
-Bins: TypeAlias = Annotated[int, Field(ge=1, le=MOST_BINS)]
+}  #: required and optional keys of each kind of figure, besides the common keys
+KIND_NAMES = {"heat": "heat map", "order": "figure of orders", "survival": "survival curve"}
+WIDTHS: Mapping[str, float] = {"column": 3.25, "page": 6.75}  #: inches: a column, and a page of two columns
+DEFAULT_WIDTH, MAX_EXAMPLES, MAX_BINS = 5.5, 20, 1000
+Examples: TypeAlias = Annotated[int, Field(ge=1, le=MAX_EXAMPLES)]
+Bins: TypeAlias = Annotated[int, Field(ge=1, le=MAX_BINS)]
 Sides: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(as_list, json_schema_input_type=str | list[str])]
 Width: TypeAlias = Literal["column", "page"] | Annotated[float, Field(ge=2, le=20)]
 
 
 class Figure(Strict):
-    """A figure of a report: groups of cells, and what is drawn of each."""
+    """A figure of a report: groups of cells, and what is drawn for each."""
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: identifier, also the name of its files
     kind: Literal["histogram", "line", "bar", "box", "scatter", "survival", "heat", "order"]  #: the kind of plot
     caption: str = ""  #: the caption below it
     values: tuple[str, ...] = ()  #: metrics, per example (histogram, box)
     value: str = ""  #: a metric, averaged over seeds (heat)
     x: str = ""  #: see below; an axis or a setting (line, bar, heat), a metric or a cost (line, scatter), ...
-    y: str = ""  #: a metric or a cost (line, bar, scatter), an entry of the training history (line), as x (heat)
+    y: str = ""  #: a metric or a cost (line, bar, scatter), an entry of the training history (line), as `x` (heat)
     by: Sides = ()  #: axes, or settings such as `model.hidden`, that define the groups
     points: Axes = ()  #: axes whose names are the points of each group (line or scatter of two metrics)
-    panels: str = ""  #: an axis or a setting: a panel for each of its names or values, with shared axes
-    where: dict[Axis, Names] = {}  #: selects cells by names on axes; all by default
-    at: dict[str, FiniteFloat] = {}  #: values on x for names that lack its setting, such as `{greedy: 1}`
-    bins: Bins | tuple[PositiveInt, ...] | None = None  #: their number; a line by length also takes their upper ends
-    examples: Examples | tuple[NonNegativeInt, ...] = ()  #: the number of outputs, or their ids (order)
-    scale: Scale | Scales = "linear"  #: of the values, or of each axis; of the colours (heat)
+    panels: str = ""  #: an axis or a setting: one panel for each of its names or values, with shared axes
+    where: dict[Axis, Names] = {}  #: selects cells by their names on axes; all by default
+    at: dict[str, FiniteFloat] = {}  #: values on x for names without that setting, such as `{greedy: 1}`
+    bins: Bins | tuple[PositiveInt, ...] | None = None  #: number of bins; a line by length also takes upper ends
+    examples: Examples | tuple[NonNegativeInt, ...] = ()  #: number of outputs, or their ids (order)
+    scale: Scale | Scales = "linear"  #: scale of the values, or of each axis; of the colours (heat)
     spread: Literal["interval", "std", "none"] = "interval"  #: what bands and error bars show
-    labels: dict[str, str] = {}  #: words for `x` and `y`, and for names of series, places and panels
-    width: Width = USUAL_WIDTH  #: `column` (3.25), `page` (6.75), or a number of inches; the font size is the same
+    labels: dict[str, str] = {}  #: labels of `x` and `y`, and words for names of series, places and panels
+    width: Width = DEFAULT_WIDTH  #: `column` (3.25), `page` (6.75), or inches; the font size stays the same
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Figure:
-        (needed, optional), name = KEYS[self.kind], CALLED.get(self.kind, self.kind)
+        (needed, optional), name = KEYS[self.kind], KIND_NAMES.get(self.kind, self.kind)
         for key in ("values", "value", "x", "y", "bins", "examples", "points", "panels", "at", "spread", "labels"):
             given = self.spread != "interval" if key == "spread" else getattr(self, key)
             if key in needed and not given:
-                raise ValueError(f"a {name} needs {' and '.join(f'`{one}`' for one in needed)}")
+                raise ValueError(f"a {name} needs {' and '.join(f'`{required}`' for required in needed)}")
             if given and key not in (*needed, *optional):
                 source = f", it is drawn from {' and '.join(needed)}" if needed else ""
                 raise ValueError(f"a {name} has no `{key}`{source}")
         if self.kind == "box" and self.scales.y != "linear":
-            raise ValueError("the y axis of a box plot holds the groups; its values are on x")
-        if self.kind == "order" and (self.scale != "linear" or self.width != USUAL_WIDTH):
+            raise ValueError("the y axis of a box plot shows the groups; the values are on x")
+        if self.kind == "order" and (self.scale != "linear" or self.width != DEFAULT_WIDTH):
             raise ValueError(f"a {name} has no axes and its size depends on the text; leave `scale` and `width` out")
         for cost in self.costs:
             _check_cost(cost)
@@ -97,17 +97,17 @@ class Figure(Strict):
 
     @model_validator(mode="after")
     def _of_its_x(self) -> Figure:
-        """Check what only goes with some x of a line or of bars."""
+        """Check keys that depend on the x of a line or of bars."""
         if self.kind == "bar" and not self.place:
-            raise ValueError(f"the x of bars is an axis or a setting, such as `decoder.width`, not {self.x!r}")
+            raise ValueError(f"the x of bars must be an axis or a setting, such as `decoder.width`, not {self.x!r}")
         if isinstance(self.bins, tuple) and (not self.bins or [*self.bins] != sorted({*self.bins})):
-            raise ValueError("`bins` are a number of bins, or their upper ends, such as `[10, 20, 30]`")
+            raise ValueError("`bins` must be a number of bins, or their upper ends, such as `[10, 20, 30]`")
         if self.kind == "line" and self.bins is not None and not self.by_length:
             raise ValueError(f"`bins` are for a line whose x is one of {', '.join(LENGTHS)}")
         if self.kind == "histogram" and isinstance(self.bins, tuple):
-            raise ValueError("`bins` of a histogram is a number of bins")
+            raise ValueError("`bins` of a histogram must be a number of bins")
         if self.at and not (self.place and self.place.setting):
-            raise ValueError("`at` is for names without the setting on x; here, x is no setting")
+            raise ValueError("`at` is for names without the setting on x; here, x is not a setting")
         between = self.kind == "line" and not (self.history or self.by_length or self.place)
         if self.points and not between and self.kind != "scatter":
             raise ValueError("`points` are for figures of a metric or a cost against another")
@@ -141,8 +141,8 @@ class Figure(Strict):
         for text in (*self.by, *filter(None, [self.panels])):
             _check_side(text, "`by` and `panels` are")
         sides = self.sides.values()
-        if self.history and not {*(one.axis for one in sides), *self.where} <= {*TRAINING_AXES}:
-            raise ValueError("training has no decoder or split; its axes are task, model and hardware")
+        if self.history and not {*(side.axis for side in sides), *self.where} <= {*TRAINING_AXES}:
+            raise ValueError("a training curve has no decoder or split; its axes are task, model and hardware")
         several = [*self.by, *filter(None, [self.panels]), *self.points, *([self.x] if self.place else [])]
         if len(set(several)) < len(several):
             raise ValueError("an axis can be in `by` only once, and not in `panels`, `points` or x too")
@@ -159,32 +159,32 @@ class Figure(Strict):
         return self.kind == "line" and self.x in LENGTHS
 
     @property
-    def place(self) -> Side | None:
+    def place(self) -> AxisOrSetting | None:
         """Return the axis or setting on x of a line or of bars, if it is one."""
         return side_of(self.x) if self.kind in ("line", "bar") and self.x not in LENGTHS else None
 
     @property
     def costs(self) -> tuple[str, ...]:
-        """Return those of x and y that are costs, such as `cost.train.seconds`."""
+        """Return the costs among x and y, such as `cost.train.seconds`."""
         shown = self.kind in ("line", "bar", "scatter") and not self.history
         return tuple(name for name in (self.x, self.y) if shown and name.startswith("cost."))
 
     @property
-    def sides(self) -> dict[str, Side]:
-        """Return the axes and settings that arrange its cells, by their texts."""
+    def sides(self) -> dict[str, AxisOrSetting]:
+        """Return the axes and settings that arrange its cells, by their text in the suite."""
         texts = [*self.by, self.panels, *self.points]
         texts += [self.x, self.y] if self.kind == "heat" else [self.x] if self.place else []
         return {text: side for text in texts if (side := side_of(text))}
 
     @property
-    def grouped(self) -> tuple[Axis, ...]:
-        """Return the axes behind its groups, places and points."""
+    def grouping_axes(self) -> tuple[Axis, ...]:
+        """Return the axes of its groups, places and points."""
         behind = {side.axis for side in self.sides.values()}
         return tuple(axis for axis in AXES if axis in behind)
 
     @property
     def scales(self) -> Scales:
-        """Return the scale of each axis; a single word is for the value axis, or for both axes of a scatter plot."""
+        """Return the scale of each axis; a single word is for the value axis, or both axes of a scatter plot."""
         if isinstance(self.scale, Scales):
             return self.scale
         on_x, on_y = self.kind in ("histogram", "box", "scatter", "survival"), self.kind in ("line", "bar", "scatter")
@@ -192,11 +192,11 @@ class Figure(Strict):
 
     @property
     def inches(self) -> float:
-        """Return the width."""
+        """Return the width in inches."""
         return WIDTHS[self.width] if isinstance(self.width, str) else self.width
 
-    def called(self, name: str) -> str:
-        """Return the label of a name."""
+    def label_of(self, name: str) -> str:
+        """Return the label of a name; the name itself without one."""
         return self.labels.get(name, name)
 
     def covers(self, cell: Mapping[str, Any]) -> bool:
@@ -210,17 +210,17 @@ def _check_side(text: str, subject: str) -> None:
         return
     if "." in text:
         raise ValueError(
-            f"{text!r}: settings are those of a task, model, decoder or training, such as `decoder.width`"
+            f"{text!r}: a setting belongs to a task, model, decoder or training, such as `decoder.width`"
         )
     hint = suggestion(text, [*AXES[:-1]])
-    raise ValueError(f"{subject} axes or settings such as `model.hidden`; {text!r} is not known here. {hint}")
+    raise ValueError(f"{subject} axes or settings such as `model.hidden`; {text!r} is neither. {hint}")
 
 
 def _check_cost(name: str) -> None:
     """Raise ValueError unless the name is a cost, such as `cost.train.seconds`."""
     _, stage, what = [*name.split(".", 2), ""][:3]
     if stage not in COSTS:
-        raise ValueError(f"{name!r} names no cost of a stage ({', '.join(COSTS)}), such as `cost.train.seconds`")
+        raise ValueError(f"{name!r} is not a cost of a stage ({', '.join(COSTS)}), such as `cost.train.seconds`")
     known = (*OF_ALL_STAGES, *COSTS[stage])
     if what not in known:
         raise ValueError(f"{name!r}: known costs of {stage} stages are {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""What a suite, or a run, has for the sections that reports are made of."""
+"""The sections of a suite, or of a run, that define its report."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from bench_reports.language.schema import Choice, Claim, Table
 
 
-class Language(NamedTuple):
-    """The sections of a suite that reports are made of; reading an invalid one raises Unreadable."""
+class SuiteLanguage(NamedTuple):
+    """The sections of a suite that define its report; reading an invalid section raises Unreadable."""
 
     sections: Mapping[str, Any]
 
@@ -42,7 +42,7 @@ class Language(NamedTuple):
 
     @property
     def published(self) -> Mapping[str, Published]:
-        """Return the published tables that a suite can show, or a run shows, by id."""
+        """Return the published tables that a suite can show, or that a run shows, by id."""
         return self._of("published")  # type: ignore[no-any-return]
 
     def _of(self, key: str) -> Any:
@@ -51,6 +51,6 @@ class Language(NamedTuple):
         return self.sections[key]
 
 
-def language(suite: Suite | Run) -> Language:
-    """Return the sections of a suite, or of a run, that reports are made of."""
-    return Language(suite.sections)
+def language(suite: Suite | Run) -> SuiteLanguage:
+    """Return the sections of a suite, or of a run, that define its report."""
+    return SuiteLanguage(suite.sections)

@@ -1,4 +1,4 @@
-"""Published numbers: the schema of `references/*.yaml` beside the suites."""
+"""Published numbers: the schema of `references/*.yaml`, next to the suites."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from bench_core.suites import yaml_source as located
 from placed_settings import Located, Problems
 
 
-class Strict(BaseModel):
-    """A mapping of a file; unknown keys are errors."""
+class PublishedModel(BaseModel):
+    """A mapping in a file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class Value(Strict):
+class Value(PublishedModel):
     """A published number, with its standard deviation if the paper gives one."""
 
     mean: int | float | bool | str | list[int | float | bool | str]
     std: float | None = None
-    runs: PositiveInt | None = None  #: trainings behind it, where not as many as behind the others of its table
+    runs: PositiveInt | None = None  #: number of trainings, if it differs from that of the table
 
 
-class Tolerance(Strict):
-    """How far numbers may be apart that are equal for all practical purposes."""
+class Tolerance(PublishedModel):
+    """The largest difference between numbers that are equal for all practical purposes."""
 
     within: NonNegativeFloat  #: in the unit of the numbers
-    why: str = Field(min_length=1)  #: the reason for it
+    why: str = Field(min_length=1)  #: the reason for this tolerance
 
 
-class Published(Strict):
+class Published(PublishedModel):
     """A published table: rows to columns to values, which may be numbers, settings or text."""
 
     id: str
-    place: str  #: where it stands in the paper, such as "Table 1"
+    place: str  #: its place in the paper, such as "Table 1"
     paper: str = ""  #: filled in from its file
     caption: str = ""
     unit: str | dict[str, str] = ""
-    direction: dict[str, Literal["up", "down"]] = {}  #: which way a column is better
-    corpus: str = ""  #: the data behind it
+    direction: dict[str, Literal["up", "down"]] = {}  #: the better direction of a column
+    corpus: str = ""  #: the corpus behind the numbers
     note: str = ""
-    runs: PositiveInt | None = None  #: trainings behind each mean
-    examples: PositiveInt | None = None  #: of its test set, where it is known and not as large as ours
-    tolerance: Tolerance | dict[str, Tolerance] | None = None  #: of all numbers, or by column
+    runs: PositiveInt | None = None  #: number of trainings behind each mean
+    examples: PositiveInt | None = None  #: size of its test set, if it is known and differs from ours
+    tolerance: Tolerance | dict[str, Tolerance] | None = None  #: for all numbers, or by column
     rows: dict[str, dict[str, Value]]
 
     @model_validator(mode="after")
     def _tolerances_of_its_columns(self) -> Published:
         named = self.tolerance if isinstance(self.tolerance, dict) else {}
         if unknown := [name for name in named if name not in self.columns]:
-            raise ValueError(f"'tolerance' names {unknown[0]!r}, which is no column of this table")
+            raise ValueError(f"'tolerance' names {unknown[0]!r}, which is not a column of this table")
         return self
 
     def tolerance_of(self, column: str) -> Tolerance | None:
-        """Return the tolerance of the numbers of one of its columns, if there is one."""
+        """Return the tolerance of a column, if it has one."""
         return self.tolerance.get(column) if isinstance(self.tolerance, dict) else self.tolerance
 
     @property
@@ -68,7 +68,7 @@ class Published(Strict):
         return list(dict.fromkeys(column for row in self.rows.values() for column in row))
 
 
-class PublishedFile(Strict):
+class PublishedFile(PublishedModel):
     """A file of published tables."""
 
     paper: str
@@ -76,8 +76,8 @@ class PublishedFile(Strict):
 
 
 def load_published(folder: Path, problems: Problems) -> dict[str, Published] | None:
-    """Return the tables of every file in `folder`, by id; None after reporting problems in one of them."""
-    found: dict[str, Published] = {}
+    """Return the tables of every file in `folder` by id; None after reporting problems."""
+    tables: dict[str, Published] = {}
     known = len(problems.found)
     for path in sorted(folder.glob("*.yaml")):
         try:
@@ -87,11 +87,11 @@ def load_published(folder: Path, problems: Problems) -> dict[str, Published] | N
                 problems.note(line)
             continue
         for number, table in enumerate(file.tables):
-            if table.id in found:
+            if table.id in tables:
                 place = source.place(["tables", number, "id"])
                 problems.note(f"{place}: the id {table.id!r} is used by another published table. Rename one.")
-            found[table.id] = table.model_copy(update={"paper": file.paper})
-    return found if len(problems.found) == known else None
+            tables[table.id] = table.model_copy(update={"paper": file.paper})
+    return tables if len(problems.found) == known else None
 
 
 @lru_cache(maxsize=64)  # the profiles of a suite, and the suites of a folder, share these files

@@ -11,7 +11,7 @@ from bench_core.suites.axes import Axes, Axis, Names, as_list
 from bench_core.suites.training import Strict
 from bench_reports.language.figure_schema import Figure, Width
 
-Digits: TypeAlias = Annotated[int, Field(ge=0, le=10)]  #: after the point
+Digits: TypeAlias = Annotated[int, Field(ge=0, le=10)]  #: decimal digits
 
 _Chosen: TypeAlias = dict[Literal["chosen"], str]
 Shown: TypeAlias = Annotated[
@@ -20,15 +20,15 @@ Shown: TypeAlias = Annotated[
 
 
 class Reference(Strict):
-    """A published table beside ours, with a mapping of its row and column names."""
+    """A published table to show with ours, and the mapping of its row and column names."""
 
     table: str  #: the id of a published table
-    rows: dict[str, str | None] = {}  #: their names mapped to ours; equal names need no entry, null omits a row
-    columns: dict[str, str | None] = {}  #: likewise
+    rows: dict[str, str | None] = {}  #: published row names mapped to ours; equal names need no entry, null omits it
+    columns: dict[str, str | None] = {}  #: published column names mapped to ours, like `rows`
     differs: str = ""  #: why our numbers are not comparable with the published ones, in any profile
     same_examples: str = Field(
         "", pattern="^(sha256:[0-9a-f]{64})?$"
-    )  #: digest of the test set, if theirs is the same
+    )  #: digest of the test set, if both use the same examples
 
 
 class Choice(Strict):
@@ -38,7 +38,7 @@ class Choice(Strict):
     """
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: its name in tables
-    model: Names = ()  #: the models with grids
+    model: Names = ()  #: models with grids
     decoders: dict[str, Names] = {}  #: instead of `model`: new names, each with the decoders to choose from
     by: str  #: a metric of the suite
     split: str = "valid"  #: the split on which the metric is compared
@@ -52,7 +52,7 @@ class Choice(Strict):
                 "as `decoders: {beam: [beam-2, beam-4]}`"
             )
         if self.decoders and self.decoder is not None:
-            raise ValueError("a choice among decoders compares these; leave `decoder` out")
+            raise ValueError("a choice among decoders compares the decoders themselves; leave `decoder` out")
         return self
 
     @property
@@ -62,49 +62,49 @@ class Choice(Strict):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names given to what is chosen."""
+        """Return the names of its results."""
         return (*self.decoders,) if self.decoders else self.model
 
 
 class Table(Strict):
     """A table of a report: axes that label its rows and columns, and the metrics that fill it.
 
-    A table `of: choices` has settings of grids (and names of chosen decoders) as rows, and the chosen values; one
-    `of: tasks` has tasks as rows, and statistics of their data as values.
+    A table `of: choices` has settings of grids (and names of chosen decoders) as rows, and the chosen values as
+    entries; a table `of: tasks` has tasks as rows, and statistics of their data as entries.
     """
 
-    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: names its files
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=100)  #: identifier, also the name of its files
     caption: str = ""  #: the caption above it
-    of: Literal["results", "choices", "tasks"] = "results"  #: its content, see above
+    of: Literal["results", "choices", "tasks"] = "results"  #: what it shows, see above
     rows: Axes = ()  #: axes whose names label its rows
     columns: Axes = ()  #: axes whose names label its columns
-    values: tuple[str, ...] = Field((), validate_default=True)  #: metrics, each a column
-    where: dict[Axis, Shown] = {}  #: selects cells by names on axes; all by default
-    chosen: Names = ()  #: a choice, or one among models and one among decoders, whose results are shown
-    test: Literal["bootstrap", "permutation"] = "bootstrap"  #: paired test of the best in a column, or the baseline
-    baseline: str = ""  #: the name of a row that all others are compared with, instead of with the best
-    differences: bool = False  #: shows the difference from the baseline in each of the other rows
-    pairs: bool = False  #: adds a table of the differences of all pairs of rows, tested together
-    average: bool = False  #: adds the mean of the columns of each metric, tested over all of these test sets
-    ranks: bool = False  #: adds the mean rank of each row in the columns of each metric, 1 for the best
-    digits: Digits | dict[str, Digits] | None = None  #: after the point, or by metric; else two of the standard error
-    spread: Literal["std", "interval", "none"] = "std"  #: beside means: their deviation over seeds, or 95 % intervals
-    transpose: bool = False  #: swaps rows and columns where it is printed: metrics are rows
-    labels: dict[str, str] = {}  #: words for names in this table, beside those of the suite
-    width: Width = "page"  #: in print: `column` (3.25), `page` (6.75), or a number of inches
-    note: str = ""  #: a note for readers, below it
-    reference: Reference | None = None  #: a published table to show beside ours
+    values: tuple[str, ...] = Field((), validate_default=True)  #: metrics, one column each
+    where: dict[Axis, Shown] = {}  #: selects cells by their names on axes; all by default
+    chosen: Names = ()  #: the choice whose results are shown, or a choice of models and a choice of decoders
+    test: Literal["bootstrap", "permutation"] = "bootstrap"  #: paired test against the column's best, or a baseline
+    baseline: str = ""  #: name of the row with which all others are compared, instead of with the best
+    differences: bool = False  #: shows the difference of each other row from the baseline
+    pairs: bool = False  #: adds a table of differences between all pairs of rows, tested as one family
+    average: bool = False  #: adds the mean over the columns of each metric, tested over all their test sets
+    ranks: bool = False  #: adds the mean rank of each row over the columns of each metric; 1 is best
+    digits: Digits | dict[str, Digits] | None = None  #: decimals, or by metric; default: two digits of its error
+    spread: Literal["std", "interval", "none"] = "std"  #: shown with means: deviation over seeds, or 95 % interval
+    transpose: bool = False  #: swaps rows and columns in print, so that metrics are rows
+    labels: dict[str, str] = {}  #: words for names in this table, in addition to the suite's `labels`
+    width: Width = "page"  #: width in print: `column` (3.25), `page` (6.75), or inches
+    note: str = ""  #: a note below it, for readers
+    reference: Reference | None = None  #: a published table to show with ours
 
     @model_validator(mode="before")
     @classmethod
     def _of_its_kind(cls, value: Any) -> Any:
-        """Fill in the fixed axis of a table of choices or tasks, and read `where: {model: {chosen: ...}}`."""
+        """Set the fixed axis of a table of choices or tasks, and read `where: {model: {chosen: ...}}`."""
         usual = {"choices": {"columns": ["model"]}, "tasks": {"rows": ["task"]}}
         if not isinstance(value, Mapping):
             return value
         where, kind, chosen = value.get("where"), value.get("of"), as_list(value.get("chosen"))
         for axis, only in chosen_alone(where).items():
-            value = {**value, "where": {**value["where"], axis: []}}  # which a suite fills in
+            value = {**value, "where": {**value["where"], axis: []}}  # filled in by the suite
             chosen = [*chosen, only] if isinstance(chosen, list) else [only]
         value = {**value, "chosen": [] if chosen is None else chosen}
         return {**usual[kind], **value} if isinstance(kind, str) and kind in usual else value
@@ -116,7 +116,7 @@ class Table(Strict):
 
     @field_validator("where", mode="before")
     @classmethod
-    def _named(cls, value: Any) -> Any:
+    def _check_where(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and any(isinstance(names, Mapping) for names in value.values()):
             raise ValueError(
                 "`where` lists names, such as `{split: test}`; models may be `{chosen: CHOICE}`, and so may decoders"
@@ -125,7 +125,7 @@ class Table(Strict):
 
     @field_validator("values")
     @classmethod
-    def _filled(cls, values: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    def _check_values(cls, values: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         kind = info.data.get("of")
         if kind is None:  # it is invalid
             return values
@@ -137,7 +137,7 @@ class Table(Strict):
         return values
 
     @model_validator(mode="after")
-    def _has_what_its_kind_has(self) -> Table:
+    def _check_kind(self) -> Table:
         rows, columns = self.rows, {*self.columns}
         if self.of == "choices" and (rows or not columns <= {"task", "model", "hardware"} or "model" not in columns):
             raise ValueError(
@@ -151,7 +151,7 @@ class Table(Strict):
             if getattr(self, name) and self.of != "results":
                 raise ValueError(f"a table of {self.of} has no results; leave `{name}` out")
         if self.differences and not self.baseline:
-            raise ValueError("`differences` are from a `baseline`, the name of a row")
+            raise ValueError("`differences` need a `baseline`, the name of a row")
         return self
 
     @model_validator(mode="after")
@@ -166,30 +166,30 @@ class Table(Strict):
 class Claim(Strict):
     """A claim in words, and the expression that holds if the results support it."""
 
-    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)  #: such as M1
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)  #: its name, such as M1
     text: str  #: the claim in words
     expression: str = Field(alias="assert")  #: the condition, see [claims](#claims)
     requires: dict[
         str, str
-    ] = {}  #: premises in words, each with its condition; where one is not shown, nothing is tested
-    primary: StrictBool = False  #: whether it is among those that the suite was made for, corrected for their number
-    note: str = ""  #: where its thresholds come from
+    ] = {}  #: premises in words, each with its condition; the claim is tested only if all are shown
+    primary: StrictBool = False  #: whether it is a main claim of the suite; these are corrected for their number
+    note: str = ""  #: the source of its thresholds
 
 
 class ReportSections(Strict):
-    """The sections of a suite that reports are made of."""
+    """The sections of a suite that define its report."""
 
     choose: list[Choice] = []  #: model selection among the combinations of grids, or among decoders
-    tables: list[Table] = []  #: the tables of the report; without any, one of all numbers
-    claims: list[Claim] = []  #: claims that the results must support
-    figures: list[Figure] = []  #: the figures of the report
+    tables: list[Table] = []  #: tables of the report; by default, one table of all numbers
+    claims: list[Claim] = []  #: claims to test against the results
+    figures: list[Figure] = []  #: figures of the report
 
 
 def chosen_alone(where: Any) -> dict[Any, Any]:
     """Return the choices in `where`, such as `{model: {chosen: best}}`, by axis."""
-    found = where.items() if isinstance(where, Mapping) else ()
+    entries = where.items() if isinstance(where, Mapping) else ()
     return {
         axis: only["chosen"]
-        for axis, only in found
+        for axis, only in entries
         if axis in ("model", "decoder") and isinstance(only, Mapping) and [*only] == ["chosen"]
     }

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 from bench_core.suites.axes import AXES, Axis
 
-MISSING = object()  #: the value of a setting that a suite does not give
+MISSING = object()  #: stands for a setting that the suite does not set
 WITH_SETTINGS: tuple[Axis, ...] = ("task", "model", "decoder")
 
 
-class Side(NamedTuple):
+class AxisOrSetting(NamedTuple):
     """An axis of the matrix, or a setting of the parts on it."""
 
     axis: Axis
@@ -20,14 +20,14 @@ class Side(NamedTuple):
         return self.axis if self.setting is None else self.setting.removeprefix("training.")
 
 
-def side_of(text: str) -> Side | None:
-    """Return what a text such as `model`, `decoder.width` or `training.lr` names; None if no axis, and no setting."""
+def side_of(text: str) -> AxisOrSetting | None:
+    """Return the axis or setting that a text such as `model`, `decoder.width` or `training.lr` names, or None."""
     axis, dot, setting = text.partition(".")
     if axis == "training" and setting:
-        return Side("model", text)
+        return AxisOrSetting("model", text)
     for known in AXES[:-1] if not dot else WITH_SETTINGS if setting else ():
         if axis == known:
-            return Side(known, setting if dot else None)
+            return AxisOrSetting(known, setting if dot else None)
     return None
 
 
@@ -38,17 +38,17 @@ def setting_value(
     task: str | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return the value of a setting of a part, as a suite gives it for a task; MISSING if it gives none.
+    """Return the value of a setting of a part for a task; MISSING if the suite does not set it.
 
-    `section` is that of the suite with all parts of a kind, `training` its training of all models.
+    `section` is the section of the suite with all parts of a kind, `training` its training settings for all models.
     """
     entry = section.get(name)
     changes = _inside(entry, ["by_task", task]) if task is not None else MISSING
     ways: list[tuple[Any, list[str]]] = [(changes, setting.split(".")), (entry, setting.split("."))]
     if setting.startswith("training."):
         ways.append((training, setting.split(".")[1:]))
-    found = (_inside(settings, keys) for settings, keys in ways)
-    return next((value for value in found if value is not MISSING), MISSING)
+    values = (_inside(settings, keys) for settings, keys in ways)
+    return next((value for value in values if value is not MISSING), MISSING)
 
 
 def _inside(settings: Any, keys: list[str]) -> Any:

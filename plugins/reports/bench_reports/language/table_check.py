@@ -1,4 +1,4 @@
-"""Checks of `tables:`: that names exist, and that published numbers map to cells."""
+"""Check `tables:`: names exist, and published numbers map to cells."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -6,23 +6,23 @@ from contextlib import suppress
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, Axis
 from bench_core.suites.names import Names, listed
-from bench_reports.language.choice_check import check_chosen, check_id, check_shown
+from bench_reports.language.choice_check import check_chosen, check_id, check_where_choices
 from bench_reports.language.of_suite import language
 from bench_reports.language.schema import Table
-from bench_reports.language.table_names import groups, labels, settings, shown_in
+from bench_reports.language.table_names import groups, labels, names_in_table, settings
 from placed_settings import Unreadable
 
 AXES_OF: Mapping[str, tuple[Axis, ...]] = {
     "results": AXES[:-1],
     "choices": ("task", "model", "hardware"),
     "tasks": ("task",),
-}  # of tables, by what they are of
+}  # axes of the cells behind a table, by `of`
 
 
 def check_tables(names: Names) -> None:
     """Report every problem of a table."""
     checks = (
-        _check_values, check_chosen, check_shown, check_id, _check_where, _check_axes,
+        _check_values, check_chosen, check_where_choices, check_id, _check_where, _check_axes,
         _check_baseline, _check_reference, _check_digits, _check_labels,
     )  # fmt: skip
     names.each("tables", language(names.suite).tables, checks)
@@ -38,7 +38,7 @@ def _check_values(names: Names, keys: list[str | int], table: Table) -> None:
         names.known([*keys, "values"], "metric", table.values)
     if table.of != "tasks" and not names.whole["models"] and not names.names("model"):
         name = getattr(table, "id", "")
-        text = f"table {name!r} shows results of models, and the suite has none. A table `of: tasks` needs none."
+        text = f"table {name!r} shows results of models, but the suite has no models. A table `of: tasks` needs none."
         names.problems.add(keys, text)
 
 
@@ -49,10 +49,10 @@ def _check_where(names: Names, keys: list[str | int], table: Table) -> None:
 
 
 def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report axes with several names that would fall into one entry."""
+    """Report axes whose names the table does not tell apart."""
     for axis in AXES_OF[table.of]:
         with suppress(Unreadable):
-            shown = [name for name in shown_in(names, table, axis) if name in table.where.get(axis, [name])]
+            shown = [name for name in names_in_table(names, table, axis) if name in table.where.get(axis, [name])]
             several = names.ambiguous(axis, shown)
             if len(several) > 1 and axis not in (*table.rows, *table.columns):
                 text = f"table {getattr(table, 'id', '')!r} does not say which {axis}: {listed(several)}. "
@@ -60,7 +60,7 @@ def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:
 
 
 def _check_baseline(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report a baseline that is no row."""
+    """Report a baseline that is not a row."""
     with suppress(Unreadable):
         rows = labels(names, table, table.rows) if table.baseline else []
         if table.baseline and table.baseline not in rows:
@@ -69,7 +69,7 @@ def _check_baseline(names: Names, keys: list[str | int], table: Table) -> None:
 
 
 def _check_reference(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report an unknown published table, and names of it that map to nothing."""
+    """Report an unknown published table, and names of it that do not map to this table."""
     reference = table.reference
     if reference is None:
         return
@@ -102,15 +102,17 @@ def _check_mapping(
 
 
 def _check_pairs(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report a table that is called as the file of the pairs of another."""
-    others = [one for one in language(names.suite).tables if getattr(one, "pairs", False) and hasattr(one, "id")]
-    if getattr(table, "id", "") in [f"{one.id}-pairs" for one in others]:
-        text = f"the pairs of another table are in files called {table.id!r}. Rename this one."
+    """Report a table whose id is the file name of another table's pairs."""
+    others = [
+        entry for entry in language(names.suite).tables if getattr(entry, "pairs", False) and hasattr(entry, "id")
+    ]
+    if getattr(table, "id", "") in [f"{entry.id}-pairs" for entry in others]:
+        text = f"the id {table.id!r} is reserved for the pairs of another table. Rename this table."
         names.problems.add([*keys, "id"], text)
 
 
 def _check_digits(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report digits of what is no value of the table."""
+    """Report digits of a name that is not a value of the table."""
     for name in table.digits if isinstance(table.digits, dict) else ():
         if name not in table.values:
             text = f"this table has no value {name!r}. {suggestion(name, [*table.values], 'Values')}"
@@ -122,28 +124,28 @@ def _check_labels(names: Names, keys: list[str | int], table: Table) -> None:
 
 
 def _check_labeled(names: Names, keys: list[str | int], labels: Mapping[str, str], shown: set[str]) -> None:
-    """Report labels of what has no such name: neither a part, nor an axis, nor a row or column."""
+    """Report labels of unknown names: no part, axis, row or column."""
     known = dict.fromkeys([*_names(names), *sorted(shown)])
     for name in labels:
         if name not in known:
-            names.problems.add([*keys, name], f"nothing here is called {name!r}. {suggestion(name, [*known])}")
+            names.problems.add([*keys, name], f"unknown name {name!r}. {suggestion(name, [*known])}")
 
 
 def _names(names: Names) -> list[str]:
-    """Return every name of the suite, with those that a profile leaves out, and of its axes."""
-    found = [*AXES, "metric", "setting", "average", "rank"]
+    """Return every name of the suite, including those that a profile excludes, and of its axes."""
+    known = [*AXES, "metric", "setting", "average", "rank"]
     for axis in ("task", "model", "decoder", "split", "hardware", "metric"):
         with suppress(Unreadable):
-            found += [*names.names(axis), *sorted(names.whole.get(f"{axis}s", ()))]
-    decoders = [name for one in language(names.suite).choose for name in getattr(one, "decoders", ())]
-    return [*found, *names.suite.grids, *decoders]
+            known += [*names.names(axis), *sorted(names.whole.get(f"{axis}s", ()))]
+    decoders = [name for choice in language(names.suite).choose for name in getattr(choice, "decoders", ())]
+    return [*known, *names.suite.grids, *decoders]
 
 
 def _labels(names: Names, table: Table) -> list[str]:
-    """Return the names of the rows and columns of a table, its own and the published."""
+    """Return the names of the rows and columns of a table, including the published."""
     rows = settings(names, table) if table.of == "choices" else labels(names, table, table.rows)
-    found = [*rows, *labels(names, table, table.columns, table.values)]
+    all_names = [*rows, *labels(names, table, table.columns, table.values)]
     if table.of == "tasks":
-        found += [part for value in table.values for part in value.split("/")]
+        all_names += [part for value in table.values for part in value.split("/")]
     published = language(names.suite).published.get(table.reference.table) if table.reference else None
-    return [*found, *(published.rows if published else ()), *(published.columns if published else ())]
+    return [*all_names, *(published.rows if published else ()), *(published.columns if published else ())]

@@ -1,4 +1,4 @@
 """Output formats of a report: HTML, Markdown, LaTeX, plain text, CSV and JSON.
 
-Not here: what a report says, which is one document for all formats (`document`, `content.report_document`).
+All of them write the same document (`document`, `render.report_document`), whose contents come from `content`.
 """

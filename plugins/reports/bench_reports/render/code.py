@@ -1,4 +1,4 @@
-"""The digest of all code that reports are written by."""
+"""The digest of all code that writes reports."""
 
 import hashlib
 from functools import cache
@@ -13,7 +13,9 @@ SUFFIXES = (".py", ".j2", ".css", ".js")
 @cache
 def code_digest() -> str:
     """Return the digest of this package, of the core, and of the plugins that draw figures."""
-    drawing = (one.function.__module__.partition(".")[0] for one in hook().bench_figure.get_hookimpls())
+    drawing = (
+        implementation.function.__module__.partition(".")[0] for implementation in hook().bench_figure.get_hookimpls()
+    )
     whole = hashlib.sha256()
     for name in sorted({"bench_core", "bench_reports", *drawing}):
         spec = find_spec(name)

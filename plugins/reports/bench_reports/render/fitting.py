@@ -1,4 +1,4 @@
-"""Cuts tables that are wider than a line into pieces, each with the labels of the rows."""
+"""Split tables that are wider than a line into pieces, each with the labels of the rows."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,10 +6,10 @@ PADDING = 2  #: characters that tabulate adds to a heading
 
 
 def pieces(rows: Sequence[Sequence[str]], width: float, between: int, most: int = 1000) -> Iterator[list[list[str]]]:
-    """Yield rows of cells, headings and labels first, as tables of at most `width` characters a line.
+    """Yield rows of cells, headings and labels first, as tables of at most `width` characters per line.
 
-    A column that is wider than that stands alone with the labels; `between` columns are so many characters. Columns
-    count as at most as many characters as `most`, beyond which their text is wrapped.
+    A wider column stands alone with the labels; columns are separated by `between` characters. No column counts as
+    wider than `most` characters, beyond which its text is wrapped.
     """
     head, *rest = rows
     widths = [

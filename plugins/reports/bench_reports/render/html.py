@@ -1,6 +1,6 @@
-"""Writes a document as a self-contained HTML page (`report.html`, `costs.html`).
+"""Write a document as a self-contained HTML page (`report.html`, `costs.html`).
 
-Its parts are macros of `templates/blocks.html.j2`, in which all text is escaped.
+Its parts are macros of `templates/blocks.html.j2`, which escape all text.
 """
 
 import html
@@ -27,7 +27,7 @@ ESCAPED = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u202
 
 
 def html_page(document: Document) -> str:
-    """Return a document as a page; it has contents if any of its sections is to be listed in them."""
+    """Return a document as a page, with a table of contents if any section has an entry in it."""
     style, script = asset("page.css"), asset("words.js") + asset("page.js")
     inline = {"policy": security_policy(style, script), "style": as_html(style), "script": as_html(script)}
     sections = document.shown("html")
@@ -38,7 +38,7 @@ def html_page(document: Document) -> str:
 
 
 def html_part(blocks: Iterable[Block]) -> str:
-    """Return blocks as a part of any page, without style and scripts of their own."""
+    """Return blocks as a part of any page, without styles and scripts."""
     return "".join(map(_block, blocks))
 
 
@@ -48,13 +48,13 @@ def asset(name: str, folder: Path = TEMPLATES) -> str:
 
 
 def security_policy(style: str, script: str) -> str:
-    """Return the content security policy of a page that loads nothing and runs this script alone."""
+    """Return the content security policy of a page that loads nothing and runs only this script."""
     policy = f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}"
     return f"{policy}; base-uri 'none'; form-action 'none'"
 
 
 def html_text(text: str) -> str:
-    """Return text that a page shows as it is; what is written from right to left turns nothing around it."""
+    """Return text to be shown verbatim; right-to-left text does not affect its surroundings."""
     escaped = html.escape(visible(text))
     alien = not text.isascii() and any(unicodedata.bidirectional(letter) in ("R", "AL", "AN") for letter in text)
     return f"<bdi>{escaped}</bdi>" if alien else escaped
@@ -72,13 +72,13 @@ HTML = Markup(
 
 def _contents(sections: Sequence[Section]) -> list[list[Section]]:
     """Return the lines of contents: one for each table and figure, and one for all other sections."""
-    listed = [one for one in sections if one.entry]
-    others = [one for one in listed if not one.floats]
-    return [*([one] for one in listed if one.floats), others] if listed else []
+    listed = [section for section in sections if section.entry]
+    others = [section for section in listed if not section.floats]
+    return [*([section] for section in listed if section.floats), others] if listed else []
 
 
 def _section(section: Section) -> str:
-    space = "\n" * any(isinstance(one, doc.Figure) for one in section.blocks)
+    space = "\n" * any(isinstance(block, doc.Figure) for block in section.blocks)
     return _macro("section", section, as_html(html_part(section.blocks))) + space
 
 
@@ -90,20 +90,20 @@ def _block(block: Block) -> str:
             return _macro(type(block).__name__.lower(), block)
         case doc.Claims(items, meaning):
             return _macro("table", _claims(items)) + _macro("notes", doc.Notes([meaning]))
-        case doc.Example():  # a page has all outputs side by side
+        case doc.Example():  # pages show outputs side by side
             return ""
     assert_never(block)
 
 
 def _claims(claims: Iterable[doc.JudgedClaim]) -> doc.Table:
-    """Return claims with their expressions, and what they were judged by."""
+    """Return claims with their expressions and the grounds of their verdicts."""
     rows = []
-    for one in claims:
-        verdict = doc.Cell([doc.Span(one.verdict)], status=one.verdict.partition(" (")[0])
-        statement = doc.Cell([doc.Span(one.statement), doc.Span(one.expression, "code")])
-        rows.append([doc.text_cell(one.id), verdict, statement, doc.text_cell(one.grounds)])
+    for claim in claims:
+        verdict = doc.Cell([doc.Span(claim.verdict)], status=claim.verdict.partition(" (")[0])
+        statement = doc.Cell([doc.Span(claim.statement), doc.Span(claim.expression, "code")])
+        rows.append([doc.text_cell(claim.id), verdict, statement, doc.text_cell(claim.grounds)])
     headings = ["claim", "verdict", "statement", "judged by"]
-    return doc.Table("claims", "What the suite claims, and what its numbers say of it", headings, rows, "left")
+    return doc.Table("claims", "Claims of the suite and their verdicts", headings, rows, "left")
 
 
 def _macro(name: str, *arguments: Any) -> str:
@@ -114,41 +114,41 @@ def _macro(name: str, *arguments: Any) -> str:
 def _templates() -> Environment:
     return templates(
         TEMPLATES, text=lambda text: as_html(html_text(text)), line=lambda spans: as_html(HTML.line(spans)),
-        visible=visible, spans=doc.spans_of, breaking=_breaking, linked=_linked, json=json_in_page,
+        visible=visible, spans=doc.spans_of, breaking=_breaking, linked=_link_papers, json=json_in_page,
         base64=lambda content: b64encode(content).decode(),
     )  # fmt: skip
 
 
 def templates(folder: Path, **filters: Callable[..., Any]) -> Environment:
-    """Return the templates in a folder, in which whatever is not HTML already is escaped."""
-    found = Environment(
+    """Return the templates in a folder; everything that is not HTML already is escaped."""
+    environment = Environment(
         loader=FileSystemLoader(folder), undefined=StrictUndefined, autoescape=True,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    found.filters.update(filters)
-    return found
+    environment.filters.update(filters)
+    return environment
 
 
 def _digest(text: str) -> str:
-    """Return what a policy calls a style or a script that it allows."""
+    """Return the hash by which a policy allows a style or a script."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _breaking(text: str) -> str:
-    """Return HTML in which a line may end after a slash."""
+    """Return HTML in which lines may break after a slash."""
     return as_html(re.sub("/(?!bdi>)", "/<wbr>", text))
 
 
-def _linked(text: str, cites: bool) -> Iterable[tuple[str, str]]:
-    """Yield the parts of a text with the addresses of those that name a paper, if it cites any."""
+def _link_papers(text: str, cites: bool) -> Iterable[tuple[str, str]]:
+    """Yield the parts of a text with the addresses of the papers they name, if the text cites any."""
     text, rest = visible(text), 0
-    for found in PAPER.finditer(text) if cites else ():
-        yield text[rest : found.start()], ""
-        yield found[0], re.sub("^arXiv:", "https://arxiv.org/abs/", found[0])
-        rest = found.end()
+    for match in PAPER.finditer(text) if cites else ():
+        yield text[rest : match.start()], ""
+        yield match[0], re.sub("^arXiv:", "https://arxiv.org/abs/", match[0])
+        rest = match.end()
     yield text[rest:], ""
 
 
 def json_in_page(data: Any) -> str:
-    """Return JSON that can stand inside of a page's script: nothing in it ends that, or begins a comment."""
+    """Return JSON for a script in a page: nothing in it ends the script, or starts a comment."""
     return as_html(json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(ESCAPED))

@@ -1,4 +1,4 @@
-r"""Writes a document as LaTeX (`report.tex`), and its tables as files that a paper can `\input`."""
+r"""Write a document as LaTeX (`report.tex`), and its tables as files that a paper can `\input`."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -22,30 +22,30 @@ PREAMBLE = r"""\documentclass{article}
 
 
 def latex_report(document: Document) -> str:
-    """Return a document as LaTeX, which needs the files of its tables and figures beside it."""
+    """Return a document as LaTeX, which needs the files of its tables and figures in the same folder."""
     sections = "".join(map(_section, document.shown("latex")))
     title = f"\\section*{{{latex(document.title)}}}\n"
     return PREAMBLE + title + _blocks(document.opening) + sections + "\\end{document}\n"
 
 
 def table_files(document: Document) -> dict[str, str]:
-    """Return the texts of the files of tables, by their names."""
-    return {one.file.name: table_file(one) for one in _tables(document) if one.file}
+    """Return the texts of the table files by name."""
+    return {table.file.name: table_file(table) for table in _tables(document) if table.file}
 
 
 def too_wide_tables(document: Document) -> list[str]:
-    """Return what there is to say of each table that is wider than its place in print."""
+    """Return a message for each table that is wider than its place in print."""
     return [*filter(None, map(too_wide, _tables(document)))]
 
 
 def _tables(document: Document) -> list[doc.Table]:
-    return [one for section in document.sections for one in section.blocks if isinstance(one, doc.Table)]
+    return [block for section in document.sections for block in section.blocks if isinstance(block, doc.Table)]
 
 
 def _section(section: Section) -> str:
-    """Return a section; captions are the headings of one that floats, and the next begins on a page of its own."""
+    """Return a section; if it floats, captions replace headings, and the next section begins on a new page."""
     if section.floats:
-        return _blocks(one for one in section.blocks if not isinstance(one, doc.Heading)) + "\\clearpage\n"
+        return _blocks(block for block in section.blocks if not isinstance(block, doc.Heading)) + "\\clearpage\n"
     return f"\\subsection*{{{latex(section.heading)}}}\n{_blocks(section.blocks)}"
 
 
@@ -68,7 +68,7 @@ def _block(block: Block) -> str:
         case doc.Figure():
             return _figure(block) + _block(block.notes)
         case doc.Claims(items):
-            claims = [(f"{latex(one.id)}, {latex(one.verdict)}", latex(one.statement)) for one in items]
+            claims = [(f"{latex(claim.id)}, {latex(claim.verdict)}", latex(claim.statement)) for claim in items]
             return _descriptions(claims) + _block(block.notes)
         case doc.Example():
             return _example(block)
@@ -83,13 +83,13 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _descriptions(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return a list of marked-up names, and of what there is to say of each."""
+    """Return a list of names in LaTeX, each with its description."""
     lines = "".join(f"\\item[{name}] {text}\n" for name, text in pairs)
     return f"\\begin{{description}}\n{lines}\\end{{description}}\n"
 
 
 def _table(table: doc.Table) -> str:
-    """Return a table where it stands, with what describes it above; one of text needs some space."""
+    """Return a table in place, below its description; a table of text needs some space."""
     above = f"{latex(table.description)}\n" if table.description else ""
     space = "\n\\medskip" if table.side == "left" else ""
     below = _block(table.notes) if table.notes else ""

@@ -1,4 +1,4 @@
-r"""Marks up text as LaTeX."""
+r"""Escape text for LaTeX."""
 
 import re
 import unicodedata
@@ -8,9 +8,9 @@ from bench_reports.document import Markup
 
 
 def latex(text: str) -> str:
-    """Return text that LaTeX prints as it is, in ASCII; what its first fonts lack becomes a code point."""
+    """Return text that LaTeX prints verbatim, in ASCII; characters that its fonts lack become code points."""
     special = r"-(?=-)|'(?=')|[^A-Za-z0-9 .,:;!?()/+=@'\"-]"
-    return re.sub(special, lambda found: _latex(found[0]), unicodedata.normalize("NFC", visible(text)))
+    return re.sub(special, lambda match: _latex(match[0]), unicodedata.normalize("NFC", visible(text)))
 
 
 def _latex(character: str) -> str:
@@ -23,12 +23,12 @@ def _latex(character: str) -> str:
 
 
 def in_utf_8(text: str) -> str:
-    """Return LaTeX with letters in place of code points, for engines and packages that read and set UTF-8."""
-    return CODE_POINT.sub(lambda found: found[0] if not _letter(found).isprintable() else _letter(found), text)
+    """Return LaTeX with characters in place of code points, for engines and packages that support UTF-8."""
+    return CODE_POINT.sub(lambda match: match[0] if not _letter(match).isprintable() else _letter(match), text)
 
 
-def _letter(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16))
+def _letter(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16))
 
 
 CODE_POINT = re.compile(r"\{\[\}U\+([0-9A-F]{4,6})\{\]\}")
@@ -44,7 +44,7 @@ GREEK = (
     "phi chi psi omega"
 )
 
-# Braces keep a character from being read with its neighbours: as a ligature, an option, or the star of a command.
+# Braces keep a character from combining with its neighbours: into a ligature, an option, or a starred command.
 SIGNS = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",

@@ -1,4 +1,4 @@
-"""Writes a document as Markdown (`report.md`)."""
+"""Write a document as Markdown (`report.md`)."""
 
 import html
 import re
@@ -13,23 +13,23 @@ from bench_reports import document as doc
 from bench_reports.document import Block, Document, Markup, Section
 from bench_reports.render.fitting import pieces
 
-WIDTH = 150  # characters of a line of a table of results
-WRAPPED = 24  # characters, beyond which a cell is wrapped
+WIDTH = 150  # characters per line of a table of results
+WRAPPED = 24  # characters beyond which a cell is wrapped
 
 
 def markdown_report(document: Document) -> str:
-    """Return a document as Markdown; a blank line stands before each block."""
+    """Return a document as Markdown, with a blank line before each block."""
     sections = [*map(_section, document.shown("markdown"))]
     return f"# {markdown(document.title)}\n" + _blocks(document.opening) + "".join(sections)
 
 
 def markdown(text: str) -> str:
-    """Return text that Markdown shows as it is, in a table and at the start of a line too."""
+    """Return text that Markdown shows verbatim, even in a table or at the start of a line."""
     return re.sub(r"^(\d*)([.)+-])(?=[ -]|$)", r"\1\\\2", _inside(text))
 
 
 def _inside(text: str) -> str:
-    """Return text that Markdown shows as it is inside of a line."""
+    """Return text that Markdown shows verbatim within a line."""
     return re.sub(r"([\\`*_\[\]|~$#])", r"\\\1", html.escape(visible(text), quote=False))
 
 
@@ -77,12 +77,12 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _table(table: doc.Table) -> str:
-    """Return a table with its notes, the first of which describes it; all columns but the first are on its side."""
+    """Return a table with its notes, the description first; all columns except the first use its alignment."""
     rows, width = MARKDOWN.rows(table, "<br>"), WIDTH if table.file else inf
-    found = [_pipes(one, table.side) for one in pieces(rows, width, len(" | "), WRAPPED)]
+    tables = [_pipes(piece, table.side) for piece in pieces(rows, width, len(" | "), WRAPPED)]
     notes = [table.description] * bool(table.description) + [*(table.notes.items if table.notes else ())]
     below = _list(notes) if table.notes or notes else ""
-    return "\n" + "\n".join(found) + below
+    return "\n" + "\n".join(tables) + below
 
 
 def _pipes(rows: Sequence[Sequence[str]], side: doc.Side) -> str:
@@ -98,13 +98,13 @@ def _figure(figure: doc.Figure) -> str:
 
 
 def _example(example: doc.Example) -> str:
-    """Return what was given, a table of outputs, and how some of them grew."""
+    """Return the inputs of an example, a table of its outputs, and the growth of some outputs."""
     given = "\n" * bool(example.given)
     given += "".join(f"- {markdown(name)}: {markdown(text)}\n" for name, text in example.given.items())
     rows = [[doc.text_cell(cell), doc.text_cell(output)] for cell, output in example.outputs]
-    outputs = _table(doc.Table("", "", ["by", "output"], rows, "left"))
+    outputs = _table(doc.Table("", "", ["cell", "output"], rows, "left"))
     courses = [
-        f"\n{markdown(cell)}, word after word:\n\n" + "".join(f"1. {markdown(step)}\n" for step in steps)
+        f"\n{markdown(cell)}, word by word:\n\n" + "".join(f"1. {markdown(step)}\n" for step in steps)
         for cell, steps in example.courses
     ]
     return f"\n### {markdown(example.name)}\n{given}{outputs}{''.join(courses)}"

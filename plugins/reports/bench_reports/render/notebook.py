@@ -1,4 +1,4 @@
-"""Writes the tables and claims of a run as HTML for a notebook, whose style they take."""
+"""Write the tables and claims of a run as HTML that adopts the style of a notebook."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,27 +14,29 @@ from bench_reports.document import Block, Section
 from bench_reports.render.html import html_part
 from bench_reports.render.report_document import summary
 
-LETTERS = 8  # of what tells the tables of two outputs on one page apart
+DIGEST_CHARACTERS = 8  # distinguish the tables of two outputs on one page
 
 
 def notebook_html(run: Run) -> str:
-    """Return the tables and claims of a run, and why cells have no numbers, as HTML that needs nothing else.
+    """Return the tables and claims of a run, and why cells have no numbers, as self-contained HTML.
 
-    Empty if it has neither tables nor metrics.
+    It is empty if the run has neither tables nor metrics.
     """
     if not tables_of(run):
         return ""
     sections = [*summary(run, grids(run), judge(run)).sections]
     if lacking := incomplete(run):
         sections.insert(0, Section("Incomplete cells", [doc.Notes(lacking)]))
-    blocks = [block for one in sections for block in _headed(one)]
-    mark = sha256(html_part(blocks).encode("utf-8", "backslashreplace")).hexdigest()[:LETTERS]
-    return html_part(replace(one, id=f"{one.id}-{mark}") if isinstance(one, doc.Table) else one for one in blocks)
+    blocks = [block for section in sections for block in _with_heading(section)]
+    mark = sha256(html_part(blocks).encode("utf-8", "backslashreplace")).hexdigest()[:DIGEST_CHARACTERS]
+    return html_part(
+        replace(block, id=f"{block.id}-{mark}") if isinstance(block, doc.Table) else block for block in blocks
+    )
 
 
-def _headed(section: Section) -> Iterator[Block]:
-    """Yield the blocks of a section below its heading, unless a table says the same."""
-    captions = [one.caption for one in section.blocks if isinstance(one, doc.Table)]
+def _with_heading(section: Section) -> Iterator[Block]:
+    """Yield the blocks of a section below its heading, unless a table has the same caption."""
+    captions = [block.caption for block in section.blocks if isinstance(block, doc.Table)]
     if section.heading and section.heading not in captions:
         yield doc.Heading(section.heading)
     yield from section.blocks

@@ -1,4 +1,4 @@
-"""Writes the tables of a report as CSV, and all of a report as JSON."""
+"""Write the tables of a report as CSV, and the whole report as JSON."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from plain_files import to_csv
 
 
 def records(grid: Grid) -> list[dict[str, Any]]:
-    """Return one flat mapping for each row, column and value: what a table shows, unrounded but for p-values."""
+    """Return a flat mapping for each row, column and value of a table, unrounded except for p-values."""
     return [
         _record(row, column, entry)
         for row, entries in zip(grid.rows, grid.entries, strict=True)
@@ -27,7 +27,7 @@ def records(grid: Grid) -> list[dict[str, Any]]:
 
 
 def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
-    found, printed, compared = entry.summary, entry.published, entry.comparison
+    summary, printed, compared = entry.summary, entry.published, entry.comparison
     low, high = entry.interval or (None, None)
     return {
         "row": row.label,
@@ -40,9 +40,9 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
         "signature": column.number.signature,
         "unit": column.number.unit,
         "status": entry.status,
-        "mean": found.mean if found else entry.text or None,
-        "std": found.std if found else None,
-        "n": found.n if found else 0,
+        "mean": summary.mean if summary else entry.text or None,
+        "std": summary.std if summary else None,
+        "n": summary.n if summary else 0,
         "seeds": entry.seeds,
         "low": low,
         "high": high,
@@ -59,12 +59,12 @@ def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as CSV, under the names in the first."""
+    """Return rows as CSV, with the keys of the first row as header."""
     return to_csv(rows, list(rows[0]) if rows else [])
 
 
 def results_text(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> str:
-    """Return all of a report as JSON, each cell on a line."""
+    """Return the whole report as JSON, one cell per line."""
     head = {key: run.info.get(key) for key in ("label", "suite", "profile", "title", "source", "tasks", "models")}
     data = json_data(
         {
@@ -72,12 +72,12 @@ def results_text(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) 
             **head,
             "environments": environments(run),
             "tables": {grid.table.id: records(grid) for grid in filled},
-            "claims": [one.record() for one in judged],
+            "claims": [judgement.record() for judgement in judged],
             "note": run.suite.note,
-            "choices": [one.record() for one in choices(run)],
+            "choices": [choice.record() for choice in choices(run)],
         }
     )
-    lines = (json.dumps(json_data(cell_as_json(one)), sort_keys=True, allow_nan=False) for one in ordered(run))
+    lines = (json.dumps(json_data(cell_as_json(result)), sort_keys=True, allow_nan=False) for result in ordered(run))
     cells = ",\n".join(f"  {line}" for line in lines)
     rest = json.dumps(data, sort_keys=True, indent=1, allow_nan=False).removeprefix("{\n")
     return f'{{\n "cells": [\n{cells}\n ],\n{rest}\n'

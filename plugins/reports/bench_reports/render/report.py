@@ -1,4 +1,4 @@
-"""Writes the files of a report from a run folder."""
+"""Write the files of a report from a run folder."""
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -21,17 +21,16 @@ from bench_reports.render.latex import latex_report, table_files, too_wide_table
 from bench_reports.render.latex_text import in_utf_8
 from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text
-from bench_reports.render.report_document import Drawn, costs_document, report_document, summary
+from bench_reports.render.report_document import DrawnFigure, costs_document, report_document, summary
 from bench_reports.render.terminal import SCREEN, WIDTH, notes_text, terminal_text
 from plain_files import to_csv
 
 
 def write_report(run: Run, folder: Path, utf_8: bool = False) -> list[Path]:
-    """Write all that a report consists of, and its manifest; return the files written.
+    """Write all files of a report and its manifest; return the files written.
 
-    LaTeX is in ASCII, or in UTF-8.
-
-    Nothing in them but costs and the manifest depends on the clock, the machine or the place of the run.
+    LaTeX is in ASCII, or in UTF-8 if so chosen. Only costs and the manifest depend on the clock, the machine or the
+    place of the run.
     """
     files, place = contents(run, utf_8), folder
     try:
@@ -42,14 +41,14 @@ def write_report(run: Run, folder: Path, utf_8: bool = False) -> list[Path]:
             place.write_bytes(content)
     except OSError as error:
         why = str(error.strerror or error).lower()
-        raise StoreError(f"{place}: cannot be written: {why}. Name another folder by --out.") from None
+        raise StoreError(f"{place}: cannot be written: {why}. Choose another folder with --out.") from None
     named = Named(run.folder.resolve().name, run_digest(run), **identity(run))
     write_manifest(folder, "report", named.name, files, run=named, code=code_digest())
     return [folder / name for name in (*files, FILE)]
 
 
 def contents(run: Run, utf_8: bool = False) -> dict[str, bytes]:
-    """Return the files of a report, by their paths; its manifest tells the digests of all of them."""
+    """Return the files of a report by path; its manifest lists their digests."""
     costs = run.folder / "costs.csv"
     files = _report(run, costs.is_file())
     if costs.is_file():
@@ -64,7 +63,7 @@ def screen(run: Run, width: int = WIDTH) -> str:
 
 
 def _remove_former(folder: Path, files: Collection[str]) -> None:
-    """Remove the manifest of the report that was here before, and what it lists that is no more written."""
+    """Remove the manifest of a previous report in this folder, and the files it lists that are no longer written."""
     with suppress(StoreError):
         former = read_manifest(folder).files
         for name in {*former} - {*files} if all(inside(folder, name) for name in former) else ():
@@ -73,7 +72,7 @@ def _remove_former(folder: Path, files: Collection[str]) -> None:
 
 
 def run_digest(run: Run) -> str | None:
-    """Return the digest of the manifest of a run; None if it has none, or one that was changed."""
+    """Return the digest of a run's manifest; None if it has none, or if the manifest was changed."""
     try:
         return read_manifest(run.folder).digest
     except StoreError:
@@ -81,8 +80,8 @@ def run_digest(run: Run) -> str | None:
 
 
 def _report(run: Run, costs: bool) -> dict[str, bytes]:
-    """Return the files of a report but for what depends on clocks, by their paths."""
-    tables, judged, drawn = grids(run), judge(run), _drawn(pictures(run))
+    """Return the files of a report that do not depend on clocks, by path."""
+    tables, judged, drawn = grids(run), judge(run), _draw_all(pictures(run))
     filled = [*tables, *whole_grids(run)]
     document = report_document(run, filled, judged, drawn, costs)
     screen_text = [terminal_text(summary(run, tables, judged)), notes_text(too_wide_tables(document))]
@@ -93,31 +92,33 @@ def _report(run: Run, costs: bool) -> dict[str, bytes]:
         "report.tex": latex_report(document),
         SCREEN: "\n".join(filter(None, screen_text)),
         **{f"tables/{grid.table.id}.csv": csv_text(records(grid)) for grid in filled},
-        **{f"tables/{name}-pairs.csv": csv_text(found) for name, found in pairs.items() if found},
+        **{f"tables/{name}-pairs.csv": csv_text(rows) for name, rows in pairs.items() if rows},
         **{f"tables/{name}.tex": text for name, text in table_files(document).items()},
         "results.json": results_text(run, filled, judged),
     }
-    return _encoded(files) | _figure_files("figures", drawn)
+    return _encode(files) | _figure_files("figures", drawn)
 
 
 def _costs(run: Run, table: str) -> dict[str, bytes]:
-    """Return all that depends on clocks: what stages cost, a page of that, and the files of its figures."""
-    drawn, stages = _drawn(cost_pictures(run)), stages_of(table)
-    columns = list(dict.fromkeys(name for one in stages for name in one)) or COST_COLUMNS
+    """Return all files that depend on clocks, by path: the costs of stages, their page, and their figures."""
+    drawn, stages = _draw_all(cost_pictures(run)), stages_of(table)
+    columns = list(dict.fromkeys(name for stage in stages for name in stage)) or COST_COLUMNS
     files = {"costs.csv": to_csv(stages, columns), "costs.html": html_page(costs_document(run, stages, drawn))}
-    return _encoded(files) | _figure_files("costs", drawn)
+    return _encode(files) | _figure_files("costs", drawn)
 
 
-def _drawn(shown: Iterable[Picture]) -> list[Drawn]:
-    return [(one, {} if one.empty else draw(one)) for one in shown]
+def _draw_all(shown: Iterable[Picture]) -> list[DrawnFigure]:
+    return [(picture, {} if picture.empty else draw(picture)) for picture in shown]
 
 
-def _figure_files(folder: str, drawn: Iterable[Drawn]) -> dict[str, bytes]:
-    """Return the files of figures, by their paths: what is drawn of each, and its numbers."""
-    numbers = {f"{folder}/{one.figure.id}.csv": csv_text(one.records()) for one, files in drawn if files}
-    drawings = {f"{folder}/{one.figure.id}.{kind}": found for one, files in drawn for kind, found in files.items()}
-    return drawings | _encoded(numbers)
+def _figure_files(folder: str, drawn: Iterable[DrawnFigure]) -> dict[str, bytes]:
+    """Return the files of figures, by path: their drawings and their numbers."""
+    numbers = {f"{folder}/{picture.figure.id}.csv": csv_text(picture.records()) for picture, files in drawn if files}
+    drawings = {
+        f"{folder}/{picture.figure.id}.{kind}": content for picture, files in drawn for kind, content in files.items()
+    }
+    return drawings | _encode(numbers)
 
 
-def _encoded(files: Mapping[str, str]) -> dict[str, bytes]:
+def _encode(files: Mapping[str, str]) -> dict[str, bytes]:
     return {name: text.encode("utf-8", "backslashreplace") for name, text in files.items()}

@@ -1,4 +1,4 @@
-"""Assembles the document of a report: its sections, their order and their headings."""
+"""Assemble the document of a report: its sections, their order and their headings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,27 +25,34 @@ from bench_reports.figures.figure_data import Picture, kind_of
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.language.of_suite import language
 
-#: A figure and its drawings, by their formats; without any if there is nothing to draw
-Drawn: TypeAlias = tuple[Picture, Mapping[str, bytes]]
+#: A figure and its drawings by format; no drawings if there is nothing to draw
+DrawnFigure: TypeAlias = tuple[Picture, Mapping[str, bytes]]
 
 PAGE: tuple[doc.Format, ...] = ("html",)
 OTHERS: tuple[doc.Format, ...] = ("latex", "markdown", "terminal")
-KNOWN = "What is known of each trained model before anything is measured, premises checked on the trained weights."
-COSTS = "As each stage was measured where it was computed; one that was stored already shows what it cost then."
-ELSEWHERE = "Figures of what stages cost, which differs from machine to machine, are in costs.html alone"
-RATES = "Memory is the highest peak; tokens by second are of the stages that tell both."
+KNOWN = "What is known about each trained model before any measurement; premises are checked on the trained weights."
+COSTS = (
+    "Costs of each stage as measured where it was computed; stages taken from the store show their original costs."
+)
+ELSEWHERE = "Figures of costs, which differ between machines, are only in costs.html"
+RATES = "Memory is the highest peak; tokens/s are of the stages that record both."
 
 
 def report_document(
-    run: Run, filled: Sequence[Grid], judged: Sequence[Judgement], drawn: Iterable[Drawn], costs: bool
+    run: Run, filled: Sequence[Grid], judged: Sequence[Judgement], drawn: Iterable[DrawnFigure], costs: bool
 ) -> Document:
-    """Return the report of a run from its tables, its judgements and its figures.
+    """Return the report of a run from its tables, judgements and figures.
 
-    What stages cost depends on clocks: `costs` says whether there is a page of them to refer to.
+    Costs depend on clocks: `costs` is whether there is a page of them to refer to.
     """
     names = files_of_differences(filled)
     results = [_results(run, grid, names.get(grid.table.id, "")) for grid in filled]
-    sections = [*_data(run), *results, *(_figure(run, one, "figures") for one in drawn), *_findings(run, judged)]
+    sections = [
+        *_data(run),
+        *results,
+        *(_figure(run, figure, "figures") for figure in drawn),
+        *_findings(run, judged),
+    ]
     sections += [*_measurement(run, filled), *_cells(run), _provenance(run, costs)]
     return Document(title(run), [doc.Facts(facts(run), cites=["Source"])], sections)
 
@@ -62,21 +69,21 @@ def table_sections(run: Run, filled: Iterable[Grid]) -> list[Section]:
     for grid in filled:
         sections.append(Section(grid.table.caption or grid.table.id, [results_table(run, grid)]))
         if differences := differences_table(run, grid):
-            sections.append(Section("Beside the published", [differences]))
+            sections.append(Section("Comparison with published numbers", [differences]))
         if pairs := pairs_table(run, grid):
             sections.append(Section("All pairs", [pairs]))
     return sections
 
 
-def costs_document(run: Run, stages: Stages, drawn: Iterable[Drawn] = ()) -> Document:
-    """Return what stages cost, from the lines of `costs.csv` and the figures of that."""
-    longest = text_table("dearest", "The stages that took longest", dearest(stages))
+def costs_document(run: Run, stages: Stages, drawn: Iterable[DrawnFigure] = ()) -> Document:
+    """Return the costs of stages, from the rows of `costs.csv` and the figures of costs."""
+    longest = text_table("dearest", "The slowest stages", dearest(stages))
     shown, number = len(longest.rows), len(stages)
-    left_out = doc.Notes([f"The {shown} of {number:,} stages that took longest; all are in costs.csv."], compact=True)
+    left_out = doc.Notes([f"The {shown} slowest of {number:,} stages; all stages are in costs.csv."], compact=True)
     kinds = text_table("kinds", "Costs by kind of stage", by_kind(stages))
     links = [doc.Span("Report", link="report.html"), doc.Span("·"), doc.Span("costs.csv", link="costs.csv")]
     sections = [
-        *(_figure(run, one, "costs") for one in drawn),
+        *(_figure(run, figure, "costs") for figure in drawn),
         Section("By kind of stage", [kinds, doc.Notes([RATES], compact=True)]),
         Section("By stage", [longest, left_out] if number > shown else [longest]),
     ]
@@ -84,7 +91,7 @@ def costs_document(run: Run, stages: Stages, drawn: Iterable[Drawn] = ()) -> Doc
 
 
 def text_table(name: str, caption: str, lines: Sequence[Sequence[str]], side: Side = "right") -> Table:
-    """Return a table of text whose headings come first; columns of nothing but numbers can be sorted as such."""
+    """Return a table of text whose first line is its headings; columns of numbers can be sorted numerically."""
     labels = [text_cell(line[0]) for line in lines[1:]]
     columns = [_column(column) for column in zip(*lines[1:], strict=True)][1:]
     rows = [[label, *(column[place] for column in columns)] for place, label in enumerate(labels)]
@@ -92,33 +99,33 @@ def text_table(name: str, caption: str, lines: Sequence[Sequence[str]], side: Si
 
 
 def _column(column: Sequence[str]) -> list[Cell]:
-    """Return a column of text with its numbers; with none where it holds other words too."""
-    found = [number(word) for word in column]
-    mixed = any(one is None and word not in ("", "–") for one, word in zip(found, column, strict=True))
-    return [Cell([Span(word)], None if mixed else one) for one, word in zip(found, column, strict=True)]
+    """Return a column of text with its numbers, or without numbers if it also holds other words."""
+    numbers = [number(word) for word in column]
+    mixed = any(value is None and word not in ("", "–") for value, word in zip(numbers, column, strict=True))
+    return [Cell([Span(word)], None if mixed else value) for value, word in zip(numbers, column, strict=True)]
 
 
 def _data(run: Run) -> Iterator[Section]:
     """Yield what a reader must know before the results."""
     if notes := comparability(run):
-        yield Section("What limits comparability", [doc.Notes(notes)], "limits", formats=PAGE, aside=True)
+        yield Section("Limits to comparability", [doc.Notes(notes)], "limits", formats=PAGE, aside=True)
     if rows := statistics(run):
-        yield Section("Data", [text_table("statistics", "Statistics of the data", rows)], "statistics-section")
+        yield Section("Data", [text_table("statistics", "Data statistics", rows)], "statistics-section")
 
 
 def _results(run: Run, grid: Grid, file: str) -> Section:
-    """Return a table of results, its differences from the published if it has some, and links to their files."""
+    """Return a table of results, its differences from published numbers, if any, and links to their files."""
     ours, differences = results_table(run, grid), differences_table(run, grid, file)
     pairs = pairs_table(run, grid)
     more = [table for table in (differences, pairs) if table]
     beside: list[Block] = [block for table in more for block in (doc.Heading(table.caption), table)]
     numbers = [f"tables/{grid.table.id}.csv", *[f"tables/{grid.table.id}-pairs.csv"] * bool(pairs)]
-    links = doc.Files([*numbers, *(f"tables/{one.file.name}.tex" for one in (ours, *more) if one.file)])
+    links = doc.Files([*numbers, *(f"tables/{table.file.name}.tex" for table in (ours, *more) if table.file)])
     heading = ": ".join(filter(None, [grid.table.id, grid.table.caption]))
     return Section(heading, [ours, *beside, links], f"{ours.id}-section", grid.table.id)
 
 
-def _figure(run: Run, drawn: Drawn, folder: str) -> Section:
+def _figure(run: Run, drawn: DrawnFigure, folder: str) -> Section:
     picture, files = drawn
     figure, kind = picture.figure, kind_of(picture.figure.kind)
     heading, notes = ": ".join(filter(None, [figure.id, figure.caption])), doc.Notes(figure_notes(run, picture))
@@ -129,31 +136,33 @@ def _figure(run: Run, drawn: Drawn, folder: str) -> Section:
 
 
 def _findings(run: Run, judged: Sequence[Judgement]) -> Iterator[Section]:
-    """Yield what follows from the results, and what was found beside them."""
+    """Yield the consequences of the results, and further findings."""
     yield from _claims(judged)
     if probes := _probes(run):
         yield Section("Probes", probes, "probes-section", "Probes")
-    if made := [choice_note(run, one) for one in choices(run)]:
+    if made := [choice_note(run, choice) for choice in choices(run)]:
         yield Section("Choices", [doc.Notes(made)], "choices-section", "Choices", PAGE)
 
 
 def _claims(judged: Iterable[Judgement]) -> Iterator[Section]:
     judged = [*judged]
     claims = []
-    for one in judged:
-        statement, grounds = " ".join(one.claim.text.split()), f"{one.why.rstrip('.')}."
-        claims.append(doc.JudgedClaim(one.claim.id, one.verdict, statement, one.claim.expression, grounds))
+    for judgement in judged:
+        statement, grounds = " ".join(judgement.claim.text.split()), f"{judgement.why.rstrip('.')}."
+        claims.append(
+            doc.JudgedClaim(judgement.claim.id, judgement.verdict, statement, judgement.claim.expression, grounds)
+        )
     if claims:
         yield Section("Claims", [doc.Claims(claims, f"{MEANING} {chance(judged)}")], "claims-section", "Claims")
 
 
 def _probes(run: Run) -> list[Block]:
-    """Return what probes found; the notes are on their statements, and stand below these if there are any."""
+    """Return the results of probes; the notes are about statements, and follow these if there are any."""
     notes, blocks = doc.Notes([*broken_promises(run), *failing_premises(run)]), list[Block]()
     if rows := number_rows(run):
-        blocks.append(text_table("probed", "What probes found", rows, "left"))
+        blocks.append(text_table("probed", "Probe results", rows, "left"))
     if rows := statement_rows(run):
-        table = text_table("statements", "What is known, and what was measured", rows, "left")
+        table = text_table("statements", "Statements and measurements", rows, "left")
         blocks.append(replace(table, notes=notes, description=KNOWN))
     elif blocks:
         blocks.append(notes)
@@ -161,7 +170,7 @@ def _probes(run: Run) -> list[Block]:
 
 
 def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[Section]:
-    """Yield how numbers were measured, for those who measure them again; on a page the limits stand above."""
+    """Yield how numbers were measured, for readers who reproduce them; on a page, the limits are at the top."""
     elsewhere = ", ".join(figure.id for figure in language(run).figures if figure.costs)
     costs = [f"{ELSEWHERE}: {elsewhere}."] if elsewhere else []
     if notes := [*measurement(run, filled), *costs]:
@@ -169,7 +178,7 @@ def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[Section]:
 
 
 def _cells(run: Run) -> Iterator[Section]:
-    """Yield the outputs of cells, which a page sets side by side, and the cells that have none."""
+    """Yield the outputs of cells, which a page shows side by side, and the cells without outputs."""
     shown = samples(run)
     hidden = [doc.Notes([text]) for text in withheld_note(run, shown)]
     if shown:
@@ -182,15 +191,15 @@ def _cells(run: Run) -> Iterator[Section]:
 
 
 def _provenance(run: Run, costs: bool) -> Section:
-    """Return what cells were computed with, and where the other files of a report are, for a page."""
-    table = text_table("environments", "What cells were computed with", environment_rows(run), "left")
+    """Return the environments of cells, and the other files of a report, for a page."""
+    table = text_table("environments", "Environments of the cells", environment_rows(run), "left")
     table = replace(table, folded="Environments: versions, hardware, digests of code")
     spent = [
-        doc.Span("What it cost", link="costs.html"),
-        doc.Span(": seconds, memory and tokens by second of every stage (", joined=True),
+        doc.Span("Costs", link="costs.html"),
+        doc.Span(": seconds, memory and tokens/s of every stage (", joined=True),
         doc.Span("costs.csv", joined=True, link="costs.csv"),
         doc.Span(").", joined=True),
     ]
-    files = doc.Files(["report.md", "report.tex", "results.json"], "The same report:")
+    files = doc.Files(["report.md", "report.tex", "results.json"], "Other formats of this report:")
     blocks: list[Block] = [table, *([doc.Paragraph([spent])] if costs else []), files]
     return Section("Provenance", blocks, "provenance-section", "Provenance", PAGE)

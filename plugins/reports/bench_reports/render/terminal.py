@@ -1,4 +1,4 @@
-"""Writes a document as plain text for a terminal."""
+"""Write a document as plain text for a terminal."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from bench_reports import document as doc
 from bench_reports.document import Block, Document, Markup
 from bench_reports.render.fitting import PADDING, pieces
 
-WIDTH = 100  # characters of a line
+WIDTH = 100  # characters per line
 GAP = 2  # characters between columns
-SCREEN = "report.txt"  #: of a report: what a terminal shows of it
+SCREEN = "report.txt"  #: the file of a report with its terminal text
 
-PLAIN = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
+TERMINAL = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
 
 
 def terminal_text(document: Document, width: int = WIDTH) -> str:
-    """Return a document for a terminal of this width, a blank line after each table and each list."""
+    """Return a document for a terminal of this width, with a blank line after each table and each list."""
     screen = Screen(width)
     lines = [visible(document.title)] * bool(document.title) + screen.lines(document.opening)
     for section in document.shown("terminal"):
@@ -30,12 +30,12 @@ def terminal_text(document: Document, width: int = WIDTH) -> str:
 
 def notes_text(notes: Iterable[str], width: int = WIDTH) -> str:
     """Return notes for a terminal of this width."""
-    return "\n".join(line for note in notes for line in Screen(width).wrapped(visible(note)))
+    return "\n".join(line for note in notes for line in Screen(width).note_lines(visible(note)))
 
 
 @dataclass(frozen=True)
 class Screen:
-    """A terminal with lines of so many characters."""
+    """A terminal with lines of `width` characters."""
 
     width: int
 
@@ -48,7 +48,7 @@ class Screen:
             case doc.Heading(text):
                 return self.heading(text)
             case doc.Paragraph(sentences):
-                return [*map(PLAIN.line, sentences), ""]
+                return [*map(TERMINAL.line, sentences), ""]
             case doc.Facts(items):
                 return self._list(f"{name}: {text}" for name, text in items.items())
             case doc.Notes(items):
@@ -73,21 +73,21 @@ class Screen:
         return wrap(visible(text), self.width, break_long_words=False)
 
     def _list(self, items: Iterable[str]) -> list[str]:
-        return [*(line for item in items for line in self.wrapped(visible(item))), ""]
+        return [*(line for item in items for line in self.note_lines(visible(item))), ""]
 
-    def wrapped(self, text: str) -> list[str]:
+    def note_lines(self, text: str) -> list[str]:
         """Return the lines of a note."""
         return wrap(text, self.width, initial_indent="  ", subsequent_indent="    ", break_long_words=False) or [""]
 
     def _table(self, table: doc.Table) -> list[str]:
-        """Lay out a table, with what describes it above; all columns but the first are aligned to its side."""
+        """Lay out a table below its description; all columns except the first use its alignment."""
         above = [visible(table.description)] if table.description else []
-        found = [_columns(rows, table.side) for rows in self._pieces(table)]
-        return [*above, *"\n\n".join(found).split("\n"), *self._list(table.notes.items if table.notes else ())]
+        tables = [_columns(rows, table.side) for rows in self._pieces(table)]
+        return [*above, *"\n\n".join(tables).split("\n"), *self._list(table.notes.items if table.notes else ())]
 
     def _pieces(self, table: doc.Table) -> Iterable[list[list[str]]]:
-        """Yield the rows of tables that fit a line; of a table of text, the last column is wrapped instead."""
-        rows = PLAIN.rows(table)
+        """Yield the rows of tables that fit a line; in a table of text, the last column is wrapped instead."""
+        rows = TERMINAL.rows(table)
         if table.side == "right":
             return pieces(rows, self.width, GAP)
         padded = [[word + " " * PADDING for word in rows[0]], *rows[1:]]
@@ -102,5 +102,5 @@ class Screen:
 
 def _columns(rows: Sequence[Sequence[str]], side: doc.Side) -> str:
     sides, lines = ["left", *[side] * (len(rows[0]) - 1)], max(word.count("\n") for word in rows[0])
-    head = ["\n" * (lines - word.count("\n")) + word for word in rows[0]]  # headings stand on the line below
+    head = ["\n" * (lines - word.count("\n")) + word for word in rows[0]]  # headings are bottom-aligned
     return str(tabulate(rows[1:], head, colalign=sides, disable_numparse=True))

@@ -1,4 +1,4 @@
-"""Skips writing a report that is already up to date, and shows it from its last text."""
+"""Skip writing a report that is already up to date, and show its stored text."""
 
 from pathlib import Path
 from shutil import get_terminal_size
@@ -9,27 +9,27 @@ from bench_core.runs.results import Run
 from bench_reports.render.code import code_digest
 from bench_reports.render.terminal import SCREEN, WIDTH
 
-NARROWEST = 40  # characters of a line
+MIN_WIDTH = 40  # characters per line
 
 
 def report(run: Run, folder: Path) -> str:
-    """Write the report of a run unless it is there, and return what to show of it on a screen.
+    """Write the report of a run unless it is up to date, and return its text for a terminal.
 
-    That is in a file of the report, and is laid out again only for a narrow terminal.
+    The text is a file of the report, and is laid out again only for a narrow terminal.
     """
     from bench_reports.render.report import write_report  # drawing is slow to import
 
-    if not is_written(run, folder):
+    if not is_up_to_date(run, folder):
         write_report(run, folder)
     if (columns := get_terminal_size((WIDTH, 24)).columns) < WIDTH:
         from bench_reports.render.report import screen
 
-        return screen(run, max(columns, NARROWEST))
+        return screen(run, max(columns, MIN_WIDTH))
     return (folder / SCREEN).read_text(encoding="utf-8")
 
 
-def is_written(run: Run, folder: Path) -> bool:
-    """Return whether the report of a run is in a folder, whole, and as the code that is here would write it."""
+def is_up_to_date(run: Run, folder: Path) -> bool:
+    """Return whether a folder has the complete report of a run, as the current code would write it."""
     try:
         named, ours = read_manifest(folder), read_manifest(run.folder)
         same = named.run is not None and named.run.digest == ours.digest and named.code == code_digest()

@@ -1,4 +1,4 @@
 """Intervals, significance tests and bootstraps.
 
-Not here: resampling of examples, which is done where a metric is computed (`bench_core.computing.bootstrap`).
+Examples are resampled where a metric is computed (`bench_core.computing.bootstrap`).
 """

@@ -7,63 +7,67 @@ from typing import TypeAlias
 
 from bench_reports.statistics.estimate import Estimate, Measured, contrast
 
-Row: TypeAlias = Sequence[Measured]  # what is averaged: measurements of several test sets, or a single one
+Row: TypeAlias = Sequence[Measured]  # averaged measurements: of several test sets, or a single one
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One row against another, by their places."""
+    """One row compared with another, by their indices."""
 
     one: int
     other: int
-    estimate: Estimate  # of one less other
+    estimate: Estimate  # first row less other
     p: float  # two-sided, of this comparison alone
-    adjusted: float = 1.0  # in at most 5 % of families, any of these is wrongly below 5 %
+    adjusted: float = 1.0  # corrected: at most 5 % of families have any value wrongly below 5 %
 
 
 def all_pairs(rows: Sequence[Row]) -> list[Comparison]:
     """Return the comparisons of all pairs, with Holm's correction over all of them."""
-    return adjusted([compared(rows, one, other) for one, other in combinations(range(len(rows)), 2)])
+    return adjust([compared(rows, first, other) for first, other in combinations(range(len(rows)), 2)])
 
 
 def with_baseline(rows: Sequence[Row], baseline: int) -> list[Comparison]:
-    """Return the comparisons of a row that was chosen beforehand with every other."""
-    return adjusted([compared(rows, baseline, one) for one in range(len(rows)) if one != baseline])
+    """Return the comparisons of every other row with a row that was chosen beforehand."""
+    return adjust([compared(rows, baseline, other) for other in range(len(rows)) if other != baseline])
 
 
 def with_best(rows: Sequence[Row], better: int) -> list[Comparison]:
     """Return the comparisons of the best row with every other.
 
-    The best is picked by the data, so the correction is over all pairs of rows, any of which could have been picked.
+    The data select the best row, so the correction is over all pairs of rows, any of which could have been selected.
     """
-    best = max(range(len(rows)), key=lambda place: better * sum(one.mean for one in rows[place]))
-    return [one if one.one == best else _reversed(one) for one in all_pairs(rows) if best in (one.one, one.other)]
+    best = max(range(len(rows)), key=lambda place: better * sum(measurement.mean for measurement in rows[place]))
+    return [
+        comparison if comparison.one == best else _reverse(comparison)
+        for comparison in all_pairs(rows)
+        if best in (comparison.one, comparison.other)
+    ]
 
 
-def compared(rows: Sequence[Row], one: int, other: int) -> Comparison:
-    """Return the comparison of two rows; those that average over several test sets have the same ones."""
-    weights = [1 / len(rows[one])] * len(rows[one]) + [-1 / len(rows[other])] * len(rows[other])
-    found = contrast([*rows[one], *rows[other]], weights)
-    return Comparison(one, other, found, found.p())
+def compared(rows: Sequence[Row], first: int, other: int) -> Comparison:
+    """Return the comparison of two rows; both average over the same test sets, if there are several."""
+    weights = [1 / len(rows[first])] * len(rows[first]) + [-1 / len(rows[other])] * len(rows[other])
+    estimate = contrast([*rows[first], *rows[other]], weights)
+    return Comparison(first, other, estimate, estimate.p())
 
 
-def adjusted(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Return comparisons with p-values that hold for all of them together."""
-    found = holm([one.p for one in comparisons])
-    return [replace(one, adjusted=p) for one, p in zip(comparisons, found, strict=True)]
+def adjust(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Return comparisons with p-values corrected for all of them."""
+    corrected = holm([comparison.p for comparison in comparisons])
+    return [replace(comparison, adjusted=p) for comparison, p in zip(comparisons, corrected, strict=True)]
 
 
 def holm(values: Sequence[float], family: int = 0) -> list[float]:
-    """Return p-values that hold for all of them together (Holm, 1979).
+    """Return p-values corrected for multiple tests (Holm, 1979).
 
-    If they are only some of a larger `family`, they hold for all of it.
+    If they are part of a larger `family`, they are corrected for all of it.
     """
-    found, highest, number = [0.0] * len(values), 0.0, max(family, len(values))
+    corrected, highest, number = [0.0] * len(values), 0.0, max(family, len(values))
     for rank, place in enumerate(sorted(range(len(values)), key=lambda place: values[place])):
         highest = max(highest, min(1.0, (number - rank) * values[place]))
-        found[place] = highest
-    return found
+        corrected[place] = highest
+    return corrected
 
 
-def _reversed(found: Comparison) -> Comparison:
-    return replace(found, one=found.other, other=found.one, estimate=found.estimate.reversed())
+def _reverse(comparison: Comparison) -> Comparison:
+    return replace(comparison, one=comparison.other, other=comparison.one, estimate=comparison.estimate.negate())

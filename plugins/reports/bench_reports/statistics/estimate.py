@@ -4,11 +4,11 @@ A number v[s] of a model trained with seed s and measured on N examples is
 
     v[s] = mean + training[s] + examples + both[s]
 
-where `examples` is what the test set adds to all seeds alike and `both` what it adds to one of them. The error of a
-mean over seeds, of a difference, or of any smooth function of means has a part of the seeds, var(v[s]) / S, which
-contains `both`, and a part of the examples, which does not: the mean covariance of the bootstrap draws of two seeds.
-Tests allow for the skewness of what examples add by Hall's (1992) monotone transformation of Student's statistic.
-Where trainings differ in kind, some at 0 % and some at 60 %, nothing is said of others than these.
+where `examples` is the effect of the test set on all seeds and `both` its effect on a single seed. The error of a
+mean over seeds, of a difference, or of any smooth function of means has a part for the seeds, var(v[s]) / S, which
+contains `both`, and a part for the examples, which does not: the mean covariance of the bootstrap replicates of two
+seeds. Tests allow for the skewness of the examples' part by Hall's (1992) monotone transformation of Student's
+statistic. If trainings differ in kind, some at 0 % and some at 60 %, conclusions are limited to these trainings.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from bench_reports.statistics.tails import LEVEL, POWER, Array, Part, detectable, p_above, reach, skewness_of
 
-ROUNDING = 1e-11  # of numbers: relative differences that come from the order of sums
-UNDERSTATED = 3.0  #: times 1 / sqrt(N): by how much a sample has less skewness than what it was drawn from, simulated
+ROUNDING = 1e-11  # of numbers: relative differences due to the order of summation
+UNDERSTATED = 3.0  #: times 1 / sqrt(N): how much less skewed a sample is than its population, by simulation
 EVERYWHERE = (-inf, inf)
 
 
@@ -33,19 +33,19 @@ NONE = Part(0.0)
 
 @dataclass(frozen=True)
 class Measured:
-    """A metric over seeds, on the scale of its tests: perplexities by their logarithms."""
+    """A metric over seeds, on the scale of its tests: the logarithm for perplexities."""
 
     values: Array  # [S]
-    draws: Array | None = None  # [S, B, D], bootstrap draws for each block length; None of a whole population
-    units: float = inf  # how many are drawn independently: examples, or groups of them
-    blocks: tuple[int, ...] = (1,)  # [B], numbers of examples in a row that were drawn together
-    block: int = 1  # how many depend on each other
-    sample: Hashable = None  # measurements that share it are of the same examples, in the same draws
-    training: Hashable = None  # those that share it are of the same trainings, seed by seed
-    trained: bool = True  # False where seeds change nothing, as with counts of n-grams
-    error: float = 0.0  # standard error of an estimate, whatever the examples
+    draws: Array | None = None  # [S, B, D], bootstrap replicates by block length; None for a whole population
+    units: float = inf  # number of independent units: examples, or groups of them
+    blocks: tuple[int, ...] = (1,)  # [B], block lengths: numbers of consecutive examples resampled together
+    block: int = 1  # number of consecutive examples that depend on each other
+    sample: Hashable = None  # equal for measurements on the same examples, with the same replicates
+    training: Hashable = None  # equal for measurements of the same trainings, seed by seed
+    trained: bool = True  # False if seeds have no effect, as with counts of n-grams
+    error: float = 0.0  # standard error of an estimate, apart from the examples
     scale: Literal["linear", "log", "share"] = "linear"  # a share is in percent
-    bounds: tuple[float, float] = EVERYWHERE  # of values
+    bounds: tuple[float, float] = EVERYWHERE  # smallest and largest possible value
 
     @property
     def mean(self) -> float:
@@ -53,10 +53,10 @@ class Measured:
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether trainings seem to differ in kind rather than in degree: no interval describes others.
+        """Return whether trainings seem to differ in kind, not in degree, so that no interval describes others.
 
-        So it is if a third of them or more are at a bound of the metric, or if their mean is nearer to a bound than
-        their standard deviation, without what examples explain of it: no normal distribution is like that.
+        They do if at least a third of them are at a bound of the metric, or if their mean is nearer to a bound than
+        their standard deviation (without the part that examples explain): no normal distribution is like that.
         """
         ends = [end for end in self.bounds if isfinite(end)]
         if not self.trained or len(self.values) < 2 or not ends:
@@ -71,8 +71,8 @@ class Measured:
         """Return which trainings are at a bound of the metric [S]."""
         ends = [end for end in self.bounds if isfinite(end)]
         near = ROUNDING * max(1.0, *map(abs, ends)) if ends else 0.0
-        found: NDArray[np.bool_] = (np.abs(self.values[:, None] - np.array(ends)) <= near).any(1)
-        return found
+        near_bound: NDArray[np.bool_] = (np.abs(self.values[:, None] - np.array(ends)) <= near).any(1)
+        return near_bound
 
     @property
     def _by_examples(self) -> float:
@@ -84,7 +84,7 @@ class Measured:
 
     @property
     def is_constant(self) -> bool:
-        """Return whether neither seeds nor examples change anything."""
+        """Return whether neither seeds nor examples change the number."""
         least = ROUNDING * float(np.abs(self.values).max())
         varied = [self.values] if self.draws is None else [self.values, self.draws]
         return not self.error and all(np.ptp(some) <= least for some in varied)
@@ -92,113 +92,113 @@ class Measured:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its error: that for other trainings and examples, and that for these trainings alone."""
+    """A number with its error: for other trainings and examples, and for these trainings alone."""
 
     value: float
-    seeds: Part | None  # None with one seed: what is said is of this training
-    examples: Part  # what the examples add to the seeds' part
-    alone: Part  # the whole part of the examples, if these trainings were the only ones
-    error: Part = NONE  # of estimators
-    floor: Part = NONE  # of shares of which no example, or every one, is a case
-    skewness: float = 0.0  # of what examples add
-    bounds: tuple[float, float] = EVERYWHERE  # of what is estimated
+    seeds: Part | None  # None with one seed: conclusions are limited to this training
+    examples: Part  # what the examples add to the part of the seeds
+    alone: Part  # the whole part of the examples, for these trainings alone
+    error: Part = NONE  # variance of estimators
+    floor: Part = NONE  # variance for shares without a case, or without a counterexample
+    skewness: float = 0.0  # skewness of the part of the examples
+    bounds: tuple[float, float] = EVERYWHERE  # smallest and largest possible value
 
     @property
     def varies(self) -> bool:
-        """Return whether anything that was seen made a difference: seeds, examples or an estimator."""
+        """Return whether seeds, examples or an estimator made any difference."""
         return any(part and part.variance for part in (self.seeds, self.alone, self.error))
 
     @property
     def of_these_trainings(self) -> bool:
-        """Return whether other trainings are left out, as their variance is unknown."""
+        """Return whether the estimate is limited to these trainings, as the variance of others is unknown."""
         return self.seeds is None
 
     def only_these(self) -> Estimate:
-        """Return what is known of these trainings, whatever others would do."""
+        """Return the estimate limited to these trainings."""
         return replace(self, seeds=None, examples=NONE)
 
-    def reversed(self) -> Estimate:
-        """Return the estimate of the difference the other way round."""
+    def negate(self) -> Estimate:
+        """Return the estimate of the difference in the opposite direction."""
         low, high = self.bounds
         return replace(self, value=-self.value, skewness=-self.skewness, bounds=(-high, -low))
 
     def half_width(self, level: float = LEVEL) -> float:
-        """Return half the width of the interval, wherever its bounds are."""
-        below, above = self._reached(level)
+        """Return half the width of the interval, ignoring bounds."""
+        below, above = self._reach(level)
         return (below - above) / 2
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Return the interval of probability 1 - level: all values that a test at `level` does not reject.
 
-        It stays within the bounds, is never narrower than that of these trainings alone, and no more symmetric than
-        the replicates are.
+        It stays within the bounds, is never narrower than the interval for these trainings alone, and never more
+        symmetric than the replicates.
         """
-        (below, above), (least, most) = self._reached(level), self.bounds
+        (below, above), (least, most) = self._reach(level), self.bounds
         return min(max(self.value - below, least), most), max(min(self.value - above, most), least)
 
     def p(self, null: float = 0.0) -> float:
-        """Return the two-sided p-value of `null`: the level at which the interval just reaches it, and never 0."""
+        """Return the two-sided p-value of `null`: the level at which the interval just reaches it; never 0."""
         if self.value == null:
             return 1.0
-        return min(1.0, 2 * min(self.p_above(null), self.reversed().p_above(-null)))
+        return min(1.0, 2 * min(self.p_above(null), self.negate().p_above(-null)))
 
     def p_above(self, null: float = 0.0) -> float:
         """Return the one-sided p-value of the statement that the true number is above `null`.
 
-        One less it is that of the contrary. It falls as `null` does. Of the p-values with and without other
-        trainings, and with and without skewness, it is the one that shows least: the skewness of a small sample with
-        an outlier is itself uncertain, and the population may have none.
+        The p-value of the opposite is 1 minus this. It falls with `null`. Of the p-values with and without other
+        trainings, and with and without skewness, it is the most conservative: the skewness of a small sample with an
+        outlier is itself uncertain, and the population may have none.
         """
-        found = [p_above(parts, spread, self.value - null) for parts in self._parts() for spread in self._spreads]
-        return sorted([min(found), max(found), 0.5])[1]
+        p_values = [p_above(parts, spread, self.value - null) for parts in self._parts() for spread in self._spreads]
+        return sorted([min(p_values), max(p_values), 0.5])[1]
 
     @property
     def _spreads(self) -> Sequence[tuple[float, float]]:
-        """Return the skewness of what examples add, which may be none, with its variance."""
+        """Return the possible skewnesses of the part of the examples, among them 0, each with its variance."""
         variance = self.alone.variance + self.floor.variance
         return [(skewness, variance) for skewness in dict.fromkeys((0.0, self.skewness))]
 
-    def _reached(self, level: float) -> tuple[float, float]:
-        """Return how far the interval reaches below the value, and (negative) above it, wherever its bounds are."""
+    def _reach(self, level: float) -> tuple[float, float]:
+        """Return how far the interval extends below the value, and (negative) above it, ignoring bounds."""
         reached = [reach(parts, spread, level) for parts in self._parts() for spread in self._spreads]
         return max(below for below, _ in reached), min(above for _, above in reached)
 
     def detectable(self, power: float = POWER) -> float:
-        """Return the difference that another experiment like this one would find with probability `power`.
+        """Return the difference that another experiment like this would detect with probability `power`.
 
         The error is itself an estimate: its multiple is such that the probability is right on average. It is larger
         by as much as skewness widens the interval.
         """
-        found = max(detectable(parts, power) for parts in self._parts())
-        return found * self.half_width() / replace(self, skewness=0.0).half_width() if found else found
+        largest = max(detectable(parts, power) for parts in self._parts())
+        return largest * self.half_width() / replace(self, skewness=0.0).half_width() if largest else largest
 
     def _parts(self) -> Iterator[Sequence[Part]]:
-        """Yield the parts of the variance for these trainings and, if it is known, for others."""
+        """Yield the parts of the variance for these trainings and, if known, for others."""
         yield self.alone, self.error, self.floor
         if self.seeds is not None:
             yield self.seeds, self.examples, self.error, self.floor
 
 
 def contrast(measured: Sequence[Measured], weights: Sequence[float], value: float | None = None) -> Estimate:
-    """Return a weighted sum of means over seeds, or `value` where the weights are its slopes in the means.
+    """Return a weighted sum of means over seeds, or `value` if the weights are its slopes in the means.
 
-    Measurements of the same trainings are paired by seed, those of the same sample by draw. Different samples are
-    independent, even where their draws happen to be the same.
+    Measurements of the same trainings are paired by seed, and those on the same sample by replicate. Different
+    samples are independent, even if their replicates happen to be equal.
     """
     bounds, pairs = EVERYWHERE, [*zip(measured, weights, strict=True)]
     if value is None:
-        value, bounds = fsum(one.mean * weight for one, weight in pairs), _between(pairs)
-    least = ROUNDING * fsum(abs(one.mean * weight) for one, weight in pairs)
+        value, bounds = fsum(measurement.mean * weight for measurement, weight in pairs), _between(pairs)
+    least = ROUNDING * fsum(abs(measurement.mean * weight) for measurement, weight in pairs)
     samples = _Samples(measured, least**2)
     seeds, known = [], True
     for group in _trainings(pairs):
-        series = np.sum([weight * one.values for one, weight in group], axis=0)
-        known &= len(series) > 1 or not any(one.trained for one, _ in group)
+        series = np.sum([weight * measurement.values for measurement, weight in group], axis=0)
+        known &= len(series) > 1 or not any(measurement.trained for measurement, _ in group)
         if len(series) > 1:
             variance = float(series.var(ddof=1)) / len(series)
             seeds.append(Part(variance if variance > least**2 else 0.0, len(series) - 1.0))
         samples.add(group)
-    error = fsum((one.error * weight) ** 2 for one, weight in pairs)
+    error = fsum((measurement.error * weight) ** 2 for measurement, weight in pairs)
     known &= len(measured) != 1 or not measured[0].is_mixed
     examples, alone, skewness = samples.parts()
     floor = Part(fsum(samples.floor.values()))
@@ -207,8 +207,8 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
 
 
 def _between(pairs: Group) -> tuple[float, float]:
-    """Return the least and the greatest that a weighted sum of means can be."""
-    ends = [sorted(weight * end for end in one.bounds) for one, weight in pairs if weight]
+    """Return the smallest and the largest possible value of a weighted sum of means."""
+    ends = [sorted(weight * end for end in measurement.bounds) for measurement, weight in pairs if weight]
     return sum(low for low, _ in ends), sum(high for _, high in ends)
 
 
@@ -222,7 +222,7 @@ def together(parts: Sequence[Part]) -> Part:
     total = fsum(v for v, _ in parts)
     if not total:
         return Part(total, min((freedom for _, freedom in parts), default=inf))
-    squares = fsum((v / total) ** 2 / freedom for v, freedom in parts)  # of shares, which no variance makes too large
+    squares = fsum((v / total) ** 2 / freedom for v, freedom in parts)  # as fractions, which do not overflow
     return Part(total, 1 / squares if squares else inf)
 
 
@@ -230,50 +230,52 @@ Group: TypeAlias = Sequence[tuple[Measured, float]]  # measurements with their w
 
 
 def _trainings(pairs: Group) -> list[Group]:
-    """Return measurements of the same trainings together."""
+    """Return measurements grouped by training."""
     groups: dict[Hashable, list[tuple[Measured, float]]] = {}
-    for place, (one, weight) in enumerate(pairs):
-        groups.setdefault(_named(one.training, place), []).append((one, weight))
+    for place, (measurement, weight) in enumerate(pairs):
+        groups.setdefault(_group_key(measurement.training, place), []).append((measurement, weight))
     return [*groups.values()]
 
 
-def _named(shared: Hashable, place: int) -> Hashable:
-    """Return what measurements have in common; the place of one that shares nothing."""
+def _group_key(shared: Hashable, place: int) -> Hashable:
+    """Return the key of a group of measurements; the index of a measurement that shares nothing."""
     return place if shared is None else ("of", shared)
 
 
 class _Samples:
-    """The parts of the error that examples have, by sample."""
+    """The parts of the error that are due to examples, by sample."""
 
     def __init__(self, measured: Sequence[Measured], least: float) -> None:
-        self.least = least  # variance that is more than rounding
+        self.least = least  # smallest variance that is more than rounding
         self.members: dict[Hashable, list[Measured]] = {}
-        for place, one in enumerate(measured):
-            if one.draws is not None:
-                self.members.setdefault(_named(one.sample, place), []).append(one)
-        self.moved = dict.fromkeys(self.members, np.zeros(1))  # [D], the sum of means over seeds in each draw
-        self.own = dict.fromkeys(self.members, 0.0)  # the variance of what draws add to single seeds
+        for place, measurement in enumerate(measured):
+            if measurement.draws is not None:
+                self.members.setdefault(_group_key(measurement.sample, place), []).append(measurement)
+        self.moved = dict.fromkeys(self.members, np.zeros(1))  # [D], the sum of means over seeds in each replicate
+        self.single_seed = dict.fromkeys(self.members, 0.0)  # the variance that replicates add to single seeds
         self.floor = dict.fromkeys(self.members, 0.0)  # the variance of a share of three cases: the rule of three
         self.skewed: list[tuple[float, float]] = []  # skewness and variance of parts
-        self.names = {id(one): name for name, some in self.members.items() for one in some}
+        self.names = {id(measurement): name for name, some in self.members.items() for measurement in some}
 
     def add(self, group: Group) -> None:
         """Add measurements of the same trainings."""
         draws: dict[Hashable, Array] = {}
-        for one, weight in group:
-            if one.draws is not None:
-                name = self.names[id(one)]
-                drawn = one.draws[:, self._length(name)[0]]
+        for measurement, weight in group:
+            if measurement.draws is not None:
+                name = self.names[id(measurement)]
+                drawn = measurement.draws[:, self._length(name)[0]]
                 draws[name] = draws.get(name, 0.0) + weight * drawn
-                if one.scale == "share" and not np.ptp(drawn):
+                if measurement.scale == "share" and not np.ptp(drawn):
                     case = 100 * weight / self._units(name)
                     self.floor[name] += 3 * case**2
-                    self.skewed.append((np.sign(weight) * (-1 if one.mean > 50 else 1) / sqrt(3), 3 * case**2))
+                    self.skewed.append(
+                        (np.sign(weight) * (-1 if measurement.mean > 50 else 1) / sqrt(3), 3 * case**2)
+                    )
         for name, some in draws.items():
             count, mean = len(some), some.mean(0)
             self.moved[name] = self.moved[name] + mean
             if count > 1:
-                self.own[name] += float((some - mean).var(1).sum()) / (count - 1) / count
+                self.single_seed[name] += float((some - mean).var(1).sum()) / (count - 1) / count
 
     def parts(self) -> tuple[Part, Part, float]:
         """Return what examples add to the seeds' part of the variance, their whole part, and its skewness."""
@@ -285,21 +287,24 @@ class _Samples:
             variance = variance if variance > self.least else 0.0
             freedom = 1 / (1 / max(units - 1, 1e-9) + 1 / max(1, self.moved[name].size - 1))
             alone.append(Part(variance, freedom))
-            more.append(Part(max(0.0, variance - self.own[name] * small), freedom))
+            more.append(Part(max(0.0, variance - self.single_seed[name] * small), freedom))
             if variance:
                 moved = self.moved[name] - self.moved[name].mean()
                 skewness = float(((moved / moved.std()) ** 3).mean())
                 self.skewed.append((skewness * (1 + UNDERSTATED / sqrt(units)), variance))
         whole = together(alone)
         total = whole.variance + fsum(self.floor.values())
-        return together(more), whole, fsum(skewness_of(one, total) for one in self.skewed) if total else 0.0
+        return together(more), whole, fsum(skewness_of(part, total) for part in self.skewed) if total else 0.0
 
     def _length(self, name: Hashable) -> tuple[int, int]:
-        """Return the place and the length of the blocks that all measurements of a sample are drawn by."""
+        """Return the index and the block length that all measurements on a sample use."""
         some = self.members[name]
-        needed, lengths = max(one.block for one in some), min((one.blocks for one in some), key=len)
+        needed, lengths = (
+            max(measurement.block for measurement in some),
+            min((measurement.blocks for measurement in some), key=len),
+        )
         place = next((place for place, length in enumerate(lengths) if length >= needed), len(lengths) - 1)
         return place, lengths[place]
 
     def _units(self, name: Hashable) -> float:
-        return min(one.units for one in self.members[name]) / self._length(name)[1]
+        return min(measurement.units for measurement in self.members[name]) / self._length(name)[1]

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and spread of some values."""
+    """Mean and standard deviation of some values."""
 
-    mean: float  # nan if there are no values, or if they have no mean
-    std: float | None  # of the sample, n - 1; None if there is only one value, or an infinite or undefined one
+    mean: float  # nan without values, or if they have no mean
+    std: float | None  # sample standard deviation (n - 1); None with fewer than two values or if any is not finite
     n: int
 
 
 def summary(values: Sequence[float]) -> Summary:
-    """Return the mean and the standard deviation of `values`, neither of which leaves any value out.
+    """Return the mean and the standard deviation of all `values`.
 
-    One inf makes the mean inf; inf beside -inf, or a nan, makes it nan.
+    One inf makes the mean inf; inf and -inf together, or a nan, make it nan.
     """
     n = len(values)
     if not n:
@@ -28,5 +28,5 @@ def summary(values: Sequence[float]) -> Summary:
 
 
 def rounded(p: float | None) -> float | None:
-    """Return a p-value with the three digits that count; those behind them differ from machine to machine."""
+    """Return a p-value rounded to three significant digits; further digits differ between machines."""
     return None if p is None else float(f"{p:.3g}")

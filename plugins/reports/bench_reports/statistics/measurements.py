@@ -1,4 +1,4 @@
-"""Measurements of a run, as statistics take them."""
+"""Measurements of a run, as input of statistics."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from block_bootstrap import BLOCKS
 if TYPE_CHECKING:
     from bench_core.runs.results import CellResult, Number, Run
 
-OLDER = "measured by an older version, without what tests need: run the suite again"
-NO_DRAWS = "the run keeps no draws of its examples: run the suite again"
-NOT_FINITE = "not all numbers of its seeds and draws are finite"
-#: Share of trainings that may be of a kind of which two trainings show none, with 90 % confidence
+OLDER = "measured by an older version that stored no data for tests: run the suite again"
+NO_DRAWS = "the run stores no bootstrap replicates: run the suite again"
+NOT_FINITE = "not all numbers of its seeds and replicates are finite"
+#: Share of trainings that may be of a kind that two trainings do not show, with 90 % confidence
 UNSEEN = 1 - 0.1**0.5
-LARGEST = 1e150  #: whose variance is a number
-TOO_LARGE = "some of its numbers are so large that their variance is none"
+MAX_NUMBER = 1e150  #: larger variances overflow
+TOO_LARGE = "some of its numbers are so large that their variance overflows"
 
 
 def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | str:
-    """Return a metric of cells that differ in the seed alone, or why nothing can be tested."""
-    numbers = [one.numbers[metric] for one in cells]
-    first, keys = numbers[0], [one.artifacts.get(f"measure/{metric}", "") for one in cells]
+    """Return a metric of cells that differ only in the seed, or the reason why nothing can be tested."""
+    numbers = [result.numbers[metric] for result in cells]
+    first, keys = numbers[0], [result.artifacts.get(f"measure/{metric}", "") for result in cells]
     if not all(number.scale for number in numbers):
         return OLDER
     whole = not any(number.units for number in numbers)
@@ -36,16 +36,16 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
         return NO_DRAWS
     samples = {number.sample for number in numbers}
     if len(samples) > 1:
-        return "its seeds are of different examples"
+        return "its seeds were measured on different examples"
     values = np.array([float(number.value or 0) for number in numbers])
     draws = np.zeros((len(cells), 0)) if whole else np.stack([run.draws[key] for key in keys])
     with np.errstate(all="ignore"):
         values, draws = (np.log(some) if first.scale == "log" else some for some in (values, draws))
     if not (np.isfinite(values).all() and np.isfinite(draws).all()):
         return NOT_FINITE
-    if max(np.abs(values).max(), np.abs(draws).max(initial=0.0)) > LARGEST:
+    if max(np.abs(values).max(), np.abs(draws).max(initial=0.0)) > MAX_NUMBER:
         return TOO_LARGE
-    trainings = tuple(weights_of(one.artifacts) for one in cells)
+    trainings = tuple(weights_of(result.artifacts) for result in cells)
     return Measured(
         values,
         None if whole else draws,
@@ -62,7 +62,7 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
 
 
 def _bounds(numbers: Sequence[Number]) -> tuple[float, float]:
-    """Return the bounds of numbers on the scale of their tests: declared, or those of all shares and perplexities."""
+    """Return the bounds of numbers on the scale of their tests: declared, or those of any share or perplexity."""
     scale = numbers[0].scale
     declared = [number.bounds for number in numbers if number.bounds]
     low = min((low for low, _ in declared), default=0.0 if scale in ("share", "log") else -inf)
@@ -73,40 +73,40 @@ def _bounds(numbers: Sequence[Number]) -> tuple[float, float]:
 
 
 def _error(number: Number) -> float:
-    """Return the error of a number of its own, on the scale of its tests."""
+    """Return the standard error of a number itself, on the scale of its tests."""
     return number.error / abs(number.value) if number.scale == "log" and number.value else number.error
 
 
-def _is_trained(run: Run, one: CellResult) -> bool:
-    """Return whether seeds may change a model: it has parameters, or nobody knows, and is not one system."""
-    about = (run.info.get("models") or {}).get(str(one.cell.get("model")), {})
+def _is_trained(run: Run, result: CellResult) -> bool:
+    """Return whether seeds may change a model: it has parameters (or may have) and is not a fixed system."""
+    about = (run.info.get("models") or {}).get(str(result.cell.get("model")), {})
     return bool(about.get("parameters", 1)) and not about.get("one_system")
 
 
-def alone(one: Measured) -> Estimate | Share:
-    """Return the estimate of a single measurement: an exact one of a share of examples."""
-    return share_of(one) or contrast([one], [1.0])
+def alone(measurement: Measured) -> Estimate | Share:
+    """Return the estimate of a single measurement, exact for a share of examples."""
+    return share_of(measurement) or contrast([measurement], [1.0])
 
 
-def interval_of(one: Measured) -> tuple[float, float] | None:
-    """Return the 95 % interval of a mean over seeds, as it is printed; None where there is none.
+def interval_of(measurement: Measured) -> tuple[float, float] | None:
+    """Return the 95 % interval of a mean over seeds on the scale of the metric, or None.
 
-    There is none where nothing varies, and of trainings that differ in kind. With one seed it is about other examples
-    for this training alone. Of two trainings with a share, it allows for a kind that neither is of.
+    None if nothing varies, and for trainings that differ in kind. With one seed, it covers other examples for this
+    training alone. For a share in two trainings, it allows for a kind of training that neither shows.
     """
-    if one.is_mixed:
+    if measurement.is_mixed:
         return None
-    found = alone(one)
-    if isinstance(found, Estimate) and not (found.varies or found.floor.variance):
+    estimate = alone(measurement)
+    if isinstance(estimate, Estimate) and not (estimate.varies or estimate.floor.variance):
         return None
-    low, high = printed(one.scale, found.interval())
-    if len(one.values) == 2 and one.trained and one.scale == "share":
+    low, high = printed(measurement.scale, estimate.interval())
+    if len(measurement.values) == 2 and measurement.trained and measurement.scale == "share":
         low, high = low - UNSEEN * low, high + UNSEEN * (100.0 - high)
     return low, high
 
 
 def printed(scale: str, interval: tuple[float, float]) -> tuple[float, float]:
-    """Return the ends of an interval on the scale of the numbers."""
+    """Return the ends of an interval on the scale of the metric."""
     low, high = interval
     return (_exp(low), _exp(high)) if scale == "log" else (low, high)
 

@@ -1,7 +1,7 @@
 """The paired permutation test (approximate randomization): Noreen, 1989; Riezler and Maxwell, 2005.
 
-If it made no difference which of two cells an output came from, exchanging the outputs of an example between them
-would change nothing but by chance. Beside it stands the paired bootstrap as sacrebleu counts it.
+If it makes no difference which of two cells produced an output, swapping the outputs of an example between them
+changes nothing except by chance. Also the paired bootstrap test as computed by sacrebleu.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from bench_core.metric import Metric
 
 DRAWS = 1_000
-AT_ONCE = 2**22  # exchanges that are worked on at a time
-ROUNDING = 1e-9  # of scores, by which differences that are equal may seem to differ
+MAX_EXCHANGES = 2**22  # per batch
+ROUNDING = 1e-9  # of scores, by which equal differences may seem to differ
 
 Parts: TypeAlias = Sequence[Any]
 
@@ -23,27 +23,27 @@ Parts: TypeAlias = Sequence[Any]
 def permutation_p_value(
     metric: Metric[Any], pairs: Sequence[tuple[Parts, Parts]], draws: int = DRAWS, block: int = 1
 ) -> float:
-    """Return how often an exchange by chance leads as far from 0 as the difference of two scores, to either side.
+    """Return how often random exchanges lead as far from 0 as the difference of two scores, in either direction.
 
-    `pairs` are the parts of both cells by seed, all of the same examples. An example is exchanged with probability
-    1/2, in all seeds at once, and with the others of its block of so many in a row. The score is the mean over seeds,
-    on the scale of the metric's tests.
-    What is found counts as one of the draws, so that no p-value is below 1 / (draws + 1).
+    `pairs` are the parts of both cells by seed, all on the same examples. Each example is exchanged with probability
+    1/2, in all seeds at once, together with the other examples of its block of consecutive examples. The score is the
+    mean over seeds, on the scale of the metric's tests. The observed difference counts as one of the draws, so that
+    no p-value is below 1 / (draws + 1).
     """
     differences, largest = [], 0.0
-    for chosen in _exchanged(len(pairs[0][0]), draws, block):
+    for chosen in _exchanges(len(pairs[0][0]), draws, block):
         ours, theirs = _scores(metric, pairs, chosen)
         largest = max(largest, float(np.abs([ours[:1], theirs[:1]]).max(initial=0.0)))
         differences.append(ours - theirs)
     apart = np.abs(np.concatenate(differences))
-    near = apart < apart[0] - ROUNDING * max(largest, float(apart[0]))  # of what is no number, this is not so
+    near = apart < apart[0] - ROUNDING * max(largest, float(apart[0]))  # False for nan
     return float((~near).mean())
 
 
 def koehn_p_value(difference: float, draws: NDArray[np.float64]) -> float:
-    """Return the p-value of Koehn (2004) from the differences of draws [D], as sacrebleu has it.
+    """Return the p-value of Koehn (2004) from bootstrap replicates of a difference [D], as computed by sacrebleu.
 
-    It is one-sided, and knows nothing of other trainings.
+    It is one-sided and ignores other trainings.
     """
     apart = np.abs(draws) - np.abs(draws).mean()
     return (int((apart > abs(difference)).sum()) + 1) / (len(draws) + 1)
@@ -52,23 +52,23 @@ def koehn_p_value(difference: float, draws: NDArray[np.float64]) -> float:
 def _scores(
     metric: Metric[Any], pairs: Sequence[tuple[Parts, Parts]], chosen: NDArray[np.uint8]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the scores of both cells [D], where the examples that are `chosen` [D, N] have changed places."""
+    """Return the scores of both cells [D], with the examples in `chosen` [D, N] exchanged."""
     kept = 1 - chosen
     counts = np.hstack([kept, chosen]), np.hstack([chosen, kept])
-    scores = [[metric.resample([*ours, *theirs], one) for one in counts] for ours, theirs in pairs]
-    found = np.array(scores, dtype=np.float64)
+    scores = [[metric.resample([*ours, *theirs], count) for count in counts] for ours, theirs in pairs]
+    values = np.array(scores, dtype=np.float64)
     with np.errstate(all="ignore"):
-        ours, theirs = np.mean(np.log(found) if metric.scale == "log" else found, axis=0)
+        ours, theirs = np.mean(np.log(values) if metric.scale == "log" else values, axis=0)
     return ours, theirs
 
 
-def _exchanged(examples: int, draws: int, block: int) -> Iterator[NDArray[np.uint8]]:
-    """Yield which examples are exchanged [D, N], 0 or 1, some draws at a time; in the very first, none is.
+def _exchanges(examples: int, draws: int, block: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield which examples are exchanged [D, N], 0 or 1, in batches of draws; the very first draw exchanges none.
 
     The raw stream of the generator is the same in every release of numpy.
     """
     stream, blocks = np.random.PCG64(2), ceil(examples / block)
-    words, rows = ceil(blocks / 64), max(1, AT_ONCE // max(1, examples))
+    words, rows = ceil(blocks / 64), max(1, MAX_EXCHANGES // max(1, examples))
     yield np.zeros((1, examples), dtype=np.uint8)
     for first in range(0, draws, rows):
         some = min(rows, draws - first)

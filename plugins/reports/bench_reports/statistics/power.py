@@ -1,4 +1,4 @@
-"""How many seeds a difference would need, by simulation of the experiments that could be done."""
+"""The number of seeds needed to detect a difference, by simulating possible experiments."""
 
 from math import sqrt
 
@@ -7,14 +7,14 @@ import numpy as np
 from bench_reports.statistics.estimate import Estimate
 from bench_reports.statistics.tails import LEVEL, POWER, Part, quantile, spreads
 
-MOST_SEEDS = 1_000
-PILOTS = 16  # true variances that a pilot's estimate may stand for
+MAX_SEEDS = 1_000
+PILOTS = 16  # possible true variances, given a pilot's estimate
 
 
 def chance(difference: float, seeds: Part, fixed: Estimate) -> float:
-    """Return how often a true difference is found with this variance of means over seeds.
+    """Return the probability of detecting a true difference with this variance of means over seeds.
 
-    Its degrees of freedom are those with which an experiment will estimate it. All other parts are those of `fixed`.
+    Its degrees of freedom are those of the experiment's estimate. All other parts are taken from `fixed`.
     """
     from scipy.special import ndtr
 
@@ -29,26 +29,26 @@ def chance(difference: float, seeds: Part, fixed: Estimate) -> float:
     return float(np.mean(ndtr((abs(difference) - halves) / error)))
 
 
-def seeds_needed(found: Estimate, seeds: int, difference: float, power: float = POWER) -> int | None:
-    """Return how many seeds of each side would find a true `difference`, by a pilot of so many seeds each.
+def seeds_needed(estimate: Estimate, seeds: int, difference: float, power: float = POWER) -> int | None:
+    """Return how many seeds per side would detect a true `difference`, based on a pilot with `seeds` seeds per side.
 
-    The pilot's variance of trainings is an estimate: the power is the mean over what the true one may be. None where
-    no number of seeds would do, as the examples are too few, or where the pilot has a single seed.
+    The pilot's variance over trainings is an estimate: the power is averaged over possible true variances. None if no
+    number of seeds suffices because there are too few examples, or if the pilot has a single seed.
     """
-    if found.seeds is None or _power(found, seeds, difference, MOST_SEEDS) < power:
+    if estimate.seeds is None or _power(estimate, seeds, difference, MAX_SEEDS) < power:
         return None
-    low, high = 1, MOST_SEEDS  # one is too few, the other is enough
+    low, high = 1, MAX_SEEDS  # low is too few, high is enough
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _power(found, seeds, difference, middle) >= power else (middle, high)
+        low, high = (low, middle) if _power(estimate, seeds, difference, middle) >= power else (middle, high)
     return high
 
 
-def _power(found: Estimate, seeds: int, difference: float, more: int) -> float:
-    """Return the probability that a difference is found with `more` seeds of each side."""
-    assert found.seeds is not None
-    pilot = found.seeds.freedom
+def _power(estimate: Estimate, seeds: int, difference: float, more: int) -> float:
+    """Return the probability of detecting a difference with `more` seeds per side."""
+    assert estimate.seeds is not None
+    pilot = estimate.seeds.freedom
     ratios = spreads(round(min(pilot, 1e5), 2))
     ratios = ratios[:: max(1, len(ratios) // PILOTS)]
-    variance, freedom = found.seeds.variance * seeds / more, pilot * (more - 1) / max(1, seeds - 1)
-    return float(np.mean([chance(difference, Part(variance / ratio**2, freedom), found) for ratio in ratios]))
+    variance, freedom = estimate.seeds.variance * seeds / more, pilot * (more - 1) / max(1, seeds - 1)
+    return float(np.mean([chance(difference, Part(variance / ratio**2, freedom), estimate) for ratio in ratios]))

@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[np.float64]
 
 LEVEL = 0.05  #: of tests; intervals have 1 - LEVEL
-POWER = 0.8  #: with which a detectable difference is found
-SMALLEST = 1e-12  #: of p-values: 1,000 draws say nothing of such tails
-MOST = 1e9  # degrees of freedom; more are as good as infinitely many
-FAR = 1e30  # standard errors; the cube of any number is finite
+POWER = 0.8  #: with which a detectable difference is detected
+SMALLEST = 1e-12  #: p-value: 1,000 replicates carry no information about smaller tails
+MAX_FREEDOM = 1e9  # degrees of freedom; practically infinite
+FAR = 1e30  # standard errors; their cube is finite
 
 
 class Part(NamedTuple):
-    """A variance, and the degrees of freedom with which it is known."""
+    """A variance, and the degrees of freedom of its estimate."""
 
     variance: float
     freedom: float = inf
 
 
-def _weighted(parts: Sequence[Part], multiple: Callable[[float], float]) -> float:
+def _weighted_error(parts: Sequence[Part], multiple: Callable[[float], float]) -> float:
     """Return an error times the mean of multiples by degrees of freedom, weighted by the variances of its parts."""
     total = fsum(variance for variance, _ in parts)
     return fsum(v * multiple(freedom) for v, freedom in parts if v) / sqrt(total) if total else 0.0
@@ -33,11 +33,11 @@ def _weighted(parts: Sequence[Part], multiple: Callable[[float], float]) -> floa
 
 def critical_width(parts: Sequence[Part], level: float) -> float:
     """Return an error times its critical value."""
-    return _weighted(parts, lambda freedom: quantile(freedom, level))
+    return _weighted_error(parts, lambda freedom: quantile(freedom, level))
 
 
 def p_above(parts: Sequence[Part], skewed: tuple[float, float], apart: float) -> float:
-    """Return the one-sided p-value by which a number that is estimated `apart` above 0 is above it."""
+    """Return the one-sided p-value that a number estimated `apart` above 0 is above 0."""
     total = fsum(variance for variance, _ in parts)
     if not apart or not total:
         return 0.5 if not apart else SMALLEST / 2 if apart > 0 else 1 - SMALLEST / 2
@@ -48,23 +48,23 @@ def p_above(parts: Sequence[Part], skewed: tuple[float, float], apart: float) ->
 
 
 def skewness_of(skewed: tuple[float, float], total: float) -> float:
-    """Return the skewness of a sum of which a part has some skewness and variance, and the rest none.
+    """Return the skewness of a sum of which one part has some skewness and variance, and the rest has none.
 
-    By chance a few trainings may vary less than their examples explain; even so the part is no more than the whole.
+    By chance, a few trainings may vary less than their examples explain; the part never exceeds the whole.
     """
     skewness, variance = skewed
     return float(skewness * min(1.0, variance / total) ** 1.5)
 
 
 def _level(parts: Sequence[Part], apart: float) -> float:
-    """Return the level at which the widths of an interval without skewness are `apart`."""
+    """Return the level at which the half-width of an interval without skewness is `apart`."""
     if critical_width(parts, SMALLEST) <= apart:
         return SMALLEST
     total = fsum(variance for variance, _ in parts)
     if (freedom := next((freedom for variance, freedom in parts if variance == total), None)) is not None:
         from scipy.special import stdtr
 
-        return float(2 * stdtr(min(freedom, MOST), -apart / sqrt(total)))
+        return float(2 * stdtr(min(freedom, MAX_FREEDOM), -apart / sqrt(total)))
     from scipy.optimize import brentq
 
     if critical_width(parts, 1 - 1e-9) >= apart:
@@ -74,7 +74,7 @@ def _level(parts: Sequence[Part], apart: float) -> float:
 
 
 def reach(parts: Sequence[Part], skewed: tuple[float, float], level: float) -> tuple[float, float]:
-    """Return how far a test at `level` reaches below an estimate, and (negative) above it."""
+    """Return how far a test at `level` extends below an estimate, and (negative) above it."""
     total = fsum(variance for variance, _ in parts)
     if not total:
         return 0.0, 0.0
@@ -84,7 +84,7 @@ def reach(parts: Sequence[Part], skewed: tuple[float, float], level: float) -> t
 
 
 def straightened(t: float, skewness: float) -> float:
-    """Return Student's statistic, transformed so that it is Student's though the mean has some skewness.
+    """Return Student's statistic, transformed to keep its distribution although the mean is skewed.
 
     The transformation is monotone, t + g t^2 / 3 + g^2 t^3 / 27 + g / 6 (Hall, 1992: On the removal of skewness by
     transformation), with the skewness g of the mean.
@@ -93,22 +93,22 @@ def straightened(t: float, skewness: float) -> float:
 
 
 def bent(straight: float, skewness: float) -> float:
-    """Return the statistic that is `straightened` to a value."""
+    """Return the inverse of `straightened`."""
     if abs(skewness) < 1e-6:
         return straight
     return 3 / skewness * (float(np.cbrt(1 + skewness * (straight - skewness / 6))) - 1)
 
 
 def detectable(parts: Sequence[Part], power: float) -> float:
-    """Return the true difference that is found with some power."""
-    return _weighted(parts, lambda freedom: _multiple(freedom, power))
+    """Return the true difference that is detected with some power."""
+    return _weighted_error(parts, lambda freedom: _multiple(freedom, power))
 
 
 def quantile(freedom: float, level: float) -> float:
     """Return the two-sided critical value of Student's t."""
     from scipy.special import stdtrit
 
-    return float(-stdtrit(min(freedom, MOST), level / 2))
+    return float(-stdtrit(min(freedom, MAX_FREEDOM), level / 2))
 
 
 @lru_cache(maxsize=1024)
@@ -118,12 +118,12 @@ def spreads(freedom: float) -> Array:
         return np.ones(1)
     from scipy.special import chdtri
 
-    found: Array = np.sqrt(chdtri(freedom, (np.arange(64) + 0.5) / 64) / freedom)
-    return found
+    ratios: Array = np.sqrt(chdtri(freedom, (np.arange(64) + 0.5) / 64) / freedom)
+    return ratios
 
 
 def _multiple(freedom: float, power: float) -> float:
-    """Return the multiple of an estimated error that is found with some power, from those of a grid."""
+    """Return the multiple of an estimated error that is detected with some power, interpolated on a grid."""
     if not isfinite(freedom) or freedom >= GRID[-1]:
         return _multiple_on_grid(inf, power)
     place = log10(max(freedom, GRID[0]))
@@ -132,17 +132,17 @@ def _multiple(freedom: float, power: float) -> float:
     return left + (right - left) * (place - log10(low)) / (log10(high) - log10(low))
 
 
-GRID = [1 / 2, *(10 ** (place / 16) for place in range(65))]  # of degrees of freedom
+GRID = [1 / 2, *(10 ** (place / 16) for place in range(65))]  # degrees of freedom
 
 
 @lru_cache(maxsize=1024)
 def _multiple_on_grid(freedom: float, power: float) -> float:
-    """Return m with mean P(found) = power, of a true difference of m estimated errors.
+    """Return m with mean P(detected) = power, for a true difference of m estimated errors.
 
-    The mean is over two experiments: one whose estimated error the difference is told in, one that looks for it.
+    The mean is over two experiments: a pilot that provides the estimated error, and the experiment itself.
     """
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
-    told, found, critical = spreads(freedom)[:, None], spreads(freedom)[None], quantile(freedom, LEVEL)
-    return float(brentq(lambda m: ndtr(m * told - critical * found).mean() - power, 0.0, 1e4))
+    pilot, experiment, critical = spreads(freedom)[:, None], spreads(freedom)[None], quantile(freedom, LEVEL)
+    return float(brentq(lambda m: ndtr(m * pilot - critical * experiment).mean() - power, 0.0, 1e4))

@@ -1,10 +1,10 @@
 (() => {
   const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
-  const SHOWN = 300; // characters of an output among all others
+  const SHOWN = 300; // characters of an output in the list of all outputs
   const collator = new Intl.Collator("en", { numeric: true });
   const byId = (id) => document.getElementById(id);
 
-  // Tables: a click on a heading sorts up, then down, then as it was; what is missing stays last.
+  // Tables: a click on a heading sorts ascending, descending, then in the original order; missing values stay last.
   function makeSortable(table) {
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
@@ -47,7 +47,7 @@
     return text.endsWith("inf") ? sign * Number.MAX_VALUE : Number(text);
   }
 
-  // Outputs: two of one example beside each other, all of it from one block of data.
+  // Outputs: two outputs of one example side by side, from a single block of data.
   function sideBySide(data) {
     const [example, left, right] = [byId("example"), byId("left"), byId("right")];
     const reference = data.cells.length;
@@ -97,8 +97,8 @@
     }
 
     function tally(found, alike) {
-      if (alike) return "The two are the same.";
-      if (!found.whole) return "The two are too long to be compared inside; only their ends are.";
+      if (alike) return "The outputs are identical.";
+      if (!found.whole) return "The outputs are too long for a full comparison; only their ends are compared.";
       const share = `${found.kept.size} of ${found.a.length} ${found.unit}s on the left`;
       return `In common: ${share}, ${found.same.size} of ${found.b.length} on the right.`;
     }
@@ -145,7 +145,7 @@
       const table = element("table", "", "left outputs");
       table.createCaption().textContent = one.name;
       const head = table.createTHead().insertRow();
-      for (const words of ["by", "output", "ending"]) {
+      for (const words of ["cell", "output", "ending"]) {
         const cell = element("th", words);
         cell.scope = "col";
         head.append(cell);
@@ -189,7 +189,7 @@
     choose();
   }
 
-  // On paper nothing is folded.
+  // Nothing is folded in print.
   function unfoldForPrint() {
     let folded = [];
     window.addEventListener("beforeprint", () => {

@@ -1,7 +1,7 @@
 "use strict";
-// The differences of two texts, and the elements that show them; page.js and `bench view` use both.
+// Differences between two texts, and the elements that show them; used by page.js and `bench view`.
 
-const MOST_PAIRS = 12_000_000; // of words that are compared
+const MAX_PAIRS = 12_000_000; // of words to compare
 
 function element(name, words = "", look = "") {
   const made = document.createElement(name);
@@ -39,7 +39,7 @@ function compare(left, right) {
 
 function align(a, b, start, end, kept, same) {
   const [n, m] = [a.length - start - end, b.length - start - end];
-  if (n * m > MOST_PAIRS) return false;
+  if (n * m > MAX_PAIRS) return false;
   const width = m + 1;
   const longest = new Uint16Array((n + 1) * width);
   for (let i = n - 1; i >= 0; i -= 1) {
