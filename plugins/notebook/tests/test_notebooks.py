@@ -57,7 +57,7 @@ from bench_notebook import evaluating as evaluate_module
 from bench_notebook.adhoc_parts import AdHocParts
 
 ROOT = Path(__file__).parents[3]
-BEGUN = evaluate_module._begun
+BEGUN = evaluate_module._process_start
 TINY = {"training": {"epochs": 1}, "limits": {"max_tokens": 6}, "hardware": {"threads": 1, "device": "cpu"}}
 
 pytestmark = pytest.mark.usefixtures("small")
@@ -70,7 +70,7 @@ def _own_folders(tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr(evaluate_module, "_begun", time.time)  # files that were just checked out are no edits
+    monkeypatch.setattr(evaluate_module, "_process_start", time.time)  # files that were just checked out are no edits
 
 
 def evaluate(**given):
@@ -226,7 +226,7 @@ def test_a_function_that_says_neither_way_is_refused():
         return 1.0
 
     odd.better = "up"
-    with pytest.raises(SuiteError, match=r"evaluate\(metrics\[0\]\): `better` of a function is 1, -1 or 0"):
+    with pytest.raises(SuiteError, match=r"evaluate\(metrics\[0\]\): `better` of a function must be 1, -1 or 0"):
         evaluate(model="bigram", decoders=["argmax"], metrics=[odd])
 
 
@@ -343,8 +343,8 @@ def test_code_that_changed_after_it_was_loaded_is_never_the_reason_of_a_stored_r
     evaluate(model=BigramConfig(), metrics=["nats"])
     files = stored()
     assert time.time() - 86_400 < BEGUN() <= time.time()
-    monkeypatch.setattr(evaluate_module, "_begun", lambda: 0.0)
-    with pytest.warns(UserWarning, match=r"\.py changed since Python was started: nothing of this call is kept"):
+    monkeypatch.setattr(evaluate_module, "_process_start", lambda: 0.0)
+    with pytest.warns(UserWarning, match=r"\.py changed since Python started: results of this call are not cached"):
         found = evaluate(model=BigramConfig(), metrics=["nats"])
     assert (found.folder / "log").read_text().count("\n") == 4  # prepare, train, score, measure: all anew
     assert stored() == files
@@ -562,9 +562,7 @@ def test_a_scorer_that_does_not_say_by_which_likelihood_is_refused(cells):
     class Own(nn.Module, Stepper, bench_core.Scorer):
         loss = start = step = score = None
 
-    with pytest.raises(
-        SuiteError, match=r"evaluate\(model\): Own is a Scorer that does not say by which likelihoods"
-    ):
+    with pytest.raises(SuiteError, match=r"evaluate\(model\): Own is a Scorer without declared likelihoods"):
         evaluate(model=Own)
     Own.likelihoods = {"half": Kind.BOUND}
     assert AdHocParts().part_class("model", Own) == "own"
@@ -574,7 +572,7 @@ def test_a_config_whose_class_nobody_can_find_is_refused():
     class LostConfig(LanguageModelConfig):
         """Builds nothing."""
 
-    with pytest.raises(SuiteError, match=r"evaluate\(model\): LostConfig builds no class.*Define Lost in "):
+    with pytest.raises(SuiteError, match=r"evaluate\(model\): the class of LostConfig is missing.*Define Lost in "):
         evaluate(model=LostConfig())
 
 
@@ -604,7 +602,7 @@ def test_all_that_is_wrong_is_said_at_once_by_the_names_of_arguments():
     ]
     assert lines[-1] == "12 problems."
     assert "expected the name of an installed task, its settings, a Config, or a Task; found 7." in str(failure.value)
-    assert "found an object of the class BigramConfig. That is a model: give it as `models`." in str(failure.value)
+    assert "found an object of the class BigramConfig. That is a model: pass it as `models`." in str(failure.value)
     assert not re.search(r"\.yaml|:\d+:\d+", str(failure.value))
     assert not Path(".bench").exists()
 
@@ -612,13 +610,13 @@ def test_all_that_is_wrong_is_said_at_once_by_the_names_of_arguments():
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({}, "evaluate(model): give either `model` or `models`."),
-        ({"model": "bigram", "models": ["bigram"]}, "evaluate(model): give either `model` or `models`, not both."),
-        ({"models": []}, "evaluate(models): give at least one model."),
-        ({"model": nn.Linear(2, 2)}, "It is a module: inherit from bench_core.kit.LanguageModel"),
-        ({"model": "bigram", "task": [("a", "b")]}, "Examples in memory are no task yet"),
-        ({"model": "bigram", "task": [{"source": "a", "target": "b"}]}, "Examples in memory are no task yet"),
-        ({"model": {"name": "bigram", "scale": {1, object()}}}, "settings are plain data, as in a suite file"),
+        ({}, "evaluate(model): pass either `model` or `models`."),
+        ({"model": "bigram", "models": ["bigram"]}, "evaluate(model): pass either `model` or `models`, not both."),
+        ({"models": []}, "evaluate(models): pass at least one model."),
+        ({"model": nn.Linear(2, 2)}, "It is a module: also inherit from bench_core.kit.LanguageModel"),
+        ({"model": "bigram", "task": [("a", "b")]}, "Examples in memory are not a task"),
+        ({"model": "bigram", "task": [{"source": "a", "target": "b"}]}, "Examples in memory are not a task"),
+        ({"model": {"name": "bigram", "scale": {1, object()}}}, "settings must be plain data, as in a suite file"),
         ({"models": {"a\0b": "bigram"}}, "is an invalid character"),
         ({"model": "blind", "decoders": ["argmax"]}, "argmax needs a Stepper (start, step); blind is a Sampler. Choose another part."),
         ({"model": "bigram", "metrics": "nats", "splits": ["tset"]}, "evaluate(splits[0]): letters x tset: letters has no split 'tset'."),
@@ -648,7 +646,7 @@ def test_settings_that_plain_data_cannot_hold_are_not_lost_silently():
             return self.digits
 
     with pytest.raises(
-        SuiteError, match=r"metrics\[0\]\): the settings of RoundedConfig change when they are written"
+        SuiteError, match=r"metrics\[0\]\): the settings of RoundedConfig change when they are serialized"
     ):
         evaluate(model="bigram", decoders=["argmax"], metrics=[RoundedConfig(digits=0.4)])
 
@@ -729,7 +727,7 @@ def test_one_evaluation_inside_of_another_is_refused():
         return only(evaluate(model="bigram", metrics=["nats"]))["nats"]
 
     found = evaluate(model="bigram", decoders=["argmax"], metrics=[asks])
-    assert "another evaluation is under way in this process" in found.cells[0].numbers["asks"].reason
+    assert "another evaluation is running in this process" in found.cells[0].numbers["asks"].reason
     assert only(evaluate(model="bigram", metrics=["nats"]))["status"] == "done"
 
 
