@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bench_authors.commands.new import LONGEST, PARTS
+from bench_authors.commands.new import MAX_NAME_CHARACTERS, PARTS
 from bench_core.commands.main import main
 
 BIN = Path(sys.executable).parent
-LONG = "a-name-that-is-as-long-as-can-"[: LONGEST - 1] + "b"
+LONG = "a-name-that-is-as-long-as-can-"[: MAX_NAME_CHARACTERS - 1] + "b"
 SUITE = """
 suite: tests/new
 tasks: {reversals: {name: fresh-task}}
@@ -139,7 +139,7 @@ def test_nothing_is_written_over(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "name", ["Lstm", "my_lstm", "-a", "a-", "a--b", "1st", "a b", "../a", "ä", "", "a" * (LONGEST + 1)]
+    "name", ["Lstm", "my_lstm", "-a", "a-", "a--b", "1st", "a b", "../a", "ä", "", "a" * (MAX_NAME_CHARACTERS + 1)]
 )
 def test_names_that_are_none_are_refused(tmp_path, capsys, name):
     new("model", "--folder", tmp_path, "--", name, code=2)
@@ -150,7 +150,7 @@ def test_names_that_are_none_are_refused(tmp_path, capsys, name):
 @pytest.mark.parametrize(
     ("kind", "name", "message"),
     [
-        ("model", "rnn-lm", "already installed, by bench-rnn"),
+        ("model", "rnn-lm", "already installed (by bench-rnn)"),
         ("model", "core", "'bench_core' is already installed"),
         ("decoder", "rnn", "'bench_rnn' is already installed"),
     ],

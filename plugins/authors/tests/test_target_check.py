@@ -58,7 +58,7 @@ def test_a_class_that_a_module_defines_or_imports_is_there_and_nothing_is_import
     [
         ("ours.model:Modle", "ours.model has no Modle. Did you mean 'Model'?"),
         ("ours.modle:Model", "there is no module ours.modle. Did you mean 'model'?"),
-        ("theirs.model:Model", "there is no module theirs. Correct it, or install what provides it."),
+        ("theirs.model:Model", "there is no module theirs. Correct it, or install its distribution."),
         ("ours.model", "it is not `module:Class`."),
         ("", "it is not `module:Class`."),
         (":Model", "it is not `module:Class`."),
@@ -67,7 +67,7 @@ def test_a_class_that_a_module_defines_or_imports_is_there_and_nothing_is_import
 def test_a_target_that_is_not_there_is_told_with_what_may_be_meant(package, target, message):
     package("class Model: pass\nimport nothing_of_that_name")
     told = problem(target)
-    assert f"OurConfig: its target is {target!r}, and " in told
+    assert f"OurConfig: its target is {target!r}, but " in told
     assert message in told
     assert "ours.model" not in sys.modules
 

@@ -41,7 +41,7 @@ from bench_core.execution.watching import SHOWN
 from bench_core.execution.worker import Reporter, main
 from bench_core.registry import PartKind, configured, meaning
 
-Say: TypeAlias = Callable[..., None]  #: reports what became of a contract, as `Verdict.hear` takes it
+Say: TypeAlias = Callable[..., None]  #: reports what became of a contract, as `Verdict.record` takes it
 
 MOST_EXAMPLES = 20_000  #: of a split: contracts read all of them dozens of times
 MOST_TOKENS = 4  #: that decoders generate
@@ -62,7 +62,7 @@ def verdict_here(trial: Trial, data: Path) -> Verdict:
     """Try the contracts of a part in this process."""
     found = Verdict()
     with TemporaryDirectory() as folder:
-        try_part(trial, data, Path(folder), lambda **message: found.hear(message), (Exception, SystemExit))
+        try_part(trial, data, Path(folder), lambda **message: found.record(message), (Exception, SystemExit))
     return found
 
 
