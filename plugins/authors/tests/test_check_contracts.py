@@ -122,7 +122,7 @@ def test_a_broken_model_is_said_in_sentences_and_the_others_are_tried_too(check)
     assert lines[1:] == [
         "broken  model mine: 2 of 25 contracts",
         "  probabilities sum to one at every step: log of the sum of probabilities: Tensor-likes are not close!",
-        "  the score is the sum of its steps: score, and sum of the steps along `chain`: Tensor-likes are not close!",
+        "  the score is the sum of its steps: score vs. sum of the steps along `chain`: Tensor-likes are not close!",
         "ok  decoder greedy with mine: 9 contracts",
         "ok  task words: 12 contracts",
         "ok  metric ended: 7 contracts",
@@ -175,10 +175,12 @@ def test_a_class_that_is_not_what_its_config_declares_is_broken(check, monkeypat
 
 
 def test_a_task_that_is_too_large_is_not_tried(check, monkeypatch):
-    monkeypatch.setattr(trials, "MOST_EXAMPLES", 5)
+    monkeypatch.setattr(trials, "MAX_EXAMPLES", 5)
     code, lines = check()
     (line,) = (line for line in lines if "task letters" in line)
-    assert line.startswith("not tested  task letters: its split 'train' has more than 5 examples, and contracts read")
+    assert line.startswith(
+        "not tested  task letters: its split 'train' has more than 5 examples, which contracts read"
+    )
     assert code == 0
 
 

@@ -208,7 +208,7 @@ def test_all_broken_contracts_are_told_at_once():
         check_model(case)
     assert "selected_rows_go_on_as_they_would" in str(group.value)
     assert "a_row_scores_alike_alone_and_in_a_batch" in str(group.value)
-    assert group.group_contains(AssertionError, match="weight is 25, not the target tokens")
+    assert group.group_contains(AssertionError, match="weight is 25, not the number of target tokens")
     assert not group.group_contains(RuntimeError)
 
 

@@ -55,7 +55,7 @@ class SecondLook:
     decoder: Any = None
     noise: Noise = field(default_factory=lambda: Noise(0))
     device: torch.device | str = "cpu"
-    salt: str = ""  # of the hash that chooses rows, different for each stage
+    salt: str = ""  # seed of the hash that chooses rows, different for each stage
     rows: int = 0  # number of rows in the stage
 
     @cached_property

@@ -17,7 +17,7 @@ from bench_core.task import Size, Split
 ROWS = 8  #: rows of each split and purpose to read again
 REFERENCES = 64  #: rows whose references are compared with targets
 WHOLE = 2_000  #: limit of examples for counting the epochs of a split
-SIZES = (7, 97)  #: batch sizes for counting epochs
+BATCH_SIZES = (7, 97)  #: batch sizes for counting epochs
 
 TWICE, ENDS, HIDDEN = "prepared_twice_it_is_the_same", "targets_end_with_stop", "targets_are_hidden_from_decoders"
 READ_TWICE, ANY_SIZE = "read_twice_it_is_the_same", "a_row_is_the_same_in_any_batch"
@@ -88,10 +88,13 @@ class TaskLook:
 
     def _differing_epochs(self, split: str, purpose: Purpose) -> Fault:
         """Return how epochs differ between batch sizes; empty if they do not, or are too long."""
-        few, many = (self._ids(split, purpose, Size(size)) for size in SIZES)
+        few, many = (self._ids(split, purpose, Size(size)) for size in BATCH_SIZES)
         if max(len(few), len(many)) > WHOLE or sorted(few) == sorted(many):
             return ""
-        return f"different epochs: {len(few)} examples in batches of {SIZES[0]}, {len(many)} in batches of {SIZES[1]}"
+        return (
+            f"different epochs: {len(few)} examples in batches of {BATCH_SIZES[0]}, "
+            f"{len(many)} in batches of {BATCH_SIZES[1]}"
+        )
 
     def _ids(self, split: str, purpose: Purpose, size: Size) -> list[int]:
         ids: list[int] = []
