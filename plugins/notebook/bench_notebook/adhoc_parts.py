@@ -223,7 +223,7 @@ class AdHocParts:
             )
 
 
-#: The training settings of a module evaluated with its current weights, whatever those of other models.
+#: The training settings of a module evaluated with its current weights, independent of other models.
 FIXED_TRAINING: Mapping[str, Any] = {
     "mode": "evaluate",
     "updates": None,

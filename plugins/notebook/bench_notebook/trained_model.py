@@ -132,7 +132,7 @@ class TrainedModel:
             torch.set_default_dtype(dtype)
             outcomes = [*examples.decoded(self.module, strategy)]
         is_text = isinstance(strategy, TextDecoder)
-        self.sampled = len(strategy.config.seeds([0, 1])) > 1 if is_text else bool(noise.drawn)
+        self.sampled = len(strategy.config.seeds([0, 1])) > 1 if is_text else bool(noise.uses)
         return outcomes
 
 
@@ -157,13 +157,13 @@ def load_trained(
 class _RecordingNoise(Noise):
     """Random numbers that record whether any are used."""
 
-    drawn: list[bool] = field(default_factory=list, compare=False)
+    uses: list[bool] = field(default_factory=list, compare=False)
 
     def fork(self, purpose: str | int) -> Noise:
-        return _RecordingNoise(super().fork(purpose).key, self.drawn)
+        return _RecordingNoise(super().fork(purpose).key, self.uses)
 
     def uniform(self, ids: torch.Tensor, step: int = 0, size: int | None = None) -> torch.Tensor:
-        self.drawn.append(True)
+        self.uses.append(True)
         return super().uniform(ids, step, size)
 
 

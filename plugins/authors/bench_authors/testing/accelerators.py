@@ -32,7 +32,7 @@ def accelerator() -> Iterator[str]:
 @contextmanager
 def simulated_gpu() -> Iterator[None]:
     """Simulate a GPU even if a real GPU is available, because only the simulation records waits."""
-    with nullcontext() if Pretended.is_here else Pretended():
+    with nullcontext() if Pretended.is_active else Pretended():
         yield
 
 

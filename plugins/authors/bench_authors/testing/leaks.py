@@ -86,7 +86,7 @@ def _words(case: Case) -> int:
 
 def _targets(case: Case, step: int) -> Batch:
     """Return copies of the row with the highest limit, with random targets of equal length."""
-    draws = Noise(13).fork(step).uniform(torch.arange(ROWS), 0, _length(case))
-    words: Tensor = 1 + (draws * _words(case)).long()
+    uniform = Noise(13).fork(step).uniform(torch.arange(ROWS), 0, _length(case))
+    words: Tensor = 1 + (uniform * _words(case)).long()
     limit = case.model.limit(case.batch) if isinstance(case.model, Stepper) else None
     return repeat_row(case, words.tolist(), 0 if limit is None else int(limit.argmax()))

@@ -137,7 +137,7 @@ def _along_targets(model: Stepper, batch: Batch) -> Tensor:
 
 @catches(mutants.loses_otherwise_in_a_stack, mutants.draws_alike_in_all_copies, when=can(Vmappable))
 def copies_in_a_stack_lose_what_they_lose_alone(case: Case) -> None:
-    """Compare the losses of a stack with those of its copies, including parts; copies differ in weights and rows."""
+    """Compare a stack with its copies, which differ in weights and rows: losses and their parts must agree."""
     other = deepcopy(case.model)
     for weights in other.parameters():
         weights.mul_(0.7)

@@ -30,7 +30,7 @@ def check_model(case: Case) -> list[str]:
 
 @catches(mutants.claims_too_much, mutants.claims_too_little, mutants.claims_a_likelihood_it_lacks)
 def the_config_says_what_the_class_gives(case: Case) -> None:
-    """Compare capabilities and the presence of likelihoods in the Config with those of the class."""
+    """Compare the Config with the class: its capabilities, and whether it has likelihoods."""
     kind, capabilities = case.config.load(), case.config.capabilities
     for capability in capabilities:
         assert issubclass(kind, capability), (
@@ -135,10 +135,10 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
     """Compare likelihoods with frequencies of many samples: exact values and estimates equal, bounds not above."""
     words = range(1, min(5, len(case.info.vocabulary)))
     targets = [target for length in range(3) for target in product(words, repeat=length)]
-    draws = DRAWS // QUICK_DIVISOR if case.quick else DRAWS
-    drawn = case.model.sample(repeat_row(case, [()] * draws), 3, case.noise.fork("sample"))
-    counts = Counter(tuple(output.tokens) for output in drawn if output.finished)
-    share = torch.tensor([counts[target] / draws for target in targets], device=case.batch.ids.device)
+    number = DRAWS // QUICK_DIVISOR if case.quick else DRAWS
+    samples = case.model.sample(repeat_row(case, [()] * number), 3, case.noise.fork("sample"))
+    counts = Counter(tuple(output.tokens) for output in samples if output.finished)
+    share = torch.tensor([counts[target] / number for target in targets], device=case.batch.ids.device)
     rows = repeat_row(case, targets)
     for by, kind in case.config.likelihoods.items():
         log_probs = torch.stack([case.scored(by, rows, case.noise.fork(turn)) for turn in range(16)])  # [16, K]
@@ -146,9 +146,9 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
         low, high = (values.mean(0) + sign * MAX_STANDARD_ERRORS * values.std(0) / 4 for sign in (-1, 1))
         if kind is Kind.BOUND:
             low, high = low.exp(), torch.ones_like(high)
-        margin = MAX_STANDARD_ERRORS * ((torch.maximum(share, low) / draws).sqrt() + 1 / draws)
-        assert (low <= share + margin).all(), f"{by} is above the frequencies in {draws} samples: {low}, {share}"
-        assert (share <= high + margin).all(), f"{by} is below the frequencies in {draws} samples: {high}, {share}"
+        margin = MAX_STANDARD_ERRORS * ((torch.maximum(share, low) / number).sqrt() + 1 / number)
+        assert (low <= share + margin).all(), f"{by} is above the frequencies in {number} samples: {low}, {share}"
+        assert (share <= high + margin).all(), f"{by} is below the frequencies in {number} samples: {high}, {share}"
         assert kind is not Kind.EXACT or (log_probs == log_probs[0]).all(), (
             f"{by} is exact, but depends on random numbers"
         )
@@ -187,8 +187,8 @@ def _add_padding(batch: Batch) -> Batch:
 
 def _stream(case: Case) -> Tensor:
     """Return 13 tokens of a stream for each row, including EOS."""
-    draws = Noise(11).uniform(case.batch.ids, 0, 13)
-    return (draws * len(case.info.vocabulary)).long()
+    uniform = Noise(11).uniform(case.batch.ids, 0, 13)
+    return (uniform * len(case.info.vocabulary)).long()
 
 
 def _window(case: Case, before: Tensor, tokens: Tensor) -> Batch:

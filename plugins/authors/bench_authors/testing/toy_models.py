@@ -44,7 +44,7 @@ class RecurrentState(State):
     hidden: Tensor  # [N, H]
     log_alpha: Tensor  # [N] log-probability of no EOS so far
     source: Tensor | None = None  # [N, S, H]
-    shut: Tensor | None = None  # [N, S] padding of the source
+    padding: Tensor | None = None  # [N, S] padding of the source
 
 
 class Recurrent(nn.Module, Stepper[RecurrentState], Scorer):
@@ -160,12 +160,12 @@ class EncoderDecoder(Recurrent):
         assert batch.source_length is not None
         places = torch.arange(batch.source.shape[1], device=batch.source.device)
         units = self.encoder(self.source(batch.source))[0]
-        return replace(super()._begin(batch), source=units, shut=places >= batch.source_length[:, None])
+        return replace(super()._begin(batch), source=units, padding=places >= batch.source_length[:, None])
 
     def _log_probs(self, hidden: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
         assert memory.source is not None
-        assert memory.shut is not None
-        fit = (hidden @ memory.source.transpose(1, 2)).masked_fill(memory.shut[:, None], -torch.inf)  # [N, T, S]
+        assert memory.padding is not None
+        fit = (hidden @ memory.source.transpose(1, 2)).masked_fill(memory.padding[:, None], -torch.inf)  # [N, T, S]
         return super()._log_probs(hidden + fit.softmax(2) @ memory.source, memory)
 
 

@@ -32,7 +32,7 @@ TO_NUMPY = {"numpy", "__array__", "__dlpack__"}
 class Pretended(TorchFunctionMode):
     """A context with a simulated GPU."""
 
-    is_here: ClassVar[bool] = False  # whether the context is active
+    is_active: ClassVar[bool] = False  # whether the context is active
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Pretended(TorchFunctionMode):
         self.stack = ExitStack()
         for target, name, double in self._doubles():
             self.stack.enter_context(patch.object(target, name, double))
-        self.stack.enter_context(patch.object(Pretended, "is_here", True))
+        self.stack.enter_context(patch.object(Pretended, "is_active", True))
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
