@@ -35,24 +35,15 @@ def broken_contracts(
     with checking(data, SECONDS) as verdict:
         for mark, trainings in due.items():
             faulty = False
-            for alike in _by_settings(
-                trainings
-            ):  # until settings pass: settings can be wrong although the code is right
+            for alike in _by_settings(trainings):  # until some settings pass: others may be wrong, not the code
                 task = known[alike[0].inputs["task"][1]].settings["task"]
                 model = placed(alike[0].settings["model"], alike[0].places)
                 with meaning_of(known[alike[0].inputs["task"][1]]):
                     source = str(configured("task", task).source)
                 roots = [root for several in alike[0].roots.values() for root in several]
                 result = verdict(Trial("model", [model], source, quick=True, roots=roots))
-                ignored = {
-                    *alike[0].settings.get("exempt", ()),
-                    *result.raised,
-                    IMPORTED,
-                    BUILT,
-                }  # reported by the training instead
-                if reason := _reason(
-                    alike[0], {law: why for law, why in result.broken.items() if law not in ignored}
-                ):
+                skip = {*alike[0].settings.get("exempt", ()), *result.raised, IMPORTED, BUILT}  # left to the training
+                if reason := _reason(alike[0], {law: why for law, why in result.broken.items() if law not in skip}):
                     reasons |= dict.fromkeys((stage.key for stage in alike), reason)
                 keeps = not reason and not result.raised and not result.broken.keys() & {IMPORTED, BUILT}
                 faulty = faulty or not keeps
