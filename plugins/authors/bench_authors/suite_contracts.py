@@ -75,7 +75,7 @@ def _lines(label: str, result: Verdict) -> Iterator[str]:
     """Yield the output lines of a part."""
     number = len(result.done)
     if result.untried:
-        yield f"not tested  {label}: {result.untried}"
+        yield f"not tried  {label}: {result.untried}"
     elif early := result.broken.keys() & {IMPORTED, BUILT}:
         yield from (f"broken  {label}, {name}: {result.broken[name]}" for name in early)
         return
@@ -84,10 +84,10 @@ def _lines(label: str, result: Verdict) -> Iterator[str]:
     else:
         yield f"ok  {label}: {counted(number, 'contract')}"
     yield from (f"  {_sentence(name)}: {why}" for name, why in result.broken.items())
-    yield from (f"  holds on the CPU only  {_sentence(name)}: {why}" for name, why in result.only_on_cpu.items())
+    yield from (f"  right on the CPU only  {_sentence(name)}: {why}" for name, why in result.only_on_cpu.items())
     yield from (f"  exempt  {_sentence(name)}: {why}" for name, why in result.exempt.items())
     if result.left_out:
-        yield f"  not tested  {counted(len(result.left_out), 'other contract')}: earlier contracts took too long"
+        yield f"  not tried  {counted(len(result.left_out), 'other contract')}: earlier contracts took too long"
 
 
 def _sentence(name: str) -> str:

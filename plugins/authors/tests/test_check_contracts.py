@@ -132,8 +132,8 @@ def test_a_broken_model_is_said_in_sentences_and_the_others_are_tried_too(check)
 def test_a_model_that_cannot_be_built_on_a_tiny_vocabulary_is_not_tried_and_not_broken(check):
     code, lines = check(**small(name="bigram", breaks="building"))
     assert [line for line in lines if not line.startswith("ok")][1:] == [
-        "not tested  model mine: ValueError: cannot be built",
-        "not tested  decoder greedy with mine: ValueError: cannot be built",
+        "not tried  model mine: ValueError: cannot be built",
+        "not tried  decoder greedy with mine: ValueError: cannot be built",
     ]
     assert code == 0
 
@@ -179,7 +179,7 @@ def test_a_task_that_is_too_large_is_not_tried(check, monkeypatch):
     code, lines = check()
     (line,) = (line for line in lines if "task letters" in line)
     assert line.startswith(
-        "not tested  task letters: its split 'train' has more than 5 examples, which contracts read"
+        "not tried  task letters: its split 'train' has more than 5 examples, which contracts read"
     )
     assert code == 0
 
@@ -241,7 +241,7 @@ def test_contracts_about_accelerators_break_no_part_of_a_suite_that_computes_on_
             for device in ("cpu", "cuda")
         ]
     sentence = "it scores on an accelerator as on the cpu: on an accelerator: "
-    for (code, lines), start, due in zip(found, ("  holds on the CPU only  ", "  "), (0, 1), strict=True):
+    for (code, lines), start, due in zip(found, ("  right on the CPU only  ", "  "), (0, 1), strict=True):
         assert code == due
         assert any(line.startswith(f"{start}{sentence}") for line in lines), lines
 
@@ -250,7 +250,7 @@ def test_text_generators_are_not_tried_by_name(check, writers):
     sections = {"models": {"echo": {"name": "echo"}}, "decoders": {"echoed": {"name": "as-echoed"}}, "skip": []}
     code, lines = check(**sections, metrics={"length": {"name": "text-length"}})
     assert (
-        "not tested  model echo: it generates texts. Test it with `bench_authors.testing.check_text_generator`."
+        "not tried  model echo: it generates texts. Test it with `bench_authors.testing.check_text_generator`."
         in lines
     )
     assert code == 0
@@ -268,7 +268,7 @@ def test_a_module_that_cannot_be_imported_is_broken_unless_it_lacks_another(chec
         code, found = check()
         lines[code] = [line for line in found if line.partition("  ")[2].startswith("model lstm")]
     assert lines[1] == ["broken  model lstm, while it was imported: NameError: name 'x' is not defined"]
-    assert lines[0] == ["not tested  model lstm: ModuleNotFoundError: No module named 'x'"]
+    assert lines[0] == ["not tried  model lstm: ModuleNotFoundError: No module named 'x'"]
 
 
 @pytest.mark.parametrize("words", [["check"], ["run", "--workers", "0"]], ids=" ".join)
