@@ -80,12 +80,12 @@ def try_contracts(contracts: Sequence[Contract[C]], case: C) -> tuple[list[str],
     Contracts from which Configs of the case are `exempt` do not apply.
     """
     exempt = exemptions(case)
-    results = {str(contract): outcome(contract, case) for contract in contracts if str(contract) not in exempt}
+    results = {str(contract): try_contract(contract, case) for contract in contracts if str(contract) not in exempt}
     broken = {name: error for name, error in results.items() if isinstance(error, Exception)}
     return [name for name, error in results.items() if error is not False], broken
 
 
-def outcome(
+def try_contract(
     contract: Contract[C], case: C, caught: tuple[type[BaseException], ...] = (Exception,)
 ) -> BaseException | bool:
     """Return whether a contract applies to `case`, or the error if the part breaks it."""

@@ -211,9 +211,7 @@ class Insertion(nn.Module, Stepper[CanvasState], Scorer):
         turns = noise.fork("order").uniform(batch.ids, 0, batch.gold.shape[1])
         last = torch.arange(batch.gold.shape[1], device=turns.device) >= batch.length[:, None] - 1
         order = turns.masked_fill(last, 2).argsort(stable=True)  # [N, T] positions, those without a word last
-        earlier = (
-            (order[:, None] < order[:, :, None]).tril(-1).sum(2)
-        )  # [N, T] words to the left of each at its insertion
+        earlier = (order[:, None] < order[:, :, None]).tril(-1).sum(2)  # [N, T] words left of each
         pairs = torch.stack([batch.gold.gather(1, order), earlier + 1], 2)
         return pairs.masked_fill(last[:, :, None], STOP).flatten(1)
 

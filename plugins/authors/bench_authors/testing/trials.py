@@ -16,7 +16,7 @@ from bench_authors.checker import BUILT, IMPORTED, Trial, Verdict
 from bench_authors.looks.rows import float64
 from bench_authors.testing.accelerators import DECODERS_ON_ACCELERATORS, MODELS_ON_ACCELERATORS
 from bench_authors.testing.cases import Case, MetricCase, TaskCase, tiny_info, tiny_outcomes
-from bench_authors.testing.contracts import LOSS_CONTRACTS, Contract, exemptions, outcome, with_log_probs
+from bench_authors.testing.contracts import LOSS_CONTRACTS, Contract, exemptions, try_contract, with_log_probs
 from bench_authors.testing.decoders import DECODER_CONTRACTS
 from bench_authors.testing.metrics import METRIC_CONTRACTS
 from bench_authors.testing.models import MODEL_CONTRACTS
@@ -112,7 +112,7 @@ def _try_contracts(
         if name in skip:
             continue
         say(begun=True, trying=name)
-        result = outcome(contract, case, caught)
+        result = try_contract(contract, case, caught)
         if os.getpid() != process:  # the part forked, and this is the child
             os._exit(1)
         if isinstance(result, BaseException):
@@ -236,9 +236,8 @@ def service(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
     folder, data = Path(sys.argv[1]), Path(sys.argv[2])
 
     def perform(request: Mapping[str, Any]) -> dict[str, Any]:
-        signal.signal(
-            signal.SIGTERM, lambda number, frame: os.killpg(0, signal.SIGKILL)
-        )  # parts may catch SystemExit
+        # Parts may catch SystemExit.
+        signal.signal(signal.SIGTERM, lambda number, frame: os.killpg(0, signal.SIGKILL))
         settings = dict(request)
         skip = settings.pop("skip")
         trial = Trial(**settings)

@@ -75,8 +75,8 @@ def _generators(generator: torch.Generator) -> Iterator[tuple[Any, str, Any]]:
         "manual_seed_all": generator.manual_seed,
         "initial_seed": generator.initial_seed,
     }
-    for name, double in functions.items():
-        yield torch.cuda, name, double
+    for name, mock in functions.items():
+        yield torch.cuda, name, mock
 
 
 def _queues(waiting: Waiting, arrive: Callable[[], None]) -> tuple[type, type]:

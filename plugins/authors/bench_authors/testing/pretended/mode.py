@@ -42,8 +42,8 @@ class Pretended(TorchFunctionMode):
 
     def __enter__(self) -> Pretended:
         self.stack = ExitStack()
-        for target, name, double in self._doubles():
-            self.stack.enter_context(patch.object(target, name, double))
+        for target, name, mock in self._mocks():
+            self.stack.enter_context(patch.object(target, name, mock))
         self.stack.enter_context(patch.object(Pretended, "is_active", True))
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -119,7 +119,7 @@ class Pretended(TorchFunctionMode):
             self.transfers.begin(args[0])
         return _mark_result(name, result, inputs) if here else result
 
-    def _doubles(self) -> Iterator[tuple[Any, str, Any]]:
+    def _mocks(self) -> Iterator[tuple[Any, str, Any]]:
         backward = torch.autograd.backward
 
         def untracked_backward(*arguments: Any, **settings: Any) -> None:
