@@ -212,7 +212,7 @@ def test_a_model_that_was_only_scored_continues_prefixes_by_any_installed_decode
     for words, due in {
         (): "the run decodes nothing with stream/lm, seed 0. Name an installed decoder",
         ("--decoder", "gready"): "no decoder is called 'gready'. Did you mean 'greedy'?",
-        ("--decoder", "as-recorded"): "decoder 'as-recorded' needs a Recorded, and stream/lm, seed 0 is none.",
+        ("--decoder", "as-recorded"): "decoder 'as-recorded' needs a Recorded, which stream/lm, seed 0 is not.",
         ("--decoder", "nucleus"): "decoder 'nucleus' has no default settings.",
     }.items():
         done = decode("lm", *words, lines=lines, folder=tmp_path)

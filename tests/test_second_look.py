@@ -251,7 +251,7 @@ def test_outputs_that_differ_by_rounding_alone_are_not_called_wrong():
 
 def test_outputs_that_fill_the_positions_of_a_model_cost_what_all_their_steps_cost():
     looked_at(Narrow)
-    with pytest.raises(bench_core.PluginError, match="without EOS, as it is unfinished"):
+    with pytest.raises(bench_core.PluginError, match=r"without EOS \(unfinished\)"):
         looked_at(Narrow, greedy=Costly)
 
 

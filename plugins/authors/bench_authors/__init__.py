@@ -1,9 +1,9 @@
-"""The kit of authors of parts and suites: contracts of the interfaces, templates, and descriptions of settings.
+"""The toolkit for authors of parts and suites: contracts of the interfaces, templates, and descriptions of settings.
 
-`testing` has the contracts as tests, the toys and the mutants that contracts must catch. `checker` tries contracts in
-a worker process, `suite_contracts` all of a suite (`bench check --contracts`), `contracts_once` those of a model
-before its first training; `looks` has second looks at results. `suite_checks` is what `bench check` looks for
-besides mistakes in a suite: `target_check`, `availability`, `inspector`. `settings_words` describes settings,
-`commands` has `bench new`, `describe` and `schema`. The core finds these modules by their names where this
-distribution is installed.
+`testing` has the contracts as tests, toy parts, and the mutants that the contracts must catch. `checker` tests
+contracts in a worker process: of all parts of a suite (`suite_contracts`, for `bench check --contracts`) or of a
+model before its first training (`contracts_once`). `looks` recomputes some results of stages. `suite_checks` collects
+the checks of `bench check` beyond the suite file: `target_check`, `availability`, `inspector`. `settings_words`
+describes settings, `commands` has `bench new`, `describe` and `schema`. The core imports these modules by name if
+this distribution is installed.
 """

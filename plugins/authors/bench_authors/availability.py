@@ -1,4 +1,4 @@
-"""Checks that files and devices which a suite names are on this machine."""
+"""Checks that the files and devices of a suite are available on this machine."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,59 +16,59 @@ from bench_core.registry import sections
 from bench_core.suites.suite import Suite
 from placed_settings import Keys, Problems, Unreadable
 
-DEVICES = ("nvidia[0-9]*", "dxg", "nvhost-gpu")  # of GPUs for CUDA, in /dev
+DEVICE_PATTERNS = ("nvidia[0-9]*", "dxg", "nvhost-gpu")  # CUDA devices in /dev
 
 
 def report_unavailable(suite: Suite, data: Path, problems: Problems, inspector: Inspector | None = None) -> None:
-    """Report files that cannot be read and devices that are not here, each at the setting or part that needs it.
+    """Report unreadable files and missing devices, each at the setting or part that needs it.
 
-    Given an inspector, also report what is wrong with the parts whose files are all here.
+    With an inspector, also report the problems of parts whose files are all available.
     """
     for keys, name, task, settings in _settings(suite):
         before = len(problems.found)
-        files = {path: (at, text) for path, at, text in _unreadable_files(keys, settings, data, suite.folder)}
-        for at, text in files.values():
-            problems.add(at, text)
+        files = {path: (place, text) for path, place, text in _unreadable_files(keys, settings, data, suite.folder)}
+        for place, text in files.values():
+            problems.add(place, text)
         with suppress(Unreadable):
-            for text in _unread(settings, data, suite.folder):
+            for text in _implicit_file_problems(settings, data, suite.folder):
                 if not any(str(path) in text for path in files):
                     problems.add(keys, text)
         if inspector and len(problems.found) == before:
             inspector.inspect(keys, name, task, settings)
-    for one in sections():
+    for section in sections():
         with suppress(Unreadable):
-            for where, text in one.unavailable(suite, lambda task: _digests(task, data, suite.folder)):
-                problems.add(where, text)
+            for setting, text in section.unavailable(suite, lambda task: _digests(task, data, suite.folder)):
+                problems.add(setting, text)
     with suppress(Unreadable):
         if suite.models:
             _report_devices(suite, problems)
 
 
 def _settings(suite: Suite) -> Iterator[tuple[Keys, str, str, Any]]:
-    """Yield the settings of each part and training, with their keys, their name, and the task that they are for."""
+    """Yield keys, name, task and settings of each part and training; the task is empty except in `by_task`."""
     for section in ("tasks", "decoders", "metrics", "probes"):
         yield from (((section, name), name, "", config) for name, config in getattr(suite, section).items())
     for name, entry in suite.models.items():
-        for task, one in {"": entry, **entry.by_task}.items():
+        for task, specific in {"": entry, **entry.by_task}.items():
             keys: Keys = ("models", suite.origins.get(name, name), *(("by_task", task) if task else ()))
-            yield keys, name, task, one.config
-            yield (*keys, "training"), name, task, one.training
+            yield keys, name, task, specific.config
+            yield (*keys, "training"), name, task, specific.training
 
 
 def _unreadable_files(keys: Keys, settings: Any, data: Path, suite: Path) -> Iterator[tuple[Path, Keys, str]]:
-    """Yield the files in settings that cannot be read, each with its keys, and why."""
-    found: list[tuple[Path, tuple[str, ...]]] = []
+    """Yield the unreadable files in settings, each with its keys and the problem."""
+    files: list[tuple[Path, tuple[str, ...]]] = []
     for name, value in vars(settings).items():
         with suppress(Unreadable):
-            found += paths({name: value})
-    for path, way in found:
+            files += paths({name: value})
+    for path, steps in files:
         if text := _problem(path, data, suite):
-            inside = tuple(int(one) if one.isdigit() else one for one in way)
-            yield path, (*keys, *inside), f"{'.'.join((*map(str, keys), *way))}: {text}"
+            inside = tuple(int(key) if key.isdigit() else key for key in steps)
+            yield path, (*keys, *inside), f"{'.'.join((*map(str, keys), *steps))}: {text}"
 
 
 def _problem(path: Path, data: Path, suite: Path) -> str | None:
-    """Return why a file or folder cannot be read, and what to do."""
+    """Return why a file or folder cannot be read, with advice; None if it can."""
     try:
         place: Path = located(path, data, suite)
         if place.is_dir():
@@ -83,8 +83,8 @@ def _problem(path: Path, data: Path, suite: Path) -> str | None:
     return None
 
 
-def _unread(settings: Any, data: Path, suite: Path) -> Iterator[str]:
-    """Yield why the files of a task or model that are not settings cannot be read."""
+def _implicit_file_problems(settings: Any, data: Path, suite: Path) -> Iterator[str]:
+    """Yield the problems of implicit files of a task or model, which are not settings."""
     try:
         if isinstance(settings, TaskConfig):
             with opened_only():
@@ -95,31 +95,33 @@ def _unread(settings: Any, data: Path, suite: Path) -> Iterator[str]:
                     yield f"{role}: {text}"
     except DataError as error:
         yield from str(error).splitlines()
-    except (OSError, ValueError) as error:  # a name that no file can have, such as one of 300 letters
+    except (OSError, ValueError) as error:  # an impossible file name, such as 300 letters
         reason = error.strerror if isinstance(error, OSError) else error
         yield f"its files cannot be read ({reason}). Correct their names."
 
 
 def _digests(task: TaskConfig, data: Path, suite: Path) -> list[str]:
-    """Return the digests of files that a task reads; none where one cannot be read, which is reported elsewhere."""
+    """Return the digests of the files of a task, or an empty list if any is unreadable (reported elsewhere)."""
     with suppress(DataError, OSError, ValueError):
-        found = located(task, data, suite)
-        return [*found.reads(data).values(), *(digest(path) for path, _ in paths(vars(found)) if path.is_file())]
+        config = located(task, data, suite)
+        return [*config.reads(data).values(), *(digest(path) for path, _ in paths(vars(config)) if path.is_file())]
     return []
 
 
 def _report_devices(suite: Suite, problems: Problems) -> None:
     several = isinstance(suite.effective.get("hardware"), Mapping) and "default" not in suite.hardware
-    for name, one in suite.hardware.items():
+    for name, hardware in suite.hardware.items():
         with suppress(Unreadable):
-            if one.device == "cuda" and (text := _without_cuda()):
+            if hardware.device == "cuda" and (text := _cuda_advice()):
                 problems.add(("hardware", *([name] if several else []), "device"), text)
 
 
-def _without_cuda() -> str:
-    """Return advice if CUDA is not available; torch is imported only where that is not certain."""
+def _cuda_advice() -> str:
+    """Return advice if CUDA is not available; import torch only if that is uncertain."""
     try:
-        is_certain = version("torch").endswith("+cpu") or not any(any(Path("/dev").glob(one)) for one in DEVICES)
+        is_certain = version("torch").endswith("+cpu") or not any(
+            any(Path("/dev").glob(pattern)) for pattern in DEVICE_PATTERNS
+        )
     except PackageNotFoundError:
         is_certain = True
     return missing_device(["cuda"], is_certain)

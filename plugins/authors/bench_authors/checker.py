@@ -1,4 +1,4 @@
-"""Tries contracts on parts in a worker process: whatever a part does there, all other contracts are still tried."""
+"""Tests contracts of parts in a worker process, so that a crash or hang does not affect other contracts."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,45 +14,45 @@ from bench_core.execution.failures import StageFailed
 from bench_core.execution.workers import Worker
 from bench_core.registry import PartKind
 
-MODULE = "bench_authors.testing.trials"  #: of the worker processes, which no module of this process imports
-MOST_HANGS = 2  #: contracts of a part that may take too long before the rest is left out
+MODULE = "bench_authors.testing.trials"  #: runs in worker processes; never imported here
+MAX_TIMEOUTS = 2  #: timeouts of a part after which its other contracts are skipped
 IMPORTED, BUILT = "while it was imported", "while it was built"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A part, as JSON data, and what its contracts depend on."""
+    """A part as JSON data, with the conditions of its contracts."""
 
     kind: PartKind  # model, decoder, task or metric
-    parts: Sequence[Mapping[str, Any]]  # its settings with its name; those of a decoder, then those of its model
-    source: str = "none"  # that the model is given
+    parts: Sequence[Mapping[str, Any]]  # settings with `name`; of a decoder, then of its model
+    source: str = "none"  # source kind of the task
     trained: bool = True  # whether the model is trained by updates
-    accelerated: bool = False  # whether it may be on an accelerator, so that contracts about that count
-    quick: bool = False  # whether to draw few samples, and to leave out what trains a model or needs an accelerator
-    roots: Sequence[str] = ()  # of the parts that names in the settings mean
+    accelerated: bool = False  # whether it may run on an accelerator, where its contracts must hold, too
+    quick: bool = False  # whether to use few samples and skip training and accelerators
+    roots: Sequence[str] = ()  # root modules of parts that the settings name
 
 
 @dataclass
 class Verdict:
-    """The results of the contracts of a part, by name, with a reason for each broken one."""
+    """The results of a part by contract, with a reason for each broken contract."""
 
     kept: list[str] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
-    raised: list[str] = field(default_factory=list)  # broken by an error, or by the end of the process
-    only_on_cpu: dict[str, str] = field(default_factory=dict)  # broken on an accelerator, where nobody asks for one
+    raised: list[str] = field(default_factory=list)  # broken by an error or a crash
+    only_on_cpu: dict[str, str] = field(default_factory=dict)  # broken only on an accelerator that is not required
     exempt: dict[str, str] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)  # as others have taken too long
-    untried: str = ""  # why none was tried
-    trying: str = ""  # the last that was begun
+    left_out: list[str] = field(default_factory=list)  # skipped after timeouts
+    untried: str = ""  # reason for testing none
+    trying: str = ""  # contract begun last
     due: list[str] = field(default_factory=list)
 
     @property
     def done(self) -> list[str]:
-        """Return the contracts that need not be tried again."""
+        """Return the contracts with a result."""
         return [*self.kept, *self.broken, *self.only_on_cpu]
 
-    def hear(self, message: Mapping[str, Any]) -> None:
-        """Note what a trial reports."""
+    def record(self, message: Mapping[str, Any]) -> None:
+        """Record a message of the worker."""
         self.trying = message.get("trying", self.trying)
         self.due = message.get("due", self.due)
         self.exempt = message.get("exempt", self.exempt)
@@ -63,8 +63,8 @@ class Verdict:
         for name in ("broken", "only_on_cpu"):
             getattr(self, name).update(message.get(name, {}))
 
-    def lose(self, reason: str) -> bool:
-        """Note that the process was lost in a contract; return whether the others can be tried in a fresh one."""
+    def record_crash(self, reason: str) -> bool:
+        """Record a lost process; return whether the other contracts can be tested in a new process."""
         again = self.trying not in (IMPORTED, BUILT, *self.broken)
         self.broken.setdefault(self.trying, reason)
         self.raised.append(self.trying)
@@ -74,7 +74,7 @@ class Verdict:
 
 @contextmanager
 def checking(data: Path, seconds: float) -> Iterator[Callable[[Trial], Verdict]]:
-    """Yield a function that tries the contracts of a part in a worker process, each for at most `seconds`."""
+    """Yield a function that tests the contracts of a part in a worker process, each for at most `seconds`."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as name:
         worker = Worker(
             0, Path(name), data.absolute(), timeout=seconds, suspension=seconds, module=MODULE,
@@ -87,21 +87,21 @@ def checking(data: Path, seconds: float) -> Iterator[Callable[[Trial], Verdict]]
 
 
 def _verdict(worker: Worker, seconds: float, trial: Trial) -> Verdict:
-    """Try the contracts of a part; raise PluginError if no process can be started."""
-    found, hangs = Verdict(), 0
+    """Test the contracts of a part; raise PluginError if no process can be started."""
+    result, hangs = Verdict(), 0
     while True:
         begun = time.monotonic()
         try:
-            for message in worker.ask({**asdict(trial), "skip": found.done}):
+            for message in worker.ask({**asdict(trial), "skip": result.done}):
                 begun = time.monotonic() if "trying" in message else begun
-                found.hear(message)
-            return found
+                result.record(message)
+            return result
         except StageFailed as failure:
-            if not found.trying:
+            if not result.trying:
                 raise PluginError(str(failure)) from None
             hangs += time.monotonic() - begun >= seconds
-            if not found.lose(str(failure)):
-                return found
-            if hangs == MOST_HANGS:
-                found.left_out = [name for name in found.due if name not in found.done]
-                return found
+            if not result.record_crash(str(failure)):
+                return result
+            if hangs == MAX_TIMEOUTS:
+                result.left_out = [name for name in result.due if name not in result.done]
+                return result

@@ -1,4 +1,4 @@
-"""Tries the contracts of models before their first training, once for each digest of their code, in a worker."""
+"""Tests the contracts of models before their first training in a worker, once per digest of their code."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -13,17 +13,17 @@ from bench_core.runs.contract_marks import contract_mark
 from bench_core.storage.store import Store
 from bench_core.terminal import counted
 
-SECONDS = 300.0  #: that a contract may take
-SHOWN = 3  #: broken contracts in a reason
+SECONDS = 300.0  #: time limit of a contract
+MAX_REPORTED_CONTRACTS = 3  #: broken contracts listed in a reason
 
 
 def broken_contracts(
     stages: Collection[Stage], known: Mapping[str, Stage], store: Store, data: Path
 ) -> dict[str, str]:
-    """Return the trainings, by key, whose model breaks a contract, each with the reason.
+    """Return the trainings whose model breaks a contract: reasons by stage key.
 
-    The store records models that keep their contracts with some settings, and those that cannot be tried with any:
-    they are too large, or need other data than a trial invents. `known` has the stages of tasks.
+    The store marks models that keep their contracts with some settings, and models that cannot be tested because they
+    are too large or need other data than a trial synthesizes. `known` has the stages of tasks.
     """
     due: dict[Path, list[Stage]] = {}
     for stage in stages:
@@ -31,43 +31,43 @@ def broken_contracts(
             due.setdefault(mark, []).append(stage)
     if not due:
         return {}
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     with checking(data, SECONDS) as verdict:
         for mark, trainings in due.items():
             faulty = False
-            for alike in _by_settings(trainings):  # until one keeps them: settings may be wrong, and the code is not
+            for alike in _by_settings(trainings):  # until some settings pass: others may be wrong, not the code
                 task = known[alike[0].inputs["task"][1]].settings["task"]
                 model = placed(alike[0].settings["model"], alike[0].places)
                 with meaning_of(known[alike[0].inputs["task"][1]]):
                     source = str(configured("task", task).source)
                 roots = [root for several in alike[0].roots.values() for root in several]
-                heard = verdict(Trial("model", [model], source, quick=True, roots=roots))
-                told = {*alike[0].settings.get("exempt", ()), *heard.raised, IMPORTED, BUILT}  # or by the training
-                if reason := _reason(alike[0], {law: why for law, why in heard.broken.items() if law not in told}):
-                    found |= dict.fromkeys((one.key for one in alike), reason)
-                keeps = not reason and not heard.raised and not heard.broken.keys() & {IMPORTED, BUILT}
+                result = verdict(Trial("model", [model], source, quick=True, roots=roots))
+                skip = {*alike[0].settings.get("exempt", ()), *result.raised, IMPORTED, BUILT}  # left to the training
+                if reason := _reason(alike[0], {law: why for law, why in result.broken.items() if law not in skip}):
+                    reasons |= dict.fromkeys((stage.key for stage in alike), reason)
+                keeps = not reason and not result.raised and not result.broken.keys() & {IMPORTED, BUILT}
                 faulty = faulty or not keeps
-                if keeps and not heard.untried:
+                if keeps and not result.untried:
                     faulty = False
                     break
             if not faulty:
                 mark.parent.mkdir(parents=True, exist_ok=True)
                 mark.touch()
-    return found
+    return reasons
 
 
 def _by_settings(trainings: Sequence[Stage]) -> Collection[list[Stage]]:
-    """Return trainings in groups of the same settings of their model."""
+    """Group trainings by the settings of their model."""
     groups: dict[str, list[Stage]] = {}
-    for one in trainings:
-        groups.setdefault(json.dumps(one.settings["model"], sort_keys=True), []).append(one)
+    for training in trainings:
+        groups.setdefault(json.dumps(training.settings["model"], sort_keys=True), []).append(training)
     return groups.values()
 
 
 def _reason(stage: Stage, broken: Mapping[str, str]) -> str:
-    """Return why a model is not trained; the empty string if it breaks no contract."""
+    """Return the reason not to train a model, or the empty string if it breaks no contract."""
     if not broken:
         return ""
     built = stage.roots[f"model {stage.settings['model']['name']}"][-1].partition(":")[2]
-    told: Sequence[str] = [f"{why} [{law}]" for law, why in broken.items()]
-    return f"{built} breaks {counted(len(broken), 'contract')}: {'; '.join(told[:SHOWN])}"
+    violations: Sequence[str] = [f"{why} [{law}]" for law, why in broken.items()]
+    return f"{built} breaks {counted(len(broken), 'contract')}: {'; '.join(violations[:MAX_REPORTED_CONTRACTS])}"

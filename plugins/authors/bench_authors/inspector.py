@@ -1,4 +1,4 @@
-"""Has the parts of a suite open their files and servers, and collects what they find."""
+"""Lets the parts of a suite open their files and servers, and collects their findings."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -22,7 +22,7 @@ from placed_settings import Keys, Problems, Unreadable
 
 @dataclass
 class Inspector:
-    """Inspects the parts of a suite, tasks before the models that are for them."""
+    """Inspects the parts of a suite; tasks come before their models."""
 
     suite: Suite
     problems: Problems
@@ -32,40 +32,40 @@ class Inspector:
     tasks: dict[str, Inspection] = field(default_factory=dict)
 
     def inspect(self, keys: Keys, name: str, task: str, settings: Any) -> None:
-        """Inspect a part, or the initial weights of a training; of a model, what it is for a task, "" for others."""
+        """Inspect a part, or the initial weights of a training; `task` selects the settings of a model by task."""
         with suppress(Unreadable):
-            found = located(settings, self.data, self.suite.folder)
+            config = located(settings, self.data, self.suite.folder)
             inspection = Inspection(self.data, self.answers)
-            if isinstance(found, ModelConfig) and not self._give_tasks(inspection, name, task, found):
+            if isinstance(config, ModelConfig) and not self._add_tasks(inspection, name, task, config):
                 return
-            inspection = self._inspected(inspection, found)
-            if isinstance(found, TaskConfig):
+            inspection = self._inspection(inspection, config)
+            if isinstance(config, TaskConfig):
                 self.tasks[name] = inspection
-            self._report(keys, inspection, not isinstance(found, TaskConfig) or self._is_learned(name))
+            self._report(keys, inspection, not isinstance(config, TaskConfig) or self._is_learned(name))
 
     def _is_learned(self, task: str) -> bool:
-        """Return whether a model of the suite has the vocabulary of a task, as those have that are trained on it."""
+        """Return whether a model of the suite is trained on a task, and so uses its vocabulary."""
         models = [name for name, tasks in self._pairs.items() if task in tasks]
         return any(not self.suite.models[name].at(task).config.is_untrainable() for name in models)
 
-    def _inspected(self, inspection: Inspection, settings: Any) -> Inspection:
-        """Return the inspection of a part, which is done once for all profiles."""
-        given = (
+    def _inspection(self, inspection: Inspection, settings: Any) -> Inspection:
+        """Return the inspection of a part, run once for all profiles."""
+        conditions = (
             inspection.splits,
             inspection.seeds,
             inspection.is_sampled,
             inspection.is_decoded,
             inspection.is_scored,
         )
-        key = repr((type(settings), settings, [*inspection.tasks], given))
+        key = repr((type(settings), settings, [*inspection.tasks], conditions))
         if key not in self.findings.inspections:
             with inspection.noting():
                 if isinstance(settings, TrainingBase):
                     check_weights([settings.initial] if settings.initial else [])
                 elif settings.inspector:
-                    _function(settings)(settings, inspection)
+                    _inspector_of(settings)(settings, inspection)
                 else:
-                    inspection.skipped += [f"what is in {path}" for path, _ in paths(vars(settings))]
+                    inspection.skipped += [f"the contents of {path}" for path, _ in paths(vars(settings))]
             self.findings.inspections[key] = inspection
         return self.findings.inspections[key]
 
@@ -77,19 +77,21 @@ class Inspector:
         self.findings.notes |= dict.fromkeys(f"{place}: {text}" for text in inspection.notes if with_notes)
         self.findings.skipped |= dict.fromkeys(inspection.skipped)
 
-    def _give_tasks(self, inspection: Inspection, name: str, task: str, model: ModelConfig) -> bool:
-        """Let the inspection of a model know its tasks, splits and seeds; return whether there are any."""
+    def _add_tasks(self, inspection: Inspection, name: str, task: str, model: ModelConfig) -> bool:
+        """Add tasks, splits and seeds to the inspection of a model; return whether it has any."""
         if not model.inspector:
             return bool(paths(vars(model)))
-        own = self.suite.models[name].by_task
+        by_task = self.suite.models[name].by_task
         pairs = {
-            one: splits for one, splits in self._pairs.get(name, {}).items() if (one if one in own else "") == task
+            other: splits
+            for other, splits in self._pairs.get(name, {}).items()
+            if (other if other in by_task else "") == task
         }
-        inspection.tasks = {one: self.tasks[one] for one in pairs if one in self.tasks}
+        inspection.tasks = {other: self.tasks[other] for other in pairs if other in self.tasks}
         inspection.splits = sorted({split for splits in pairs.values() for split in splits})
         inspection.seeds = [*model.seeds(self.suite.seeds)]
         limits, cells = self.suite.limits, [cell for cell in self._cells if cell.model == name and cell.task in pairs]
-        metrics = [self.suite.metrics[one] for cell in cells for one in cell.metrics]
+        metrics = [self.suite.metrics[metric] for cell in cells for metric in cell.metrics]
         inspection.is_sampled = limits.examples is not None
         inspection.is_decoded = limits.examples is None and any(cell.decoder for cell in cells)
         inspection.is_scored = limits.scored is None and any(metric.needs is Scorer for metric in metrics)
@@ -101,21 +103,21 @@ class Inspector:
 
     @cached_property
     def _pairs(self) -> Mapping[str, Mapping[str, Iterable[str]]]:
-        """The splits of the cells of each model and task."""
-        found: dict[str, dict[str, dict[str, None]]] = {}
+        """The splits of cells by model and task."""
+        pairs: dict[str, dict[str, dict[str, None]]] = {}
         for cell in self._cells:
             if cell.model:
-                found.setdefault(cell.model, {}).setdefault(cell.task, {})[cell.split] = None
-        return found
+                pairs.setdefault(cell.model, {}).setdefault(cell.task, {})[cell.split] = None
+        return pairs
 
 
-def _function(config: Config) -> Callable[[Config, Inspection], None]:
-    """Return the inspector of a part; raise PluginError if there is none of its name."""
+def _inspector_of(config: Config) -> Callable[[Config, Inspection], None]:
+    """Return the inspector of a part; raise PluginError if it cannot be imported."""
     module, _, name = config.inspector.partition(":")
     try:
-        found: Callable[[Config, Inspection], None] = getattr(import_module(module), name)
+        function: Callable[[Config, Inspection], None] = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise PluginError(
             f"the inspector of {config.name!r}, {config.inspector}, cannot be imported: {error}."
         ) from error
-    return found
+    return function

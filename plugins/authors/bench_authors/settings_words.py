@@ -1,6 +1,6 @@
-"""The settings of a class in words: types with their limits and choices, defaults, and meanings from comments.
+"""Describes the settings of a class: types with limits and choices, defaults, and meanings from comments.
 
-`bench describe` and the reference in docs/ print them.
+Used by `bench describe` and the reference in docs/.
 """
 
 import ast
@@ -19,8 +19,8 @@ from pydantic.fields import FieldInfo
 
 from bench_core.config import Config
 
-NO_MEANING = ("noqa", "fmt:", "type:")  # how comments begin that are for tools
-PLAIN = {
+TOOL_COMMENTS = ("noqa", "fmt:", "type:")  # prefixes of comments for tools
+TYPE_NAMES = {
     int: "whole number",
     float: "number",
     str: "text",
@@ -29,32 +29,35 @@ PLAIN = {
     Path: "path",
 }
 BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
-TAGS = ("name", "kind")  # keys that tell the mappings of one setting apart
+TAGS = ("name", "kind")  # keys that select among the mappings of a setting
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting in words; choices and literal values are in backticks."""
+    """The description of a setting; choices and literal values are in backticks."""
 
-    name: str  # as in a suite
+    name: str  # name in suites
     type: str  # such as `whole number > 0`
-    default: str  # as in a suite, "required", or "" for null
-    meaning: str  # the comment beside it
+    default: str  # suite syntax, "required", or "" for null
+    meaning: str  # its comment in the source
 
 
 @dataclass(frozen=True)
 class Group:
-    """A mapping that a setting may be."""
+    """A mapping that is a possible value of a setting."""
 
-    place: str  # the keys that lead to it, such as `corpus.tokenizer`
-    tags: Mapping[str, str]  # the keys with one value, which tell it from others at this place
-    about: str  # its docstring
-    settings: Sequence[Setting]  # the other keys
+    place: str  # dotted path, such as `corpus.tokenizer`
+    tags: Mapping[str, str]  # keys with a fixed value, which select this mapping
+    about: str  # docstring
+    settings: Sequence[Setting]  # other keys
 
     @property
     def shape(self) -> str:
         """Return its keys, such as `corpus: {kind: own, train, valid}`."""
-        inside = [*(f"{key}: {value}" for key, value in self.tags.items()), *(one.name for one in self.settings)]
+        inside = [
+            *(f"{key}: {value}" for key, value in self.tags.items()),
+            *(setting.name for setting in self.settings),
+        ]
         return f"{self.place}: {{{', '.join(inside)}}}"
 
 
@@ -67,8 +70,8 @@ def settings(config: type[BaseModel]) -> list[Setting]:
 
 
 def groups(config: type[BaseModel]) -> list[Group]:
-    """Return the mappings that its settings may be, and those inside of them, each at the first place it has."""
-    return [one for name, field in config.model_fields.items() for one in _groups(name, field)]
+    """Return the possible mappings of its settings, nested mappings included, each at its first place."""
+    return [group for name, field in config.model_fields.items() for group in _groups(name, field)]
 
 
 def about(config: type) -> str:
@@ -77,17 +80,17 @@ def about(config: type) -> str:
 
 
 def meaning(config: type[BaseModel], name: str) -> str:
-    """Return the comment beside a field in the source, which may be that of a class it inherits from."""
-    for one in config.__mro__:
-        path = inspect.getsourcefile(one) if name in inspect.get_annotations(one) else None
+    """Return the comment of a field in the source of the class or the base class that defines it."""
+    for owner in config.__mro__:
+        path = inspect.getsourcefile(owner) if name in inspect.get_annotations(owner) else None
         if path is not None:
-            return _comments(path).get((one.__name__, name), "")
+            return _comments(path).get((owner.__name__, name), "")
     return ""
 
 
 @cache
 def _comments(path: str) -> Mapping[tuple[str, str], str]:
-    """Return the comments beside the annotated names of every class of a module, by class and name."""
+    """Return the comments of annotated names in the classes of a module, by class and name."""
     lines = comments(path)
     classes = [
         node for node in ast.walk(ast.parse(Path(path).read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef)
@@ -102,30 +105,30 @@ def _comments(path: str) -> Mapping[tuple[str, str], str]:
 
 @cache
 def comments(path: str) -> Mapping[int, str]:
-    """Return the comments of a file by line, as they stand there, but for those that are for tools."""
+    """Return the comments of a file, unprocessed, by line; comments for tools are excluded."""
     tokens = tokenize.generate_tokens(StringIO(Path(path).read_text(encoding="utf-8")).readline)
-    found = {one.start[0]: one.string for one in tokens if one.type == tokenize.COMMENT}
-    return {line: text for line, text in found.items() if not text.lstrip("#: ").startswith(NO_MEANING)}
+    texts = {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
+    return {line: text for line, text in texts.items() if not text.lstrip("#: ").startswith(TOOL_COMMENTS)}
 
 
 def beside(node: ast.stmt, lines: Mapping[int, str]) -> str:
-    """Return the comment beside a statement."""
+    """Return the comments on the lines of a statement."""
     places = range(node.lineno, (node.end_lineno or node.lineno) + 1)
     return " ".join(lines[line].lstrip("#: ") for line in places if line in lines)
 
 
 def _groups(name: str, field: FieldInfo) -> Iterator[Group]:
-    found: dict[type[BaseModel], str] = {}
-    for one, place in _mappings(field.annotation, name):
-        found.setdefault(one, place)
-    for one, place in found.items():
-        tags = {key: value for key in TAGS if (value := _constant(one, key))}
-        yield Group(place, tags, about(one), [each for each in settings(one) if each.name not in tags])
+    places: dict[type[BaseModel], str] = {}
+    for mapping, place in _mappings(field.annotation, name):
+        places.setdefault(mapping, place)
+    for mapping, place in places.items():
+        tags = {key: value for key in TAGS if (value := _constant(mapping, key))}
+        yield Group(place, tags, about(mapping), [item for item in settings(mapping) if item.name not in tags])
 
 
 def _mappings(annotation: Any, place: str) -> Iterator[tuple[type[BaseModel], str]]:
-    """Yield the classes of settings in a type with the keys that lead to them, those inside of others after them."""
-    if isinstance(annotation, type) and issubclass(annotation, Config):  # a part, which is described by itself
+    """Yield the settings classes in a type with their dotted paths, outer classes first."""
+    if isinstance(annotation, type) and issubclass(annotation, Config):  # a part, described separately
         return
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, place
@@ -137,23 +140,23 @@ def _mappings(annotation: Any, place: str) -> Iterator[tuple[type[BaseModel], st
 
 
 def _constant(config: type[BaseModel], name: str) -> str:
-    """Return the one value that a key may have; nothing where there is no such key or no such value."""
+    """Return the only possible value of a key, or the empty string."""
     field = config.model_fields.get(name)
     choices = get_args(field.annotation) if field and get_origin(field.annotation) is Literal else ()
     return str(choices[0]) if len(choices) == 1 else ""
 
 
 def _type(annotation: Any, metadata: Sequence[Any] = ()) -> str:
-    """Return a type in the words of those who write suites, such as `whole number > 0`."""
+    """Return a readable description of a type, such as `whole number > 0`."""
     origin, inside, text = get_origin(annotation), get_args(annotation), any(map(_takes_text, metadata))
     if origin is Annotated:
         return _type(inside[0], [*metadata, *inside[1:]])
     if origin is Literal:
-        words = [f"`{one}`" for one in inside]
+        words = [f"`{choice}`" for choice in inside]
     elif origin in (Union, UnionType):
-        words = [_type(one, () if text else metadata) for one in inside if one is not type(None)]
+        words = [_type(option, () if text else metadata) for option in inside if option is not type(None)]
     elif origin in (list, tuple):
-        words = [f"list of {' and '.join(dict.fromkeys(_type(one) for one in inside if one is not ...))}"]
+        words = [f"list of {' and '.join(dict.fromkeys(_type(item) for item in inside if item is not ...))}"]
     else:
         words = [" ".join([_word(annotation, origin), *(_bounds(metadata) if annotation in (int, float) else ())])]
     return " or ".join(dict.fromkeys([*(["text"] if text else []), *words]))
@@ -164,18 +167,18 @@ def _word(annotation: Any, origin: Any) -> str:
         return f"[{annotation.name}](#{annotation.name}s)"
     if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         return "mapping"
-    return PLAIN.get(annotation, "anything")
+    return TYPE_NAMES.get(annotation, "anything")
 
 
 def _bounds(metadata: Sequence[Any]) -> Iterator[str]:
-    for one in metadata:
+    for constraint in metadata:
         for name, sign in BOUNDS.items():
-            if isinstance(bound := getattr(one, name, None), int | float):
+            if isinstance(bound := getattr(constraint, name, None), int | float):
                 yield f"{sign} {bound:g}"
 
 
 def _takes_text(validator: Any) -> bool:
-    """Return whether a validator also takes a bare word for a mapping."""
+    """Return whether a validator also accepts plain text instead of a mapping."""
     return str in get_args(getattr(validator, "json_schema_input_type", None))
 
 
@@ -187,7 +190,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _flow(value: Any) -> str:
-    """Return a value as it would stand in a suite."""
+    """Return a value in the syntax of suites."""
     if isinstance(value, BaseModel):
         return _flow(value.model_dump(mode="json", exclude_none=True))
     if isinstance(value, Mapping):

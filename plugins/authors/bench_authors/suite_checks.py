@@ -1,4 +1,4 @@
-"""What `bench check` looks for besides mistakes in a suite: classes of parts, and files, servers and devices here."""
+"""Checks of `bench check` beyond the suite file: classes of parts, and local files, servers and devices."""
 
 from bench_authors.availability import report_unavailable
 from bench_authors.inspector import Inspector

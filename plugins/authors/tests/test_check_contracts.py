@@ -1,4 +1,4 @@
-"""`bench check --contracts`: a line for each part of a suite, and exit code 1 if a contract is broken."""
+"""`bench check --contracts`: a line for each part of a suite, and exit code 1 for a broken contract."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OK = [
 
 @pytest.fixture
 def check(tmp_path, monkeypatch):
-    """Return a function that checks the contracts of a suite, with other sections, and returns exit code and lines."""
+    """Return a function that checks the contracts of a suite with changed sections; it returns exit code and lines."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words, **sections):
@@ -64,7 +64,7 @@ def check(tmp_path, monkeypatch):
 
 
 def small(**model):
-    """Return the sections of a suite of small and broken parts."""
+    """Return the sections of a suite with small parts and a given model."""
     return {
         "tasks": {"words": {"name": "letters"}},
         "models": {"mine": model},
@@ -74,14 +74,14 @@ def small(**model):
     }
 
 
-def test_parts_that_keep_the_contracts_have_a_line_each_with_the_decoders_that_they_meet(check):
+def test_each_part_and_each_decoder_with_its_models_has_a_line(check):
     code, lines = check()
     assert lines == ["suite.yaml: no problem found (3 cells).", *OK]
     assert code == 0
 
 
 @pytest.mark.slow
-def test_a_part_is_tried_once_for_all_profiles_unless_its_settings_differ(check):
+def test_a_part_is_tested_once_for_all_profiles_with_the_same_settings(check):
     profiles = {"same": {"seeds": 2}, "other": {"models": {"codes": {"name": "toy-codes", "bits": 9}}}}
     code, lines = check(profiles=profiles)
     assert lines[3:] == [
@@ -95,12 +95,12 @@ def test_a_part_is_tried_once_for_all_profiles_unless_its_settings_differ(check)
     assert code == 0
 
 
-def test_what_is_never_trained_needs_no_gradient(check):
+def test_untrained_models_need_no_gradient(check):
     _, lines = check(training={"updates": 0})
     assert "ok  model lstm: 16 contracts" in lines
 
 
-def test_contracts_from_which_a_config_is_exempt_are_named_with_the_reason(check, monkeypatch):
+def test_exempt_contracts_are_listed_with_the_reason(check, monkeypatch):
     why = {
         "probabilities_sum_to_one_at_every_step": "half is enough",
         "the_score_is_the_sum_of_its_steps": "so is this",
@@ -116,20 +116,20 @@ def test_contracts_from_which_a_config_is_exempt_are_named_with_the_reason(check
 
 
 @pytest.mark.slow
-def test_a_broken_model_is_said_in_sentences_and_the_others_are_tried_too(check):
+def test_broken_contracts_are_listed_and_other_parts_are_still_tested(check):
     code, lines = check(**small(name="broken", way="step half"))
     assert code == 1
     assert lines[1:] == [
         "broken  model mine: 2 of 25 contracts",
         "  probabilities sum to one at every step: log of the sum of probabilities: Tensor-likes are not close!",
-        "  the score is the sum of its steps: score, and sum of the steps along `chain`: Tensor-likes are not close!",
+        "  the score is the sum of its steps: score vs. sum of the steps along `chain`: Tensor-likes are not close!",
         "ok  decoder greedy with mine: 9 contracts",
         "ok  task words: 12 contracts",
         "ok  metric ended: 7 contracts",
     ]
 
 
-def test_a_model_that_cannot_be_built_on_a_tiny_vocabulary_is_not_tried_and_not_broken(check):
+def test_a_model_that_cannot_be_built_on_a_tiny_vocabulary_is_not_broken(check):
     code, lines = check(**small(name="bigram", breaks="building"))
     assert [line for line in lines if not line.startswith("ok")][1:] == [
         "not tried  model mine: ValueError: cannot be built",
@@ -139,7 +139,7 @@ def test_a_model_that_cannot_be_built_on_a_tiny_vocabulary_is_not_tried_and_not_
 
 
 class FileLetters(Letters):
-    """Letters whose words are in a file."""
+    """Letters with words from a file."""
 
     def prepare(self, data):
         self.config = self.config.model_copy(update={"words": tuple(self.config.file.read_text().split())})
@@ -153,7 +153,7 @@ class FileLettersConfig(toys.LettersConfig):
     file: Path
 
 
-def test_files_of_settings_are_looked_for_in_the_data_directory_too(check, tmp_path):
+def test_files_of_settings_are_also_searched_in_the_data_directory(check, tmp_path):
     module = ModuleType("bench_file")
     module.bench_tasks = hookimpl(lambda: [FileLettersConfig])
     module.bench_tasks.__module__ = "bench_file"
@@ -174,19 +174,21 @@ def test_a_class_that_is_not_what_its_config_declares_is_broken(check, monkeypat
     assert code == 1
 
 
-def test_a_task_that_is_too_large_is_not_tried(check, monkeypatch):
-    monkeypatch.setattr(trials, "MOST_EXAMPLES", 5)
+def test_a_large_task_is_not_tested(check, monkeypatch):
+    monkeypatch.setattr(trials, "MAX_EXAMPLES", 5)
     code, lines = check()
     (line,) = (line for line in lines if "task letters" in line)
-    assert line.startswith("not tried  task letters: its split 'train' has more than 5 examples, and contracts read")
+    assert line.startswith(
+        "not tried  task letters: its split 'train' has more than 5 examples, which contracts read"
+    )
     assert code == 0
 
 
 def with_scores(score):
-    """Return a Config of a recurrent toy whose scores are others, and a plugin that has it."""
+    """Return a plugin with a recurrent toy model whose `score` is replaced."""
 
     class ChangedConfig(toys.RecurrentConfig):
-        """A recurrent model of which scores are others."""
+        """A recurrent model with another score."""
 
         name = "changed"
 
@@ -215,7 +217,7 @@ def with_scores(score):
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_whatever_a_part_raises_in_a_contract_breaks_that_contract_and_no_other(check, error, reason):
+def test_any_exception_in_a_contract_breaks_only_that_contract(check, error, reason):
     def score(model, batch, scoring):
         raise error
 
@@ -228,23 +230,23 @@ def test_whatever_a_part_raises_in_a_contract_breaks_that_contract_and_no_other(
 
 
 @pytest.mark.slow
-def test_contracts_about_accelerators_break_no_part_of_a_suite_that_computes_on_the_cpu(check):
+def test_accelerator_contracts_do_not_break_parts_of_a_suite_on_the_cpu(check):
     def score(model, batch, scoring):
-        found = Recurrent.score(model, batch, scoring)
-        return replace(found, log_probs=found.log_probs * torch.ones(len(batch)))
+        scores = Recurrent.score(model, batch, scoring)
+        return replace(scores, log_probs=scores.log_probs * torch.ones(len(batch)))
 
     with registry.extra(with_scores(score)):
-        found = [
+        result = [
             check("--elsewhere", models={"lstm": {"name": "changed"}}, hardware={"device": device}, skip=[])
             for device in ("cpu", "cuda")
         ]
     sentence = "it scores on an accelerator as on the cpu: on an accelerator: "
-    for (code, lines), start, due in zip(found, ("  right on the CPU only  ", "  "), (0, 1), strict=True):
+    for (code, lines), start, due in zip(result, ("  right on the CPU only  ", "  "), (0, 1), strict=True):
         assert code == due
         assert any(line.startswith(f"{start}{sentence}") for line in lines), lines
 
 
-def test_text_generators_are_not_tried_by_name(check, writers):
+def test_text_generators_are_not_tested(check, writers):
     sections = {"models": {"echo": {"name": "echo"}}, "decoders": {"echoed": {"name": "as-echoed"}}, "skip": []}
     code, lines = check(**sections, metrics={"length": {"name": "text-length"}})
     assert (
@@ -263,16 +265,14 @@ def test_a_module_that_cannot_be_imported_is_broken_unless_it_lacks_another(chec
 
         monkeypatch.setattr(toys.RecurrentConfig, "load", classmethod(load))
         monkeypatch.setattr(target_check, "target_problem", lambda kind: None)
-        code, found = check()
-        lines[code] = [line for line in found if line.partition("  ")[2].startswith("model lstm")]
+        code, result = check()
+        lines[code] = [line for line in result if line.partition("  ")[2].startswith("model lstm")]
     assert lines[1] == ["broken  model lstm, while it was imported: NameError: name 'x' is not defined"]
     assert lines[0] == ["not tried  model lstm: ModuleNotFoundError: No module named 'x'"]
 
 
 @pytest.mark.parametrize("words", [["check"], ["run", "--workers", "0"]], ids=" ".join)
-def test_a_part_that_exits_while_its_settings_are_read_does_not_decide_the_exit_code(
-    words, tmp_path, monkeypatch, capsys
-):
+def test_a_part_that_exits_while_reading_settings_does_not_set_the_exit_code(words, tmp_path, monkeypatch, capsys):
     (tmp_path / "suite.yaml").write_text(json.dumps(SUITE))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(toys.RecurrentConfig, "is_pretrained", lambda config: sys.exit(0))
@@ -284,7 +284,7 @@ def test_a_part_that_exits_while_its_settings_are_read_does_not_decide_the_exit_
 
 
 class Scripted:
-    """A worker that answers by a script: lists of messages, each perhaps with an error at its end."""
+    """A worker with scripted answers: lists of messages, each optionally ending with an error."""
 
     def __init__(self, *script):
         self.script, self.requests = [*script], []
@@ -301,7 +301,7 @@ def trying(name):
     return {"begun": True, "trying": name}
 
 
-def test_after_a_loss_the_other_contracts_are_tried_in_a_fresh_process():
+def test_after_a_crash_the_other_contracts_are_tested_in_a_new_process():
     begin, lost = (
         [trying(IMPORTED), trying(BUILT), {"due": ["a", "b", "c"], "exempt": {"d": "why"}}],
         StageFailed("lost"),
@@ -309,41 +309,46 @@ def test_after_a_loss_the_other_contracts_are_tried_in_a_fresh_process():
     worker = Scripted(
         [*begin, trying("a"), {"kept": "a"}, trying("b"), lost], [*begin, trying("c"), {"kept": "c"}, {"done": True}]
     )
-    found = checker._verdict(worker, 60.0, Trial("metric", []))
-    assert (found.kept, found.broken, found.exempt, found.left_out) == (["a", "c"], {"b": "lost"}, {"d": "why"}, [])
+    result = checker._verdict(worker, 60.0, Trial("metric", []))
+    assert (result.kept, result.broken, result.exempt, result.left_out) == (
+        ["a", "c"],
+        {"b": "lost"},
+        {"d": "why"},
+        [],
+    )
     assert worker.requests == [[], ["a", "b"]]
 
 
 @pytest.mark.parametrize("step", [IMPORTED, BUILT])
-def test_a_part_that_is_lost_before_any_contract_is_not_tried_again(step):
+def test_a_part_that_crashes_before_any_contract_is_not_tested_again(step):
     worker = Scripted([trying(step), StageFailed("lost")])
     assert checker._verdict(worker, 60.0, Trial("metric", [])).broken == {step: "lost"}
 
 
-def test_a_process_that_is_lost_again_where_nothing_is_left_to_try_ends_the_trial():
+def test_a_second_crash_without_remaining_contracts_ends_the_trial():
     begin = [trying(IMPORTED), trying(BUILT), {"due": ["a"]}]
     worker = Scripted([*begin, trying("a"), {"kept": "a"}, StageFailed("lost")], [*begin, StageFailed("again")])
-    found = checker._verdict(worker, 60.0, Trial("metric", []))
-    assert found.kept == []
-    assert found.broken == {"a": "lost", BUILT: "again"}
+    result = checker._verdict(worker, 60.0, Trial("metric", []))
+    assert result.kept == []
+    assert result.broken == {"a": "lost", BUILT: "again"}
 
 
-def test_after_two_contracts_that_take_too_long_the_rest_is_left_out():
+def test_after_two_timeouts_the_remaining_contracts_are_skipped():
     begin = [trying(IMPORTED), {"due": ["a", "b", "c"]}]
     worker = Scripted([*begin, trying("a"), StageFailed("slow")], [*begin, trying("b"), StageFailed("slow")])
-    found = checker._verdict(worker, 0.0, Trial("metric", []))
-    assert (found.broken, found.left_out) == ({"a": "slow", "b": "slow"}, ["c"])
+    result = checker._verdict(worker, 0.0, Trial("metric", []))
+    assert (result.broken, result.left_out) == ({"a": "slow", "b": "slow"}, ["c"])
 
 
-def test_without_a_worker_process_nothing_is_called_right():
+def test_a_worker_that_cannot_start_is_an_error():
     with pytest.raises(PluginError, match="cannot start"):
         checker._verdict(Scripted([StageFailed("cannot start")]), 60.0, Trial("metric", []))
 
 
-def test_quick_contracts_name_what_is_broken_and_train_nothing(monkeypatch, tmp_path):
+def test_quick_trials_find_broken_contracts_without_training(monkeypatch, tmp_path):
     def per_token(model, batch, scoring):
-        found = Recurrent.score(model, batch, scoring)
-        return replace(found, log_probs=found.log_probs / batch.length)
+        scores = Recurrent.score(model, batch, scoring)
+        return replace(scores, log_probs=scores.log_probs / batch.length)
 
     monkeypatch.setattr(leaks, "leak", lambda case, by: pytest.fail("a model is trained"))
     monkeypatch.setattr(stepping, "leak", leaks.leak)
@@ -357,7 +362,7 @@ def test_quick_contracts_name_what_is_broken_and_train_nothing(monkeypatch, tmp_
     }  # fmt: skip
 
 
-def test_nothing_is_tried_of_suites_that_cannot_run(check):
+def test_parts_of_invalid_suites_are_not_tested(check):
     code, lines = check(models={"lstm": {"name": "toy-latent"}})
     assert code == 2
     assert not any(line.startswith(("ok", "broken")) for line in lines)

@@ -1,4 +1,4 @@
-"""Every contract finds the mistakes that it names, and nothing where there is none."""
+"""Every contract catches its mutants and accepts correct parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def named(contracts):
 
 
 def catchers(contract, mutant, cases):
-    """Return the names of all cases to which the contract applies, and of those whose mutant it finds."""
+    """Return the names of the cases to which the contract applies, and of the cases whose mutant it catches."""
     applying = {name: case for name, case in cases.items() if contract.applies(case)}
     return set(applying), {name for name, case in applying.items() if finds(contract, mutant(case))}
 
@@ -87,7 +87,7 @@ def metric_cases():
 
 
 READING = {"toy-recurrent", "toy-self-terminating", "toy-codes", "toy-encoder-decoder", "toy-rescorer"}
-EXPECTED = {  # the models in which a mutant can be found, by its name, or by contract and name; by default all
+EXPECTED = {  # models in which a mutant can be caught, by its name, or by contract and name; by default all
     "draws_in_turn": {"toy-insertion", "toy-latent"},  # others draw nothing in `score` and `loss`
     ("a_sample_depends_on_its_id_alone", "draws_in_turn"): {*READING, "toy-insertion", "toy-latent"},
     "reads_what_it_predicts": READING,  # others read no `inputs`
@@ -110,15 +110,15 @@ def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, muta
 
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("mutant", stepping.a_step_leaves_the_state_it_was_given_as_it_was.mutants)
-def test_no_other_contract_sees_that_a_step_changes_the_state_it_was_given(mutant):
-    (new,) = (one for one in MODEL_CONTRACTS if mutant in one.mutants)
+def test_no_other_contract_catches_steps_that_modify_their_state(mutant):
+    (new,) = (contract for contract in MODEL_CONTRACTS if mutant in contract.mutants)
     tried = [(MODEL_CONTRACTS, case) for case in model_cases().values() if new.applies(case)]
     tried += [(DECODER_CONTRACTS, case) for case in decoder_cases().values() if new.applies(case)]
     assert len(tried) >= 15
     for contracts, case in tried:
         assert finds(new, mutant(case))
-        others = [one for one in contracts if one is not new and one.applies(case)]
-        assert [str(one) for one in others if finds(one, mutant(case))] == []
+        others = [contract for contract in contracts if contract is not new and contract.applies(case)]
+        assert [str(contract) for contract in others if finds(contract, mutant(case))] == []
 
 
 def test_a_loss_may_weigh_its_examples_or_not():
@@ -159,14 +159,14 @@ def test_a_contract_of_metrics_catches_its_mutants(contract, mutant):
 @pytest.mark.parametrize(
     ("kind", "contract"),
     [
-        *(("models", one) for one in MODEL_CONTRACTS),
-        *(("decoders", one) for one in DECODER_CONTRACTS),
-        *(("tasks", one) for one in TASK_CONTRACTS),
-        *(("metrics", one) for one in METRIC_CONTRACTS),
+        *(("models", contract) for contract in MODEL_CONTRACTS),
+        *(("decoders", contract) for contract in DECODER_CONTRACTS),
+        *(("tasks", contract) for contract in TASK_CONTRACTS),
+        *(("metrics", contract) for contract in METRIC_CONTRACTS),
     ],
     ids=str,
 )
-def test_mutants_leave_the_parts_that_they_break_as_they_were(kind, contract, task_cases):
+def test_mutants_do_not_modify_the_original_parts(kind, contract, task_cases):
     cases = {"models": model_cases, "decoders": decoder_cases, "tasks": lambda: task_cases, "metrics": metric_cases}
     for case in filter(contract.applies, cases[kind]().values()):
         [mutant(case) for mutant in contract.mutants]
@@ -176,7 +176,7 @@ def test_mutants_leave_the_parts_that_they_break_as_they_were(kind, contract, ta
 def test_every_contract_is_listed_once_and_names_a_mutant():
     listed = [*MODEL_CONTRACTS, *DECODER_CONTRACTS, *TASK_CONTRACTS, *METRIC_CONTRACTS]
     modules = (models, stepping, losses, accelerators, decoders, tasks, metrics)
-    written = [value for one in modules for value in vars(one).values() if isinstance(value, Contract)]
+    written = [value for module in modules for value in vars(module).values() if isinstance(value, Contract)]
     assert len({*map(str, written)}) > 50
     assert sorted(map(str, listed)) == sorted({*map(str, written)})
     assert all(contract.mutants and contract.check.__doc__ for contract in listed)
@@ -188,7 +188,7 @@ def test_toy_tasks_keep_the_contracts(config, size, tmp_path):
     assert len(check_task(TaskCase.of(config(), tmp_path, tmp_path, size))) == len(TASK_CONTRACTS)
 
 
-def test_windows_of_a_stream_are_exempt_for_their_purpose_alone(task_cases):
+def test_windows_of_a_stream_are_exempt_only_for_their_purpose(task_cases):
     letters, stream = task_cases["toy-letters"].task, task_cases["toy-stream"].task
 
     def batches(task, split, purpose, size, noise=None):
@@ -202,17 +202,17 @@ def test_windows_of_a_stream_are_exempt_for_their_purpose_alone(task_cases):
         assert not finds(contract, replace(mutant(case), windows=set(Purpose)))
 
 
-def test_all_broken_contracts_are_told_at_once():
+def test_all_broken_contracts_are_raised_together():
     case = weighs_padding(mixes_rows(forgets_to_reorder(model_cases()["toy-recurrent"])))
     with pytest.raises(ExceptionGroup) as group:
         check_model(case)
     assert "selected_rows_go_on_as_they_would" in str(group.value)
     assert "a_row_scores_alike_alone_and_in_a_batch" in str(group.value)
-    assert group.group_contains(AssertionError, match="weight is 25, not the target tokens")
+    assert group.group_contains(AssertionError, match="weight is 25, not the number of target tokens")
     assert not group.group_contains(RuntimeError)
 
 
-def test_a_contract_that_cannot_be_tried_is_told_with_the_others():
+def test_contracts_that_raise_other_errors_are_broken_too():
     def fall_over(model, batch, training):
         raise ZeroDivisionError("no tokens")
 
@@ -223,10 +223,10 @@ def test_a_contract_that_cannot_be_tried_is_told_with_the_others():
     assert group.group_contains(ZeroDivisionError)
 
 
-def test_contracts_leave_torch_as_it_was():
+def test_contracts_restore_the_state_of_torch():
     @catches(when=lambda case: True)
     def it_fails_in_float64(case):
-        """Draw something first."""
+        """Use a random number first."""
         assert torch.rand(1).dtype == torch.get_default_dtype() == torch.float64
         assert not torch.is_grad_enabled()
         raise AssertionError("after all")
@@ -249,12 +249,12 @@ def test_a_case_is_built_in_float64_from_its_seed():
         assert not torch.equal(weights, other.model.state_dict()[name])
 
 
-def test_a_decoder_that_cannot_use_a_model_makes_no_case():
+def test_a_case_of_an_incompatible_decoder_and_model_is_refused():
     with pytest.raises(SuiteError, match="toy-greedy needs a Stepper"):
         Case.of(toys.LatentConfig(), toys.GreedyConfig())
 
 
-def test_the_rows_of_a_case_differ_and_end_one_by_one():
+def test_the_rows_of_a_case_differ_and_have_different_lengths():
     for source in ("none", "tokens", "bag", "vector", "grid"):
         batch = tiny_batch(source=source)
         openings, sources = batch.opening.tolist(), [] if batch.source is None else batch.source.tolist()
@@ -267,7 +267,7 @@ def test_the_rows_of_a_case_differ_and_end_one_by_one():
 def test_contracts_do_not_need_pytest():
     files = Path(bench_authors.testing.__file__).parent.rglob("*.py")
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-    named = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
+    named = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     named += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
     assert "torch" in named
-    assert not [one for one in named if one.partition(".")[0] in ("pytest", "_pytest")]
+    assert not [name for name in named if name.partition(".")[0] in ("pytest", "_pytest")]

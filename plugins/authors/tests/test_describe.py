@@ -1,4 +1,4 @@
-"""`bench describe` prints what every setting means, also those inside of others; `bench list` helps to find parts."""
+"""`bench describe` prints the meaning of all settings, including nested settings; `bench list` finds parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench_core.data import Kind
 
 
 class Deep(Settings):
-    """A mapping inside of another."""
+    """A nested mapping."""
 
     size: Annotated[int, Field(ge=2, lt=9)] = 3  #: how large it is
 
@@ -52,11 +52,11 @@ def say():
     import sys
 
     def run(*words, code=None):
-        found = CliRunner().invoke(bench, words, standalone_mode=False)
+        result = CliRunner().invoke(bench, words, standalone_mode=False)
         if code is None:
-            assert found.exception is None, found.exc_info
-            return found.output
-        return str(found.exception)
+            assert result.exception is None, result.exc_info
+            return result.output
+        return str(result.exception)
 
     with registry.extra(sys.modules[__name__]):
         yield run
@@ -74,28 +74,30 @@ def test_meanings_limits_choices_and_defaults_are_printed_at_every_depth(say):
     assert "inner.deep: {size}" in lines
 
 
-def test_the_kind_can_be_left_out_where_the_name_is_unique(say):
+def test_the_kind_can_be_omitted_if_the_name_is_unique(say):
     assert say("describe", "described-model") == say("describe", "model", "described-model")
     assert say("describe", "models", "described-model") == say("describe", "model", "described-model")
     assert "Did you mean 'described-model'?" in say("describe", "describd-model", code=2)
 
 
-def test_a_name_of_parts_of_two_kinds_needs_its_kind(say, monkeypatch):
+def test_a_name_shared_by_two_kinds_needs_the_kind(say, monkeypatch):
     original = registry.parts
     both = {"model", "decoder"}
-    found = lambda kind: original("model") if kind in both else original(kind)  # noqa: E731
-    monkeypatch.setattr("bench_authors.commands.describe.parts", found)
-    told = say("describe", "described-model", code=2)
-    assert "`bench describe model described-model` or `bench describe decoder described-model`" in told
+    patched_parts = lambda kind: original("model") if kind in both else original(kind)  # noqa: E731
+    monkeypatch.setattr("bench_authors.commands.describe.parts", patched_parts)
+    output = say("describe", "described-model", code=2)
+    assert "`bench describe model described-model` or `bench describe decoder described-model`" in output
 
 
 def test_the_description_as_json_has_the_same_settings(say):
-    found = json.loads(say("describe", "described-model", "--json"))
-    assert [row["setting"] for row in found["settings"]] == [one.name for one in settings(DescribedConfig)]
-    assert [one["place"] for one in found["inside"]] == [one.place for one in groups(DescribedConfig)]
+    description = json.loads(say("describe", "described-model", "--json"))
+    assert [row["setting"] for row in description["settings"]] == [
+        setting.name for setting in settings(DescribedConfig)
+    ]
+    assert [group["place"] for group in description["inside"]] == [group.place for group in groups(DescribedConfig)]
 
 
-def test_an_unknown_kind_is_answered_with_what_may_be_meant(say):
+def test_an_unknown_kind_is_reported_with_a_suggestion(say):
     assert "Did you mean 'model'?" in say("list", "modles", code=2)
     assert "'described-model' is a model; see `bench describe model described-model`" in say(
         "list", "described-model", code=2

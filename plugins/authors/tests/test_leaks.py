@@ -1,4 +1,4 @@
-"""A contract that fails because the model sees what it predicts says so, and says it of no other mistake."""
+"""Contracts report models that see what they predict, and do not confuse other mistakes with it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def slow_learners(monkeypatch):
 
 @pytest.fixture
 def brief(request, monkeypatch):
-    """Train for fewer steps, where the loss falls in the first or never."""
+    """Train for fewer steps, for losses that fall early or never."""
     if not request.config.option.full_contracts:
         monkeypatch.setattr("bench_authors.testing.leaks.STEPS", 100)
 
 
 class Bidirectional(Recurrent):
-    """A recurrent layer that reads the inputs from right to left too."""
+    """A recurrent layer that also reads the inputs from right to left."""
 
     def __init__(self, config, info):
         super().__init__(config, info)
@@ -78,7 +78,7 @@ class Causal(Attentive):
 
 
 class Logits(Recurrent):
-    """Scores by what its last layer gives, without a softmax."""
+    """Scores targets by logits, without a softmax."""
 
     def score(self, batch, scoring):
         hidden, _ = self._read(batch, None)
@@ -96,7 +96,7 @@ class Config(toys.RecurrentConfig):
 
 
 class WithoutDivergence(Latent):
-    """An inferred trajectory, which nothing keeps from holding the target."""
+    """An inferred trajectory that can encode the target at no cost."""
 
     def _elbo(self, batch, noise, read=None):
         hidden, total = self._origin(len(batch)), 0
@@ -107,21 +107,21 @@ class WithoutDivergence(Latent):
 
 
 class WithoutDivergenceConfig(toys.LatentConfig):
-    """Its bound is none."""
+    """The Config of an invalid bound."""
 
     likelihoods = {"elbo": Kind.BOUND}
     target = f"{__name__}:WithoutDivergence"
 
 
-def said(contract, case):
-    """Return what the contract says of a case that breaks it."""
-    with pytest.raises(AssertionError) as found:
+def message_of(contract, case):
+    """Return the message of a contract for a case that breaks it."""
+    with pytest.raises(AssertionError) as error:
         contract(case)
-    return str(found.value)
+    return str(error.value)
 
 
 def scoring(change):
-    """Return a mutant whose score is `change` of a model and a batch, which returns log-probabilities [N]."""
+    """Return a mutant with the score `change(model, batch)`, log-probabilities [N]."""
 
     def mutant(case):
         def score(model, batch, asked):
@@ -150,8 +150,8 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", ["Bidirectional", "Attentive"])
 @pytest.mark.parametrize("hidden", [6, 16])
-def test_models_that_read_the_whole_target_are_told_so(kind, hidden):
-    assert said(steps, Case.of(Config(kind=kind, hidden=hidden))).startswith(SEEN)
+def test_models_that_read_the_whole_target_are_reported(kind, hidden):
+    assert message_of(steps, Case.of(Config(kind=kind, hidden=hidden))).startswith(SEEN)
 
 
 def test_a_causal_mask_is_all_that_attention_needs():
@@ -159,13 +159,13 @@ def test_a_causal_mask_is_all_that_attention_needs():
 
 
 @pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.CodesConfig, toys.EncoderDecoderConfig])
-def test_inputs_that_are_not_shifted_are_told(config):
-    assert said(steps, mutants.reads_what_it_predicts(Case.of(config()))).startswith(SEEN)
+def test_unshifted_inputs_are_reported(config):
+    assert message_of(steps, mutants.reads_what_it_predicts(Case.of(config()))).startswith(SEEN)
 
 
-def test_a_model_without_steps_is_told_so_by_a_contract_of_its_own():
-    found = said(alone, mutants.reads_what_it_predicts(Case.of(toys.RescorerConfig())))
-    assert found.startswith(SEEN + "trained on random tokens, which nobody predicts at less than 1.39 nats each")
+def test_a_model_without_steps_is_reported_by_a_separate_contract():
+    message = message_of(alone, mutants.reads_what_it_predicts(Case.of(toys.RescorerConfig())))
+    assert message.startswith(SEEN + "trained on random tokens, which have an entropy of 1.39 nats each")
 
 
 def test_an_estimate_may_see_what_it_predicts():
@@ -173,33 +173,33 @@ def test_an_estimate_may_see_what_it_predicts():
     alone(replace(case, config=posing(case.config, likelihoods={"exact": Kind.ESTIMATE})))
 
 
-def test_a_latent_trajectory_that_costs_nothing_is_told():
-    assert said(alone, Case.of(WithoutDivergenceConfig())).startswith(SEEN)
+def test_a_latent_trajectory_without_cost_is_reported():
+    assert message_of(alone, Case.of(WithoutDivergenceConfig())).startswith(SEEN)
 
 
 @pytest.mark.quick(4)
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.EncoderDecoderConfig])
 @pytest.mark.parametrize("mistake", OTHERS)
-def test_other_mistakes_are_not_taken_for_it(config, mistake):
-    assert "sees" not in said(steps, OTHERS[mistake](Case.of(config())))
+def test_other_mistakes_are_not_reported_as_leaks(config, mistake):
+    assert "sees" not in message_of(steps, OTHERS[mistake](Case.of(config())))
 
 
 @pytest.mark.quick(3)
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("mutant", [one for one in steps.mutants if one is not mutants.reads_what_it_predicts])
 @pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.CodesConfig])
-def test_mutants_of_another_kind_are_not_taken_for_it(config, mutant):
-    assert "sees" not in said(steps, mutant(Case.of(config())))
+def test_other_mutants_are_not_reported_as_leaks(config, mutant):
+    assert "sees" not in message_of(steps, mutant(Case.of(config())))
 
 
 @pytest.mark.usefixtures("brief")
-def test_logits_are_not_taken_for_it():
-    """They have no scale, so that a training makes them as high as it likes."""
-    assert "sees" not in said(steps, Case.of(Config(kind="Logits")))
+def test_logits_are_not_reported_as_leaks():
+    """Logits have no scale, so training makes them arbitrarily high."""
+    assert "sees" not in message_of(steps, Case.of(Config(kind="Logits")))
 
 
-def test_what_cannot_be_trained_is_not_judged():
+def test_untrainable_models_are_not_reported():
     def score(model, batch, asked):
         raise ZeroDivisionError
 

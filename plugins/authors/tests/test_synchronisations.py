@@ -1,4 +1,4 @@
-"""What makes the CPU wait for a pretended GPU is found, with the line of the code, and nothing else is."""
+"""Waits of the CPU for a simulated GPU are recorded with their line of code, without false positives."""
 
 from __future__ import annotations
 
@@ -101,15 +101,15 @@ def _gradient(compute):
 
 
 @pytest.mark.parametrize("what", WAITING)
-def test_what_waits_is_found_at_its_line(what):
+def test_waits_are_recorded_at_their_line(what):
     work = WAITING[what]
-    with synchronisations() as found:
+    with synchronisations() as recorded:
         work()
-    ours = [one for one in found if one.file == __file__]
-    assert ours, found
+    ours = [wait for wait in recorded if wait.file == __file__]
+    assert ours, recorded
     first = inspect.getsourcelines(work)[1]
     known = {first, *range(*_lines_of(_gradient))}  # of the test, or of what it calls
-    assert {one.line for one in ours} <= known
+    assert {wait.line for wait in ours} <= known
 
 
 def _lines_of(function):
@@ -156,18 +156,18 @@ def _update(kind):
 
 
 @pytest.mark.parametrize("what", FREE)
-def test_what_does_not_wait_is_not_recorded(what):
-    with synchronisations() as found:
+def test_other_operations_are_not_recorded(what):
+    with synchronisations() as recorded:
         FREE[what]()
-    assert [str(one) for one in found] == []
+    assert [str(wait) for wait in recorded] == []
 
 
-def test_waiting_that_is_declared_carries_its_reason_and_no_other():
+def test_declared_waits_have_their_own_reason():
     @waits_for_device("the whole function")
     def reads():
         return number().item()
 
-    with synchronisations() as found:
+    with synchronisations() as recorded:
         with waits_for_device("the outer"):
             number().item()
             with waits_for_device("the inner"):
@@ -175,23 +175,23 @@ def test_waiting_that_is_declared_carries_its_reason_and_no_other():
             number().item()
         reads()
         number().item()
-    assert [one.reason for one in found] == ["the outer", "the inner", "the outer", "the whole function", ""]
-    assert undeclared(found) == found[-1:]
-    assert f"{Path(__file__).name}:" in str(found[-1])
+    assert [wait.reason for wait in recorded] == ["the outer", "the inner", "the outer", "the whole function", ""]
+    assert undeclared(recorded) == recorded[-1:]
+    assert f"{Path(__file__).name}:" in str(recorded[-1])
 
 
-def test_a_copy_on_its_way_is_not_read_before_something_waited():
+def test_an_asynchronous_copy_cannot_be_read_before_a_synchronization():
     copy = there(2).to("cpu", non_blocking=True)
     assert copy.shape == (2,)
-    with pytest.raises(RuntimeError, match="nobody has waited"):
+    with pytest.raises(RuntimeError, match="before a synchronization"):
         copy.sum()
-    with pytest.raises(RuntimeError, match="nobody has waited"):
+    with pytest.raises(RuntimeError, match="before a synchronization"):
         copy.tolist()
     torch.cuda.synchronize()
     assert copy.tolist() == [1, 1]
     into = torch.zeros(2)
     into.copy_(there(2), non_blocking=True)
-    with pytest.raises(RuntimeError, match="nobody has waited"):
+    with pytest.raises(RuntimeError, match="before a synchronization"):
         into.sum()
     event = torch.cuda.Event()
     event.record()
@@ -199,24 +199,24 @@ def test_a_copy_on_its_way_is_not_read_before_something_waited():
     assert into.tolist() == [1, 1]
 
 
-def test_the_copy_in_main_memory_is_the_one_that_was_moved_until_a_tensor_changes():
+def test_the_host_copy_is_the_original_until_a_tensor_changes():
     here = torch.arange(3)
     moved_ = to_device(here, "cuda")
-    with synchronisations() as found:
+    with synchronisations() as recorded:
         assert on_host(moved_) is here
         assert on_host(to_device(moved_, "cuda")) is here
         twice = by_host(lambda tensor: 2 * tensor, moved_)
         assert on_host(twice).tolist() == [0, 2, 4]
     assert twice.device == GPU
-    assert not found
+    assert not recorded
     moved_ += 1
-    with synchronisations() as found:
+    with synchronisations() as recorded:
         assert on_host(moved_).tolist() == [1, 2, 3]
         assert on_host(moved_.clone()).tolist() == [1, 2, 3]
-    assert len(found) == 2
+    assert len(recorded) == 2
 
 
-def test_a_copy_of_a_tensor_that_changes_is_not_taken_for_the_tensor():
+def test_a_copy_of_a_modified_tensor_has_its_own_host_copy():
     from copy import deepcopy
 
     first = torch.zeros(2, device="cuda")
@@ -234,12 +234,12 @@ def test_a_batch_knows_its_real_tokens_wherever_it_is(change):
     values = torch.arange(batch.gold.numel() * 2).view(*batch.gold.shape, 2)
     wanted = values[batch.mask]
     there_ = batch.to("cuda")
-    with synchronisations() as found:
+    with synchronisations() as recorded:
         assert there_.real.device == GPU
         assert on_host(there_.real).tolist() == batch.real.tolist() == batch.mask.flatten().nonzero()[:, 0].tolist()
         assert there_.at_real(there_.gold).device == GPU
         assert on_host(there_.at_real(there_.gold)).tolist() == batch.gold[batch.mask].tolist()
-    assert not found
+    assert not recorded
     assert there_.at_real(to_device(values, "cuda")).tolist() == wanted.tolist() == batch.at_real(values).tolist()
     if change == "replaced":
         from dataclasses import replace
@@ -252,7 +252,7 @@ def test_a_batch_knows_its_real_tokens_wherever_it_is(change):
 
 
 def trained(model, updates, folder, kind=Trainer, precision="fp32", **settings):
-    """Return what an epoch's updates waited for, evaluations not counted."""
+    """Return the waits of training updates, without evaluations."""
     config = toys.LettersConfig()
     task = config.load()(config, folder)
     task.prepare(folder)
@@ -268,9 +268,9 @@ def trained(model, updates, folder, kind=Trainer, precision="fp32", **settings):
             Selection(lambda model: 0.0, -1, "nothing"),
             precision,
         )
-    with synchronisations() as found:
+    with synchronisations() as recorded:
         trainer.run()
-    return undeclared(found)
+    return undeclared(recorded)
 
 
 OPTIONS = [
@@ -302,7 +302,7 @@ def test_the_trainer_waits_once_for_each_reading_of_its_log(tmp_path):
     assert two == none + 2
 
 
-def test_an_update_that_waits_is_seen(tmp_path):
+def test_an_update_that_waits_is_recorded(tmp_path):
     class Waiting(Trainer):
         def _step(self):
             super()._step()

@@ -1,4 +1,4 @@
-"""The class that a Config names is looked for in the source, and imported only where that does not tell."""
+"""The target class of a Config is searched in the source, and imported only if the source is inconclusive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench_core import ModelConfig, Stepper
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Return a function that writes a module of a package, whose import is recorded in `imported`."""
+    """Return a function that writes a module of the package `ours`."""
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
@@ -22,7 +22,7 @@ def package(tmp_path, monkeypatch):
         _problem.cache_clear()
 
     yield write
-    for name in [one for one in sys.modules if one.partition(".")[0] == "ours"]:
+    for name in [loaded for loaded in sys.modules if loaded.partition(".")[0] == "ours"]:
         del sys.modules[name]
     _problem.cache_clear()
 
@@ -47,7 +47,7 @@ def problem(target, **more):
         "from elsewhere import *\nclass Model: pass",
     ],
 )
-def test_a_class_that_a_module_defines_or_imports_is_there_and_nothing_is_imported(package, text):
+def test_a_class_defined_or_imported_in_a_module_is_found_without_import(package, text):
     package(f"{text}\nimport nothing_of_that_name")
     assert problem("ours.model:Model") is None
     assert "ours.model" not in sys.modules
@@ -58,21 +58,21 @@ def test_a_class_that_a_module_defines_or_imports_is_there_and_nothing_is_import
     [
         ("ours.model:Modle", "ours.model has no Modle. Did you mean 'Model'?"),
         ("ours.modle:Model", "there is no module ours.modle. Did you mean 'model'?"),
-        ("theirs.model:Model", "there is no module theirs. Correct it, or install what provides it."),
+        ("theirs.model:Model", "there is no module theirs. Correct it, or install its distribution."),
         ("ours.model", "it is not `module:Class`."),
         ("", "it is not `module:Class`."),
         (":Model", "it is not `module:Class`."),
     ],
 )
-def test_a_target_that_is_not_there_is_told_with_what_may_be_meant(package, target, message):
+def test_a_missing_target_is_reported_with_a_suggestion(package, target, message):
     package("class Model: pass\nimport nothing_of_that_name")
-    told = problem(target)
-    assert f"OurConfig: its target is {target!r}, and " in told
-    assert message in told
+    text = problem(target)
+    assert f"OurConfig: its target is {target!r}, but " in text
+    assert message in text
     assert "ours.model" not in sys.modules
 
 
-def test_a_module_that_is_no_python_is_told_with_its_line(package):
+def test_a_syntax_error_is_reported_with_its_line(package):
     package("class Model:\n    pass\nclass Other\n")
     assert "model.py:3: " in problem("ours.model:Model")
 
@@ -84,13 +84,13 @@ def test_a_module_that_is_no_python_is_told_with_its_line(package):
         "def __getattr__(name):\n    if name == 'digits': return 3\n    raise AttributeError(name)",
     ],
 )
-def test_a_module_whose_source_does_not_tell_is_imported(package, text):
+def test_a_module_with_inconclusive_source_is_imported(package, text):
     package(text)
     assert problem("ours.model:digits") is None
     assert "AttributeError" in problem("ours.model:Model")
 
 
-def test_a_config_that_loads_its_class_itself_is_asked_to(package):
+def test_a_config_with_its_own_load_is_loaded(package):
     def load(cls):
         raise ImportError("no such library")
 
@@ -98,22 +98,24 @@ def test_a_config_that_loads_its_class_itself_is_asked_to(package):
     assert problem("", load=classmethod(lambda cls: object)) is None
 
 
-def test_a_package_that_cannot_be_imported_is_told_with_the_reason(package, tmp_path):
+def test_a_package_that_cannot_be_imported_is_reported_with_the_reason(package, tmp_path):
     (tmp_path / "ours" / "__init__.py").write_text("raise ImportError('half installed')")
     assert "its package cannot be imported: ImportError: half installed" in problem("ours.model:Model")
 
 
-def test_a_package_whose_import_exits_is_a_problem_and_no_end(package, tmp_path):
+def test_a_package_that_exits_on_import_is_reported(package, tmp_path):
     (tmp_path / "ours" / "__init__.py").write_text("import sys\nsys.exit(0)")
     assert "its package cannot be imported: SystemExit: 0" in problem("ours.model:Model")
 
 
-def test_a_class_whose_loading_exits_is_a_problem_and_no_end(package):
+def test_a_class_that_exits_on_loading_is_reported(package):
     assert "its target cannot be imported: SystemExit: 0" in problem("", load=classmethod(lambda cls: sys.exit(0)))
 
 
 def test_the_classes_of_all_installed_parts_are_found_in_the_source():
     from bench_core.registry import kinds, parts
 
-    found = {f"{kind} {name}": target_problem(part.config) for kind in kinds() for name, part in parts(kind).items()}
-    assert {name: text for name, text in found.items() if text} == {}
+    problems = {
+        f"{kind} {name}": target_problem(part.config) for kind in kinds() for name, part in parts(kind).items()
+    }
+    assert {name: text for name, text in problems.items() if text} == {}

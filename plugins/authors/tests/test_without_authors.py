@@ -1,4 +1,4 @@
-"""Where bench-authors is not installed, the core says so: commands, contracts, reports and the old name of `testing`."""
+"""Without bench-authors, the core reports what is missing: commands, contracts, checks and the old `testing`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SOURCE = "bench-authors (in a checkout: pip install ./plugins/authors)"
 
 @pytest.fixture
 def absent(monkeypatch):
-    """Have the core find no bench-authors."""
-    found = optional.find_spec
-    monkeypatch.setattr(optional, "find_spec", lambda name: None if name == "bench_authors" else found(name))
+    """Hide bench-authors from the core."""
+    find_spec = optional.find_spec
+    monkeypatch.setattr(optional, "find_spec", lambda name: None if name == "bench_authors" else find_spec(name))
 
 
-def test_a_missing_command_says_who_brings_it(monkeypatch):
+def test_a_missing_command_names_its_distribution(monkeypatch):
     monkeypatch.setattr("bench_core.commands.main.further", dict)
     for name in ("describe", "new", "schema"):
         done = CliRunner().invoke(bench, [name])
@@ -37,12 +37,12 @@ def test_a_missing_command_says_who_brings_it(monkeypatch):
         assert f"no command '{name}'. It comes with {SOURCE}." in done.output
 
 
-def test_the_commands_are_those_of_this_distribution():
+def test_this_distribution_has_three_commands():
     owners = {name: entry.module for name, entry in further().items() if entry.module.startswith("bench_authors.")}
     assert {*owners} == {"describe", "new", "schema"}
 
 
-def test_checking_contracts_is_an_error_that_says_what_to_install(absent, small, tmp_path):
+def test_checking_contracts_is_an_error_that_names_the_distribution(absent, small, tmp_path):
     (tmp_path / "suite.yaml").write_text(dedent(SUITE))
     done = CliRunner().invoke(bench, ["check", "--contracts", str(tmp_path / "suite.yaml")])
     assert isinstance(done.exception, PluginError)
@@ -52,7 +52,7 @@ def test_checking_contracts_is_an_error_that_says_what_to_install(absent, small,
 
 @pytest.fixture
 def trained(small, tmp_path, monkeypatch):
-    """Return a function that runs the small suite as if stages had processes of their own."""
+    """Return a function that runs the small suite as if stages had separate processes."""
     (tmp_path / "suite.yaml").write_text(dedent(SUITE))
     monkeypatch.setattr(runner.Runner, "with_contracts", True)
 
@@ -62,7 +62,7 @@ def trained(small, tmp_path, monkeypatch):
     return run
 
 
-def test_a_run_goes_on_and_its_report_says_that_models_were_not_checked(absent, trained, tmp_path):
+def test_a_run_continues_and_its_report_lists_the_unchecked_models(absent, trained, tmp_path):
     run = trained()
     assert {cell.status for cell in run.cells} == {"done"}
     names = [name for name, about in run.info["models"].items() if about.get("unchecked")]
@@ -74,7 +74,7 @@ def test_a_run_goes_on_and_its_report_says_that_models_were_not_checked(absent, 
     assert f"Contracts not checked: {sentence}" in (tmp_path / "report" / "report.md").read_text()
 
 
-def test_results_without_a_second_look_say_so_by_their_environment(absent, trained, monkeypatch):
+def test_the_environment_records_missing_second_looks(absent, trained, monkeypatch):
     def looked(*given):
         raise AssertionError("nobody looks")
 
@@ -86,11 +86,11 @@ def test_results_without_a_second_look_say_so_by_their_environment(absent, train
 
 
 @pytest.mark.slow
-def test_results_with_second_looks_say_nothing_of_them(trained):
-    assert all("second looks" not in one for one in trained().info["environments"])
+def test_the_environment_does_not_mention_second_looks_otherwise(trained):
+    assert all("second looks" not in environment for environment in trained().info["environments"])
 
 
-def test_bench_check_says_that_it_did_not_look_at_this_machine(absent, small, tmp_path):
+def test_bench_check_lists_the_skipped_checks(absent, small, tmp_path):
     (tmp_path / "suite.yaml").write_text(dedent(SUITE))
     done = CliRunner().invoke(bench, ["check", str(tmp_path / "suite.yaml")])
     assert (
@@ -98,11 +98,11 @@ def test_bench_check_says_that_it_did_not_look_at_this_machine(absent, small, tm
     )
 
 
-def test_a_second_run_says_the_same(absent, trained):
+def test_a_second_run_has_the_same_results(absent, trained):
     assert trained().folder == trained().folder
 
 
-def test_what_was_not_checked_stays_so_once_it_is_installed(trained, monkeypatch):
+def test_unchecked_models_stay_unchecked_after_installation(trained, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(runner, "is_installed", lambda name: False)
         first = trained()
@@ -110,7 +110,7 @@ def test_what_was_not_checked_stays_so_once_it_is_installed(trained, monkeypatch
     assert trained().folder == first.folder
 
 
-def test_a_model_that_has_kept_its_contracts_before_is_not_named(absent, trained, tmp_path):
+def test_a_model_checked_before_is_not_listed(absent, trained, tmp_path):
     store = Store(tmp_path / "store")
     stages = plan(load(tmp_path / "suite.yaml"), tmp_path).stages.values()
     for mark in filter(None, (contract_mark(stage, store) for stage in stages)):
@@ -119,14 +119,14 @@ def test_a_model_that_has_kept_its_contracts_before_is_not_named(absent, trained
     assert unchecked_models(trained()) == ""
 
 
-def test_verification_finds_nothing_wrong_with_it(absent, trained, tmp_path):
+def test_verification_accepts_unchecked_models(absent, trained, tmp_path):
     stored = pytest.importorskip("bench_exchange.compared_with_store")
     run = trained()
     assert unchecked_models(run)
     assert [remark.text for remark in stored.unlike_store(run, Store(tmp_path / "store")) if remark.wrong] == []
 
 
-def test_where_it_is_installed_contracts_are_tried_and_reports_say_nothing(trained, monkeypatch):
+def test_with_it_contracts_are_tested_and_reports_do_not_mention_them(trained, monkeypatch):
     asked = []
     monkeypatch.setattr("bench_authors.contracts_once.broken_contracts", lambda due, *more: asked.extend(due) or {})
     run = trained()
@@ -148,12 +148,12 @@ def test_the_old_name_of_the_contracts_works_with_a_warning():
         _ = bench_core.testing.__path__
 
 
-def test_the_old_name_says_what_to_install(absent):
+def test_the_old_name_without_it_names_the_distribution(absent):
     with pytest.raises(PluginError, match=r"bench_core\.testing\.Case comes with bench-authors .*plugins/authors"):
         from bench_core.testing import Case  # noqa: F401
 
 
-def test_numbers_without_a_report_say_so_too(absent, trained, tmp_path, monkeypatch):
+def test_the_summary_without_a_report_lists_unchecked_models(absent, trained, tmp_path, monkeypatch):
     run = trained()
     monkeypatch.setattr("bench_core.runs.reporting.installed_module", lambda *given: None)
     text, report = reported(run, tmp_path / "report")
@@ -161,7 +161,7 @@ def test_numbers_without_a_report_say_so_too(absent, trained, tmp_path, monkeypa
     assert report.startswith("not written: install bench-reports (in a checkout: pip install ./plugins/reports)")
 
 
-def test_a_module_of_another_release_is_refused_by_name_and_not_called(monkeypatch):
+def test_a_module_of_another_release_is_refused(monkeypatch):
     optional._check_release.cache_clear()
     known = optional.version
     monkeypatch.setattr(optional, "version", lambda name: "0.1.0" if name == "bench-reports" else known(name))

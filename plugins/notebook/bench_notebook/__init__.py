@@ -1,8 +1,8 @@
-"""Use of bench from Python: score what is at hand with `evaluate`, read runs with `load`; names load on first use.
+"""The Python interface of bench: evaluate objects with `evaluate`, read runs with `load`; names load on first use.
 
-`evaluating` runs objects as suites run files, `arguments` and `adhoc_parts` make parts of what it is given, also of
-functions (`text_functions`). `loaded` is a run as rows and outputs, `trained_stage` finds one of its trained models,
-`trained_model` decodes with it. `cell_outcomes` is what was decoded and scored for the cells of a run.
+`evaluating` runs objects as suites run files; `arguments` and `adhoc_parts` convert its arguments to parts, also
+functions (`text_functions`). `loaded` gives a run as rows and outputs, `trained_stage` finds one of its trained
+models, `trained_model` decodes with it. `cell_outcomes` reads the decoded and scored examples of the cells.
 """
 
 # mypy: implicit-reexport

@@ -1,8 +1,8 @@
-"""Parts that no distribution provides: classes, objects and functions of a notebook, as Configs of one call.
+"""Ad-hoc parts: classes, objects and functions that are not installed, as Configs of a single call.
 
-Nobody can tell by a source file what their code is: a cell of a notebook changes without a trace. So each of these
-Configs names a module that does not exist and that no other call names. It stands for the code in cache keys; nothing
-that was computed with such a part is ever found again.
+Their code cannot be identified reliably, because notebook cells change without a trace. Each of these Configs
+therefore targets a nonexistent module with a name unique to the call. That name represents the code in cache keys, so
+results of ad-hoc parts are never reused.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from bench_core.task import Task
 if TYPE_CHECKING:
     from torch import nn
 
-PLUGIN = "bench_notebook.adhoc_parts"  #: what the registry calls them
-#: By kind: the interface of its classes, and the Config of one that has no settings.
+PLUGIN = "bench_notebook.adhoc_parts"  #: their name in the registry
+#: The interface of each kind, and the Config of a part without settings.
 INTERFACES: Mapping[str, tuple[type, type[Config]]] = {
     "task": (Task, TaskConfig),
     "model": (Model, ModelConfig),
@@ -41,123 +41,137 @@ INTERFACES: Mapping[str, tuple[type, type[Config]]] = {
 
 
 class ModuleConfig(ModelConfig):
-    """The Config of a module that is evaluated with the weights that it has."""
+    """The Config of a module evaluated with its current weights."""
 
-    weights: str  #: the digest of its parameters and buffers
+    weights: str  #: digest of the parameters and buffers
 
 
 class FunctionConfig(ExampleMetricConfig):
-    """The Config of a function of an output and its references, whose mean over examples is the metric."""
+    """The Config of a metric that averages a function of an output and its references over examples."""
 
     function: ClassVar[Callable[[str, Sequence[str]], float]]
 
     def score(self, hypothesis: str, references: Sequence[str]) -> float:
-        """Return what the function returns."""
+        """Return the value of the function."""
         return type(self).function(hypothesis, references)
 
 
 @dataclass
 class AdHocParts:
-    """The parts of a call that no distribution provides, by kind."""
+    """The ad-hoc parts of a call, by kind."""
 
     token: str = field(default_factory=lambda: token_hex(8))
-    found: dict[str, list[type[Config]]] = field(default_factory=dict)
+    configs: dict[str, list[type[Config]]] = field(default_factory=dict)
 
     def plugin(self) -> ModuleType:
-        """Return a plugin that provides them."""
+        """Return a plugin that provides these parts."""
         module = ModuleType(PLUGIN)
-        for kind, configs in self.found.items():
-            setattr(module, f"bench_{kind}s", hookimpl(_returning(configs)))
+        for kind, configs in self.configs.items():
+            setattr(module, f"bench_{kind}s", hookimpl(_hook(configs)))
         return module
 
     def is_behind(self, roots: Iterable[Sequence[str]]) -> bool:
-        """Return whether one of them takes part in something, given where the code of each that does begins."""
+        """Return whether any root module of a stage's code belongs to one of these parts."""
         return any(root.partition(":")[0] == self._module for several in roots for root in several)
 
-    def config(self, kind: str, given: Config) -> dict[str, Any]:
-        """Return the entry of a Config in a suite, after adding what of it is not installed."""
-        return {**self._settings(given), "name": self.config_class(kind, type(given))}
+    def config(self, kind: str, config: Config) -> dict[str, Any]:
+        """Return the suite entry of a Config, registering it, and Configs in its settings, if not installed."""
+        return {**self._settings(config), "name": self.config_class(kind, type(config))}
 
-    def config_class(self, kind: str, given: type[Config]) -> str:
-        """Return the name of a Config in suites, after adding it if it is not installed."""
-        if is_installed(kind, given):
-            return name_here(kind, given)
-        build = _built_by(given)
-        known = [one.name for one in self.found.get(kind, ()) if given in one.__bases__ and one.load() is build]
-        return known[0] if known else self._add(kind, name_of(given), given, load=lambda: build)
+    def config_class(self, kind: str, config_type: type[Config]) -> str:
+        """Return the name of a Config in suites, registering it if it is not installed."""
+        if is_installed(kind, config_type):
+            return name_here(kind, config_type)
+        build = _class_of(config_type)
+        known = [
+            config.name
+            for config in self.configs.get(kind, ())
+            if config_type in config.__bases__ and config.load() is build
+        ]
+        return known[0] if known else self._add(kind, name_of(config_type), config_type, load=lambda: build)
 
-    def part_class(self, kind: str, given: type) -> str:
-        """Return the name in suites of a class that implements an interface, after adding it if need be."""
-        if config := _config_of(kind, given):
+    def part_class(self, kind: str, part_type: type) -> str:
+        """Return the name in suites of a class that implements an interface, registering it if needed."""
+        if config := _config_of(kind, part_type):
             return self.config_class(kind, config)
-        return self._add(kind, name_of(given), INTERFACES[kind][1], load=lambda: given, **_declared(kind, given))
+        return self._add(
+            kind, name_of(part_type), INTERFACES[kind][1], load=lambda: part_type, **_declarations(kind, part_type)
+        )
 
-    def instance(self, kind: str, given: Any) -> dict[str, Any]:
-        """Return the entry in a suite of a task, decoder or metric that is built already."""
-        config, base = getattr(given, "config", None), INTERFACES[kind][1]
-        own = config if isinstance(config, base) else None
-        declared = {} if own else _declared(kind, type(given))
+    def instance(self, kind: str, part: Any) -> dict[str, Any]:
+        """Return the suite entry of a task, decoder or metric passed as an object."""
+        config, base = getattr(part, "config", None), INTERFACES[kind][1]
+        explicit = config if isinstance(config, base) else None
+        declared = {} if explicit else _declarations(kind, type(part))
 
         def build(config: Config, *folder: Any) -> Any:
-            fresh = copy.copy(given)
+            fresh = copy.copy(part)
             vars(fresh).update(config=config, **({"folder": folder[0]} if folder else {}))
             return fresh
 
-        settings = self._settings(own) if own else {}
-        name = self._add(kind, name_of(type(given)), type(own) if own else base, load=lambda: build, **declared)
+        settings = self._settings(explicit) if explicit else {}
+        name = self._add(
+            kind, name_of(type(part)), type(explicit) if explicit else base, load=lambda: build, **declared
+        )
         return {**settings, "name": name}
 
-    def module(self, given: nn.Module) -> dict[str, Any]:
-        """Return the entry in a suite of a model that is evaluated as it is: a copy of what it is now.
+    def module(self, module: nn.Module) -> dict[str, Any]:
+        """Return the suite entry of a copy of a module with its current weights.
 
-        Raises SuiteError if it cannot be copied or has weights that are not finite.
+        Raises SuiteError if the module cannot be copied or its weights are not finite.
         """
         from bench_core.computing.fingerprint import fingerprint
         from bench_core.computing.result_checks import diverged
 
-        if wrong := diverged(given):
+        if wrong := diverged(module):
             raise SuiteError(f"{wrong}; weights must be finite. Evaluate another model, or train it again.")
         try:
-            taken = copy.deepcopy(given)
+            snapshot = copy.deepcopy(module)
         except Exception as error:
             raise SuiteError(
-                f"it cannot be copied, which protects it from changes ({type(error).__name__}: {error}). Give one "
-                "whose tensors are parameters, buffers, or detached."
+                f"it cannot be copied to protect it from changes ({type(error).__name__}: {error}). Make its "
+                "tensors parameters or buffers, or detach them."
             ) from None
 
         def build(config: Config, info: Any) -> nn.Module:
-            fresh = copy.deepcopy(taken)
+            fresh = copy.deepcopy(snapshot)
             vars(fresh).update(setup=_nothing, fit_statistics=_nothing, read_weights=_nothing)
-            return fresh  # it is set up already
+            return fresh  # already set up
 
-        weights = sorted(fingerprint(taken).weights.items())
+        weights = sorted(fingerprint(snapshot).weights.items())
         marks = hashlib.sha256("\n".join(f"{name} {mark}" for name, mark in weights).encode()).hexdigest()
-        kind = type(given)
-        name = self._add("model", name_of(kind), ModuleConfig, load=lambda: build, **_declared("model", kind))
-        return {"name": name, "weights": marks, "training": dict(AS_IT_IS)}
+        model_type = type(module)
+        name = self._add(
+            "model", name_of(model_type), ModuleConfig, load=lambda: build, **_declarations("model", model_type)
+        )
+        return {"name": name, "weights": marks, "training": dict(FIXED_TRAINING)}
 
-    def function(self, given: Callable[[str, Sequence[str]], float]) -> str:
-        """Return the name in suites of a function of an output and its references, as a metric."""
-        about = {name: getattr(given, name) for name in ("better", "unit") if hasattr(given, name)}
-        if about.get("better", 1) not in (-1, 0, 1) or not isinstance(about.get("unit", ""), str):
-            raise SuiteError("`better` of a function is 1, -1 or 0 (neither), and `unit` is text, such as `%`.")
+    def function(self, function: Callable[[str, Sequence[str]], float]) -> str:
+        """Return the metric name in suites of a function of an output and its references."""
+        attributes = {name: getattr(function, name) for name in ("better", "unit") if hasattr(function, name)}
+        if attributes.get("better", 1) not in (-1, 0, 1) or not isinstance(attributes.get("unit", ""), str):
+            raise SuiteError(
+                "`better` of a function must be 1, -1 or 0 (neither), and `unit` must be text, such as `%`."
+            )
         load = FunctionConfig.load
-        return self._add("metric", name_of(given), FunctionConfig, load, function=staticmethod(given), **about)
+        return self._add(
+            "metric", name_of(function), FunctionConfig, load, function=staticmethod(function), **attributes
+        )
 
-    def text_function(self, given: Callable[[list[str]], Sequence[str]]) -> str:
-        """Return the name in suites of a function of prompts, as a model."""
+    def text_function(self, function: Callable[[list[str]], Sequence[str]]) -> str:
+        """Return the model name in suites of a function of prompts."""
         from bench_notebook.text_functions import TextFunction, TextFunctionConfig
 
         def build(config: Config, info: Any) -> nn.Module:
-            return TextFunction(given)
+            return TextFunction(function)
 
-        return self._add("model", name_of(given), TextFunctionConfig, load=lambda: build)
+        return self._add("model", name_of(function), TextFunctionConfig, load=lambda: build)
 
     def decoder_of_functions(self) -> dict[str, Any] | None:
-        """Return the entry of the decoder that functions of prompts need; None if there are no such models."""
+        """Return the suite entry of the decoder for prompt functions, or None if no model is a prompt function."""
         from bench_notebook.text_functions import AsWrittenConfig, TextFunctionConfig
 
-        if not any(issubclass(one, TextFunctionConfig) for one in self.found.get("model", ())):
+        if not any(issubclass(config, TextFunctionConfig) for config in self.configs.get("model", ())):
             return None
         return {"name": self.config_class("decoder", AsWrittenConfig)}
 
@@ -166,152 +180,169 @@ class AdHocParts:
         return f"notebook_{self.token}"
 
     def _add(self, kind: str, name: str, base: type[Config], load: Callable[[], Any], **declared: Any) -> str:
-        """Add a Config with declarations of its own; return its name, which no other part of the kind has."""
-        taken = {*(one.config.name for one in parts(kind).values()), *(one.name for one in self.found.get(kind, ()))}
-        free = next(one for one in numbered(name) if one not in taken)
-        own = {
+        """Register a Config with declarations; return its name, unique for the kind."""
+        taken = {
+            *(part.config.name for part in parts(kind).values()),
+            *(part.name for part in self.configs.get(kind, ())),
+        }
+        free = next(candidate for candidate in name_candidates(name) if candidate not in taken)
+        attributes = {
             **declared, "name": free, "target": f"{self._module}:{base.__name__}",
             "load": classmethod(lambda cls: load()), "__module__": base.__module__, "__doc__": base.__doc__,
         }  # fmt: skip
         make: Callable[..., type[Config]] = type(base)
-        self.found.setdefault(kind, []).append(make(base.__name__, (base,), own))
+        self.configs.setdefault(kind, []).append(make(base.__name__, (base,), attributes))
         return free
 
-    def _settings(self, given: Config) -> dict[str, Any]:
-        """Return the settings of a Config that were given as plain data, after adding Configs that stand in them.
+    def _settings(self, config: Config) -> dict[str, Any]:
+        """Return the explicit settings of a Config as plain data, registering Configs inside of them.
 
-        Raises SuiteError if they are not the same when they are read again.
+        Raises SuiteError if the settings do not survive serialization.
         """
-        kinds_inside = [(_kind_of(type(one)), type(one)) for one in configs_inside(given)]
-        new = [(kind, one) for kind, one in kinds_inside if kind and not is_installed(kind, one)]
-        for kind, one in new:
-            self._inner(kind, one)
-        data = {name: one for name, one in given.model_dump(mode="json").items() if name in given.model_fields_set}
-        if not new and type(given).model_validate(data) != given:
-            raise SuiteError(f"the settings of {type(given).__name__} change when they are written and read again.")
+        kinds_inside = [(_kind_of(type(inner)), type(inner)) for inner in configs_inside(config)]
+        new = [(kind, nested) for kind, nested in kinds_inside if kind and not is_installed(kind, nested)]
+        for kind, nested in new:
+            self._inner(kind, nested)
+        data = {
+            name: value for name, value in config.model_dump(mode="json").items() if name in config.model_fields_set
+        }
+        if not new and type(config).model_validate(data) != config:
+            raise SuiteError(
+                f"the settings of {type(config).__name__} change when they are serialized and read again."
+            )
         return data
 
-    def _inner(self, kind: str, given: type[Config]) -> None:
-        """Add a Config that stands inside of the settings of another, under its own name."""
-        known = {one.name: one for one in self.found.get(kind, ())}
-        if given.name in known and issubclass(known[given.name], given):
+    def _inner(self, kind: str, config: type[Config]) -> None:
+        """Register a Config inside the settings of another, under its own name."""
+        known = {other.name: other for other in self.configs.get(kind, ())}
+        if config.name in known and issubclass(known[config.name], config):
             return
-        if self._add(kind, given.name, given, given.load) != given.name:
-            raise SuiteError(f"there is another {kind} called {given.name!r}. Give {given.__name__} another `name`.")
+        if self._add(kind, config.name, config, config.load) != config.name:
+            raise SuiteError(
+                f"there is another {kind} called {config.name!r}. Give {config.__name__} another `name`."
+            )
 
 
-#: The training of a model that is evaluated as it is, whatever that of the others is.
-AS_IT_IS: Mapping[str, Any] = {"mode": "evaluate", "updates": None, "epochs": None, "phases": [], "initial": None}
+#: The training settings of a module evaluated with its current weights, independent of other models.
+FIXED_TRAINING: Mapping[str, Any] = {
+    "mode": "evaluate",
+    "updates": None,
+    "epochs": None,
+    "phases": [],
+    "initial": None,
+}
 
 
 def is_installed(kind: str, config: type[Config]) -> bool:
-    """Return whether a distribution provides a Config."""
-    return any(one.config is config for one in parts(kind).values())
+    """Return whether a Config is installed."""
+    return any(part.config is config for part in parts(kind).values())
 
 
-def name_of(given: Any) -> str:
-    """Return what a part is called that has no other name: by its class or function."""
-    if isinstance(given, type) and issubclass(given, Config):
-        return getattr(given, "name", "") or conventional_name(given.__name__.removesuffix("Config"))
-    if isinstance(given, type):
-        return conventional_name(given.__name__)
-    return str(getattr(given, "__name__", "") or conventional_name(type(given).__name__)).strip("<>")
+def name_of(part: Any) -> str:
+    """Return the default name of a part, derived from its class or function."""
+    if isinstance(part, type) and issubclass(part, Config):
+        return getattr(part, "name", "") or conventional_name(part.__name__.removesuffix("Config"))
+    if isinstance(part, type):
+        return conventional_name(part.__name__)
+    return str(getattr(part, "__name__", "") or conventional_name(type(part).__name__)).strip("<>")
 
 
-def _returning(configs: Sequence[type[Config]]) -> Callable[[], Sequence[type[Config]]]:
+def _hook(configs: Sequence[type[Config]]) -> Callable[[], Sequence[type[Config]]]:
     return lambda: configs
 
 
-def _nothing(*given: Any) -> None:
-    """Do nothing, in place of a method."""
+def _nothing(*arguments: Any) -> None:
+    """Do nothing; replaces a method."""
 
 
-def numbered(name: str) -> Iterator[str]:
-    """Yield a name, then others that begin with it."""
+def name_candidates(name: str) -> Iterator[str]:
+    """Yield a name, then variants `name (2)`, `name (3)`, ..."""
     yield name
     yield from (f"{name} ({number})" for number in range(2, sys.maxsize))
 
 
-def _built_by(config: type[Config]) -> Any:
-    """Return what a Config builds: the class that it names, or that of its name beside it.
+def _class_of(config: type[Config]) -> Any:
+    """Return the class of a Config: its target, or the class of the same name in its module.
 
-    Raises SuiteError if there is none.
+    Raises SuiteError if both are missing.
     """
     try:
         return config.load()
     except (ImportError, AttributeError, ValueError):
         stem = config.__name__.removesuffix("Config")
-        beside = getattr(sys.modules.get(config.__module__), stem, None)
-        if isinstance(beside, type):
-            return beside
+        neighbor = getattr(sys.modules.get(config.__module__), stem, None)
+        if isinstance(neighbor, type):
+            return neighbor
     raise SuiteError(
-        f"{config.__name__} builds no class: there is neither {getattr(config, 'target', '') or 'a target'} nor "
-        f"{stem} beside it. Define {stem} in {config.__module__}, or override `load`."
+        f"the class of {config.__name__} is missing: neither {getattr(config, 'target', '') or 'a target'} nor "
+        f"{stem} exists. Define {stem} in {config.__module__}, or override `load`."
     )
 
 
-def _config_of(kind: str, given: type) -> type[Config] | None:
-    """Return the Config of a class: an installed one that builds it, else that of its name beside it."""
-    target, base = f"{given.__module__}:{given.__qualname__}", INTERFACES[kind][1]
-    installed = [one.config for one in parts(kind).values() if getattr(one.config, "target", "") == target]
+def _config_of(kind: str, part_type: type) -> type[Config] | None:
+    """Return the Config of a class: an installed Config that targets it, else `<class name>Config` in its module."""
+    target, base = f"{part_type.__module__}:{part_type.__qualname__}", INTERFACES[kind][1]
+    installed = [part.config for part in parts(kind).values() if getattr(part.config, "target", "") == target]
     if len(installed) > 1:
-        names = ", ".join(one.__name__ for one in installed)
-        raise SuiteError(f"several Configs build {given.__name__}: {names}. Give one of them.")
-    beside = getattr(sys.modules.get(given.__module__), f"{given.__name__}Config", None)
-    own = isinstance(beside, type) and issubclass(beside, base)
-    return installed[0] if installed else beside if own else None
+        names = ", ".join(config.__name__ for config in installed)
+        raise SuiteError(f"several Configs build {part_type.__name__}: {names}. Pass a Config instead of the class.")
+    neighbor = getattr(sys.modules.get(part_type.__module__), f"{part_type.__name__}Config", None)
+    is_config = isinstance(neighbor, type) and issubclass(neighbor, base)
+    return installed[0] if installed else neighbor if is_config else None
 
 
-def _declared(kind: str, given: type) -> dict[str, Any]:
-    """Return what the Config of a class declares, by what the class itself says."""
+def _declarations(kind: str, part_type: type) -> dict[str, Any]:
+    """Return the declarations for the Config of a class, read from the class."""
     if kind == "model":
-        return _of_model(given)
+        return _model_declarations(part_type)
     if kind == "task":
-        return {"source": getattr(given, "source", Source.NONE)}
-    needs = getattr(given, "needs", _argument(given, Decoder) if kind == "decoder" else Model)
+        return {"source": getattr(part_type, "source", Source.NONE)}
+    needs = getattr(part_type, "needs", _model_interface(part_type, Decoder) if kind == "decoder" else Model)
     return {"needs": needs}
 
 
-def _of_model(given: type) -> dict[str, Any]:
-    """Return capabilities, sources and likelihoods of a model: of its Config, else as its class says."""
-    configs = (_config_of("model", one) for one in given.__mro__ if issubclass(one, Model))
-    if known := next((one for one in configs if one is not None and issubclass(one, ModelConfig)), None):
+def _model_declarations(model_type: type) -> dict[str, Any]:
+    """Return the capabilities, sources and likelihoods of a model, from its Config or else its class."""
+    configs = (_config_of("model", parent) for parent in model_type.__mro__ if issubclass(parent, Model))
+    if known := next((config for config in configs if config is not None and issubclass(config, ModelConfig)), None):
         return {name: getattr(known, name) for name in ("capabilities", "sources", "likelihoods", "probes")}
     from torch import nn
 
     from bench_core.kit import EncoderDecoder, LanguageModel
 
     capabilities = {
-        one for one in given.__mro__ if issubclass(one, Model) and not issubclass(one, nn.Module) and one is not Model
+        parent
+        for parent in model_type.__mro__
+        if issubclass(parent, Model) and not issubclass(parent, nn.Module) and parent is not Model
     }
-    likelihoods = getattr(given, "likelihoods", None)
-    if likelihoods is None and issubclass(given, LanguageModel):
+    likelihoods = getattr(model_type, "likelihoods", None)
+    if likelihoods is None and issubclass(model_type, LanguageModel):
         likelihoods = {"exact": Kind.EXACT}
-    elif likelihoods is None and issubclass(given, Scorer):
+    elif likelihoods is None and issubclass(model_type, Scorer):
         raise SuiteError(
-            f"{given.__name__} is a Scorer that does not say by which likelihoods. Declare them in the class, such "
+            f"{model_type.__name__} is a Scorer without declared likelihoods. Declare them in the class, such "
             'as `likelihoods = {"exact": Kind.EXACT}`.'
         )
-    of_kit = {Source.TOKENS if issubclass(given, EncoderDecoder) else Source.NONE}
-    sources = getattr(given, "sources", None) or of_kit
+    kit_sources = {Source.TOKENS if issubclass(model_type, EncoderDecoder) else Source.NONE}
+    sources = getattr(model_type, "sources", None) or kit_sources
     return {"capabilities": capabilities or {Model}, "sources": sources, "likelihoods": likelihoods or {}}
 
 
-def _argument(given: type, base: type) -> type:
-    """Return the model that a decoder takes, by what its class inherits: `Decoder[Stepper]`."""
-    for one in given.__mro__:
-        for parent in getattr(one, "__orig_bases__", ()):
-            if get_origin(parent) is base:
-                argument = get_args(parent)[0]
+def _model_interface(decoder_type: type, base: type) -> type:
+    """Return the model interface that a decoder takes, from its base class, e.g. `Decoder[Stepper]`."""
+    for parent in decoder_type.__mro__:
+        for generic in getattr(parent, "__orig_bases__", ()):
+            if get_origin(generic) is base:
+                argument = get_args(generic)[0]
                 argument = get_origin(argument) or argument
                 return argument if isinstance(argument, type) and issubclass(argument, Model) else Model
     return Model
 
 
 def _kind_of(config: type[Config]) -> str | None:
-    """Return the kind of a Config that stands inside of others, by those of its family that are installed."""
-    family = next((one for one in config.__mro__ if Config in one.__bases__), None)
+    """Return the kind of a nested Config, from installed Configs with the same root class."""
+    family = next((parent for parent in config.__mro__ if Config in parent.__bases__), None)
     for kind in kinds():
-        if family and any(issubclass(one.config, family) for one in parts(kind).values()):
+        if family and any(issubclass(part.config, family) for part in parts(kind).values()):
             return kind
     return None

@@ -1,4 +1,4 @@
-"""The outcomes behind the cells of a run: which artifacts hold them, and reading them one by one."""
+"""Finds the stored outcomes of a run's cells and reads them one at a time."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from bench_core.storage.store import Store
 Kind: TypeAlias = Literal["decode", "score"]
 
 KINDS: tuple[Kind, ...] = ("decode", "score")
-UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError)
+READ_ERRORS = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True)
 class StoredOutcomes:
-    """The outcomes of a decoding or a scoring, in order of id; read from the store whenever they are gone through."""
+    """The outcomes of a decoding or a scoring in order of id, read from the store on each iteration."""
 
-    cell: Mapping[str, Any]  # its axes; a scoring has no decoder
+    cell: Mapping[str, Any]  # axes; a scoring has no `decoder`
     kind: Kind
-    key: str  # of the artifact
+    key: str  # artifact key
     store: Store
     reason: str = ""  # why its cell is incomplete
 
     @staticmethod
     def of(cells: Iterable[CellResult], store: Store) -> Iterator[StoredOutcomes]:
-        """Yield the decodings and scorings of cells; a scoring, which cells of several decoders share, once."""
+        """Yield the decodings and scorings of cells; a scoring that cells of several decoders share comes once."""
         seen: set[tuple[str, str]] = set()
-        for one in cells:
-            if key := one.artifacts.get("decode"):
-                yield StoredOutcomes(one.cell, "decode", key, store, one.reason)
-            for name, key in one.artifacts.items():
-                axes = {axis: value for axis, value in one.cell.items() if axis != "decoder"}
+        for result in cells:
+            if key := result.artifacts.get("decode"):
+                yield StoredOutcomes(result.cell, "decode", key, store, result.reason)
+            for name, key in result.artifacts.items():
+                axes = {axis: value for axis, value in result.cell.items() if axis != "decoder"}
                 place = cell_name(axes), key
                 if name.startswith("score/") and place not in seen:
                     seen.add(place)
-                    yield StoredOutcomes(axes, "score", key, store, one.reason)
+                    yield StoredOutcomes(axes, "score", key, store, result.reason)
 
     @property
     def name(self) -> str:
-        """Return what messages call it, such as `words/lstm/greedy/test, seed 0`."""
+        """Return its name in messages, such as `words/lstm/greedy/test, seed 0`."""
         return cell_name(self.cell)
 
     @property
@@ -58,12 +58,12 @@ class StoredOutcomes:
         """Return the likelihood of a scoring; None for a decoding. Raises StoreError as `iter` does."""
         if self.kind == "decode":
             return None
-        with self._named():
+        with self._naming_the_cell():
             return str(self._artifact().manifest["ingredients"]["settings"]["by"])
 
     def __iter__(self) -> Iterator[Outcome]:
         """Yield the outcomes; raise StoreError, naming the cell, if they are missing or damaged."""
-        with self._named():
+        with self._naming_the_cell():
             for outcome in read_outcomes(self._artifact().file(OUTCOMES)):
                 _check(outcome)
                 yield outcome
@@ -78,22 +78,22 @@ class StoredOutcomes:
         return self.store.get(self.kind, self.key)
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Raise StoreError with the name of the cell for what is missing, damaged, or no outcome at all."""
+    def _naming_the_cell(self) -> Iterator[None]:
+        """Raise StoreError with the name of the cell for missing, damaged or invalid outcomes."""
         try:
             yield
         except StoreError as error:
             raise StoreError(f"{self.name}: {error}") from None
-        except UNREADABLE as error:
-            what = " ".join(f"{type(error).__name__}: {error}".split())
+        except READ_ERRORS as error:
+            cause = " ".join(f"{type(error).__name__}: {error}".split())
             place = self.store.path(self.kind, self.key)
             raise StoreError(
-                f"{self.name}: {place} holds no outcomes that can be read ({what}). Remove it, run the suite again."
+                f"{self.name}: {place} has no readable outcomes ({cause}). Remove it and run the suite again."
             ) from None
 
 
 def _check(outcome: Outcome) -> None:
-    """Raise ValueError unless texts are texts, one for each hypothesis."""
+    """Raise ValueError unless each hypothesis has a text and all texts are strings."""
     texts = [outcome.prompt, *outcome.references, *outcome.texts]
-    if len(outcome.texts) != len(outcome.hypotheses) or not all(isinstance(one, str) for one in texts):
-        raise ValueError(f"example {outcome.id!r} has something else where its texts should be")
+    if len(outcome.texts) != len(outcome.hypotheses) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"example {outcome.id!r} has texts that are not strings, or not one per hypothesis")

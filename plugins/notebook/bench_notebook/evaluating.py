@@ -1,4 +1,4 @@
-"""Evaluates parts that are given as objects, as in a notebook, by the engine that runs suites."""
+"""Evaluates parts passed as objects, e.g. in a notebook, with the engine that runs suites."""
 
 import shutil
 import warnings
@@ -28,9 +28,9 @@ from bench_core.suites.check import ADVICE, report_misfits
 from bench_core.suites.load import examine
 from bench_core.suites.suite import Suite
 from bench_notebook.adhoc_parts import AdHocParts
-from bench_notebook.arguments import SUITE, Arguments, Reader
+from bench_notebook.arguments import SUITE, ArgumentReader, Arguments
 
-_RUNNING = Lock()
+_LOCK = Lock()
 
 
 def evaluate(
@@ -50,38 +50,38 @@ def evaluate(
     store: str | Path = ".bench/store",
     out: str | Path | None = None,
 ) -> Run:
-    """Evaluate models on tasks, without a suite file or a distribution; return the run, which a notebook shows.
+    """Evaluate models on tasks without a suite file or a plugin; return the run, which notebooks display.
 
-    Parts are given one by one, as a list, or as a mapping of names to parts. Each is a Config, the name of an
-    installed part, its settings as in a suite file, or a class or object that implements its interface. A class of a
-    model is trained; a module is evaluated with the weights that it has, and is not changed. A model may also be a
-    function of a list of prompts that returns a text for each, which is measured as it is, and a metric a function of
-    an output and the list of its references that returns a number: the mean over examples is reported, and higher is
-    better unless the function has an attribute `better` of -1 or 0. `training`, `seeds`, `splits`, `limits` and
-    `hardware` are as in suite files.
+    Pass parts singly, as a list, or as a mapping of names to parts. Each is a Config, the name of an installed part,
+    its settings as in a suite file, or a class or object that implements its interface. A model class is trained; a
+    module is evaluated with its current weights and is not modified. A model may also be a function that returns a
+    text for each prompt of a list; it is not trained. A metric may be a function of an output and the list of its
+    references that returns a number: its mean over examples is reported, and higher is better unless the function's
+    attribute `better` is -1 (lower) or 0 (neither). `training`, `seeds`, `splits`, `limits` and `hardware` are as in
+    suite files.
 
-    All stages run in this process. What is computed with installed parts alone is kept in `store`, as by `bench run`.
-    What is computed with others never is: their code may change from call to call. The run is written to the folder
-    `out`; without one it is gone with the object that is returned.
+    All stages run in this process. Results of installed parts are cached in `store`, as by `bench run`. Results of
+    other parts are not, because their code may change between calls. The run is written to the folder `out`; without
+    `out`, it is deleted together with the returned object.
 
-    Raises SuiteError with everything that is wrong with the arguments. Cells that fail are marked in the run.
+    Raises SuiteError listing all problems of the arguments. Failed cells are marked in the run.
     """
-    with _alone():
-        reader = Reader(AdHocParts())
-        reader.one_of("model", model, models)
-        reader.one_of("task", task, tasks)
+    with _exclusive():
+        reader = ArgumentReader(AdHocParts())
+        reader.either("model", model, models)
+        reader.either("task", task, tasks)
         reader.parts("decoder", "decoders", () if decoders is None else decoders)
         reader.add_decoder_of_functions()
         reader.parts("metric", "metrics", () if metrics is None else metrics)
         splits = [splits] if isinstance(splits, str) else splits
-        others = {"training": training, "seeds": seeds, "splits": splits, "limits": limits, "hardware": hardware}
-        for name, value in others.items():
+        settings = {"training": training, "seeds": seeds, "splits": splits, "limits": limits, "hardware": hardware}
+        for name, value in settings.items():
             reader.put(name, value)
-        return _evaluated(reader.source, reader.adhoc, data_folder(Path(data) if data else None), Path(store), out)
+        return _run_suite(reader.source, reader.adhoc, data_folder(Path(data) if data else None), Path(store), out)
 
 
-def _evaluated(source: Arguments, adhoc: AdHocParts, data: Path, store: Path, out: str | Path | None) -> Run:
-    """Run what arguments describe."""
+def _run_suite(source: Arguments, adhoc: AdHocParts, data: Path, store: Path, out: str | Path | None) -> Run:
+    """Run the suite that the arguments describe."""
     scratch = Path(mkdtemp(prefix="bench-"))
     run: Run | None = None
     try:
@@ -89,11 +89,13 @@ def _evaluated(source: Arguments, adhoc: AdHocParts, data: Path, store: Path, ou
             suite = _suite(source, scratch, data)
             planned = plan(suite, data)
             changed = _changed_sources()
-            kept = Store(scratch / "store" if changed else store, _warn)
+            result_store = Store(scratch / "store" if changed else store, _warn)
             if changed:
-                _warn(f"{changed[0]} changed since Python was started: nothing of this call is kept. Restart it.")
-            with _forgetting(kept, planned, adhoc), Here(kept, data) as executor:
-                run = Runner(suite, data, kept, executor, _Warnings()).run(Path(out or scratch / "runs"))
+                _warn(
+                    f"{changed[0]} changed since Python started: results of this call are not cached. Restart Python."
+                )
+            with _removing_adhoc_results(result_store, planned, adhoc), Here(result_store, data) as executor:
+                run = Runner(suite, data, result_store, executor, _Warnings()).run(Path(out or scratch / "runs"))
     finally:
         shutil.rmtree(scratch / "store", ignore_errors=True)
         if run is None or out is not None:
@@ -104,12 +106,12 @@ def _evaluated(source: Arguments, adhoc: AdHocParts, data: Path, store: Path, ou
 
 
 def _suite(source: Arguments, folder: Path, data: Path) -> Suite:
-    """Return the suite that arguments describe; raise SuiteError with all that is wrong with them."""
+    """Return the suite that the arguments describe; raise SuiteError listing all their problems."""
     source.data = {"suite": SUITE, **source.data}
     suite, problems = examine(source, folder)
     report_misfits(suite, problems)
-    # What a suite file could do about incompatible parts is no advice here.
-    problems.found[:] = [one.replace(ADVICE, "Choose another part.") for one in problems.found]
+    # The advice on incompatible parts is for suite files only.
+    problems.found[:] = [problem.replace(ADVICE, "Choose another part.") for problem in problems.found]
     if checks := installed_module(AUTHORS, "suite_checks"):
         checks.report_unavailable(suite, data, problems)
     if problems.found:
@@ -118,26 +120,26 @@ def _suite(source: Arguments, folder: Path, data: Path) -> Suite:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """Raise SuiteError if another evaluation is under way in this process, whose state stages define."""
-    if not _RUNNING.acquire(blocking=False):
-        raise SuiteError("evaluate: another evaluation is under way in this process. Wait until it has ended.")
+def _exclusive() -> Iterator[None]:
+    """Raise SuiteError if another evaluation runs in this process, because stages set the state of the process."""
+    if not _LOCK.acquire(blocking=False):
+        raise SuiteError("evaluate: another evaluation is running in this process. Wait until it ends.")
     try:
         yield
     finally:
-        _RUNNING.release()
+        _LOCK.release()
 
 
 @contextmanager
-def _forgetting(store: Store, planned: Plan, adhoc: AdHocParts) -> Iterator[None]:
-    """Remove what stages leave that parts of this call alone take part in, as nothing will ever look for it."""
+def _removing_adhoc_results(store: Store, planned: Plan, adhoc: AdHocParts) -> Iterator[None]:
+    """On exit, remove the artifacts of stages that used ad-hoc parts, which no later call can reuse."""
     try:
         yield
     finally:
-        theirs, costs = set[str](), CostKeys(planned.stages)
+        removed_keys, costs = set[str](), CostKeys(planned.stages)
         for stage in planned.stages.values():
-            if adhoc.is_behind(stage.roots.values()) or any(key in theirs for _, key in stage.inputs.values()):
-                theirs.add(stage.key)
+            if adhoc.is_behind(stage.roots.values()) or any(key in removed_keys for _, key in stage.inputs.values()):
+                removed_keys.add(stage.key)
                 store.remove(stage.kind, stage.key)
                 Costs(store).remove(costs.of_record(stage))
             for name, roots in stage.roots.items():
@@ -146,12 +148,12 @@ def _forgetting(store: Store, planned: Plan, adhoc: AdHocParts) -> Iterator[None
 
 
 def _changed_sources() -> list[Path]:
-    """Return the files of code that this process may have loaded before they changed: keys would name other code."""
-    return [path for path in code_digests().code.files() if path.stat().st_mtime > _begun()]
+    """Return code files that changed after this process started, whose digests may not match the loaded code."""
+    return [path for path in code_digests().code.files() if path.stat().st_mtime > _process_start()]
 
 
-def _begun() -> float:
-    """Return when this process began, in seconds since 1970."""
+def _process_start() -> float:
+    """Return the start time of this process in seconds since 1970."""
     from psutil import Process
 
     return float(Process().create_time())
@@ -162,7 +164,7 @@ def _warn(text: str) -> None:
 
 
 class _Warnings(Progress):
-    """Says nothing but warnings."""
+    """Prints only warnings."""
 
     def warn(self, text: str) -> None:
         _warn(text)

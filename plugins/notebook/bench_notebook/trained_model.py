@@ -1,4 +1,4 @@
-"""A model of a run with its stored weights, to decode texts that are in no split."""
+"""A model of a run with its stored weights, to decode and score new texts."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,17 +28,17 @@ from bench_core.registry import configured, suggestion
 from bench_core.storage.store import ANSWERS, Store
 from bench_core.task import Size, Task
 
-SPLIT = "new prompts"  #: what stands for a split in messages
+SPLIT = "new prompts"  #: in place of the name of a split in messages
 
 
 @dataclass
 class TrainedModel:
-    """A model of a run: the module in evaluation mode, its tokenizer, and its decoders by name."""
+    """A model of a run: its module in evaluation mode, its tokenizer, and its decoders by name."""
 
-    module: Any  #: the torch module with the stored weights, or what stands for a system elsewhere
-    task: Task  #: which encodes prompts and decodes tokens, unless the module has a vocabulary of its own
-    info: TaskInfo  #: of the task, with its vocabulary
-    sampled: bool = field(default=False, init=False)  #: whether the last `decode` drew random numbers
+    module: Any  #: the torch module with the stored weights, or the object for a remote system
+    task: Task  #: encodes prompts and decodes tokens, unless the module has its own vocabulary
+    info: TaskInfo  #: task info, with the vocabulary
+    sampled: bool = field(default=False, init=False)  #: whether the last `decode` used random numbers
     _stage: Stage
     _store: Store
     _decoders: Mapping[str, Mapping[str, Any]]
@@ -46,31 +46,31 @@ class TrainedModel:
 
     @property
     def seed(self) -> int:
-        """The seed of the training, and of what decoders sample."""
+        """The seed of training and sampling."""
         return int(self._stage.settings["seed"])
 
     @cached_property
     def decoders(self) -> Mapping[str, Decoder[Any]]:
-        """The decoders that the run used with the model, by their names in the suite."""
+        """The decoders that the run used with the model, by name in the suite."""
         return {name: self.decoder(name) for name in self._decoders}
 
     def decoder(self, name: str | None = None) -> Decoder[Any]:
-        """Return a decoder by its name in the suite, or the only one; raise SuiteError that lists the names.
+        """Return a decoder by its name in the suite, or the only decoder; raise SuiteError listing the names.
 
-        With a model that the run only scored, any installed decoder can be named, which has its default settings.
+        If the run only scored the model, `name` is any installed decoder, with its default settings.
         """
         names = [*self._decoders]
         if not names:
-            return self._installed(name)
+            return self._installed_decoder(name)
         if name is None and len(names) > 1:
             raise SuiteError(f"the run has several decoders. Choose one of {', '.join(names)}.")
         if name is not None and name not in names:
             raise SuiteError(f"no decoder of {self._stage.label} is called {name!r}. {suggestion(name, names)}")
-        found: Decoder[Any] = built("decoder", self._decoders[name or names[0]])
-        return found
+        chosen: Decoder[Any] = built("decoder", self._decoders[name or names[0]])
+        return chosen
 
-    def _installed(self, name: str | None) -> Decoder[Any]:
-        """Return an installed decoder with its default settings and the limit of the suite."""
+    def _installed_decoder(self, name: str | None) -> Decoder[Any]:
+        """Return an installed decoder with its default settings and `max_tokens` of the suite."""
         label = self._stage.label
         if name is None:
             raise SuiteError(
@@ -82,91 +82,93 @@ class TrainedModel:
         except ValueError:
             raise SuiteError(f"decoder {name!r} has no default settings. Add it to the suite of the run.") from None
         if not isinstance(self.module, needs):
-            raise SuiteError(f"decoder {name!r} needs a {needs.__name__}, and {label} is none. Choose another one.")
-        found: Decoder[Any] = built("decoder", settings)
-        return found
+            raise SuiteError(
+                f"decoder {name!r} needs a {needs.__name__}, which {label} is not. Choose another decoder."
+            )
+        decoder: Decoder[Any] = built("decoder", settings)
+        return decoder
 
     def encode(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> list[Batch]:
-        """Return rows for texts, which are sources or prefixes, in batches of equally long openings.
+        """Encode texts, which are sources or prompts, as batches of prompts of equal length.
 
-        The ids of rows are the places of the texts. With `targets`, `gold` is the target of each, to be scored.
+        Row ids are positions in `texts`. With `targets`, `gold` holds the target of each text for scoring.
         """
         between = [separator_after(text, self.task) for text in texts]
         prompts = [Prompt(number, text, separator=between[number]) for number, text in enumerate(texts)]
         if isinstance(self.module, OwnVocabulary):
             return [self.module.encode(prompts, targets)]
         if isinstance(self.module, TextGenerator):
-            raise SuiteError(f"{self._stage.label} reads and writes texts: it has no tokenizer here.")
+            raise SuiteError(f"{self._stage.label} reads and writes texts: it has no tokenizer. Use `decode`.")
         return [*self.task.encode(prompts, targets)]
 
     def text(self, tokens: list[int]) -> str:
-        """Return the text of target tokens, without stop."""
-        own: Any = self.module if isinstance(self.module, OwnVocabulary) else self.task
-        return str(own.text(tokens))
+        """Return the text of target tokens without EOS."""
+        vocabulary: Any = self.module if isinstance(self.module, OwnVocabulary) else self.task
+        return str(vocabulary.text(tokens))
 
     def decode(
         self, texts: Sequence[str], decoder: str | Decoder[Any] | None = None, first: int = 0
     ) -> list[Outcome]:
-        """Return the outcome of each text as the run has that of an example with this prompt.
+        """Decode texts; each outcome equals that of the run for an example with the same prompt and id.
 
-        `decoder` is a name in the suite, not needed if there is only one, or any other decoder. Texts are numbered
-        from `first`: what a decoder samples depends on the seed and on this number. For double precision, call
-        `torch.set_default_dtype(torch.float64)` and `module.double()` before.
+        `decoder` is a name in the suite or a Decoder; it may be omitted if the suite has only one. The ids of texts
+        count from `first`; samples depend on the seed and on the id. For double precision, first call
+        `torch.set_default_dtype(torch.float64)` and `module.double()`.
         """
         if not texts:
             return []
-        by = decoder if isinstance(decoder, Decoder) else self.decoder(decoder)
+        strategy = decoder if isinstance(decoder, Decoder) else self.decoder(decoder)
         prompts = [Prompt(number, text) for number, text in enumerate(texts, first)]
-        writes = isinstance(self.module, TextGenerator | OwnVocabulary)
+        as_text = isinstance(self.module, TextGenerator | OwnVocabulary)
         settings, answers = self._stage.settings, self._store.root / ANSWERS
-        noise = _NoticedNoise(Noise(settings["seed"]).fork("decode").key)
+        noise = _RecordingNoise(Noise(settings["seed"]).fork("decode").key)
         examples = Examples(
-            _NewPrompts(self.task, self.info, prompts, writes), SPLIT, noise, torch.device(settings["device"]),
+            _NewPrompts(self.task, self.info, prompts, as_text), SPLIT, noise, torch.device(settings["device"]),
             settings["batch_size"], words=len(self.info.vocabulary), seed=settings["seed"], answers=answers,
             warn=self._store.warn,
         )  # fmt: skip
         dtype = torch.get_default_dtype()
-        with state_of_stages(settings), evaluating(self.module):
+        with stage_process_state(settings), evaluating(self.module):
             torch.set_default_dtype(dtype)
-            found = [*examples.decoded(self.module, by)]
-        is_text = isinstance(by, TextDecoder)
-        self.sampled = len(by.config.seeds([0, 1])) > 1 if is_text else bool(noise.drawn)
-        return found
+            outcomes = [*examples.decoded(self.module, strategy)]
+        is_text = isinstance(strategy, TextDecoder)
+        self.sampled = len(strategy.config.seeds([0, 1])) > 1 if is_text else bool(noise.uses)
+        return outcomes
 
 
-def state_of_stages(settings: Mapping[str, Any]) -> AbstractContextManager[Any]:
-    """Give the block the process state in which stages with these settings are computed."""
+def stage_process_state(settings: Mapping[str, Any]) -> AbstractContextManager[Any]:
+    """Return a context with the process state of stages with these settings."""
     return defined_state(settings["threads"], settings["seed"], os.getcwd(), lambda names: None)
 
 
 def load_trained(
     context: StageContext, stage: Stage, decoders: Mapping[str, Mapping[str, Any]], max_tokens: int
 ) -> TrainedModel:
-    """Return the model that a stage decodes with, built from the store."""
+    """Load the model of a decoding from the store."""
     if stage.settings["device"] == "cuda" and not torch.cuda.is_available():
         stage = replace(stage, settings={**stage.settings, "device": "cpu"})
-        context.warn("there is no CUDA device here: computing on the CPU, where last digits may differ.")
-    with state_of_stages(stage.settings):
+        context.warn("no CUDA device is available: computing on the CPU, where last digits may differ.")
+    with stage_process_state(stage.settings):
         module, task, _ = load_model(context, stage)
     return TrainedModel(module.eval(), task.task, task.info, stage, context.store, decoders, max_tokens)
 
 
 @dataclass(frozen=True)
-class _NoticedNoise(Noise):
-    """Random numbers that note when some are drawn."""
+class _RecordingNoise(Noise):
+    """Random numbers that record whether any are used."""
 
-    drawn: list[bool] = field(default_factory=list, compare=False)
+    uses: list[bool] = field(default_factory=list, compare=False)
 
     def fork(self, purpose: str | int) -> Noise:
-        return _NoticedNoise(super().fork(purpose).key, self.drawn)
+        return _RecordingNoise(super().fork(purpose).key, self.uses)
 
     def uniform(self, ids: torch.Tensor, step: int = 0, size: int | None = None) -> torch.Tensor:
-        self.drawn.append(True)
+        self.uses.append(True)
         return super().uniform(ids, step, size)
 
 
 class _NewPrompts(Task):
-    """Texts that are in no split, as the one split of a task."""
+    """A task whose only split is a list of new prompts."""
 
     def __init__(self, task: Task, info: TaskInfo, prompts: Sequence[Prompt], as_text: bool) -> None:
         super().__init__(task.config, task.folder)
@@ -178,8 +180,8 @@ class _NewPrompts(Task):
     def batches(self, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         for start in range(0, len(self.prompts), size.number):
             prompts = self.prompts[start : start + size.number]
-            if self.as_text:  # rows without tokens, for what reads the prompts themselves
-                ids, stops = torch.tensor([one.id for one in prompts]), torch.full((len(prompts), 1), STOP)
+            if self.as_text:  # rows without tokens, for systems that read the texts
+                ids, stops = torch.tensor([prompt.id for prompt in prompts]), torch.full((len(prompts), 1), STOP)
                 yield Batch(ids, stops, stops, torch.ones_like(ids))
             else:
                 yield from CheckedTask(self.task, self.info).encode(prompts)
@@ -191,7 +193,7 @@ class _NewPrompts(Task):
         return self.task.prompt(tokens)
 
     def sources(self, split: str) -> Mapping[int, str]:
-        return {one.id: one.text for one in self.prompts}
+        return {prompt.id: prompt.text for prompt in self.prompts}
 
     def references(self, split: str) -> Mapping[int, Sequence[str]]:
-        return {one.id: [] for one in self.prompts}
+        return {prompt.id: [] for prompt in self.prompts}

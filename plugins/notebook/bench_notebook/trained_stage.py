@@ -1,4 +1,4 @@
-"""Finds a trained model of a run in its store, with the settings of its decoders; imports no torch."""
+"""Finds a trained model of a run in its store, with the settings of its decoders; does not import torch."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from bench_core.stage_kinds import weights_of
 from bench_core.storage.store import Store
 from bench_core.suites.axes import TRAINING_AXES
 
-SHOWN = 5  # names of changed code in a warning
+MAX_SHOWN_CHANGES = 5  #: names of changed code in a warning
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The cells of a run that share a trained model, and where the parts of these cells are."""
+class TrainedCells:
+    """The cells of a run that share a trained model, with the store and the corpora folder of the run."""
 
     run: Run
     store: Store
@@ -37,28 +37,28 @@ class Trained:
     cells: Sequence[CellResult]
 
     @classmethod
-    def of(cls, run: Run, store: Store, data: Path, axes: Mapping[str, Any]) -> Trained:
-        """Choose cells by names on axes; raise SuiteError for an unknown name, or if several trainings are left."""
+    def of(cls, run: Run, store: Store, data: Path, axes: Mapping[str, Any]) -> TrainedCells:
+        """Choose cells by names on axes; raise SuiteError for an unknown name, or if several trainings match."""
         cells = [*run.cells]
-        for axis, given in axes.items():
-            if given is not None and (axis != "decoder" or any(one.cell[axis] for one in cells)):
-                wanted = complete(axis, str(given), names_on(cells, lambda one: one.cell, axis))
-                cells = [one for one in cells if name_on(one.cell, axis) == wanted]
-        several = {axis: names_on(cells, lambda one: one.cell, axis) for axis in (*TRAINING_AXES, "seed")}
-        if undecided := [f"{axis} ({', '.join(names)})" for axis, names in several.items() if len(names) > 1]:
+        for axis, name in axes.items():
+            if name is not None and (axis != "decoder" or any(result.cell[axis] for result in cells)):
+                wanted = complete(axis, str(name), names_on(cells, lambda result: result.cell, axis))
+                cells = [result for result in cells if name_on(result.cell, axis) == wanted]
+        names_by_axis = {axis: names_on(cells, lambda result: result.cell, axis) for axis in (*TRAINING_AXES, "seed")}
+        if undecided := [f"{axis} ({', '.join(names)})" for axis, names in names_by_axis.items() if len(names) > 1]:
             raise SuiteError(f"{run.folder} has {axes['model']!r} several times. Choose by {', '.join(undecided)}.")
         return cls(run, store, data, cells)
 
     @property
     def label(self) -> str:
-        """Return what the training is called in messages, such as `words/lstm, seed 0`."""
+        """Return the name of the training in messages, such as `words/lstm, seed 0`."""
         return cell_name({axis: self.cells[0].cell.get(axis) for axis in (*TRAINING_AXES, "seed")})
 
     def stage(self) -> tuple[StageContext, Stage, dict[str, Any]]:
-        """Return a stage that decodes with the model, its context, and the settings of decoders by their names.
+        """Return the context, a stage that decodes with the model, and the settings of the decoders by name.
 
-        Warns of code that has changed. Raises StoreError if the weights are not in the store, and SuiteError for a
-        model that takes no new prompts.
+        Warns about changed code. Raises StoreError if the weights are not in the store, SuiteError if the model
+        accepts no new prompts.
         """
         recorded, cell = read_stages(self.run.folder), self.cells[0]
         keys = {"task": cell.artifacts.get("prepare", ""), "model": weights_of(cell.artifacts)}
@@ -66,7 +66,7 @@ class Trained:
             raise StoreError(f"{self.run.folder} does not record how {self.label} was trained. Run the suite again.")
         inputs = {role: (recorded[key].kind, key) for role, key in keys.items()}
         self._check_stored(inputs, recorded)
-        used = [*self._used(recorded)]
+        used = [*self._uses(recorded)]
         trained = recorded[inputs["model"][1]]
         settings = used[0][1].settings if used else self._settings(trained)
         access = at(read_parts(self.run.folder), ("models", cell.cell["model"], cell.cell["task"], "access")) or {}
@@ -74,67 +74,69 @@ class Trained:
         if not configured("model", model).takes_new_prompts:
             name = model["name"]
             raise SuiteError(
-                f"{self.label}: {name!r} has outputs for the prompts of the suite only, so it cannot decode others."
+                f"{self.label}: {name!r} has outputs for the prompts of the suite only; it cannot decode new prompts."
             )
         decoders = {name: stage.settings["decoder"] for name, stage in used if name is not None}
         places = self._places([model, *decoders.values()])
         stage = Stage("decode", "", settings, inputs, self.label, places=places, access=access)
-        decoders = {name: placed(one, places) for name, one in decoders.items()}
-        for text in self._changes([one for _, one in used]):
+        decoders = {name: placed(decoder, places) for name, decoder in decoders.items()}
+        for text in self._changes([stage for _, stage in used]):
             self.store.warn(text)
         return StageContext(self.store, self.data), stage, decoders
 
-    def _used(self, recorded: Mapping[str, RecordedStage]) -> Iterator[tuple[str | None, RecordedStage]]:
-        """Yield a stage that used the model for each decoder, by name; without decoders, one that scored with it."""
-        decoded = {one.cell["decoder"]: recorded.get(one.artifacts.get("decode", "")) for one in self.cells}
-        found = [(name, stage) for name, stage in decoded.items() if name is not None and stage is not None]
-        scored = (recorded.get(key) for name, key in self.cells[0].artifacts.items() if name.startswith("score/"))
-        yield from found or [(None, stage) for stage in scored if stage is not None][:1]
+    def _uses(self, recorded: Mapping[str, RecordedStage]) -> Iterator[tuple[str | None, RecordedStage]]:
+        """Yield the decoding of each decoder by name; without decoders, a scoring with None."""
+        decoded = {result.cell["decoder"]: recorded.get(result.artifacts.get("decode", "")) for result in self.cells}
+        decodings = [(name, stage) for name, stage in decoded.items() if name is not None and stage is not None]
+        scorings = (recorded.get(key) for name, key in self.cells[0].artifacts.items() if name.startswith("score/"))
+        yield from decodings or [(None, stage) for stage in scorings if stage is not None][:1]
 
     def _settings(self, trained: RecordedStage) -> dict[str, Any]:
-        """Return the settings of a stage that would use a model that nothing used."""
-        own = {name: trained.settings[name] for name in ("device", "threads")}
-        return {**own, "seed": self.cells[0].cell["seed"], "batch_size": self.run.suite.limits.batch_size}
+        """Return the settings of a decoding for a model that was neither decoded nor scored."""
+        placement = {name: trained.settings[name] for name in ("device", "threads")}
+        return {**placement, "seed": self.cells[0].cell["seed"], "batch_size": self.run.suite.limits.batch_size}
 
     def _check_stored(self, inputs: Mapping[str, tuple[str, str]], recorded: Mapping[str, RecordedStage]) -> None:
-        """Raise StoreError, with the command that computes it, unless the task and the weights are in the store."""
+        """Raise StoreError, with the command to compute them, unless the task and the weights are in the store."""
         for role, (kind, key) in inputs.items():
             if self.store.has(kind, key):
                 continue
-            what = "the weights are" if role == "model" else "the tokenizer and data are"
-            failed = [one.reason for one in self.cells if one.reason and not recorded[key].result]
+            missing = "the weights are" if role == "model" else "the tokenizer and data are"
+            failed = [result.reason for result in self.cells if result.reason and not recorded[key].result]
             why = f" It failed: {failed[0]}" if failed else ""
-            carried = " Runs are imported without them." if self.store.kept_as(kind, key) != kind else ""
+            imported = " Imported runs do not contain them." if self.store.kept_as(kind, key) != kind else ""
             raise StoreError(
-                f"{self.label}: {what} not in the store {self.store.root} ({kind} {key[:12]}).{carried}{why} Name "
-                f"the store of the run by --store, or run its suite: bench run {self.run.folder / 'suite.yaml'}"
+                f"{self.label}: {missing} not in the store {self.store.root} ({kind} {key[:12]}).{imported}{why} Set "
+                f"--store to the store of the run, or run its suite: bench run {self.run.folder / 'suite.yaml'}"
             )
 
     def _places(self, settings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        """Return where the files lie that settings of the model and of decoders name, with their marks."""
-        if not any(dict(marks(one)) for one in settings):
+        """Return the paths, with their marks, of the files in the settings of the model and its decoders."""
+        if not any(dict(marks(part)) for part in settings):
             return {}
         try:
             suite, cell = located_suite(suite_of(self.run.folder), self.data), self.cells[0].cell
             config = suite.models[cell["model"]].at(cell["task"]).config
-            names = dict.fromkeys(one.cell["decoder"] for one in self.cells)
+            names = dict.fromkeys(result.cell["decoder"] for result in self.cells)
             parts: list[Config] = [config, *(suite.decoders[name] for name in names if name in suite.decoders)]
-            found = [path for one in parts for path, _ in paths(one)] + [*config.files(self.data).values()]
-            return {str(path.absolute()): mark(path, self.label, self.data) for path in found}
+            files = [path for part in parts for path, _ in paths(part)] + [*config.files(self.data).values()]
+            return {str(path.absolute()): mark(path, self.label, self.data) for path in files}
         except DataError as error:
             raise DataError(
-                f"{error} Relative paths of the suite are looked up from the working directory, {Path.cwd()}: "
+                f"{error} Relative paths are resolved from the working directory, {Path.cwd()}: "
                 "change to the folder of the suite."
             ) from None
 
     def _changes(self, used: Sequence[RecordedStage]) -> Iterator[str]:
-        """Yield what is not as it was when the run was computed."""
-        code = dict.fromkeys(name for one in used for name in changed_code(one.ingredients["code"], {}, one.settings))
-        versions = {name: old for one in used for name, old in one.ingredients["libraries"].items()}
+        """Yield a warning if code or libraries have changed since the run."""
+        code = dict.fromkeys(
+            name for stage in used for name in changed_code(stage.ingredients["code"], {}, stage.settings)
+        )
+        versions = {name: old for stage in used for name, old in stage.ingredients["libraries"].items()}
         libraries = [f"{name} {old} -> {new}" for name, old in versions.items() if (new := keys.library(name)) != old]
         if changed := [*(f"code of {name}" for name in code), *libraries]:
-            more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+            more = f" and {len(changed) - MAX_SHOWN_CHANGES} more" if len(changed) > MAX_SHOWN_CHANGES else ""
             yield (
-                f"changed since the run: {', '.join(changed[:SHOWN])}{more}. Outputs may differ from the run's; "
-                f"see `bench why {self.run.folder}`."
+                f"changed since the run: {', '.join(changed[:MAX_SHOWN_CHANGES])}{more}. Outputs may "
+                f"differ from the run's; see `bench why {self.run.folder}`."
             )

@@ -1,4 +1,4 @@
-"""`bench_notebook.load`: whatever stages wrote of a run comes back; and which prompts and references may be shown."""
+"""`bench_notebook.load` returns everything that stages wrote; which prompts and references may be shown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from block_bootstrap import BLOCKS
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Run the small suite once; return the folder with its store and runs."""
+    """Run the small suite once; return the folder of its store and runs."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "suite.yaml").write_text(SUITE)
     with registry.extra(bench_small.plugin):
@@ -46,37 +46,37 @@ def loaded(made):
 
 
 def written(folder, key, kind="decode"):
-    """Return the outcomes of an artifact by other means than `load`."""
+    """Return the outcomes of an artifact without `load`."""
     lines = gzip.decompress((folder / "store" / kind / key / OUTCOMES).read_bytes()).splitlines()
     return [json.loads(line) for line in lines]
 
 
-def test_every_outcome_of_every_cell_comes_back_as_its_stage_wrote_it(made, loaded):
+def test_every_outcome_of_every_cell_is_returned_as_written(made, loaded):
     cells = read_run(made / "runs" / "one").cells
     assert len(cells) == 8
     for cell in cells:
         for kind, name in (("decode", "decode"), ("score", "score/nats")):
-            found, lines = [*loaded.outputs(cell.cell, kind)], written(made, cell.artifacts[name], kind)
-            assert [(one.id, one.texts, one.references, one.target_log_prob) for one in found] == [
-                (one["id"], one["texts"], one["references"], one["target_log_prob"]) for one in lines
+            outcomes, lines = [*loaded.outputs(cell.cell, kind)], written(made, cell.artifacts[name], kind)
+            assert [
+                (outcome.id, outcome.texts, outcome.references, outcome.target_log_prob) for outcome in outcomes
+            ] == [(line["id"], line["texts"], line["references"], line["target_log_prob"]) for line in lines]
+            assert [[y.tokens for y in outcome.hypotheses] for outcome in outcomes] == [
+                [y["tokens"] for y in line["hypotheses"]] for line in lines
             ]
-            assert [[y.tokens for y in one.hypotheses] for one in found] == [
-                [y["tokens"] for y in one["hypotheses"]] for one in lines
-            ]
-            assert len(found) == 13
+            assert len(outcomes) == 13
 
 
 def test_each_decoding_comes_once_for_each_cell_and_each_scoring_once_for_all_decoders(made, loaded):
     several = [*loaded.all_outputs()]
-    assert [one.name for one in several if one.kind == "decode"] == [cell_name(row) for row in loaded.cells]
-    scored = [one for one in several if one.kind == "score"]
-    assert sorted((one.cell["model"], one.cell["seed"], one.by) for one in scored) == [
+    assert [part.name for part in several if part.kind == "decode"] == [cell_name(row) for row in loaded.cells]
+    scored = [part for part in several if part.kind == "score"]
+    assert sorted((part.cell["model"], part.cell["seed"], part.by) for part in scored) == [
         (model, seed, "exact") for model in ("one", "two") for seed in (0, 1)
     ]
-    assert all("decoder" not in one.cell for one in scored)
+    assert all("decoder" not in part.cell for part in scored)
     stored = {(kind, key) for kind, key in Store(made / "store").entries() if kind in ("decode", "score")}
-    assert {(one.kind, one.key) for one in several} == stored
-    assert [*several[0]] == [*several[0]]  # it can be gone through again
+    assert {(part.kind, part.key) for part in several} == stored
+    assert [*several[0]] == [*several[0]]  # can be iterated again
 
 
 def test_cells_are_named_by_rows_axes_filters_or_words(loaded):
@@ -102,66 +102,71 @@ def test_cells_are_named_by_rows_axes_filters_or_words(loaded):
         ("two/draw/seed 1", {"kind": "decoding"}, "no kind 'decoding'"),
     ],
 )
-def test_what_names_no_single_cell_is_refused(loaded, cell, axes, message):
+def test_ambiguous_and_unknown_cells_are_refused(loaded, cell, axes, message):
     with pytest.raises(SuiteError, match=message):
         loaded.outputs(cell, **axes)
 
 
 def test_two_models_of_the_same_settings_have_the_same_scores_each_under_its_name(loaded):
     twin = replace(loaded.run.cells[0], cell={**loaded.run.cells[0].cell, "model": "twin"})
-    found = LoadedRun(replace(loaded.run, cells=[*loaded.run.cells[:1], twin]), loaded.store)
-    assert [(one.kind, one.cell["model"]) for one in found.all_outputs()] == [
+    twins = LoadedRun(replace(loaded.run, cells=[*loaded.run.cells[:1], twin]), loaded.store)
+    assert [(part.kind, part.cell["model"]) for part in twins.all_outputs()] == [
         (kind, model) for model in ("one", "twin") for kind in ("decode", "score")
     ]
 
 
-def test_of_several_likelihoods_one_is_named(loaded, tmp_path):
-    """A cell may be scored by several metrics, each by another likelihood."""
-    store, one = Store(tmp_path / "store"), loaded.run.cells[0]
+def test_several_likelihoods_are_chosen_by_name(loaded, tmp_path):
+    """Several metrics may score a cell, each with another likelihood."""
+    store, cell = Store(tmp_path / "store"), loaded.run.cells[0]
     keys = {f"score/{by}": name * 64 for by, name in (("exact", "a"), ("bound", "b"))}
     for place, key in enumerate(keys.values()):
         about = {"ingredients": {"settings": {"by": ("exact", "bound")[place]}}, "scheme": -1}
         with store.writing("score", key, about, sync=False) as folder:
             write_outcomes(folder / OUTCOMES, [Outcome(place, target_log_prob=-1.0)])
-    found = LoadedRun(replace(loaded.run, cells=[replace(one, artifacts=keys)]), store)
-    assert {one.by: [each.id for each in one] for one in found.all_outputs()} == {"exact": [0], "bound": [1]}
-    assert [each.id for each in found.outputs(kind="score", by="bound")] == [1]
+    rescored = LoadedRun(replace(loaded.run, cells=[replace(cell, artifacts=keys)]), store)
+    assert {scored.by: [outcome.id for outcome in scored] for scored in rescored.all_outputs()} == {
+        "exact": [0],
+        "bound": [1],
+    }
+    assert [outcome.id for outcome in rescored.outputs(kind="score", by="bound")] == [1]
     for by in (None, "estimate"):
         with pytest.raises(SuiteError, match="`by` is one of bound, exact"):
-            found.outputs(kind="score", by=by)
+            rescored.outputs(kind="score", by=by)
 
 
-def test_numbers_draws_and_histories_are_those_of_the_run(made, loaded):
+def test_numbers_replicates_and_histories_equal_those_of_the_run(made, loaded):
     run = read_run(made / "runs" / "one")
     assert {(row["model"], row["decoder"], row["seed"], row["metric"]): row["value"] for row in loaded.numbers} == {
-        (one.cell["model"], one.cell["decoder"], one.cell["seed"], name): number.value
-        for one in run.cells
-        for name, number in one.numbers.items()
+        (cell.cell["model"], cell.cell["decoder"], cell.cell["seed"], name): number.value
+        for cell in run.cells
+        for name, number in cell.numbers.items()
     }
     assert loaded.cells == run.rows()
-    for one in run.cells:
-        for name, number in one.numbers.items():
-            draws = loaded.draws[cell_name(one.cell), name]
+    for cell in run.cells:
+        for name, number in cell.numbers.items():
+            draws = loaded.draws[cell_name(cell.cell), name]
             assert draws.shape == (1, 1000)
             assert abs(draws.mean() - number.value) < 4 * draws.std() + 1e-9
-            assert np.array_equal(draws, run.draws[one.artifacts[f"measure/{name}"]])
+            assert np.array_equal(draws, run.draws[cell.artifacts[f"measure/{name}"]])
     trained = {(row["model"], row["seed"]) for row in loaded.histories}
     assert trained == {(model, seed) for model in ("one", "two") for seed in (0, 1)}
     assert [row["epoch"] for row in loaded.histories if (row["model"], row["seed"]) == ("two", 1)] == [1, 2, 3]
 
 
 @pytest.mark.extra("bench-notebook", "frames")
-def test_frames_have_what_the_rows_have(loaded):
+def test_frames_equal_the_rows(loaded):
     assert loaded.cells_frame().to_dict("records") == loaded.cells
     assert len(loaded.numbers_frame()) == len(loaded.numbers) == 16
     assert loaded.draws_frame().shape == (1000, 16)
     assert len(loaded.histories_frame()) == len(loaded.histories)
     frame = loaded.outputs_frame(model="one", decoder="draw", seed=0)
-    assert frame["texts"].tolist() == [one.texts for one in loaded.outputs(model="one", decoder="draw", seed=0)]
+    assert frame["texts"].tolist() == [
+        outcome.texts for outcome in loaded.outputs(model="one", decoder="draw", seed=0)
+    ]
 
 
 @pytest.mark.extra("bench-notebook", "frames")
-def test_the_frame_of_outputs_has_those_of_every_cell_that_matches_with_its_axes(loaded):
+def test_the_frame_of_outputs_has_all_matching_cells_with_their_axes(loaded):
     whole, some = loaded.outputs_frame(), loaded.outputs_frame("model=one,seed=1")
     for frame, cells in ((whole, loaded.cells), (some, [{"model": "one", "seed": 1}])):
         rows = [
@@ -176,7 +181,7 @@ def test_the_frame_of_outputs_has_those_of_every_cell_that_matches_with_its_axes
     assert len(scored) == len(scored.drop_duplicates(["model", "seed", "id"]))
 
 
-def test_without_pandas_frames_say_what_to_install_and_all_else_works(loaded, monkeypatch):
+def test_without_pandas_only_frames_fail_with_the_install_command(loaded, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     for frame in (loaded.cells_frame, loaded.numbers_frame, loaded.draws_frame, loaded.histories_frame):
         with pytest.raises(PluginError, match="python -m pip install 'pandas"):
@@ -184,15 +189,15 @@ def test_without_pandas_frames_say_what_to_install_and_all_else_works(loaded, mo
     assert len(loaded.cells) == 8
 
 
-def test_the_frame_of_draws_has_the_resamples_that_its_number_depends_on(loaded, monkeypatch):
+def test_the_frame_of_replicates_uses_the_block_length_of_the_number(loaded, monkeypatch):
     first, rows = loaded.run.cells[0], np.arange(2000.0).reshape(2, 1000)
     for row, block in enumerate(BLOCKS[:2]):
-        one = replace(first, numbers={"ended": replace(first.numbers["ended"], block=block)})
-        run = replace(loaded.run, cells=[one])
+        cell = replace(first, numbers={"ended": replace(first.numbers["ended"], block=block)})
+        run = replace(loaded.run, cells=[cell])
         run.__dict__["draws"] = {first.artifacts["measure/ended"]: rows}
         monkeypatch.setattr("bench_notebook.loaded._frame", dict)
-        found = LoadedRun(run, loaded.store).draws_frame()
-        assert next(iter(found.values())).tolist() == rows[row].tolist()
+        frame = LoadedRun(run, loaded.store).draws_frame()
+        assert next(iter(frame.values())).tolist() == rows[row].tolist()
 
 
 def test_a_run_is_loaded_by_its_name_among_others(made, monkeypatch):
@@ -204,14 +209,14 @@ def test_a_run_is_loaded_by_its_name_among_others(made, monkeypatch):
             load(name)
 
 
-def test_missing_outcomes_name_their_cell_and_what_to_do(made, tmp_path):
-    found = load(made / "runs" / "one", tmp_path / "elsewhere")
-    outcomes = found.outputs(model="one", decoder="draw", seed=0)
+def test_missing_outcomes_are_reported_with_cell_and_advice(made, tmp_path):
+    elsewhere = load(made / "runs" / "one", tmp_path / "elsewhere")
+    outcomes = elsewhere.outputs(model="one", decoder="draw", seed=0)
     with pytest.raises(
         StoreError, match=r"words/one/draw/test, seed 0: its decode .* is not in the store .*elsewhere"
     ):
         next(outcomes)
-    assert len(found.numbers) == 16
+    assert len(elsewhere.numbers) == 16
 
 
 @pytest.mark.parametrize(
@@ -222,8 +227,8 @@ def test_missing_outcomes_name_their_cell_and_what_to_do(made, tmp_path):
         (lambda path, good: path.unlink(), "there is no such file"),
     ],
 )
-def test_damaged_outcomes_are_never_given(made, loaded, damage, message):
-    key = next(one for one in loaded.run.cells if one.cell["model"] == "one").artifacts["decode"]
+def test_damaged_outcomes_are_never_returned(made, loaded, damage, message):
+    key = next(cell for cell in loaded.run.cells if cell.cell["model"] == "one").artifacts["decode"]
     path = made / "store" / "decode" / key / OUTCOMES
     good = path.read_bytes()
     try:
@@ -240,15 +245,15 @@ def test_damaged_outcomes_are_never_given(made, loaded, damage, message):
         (b"{}", "KeyError: 'hypotheses'"),
         (b"[1]", "TypeError"),
         (b"{", "JSONDecodeError"),
-        (b'{"id": 0, "hypotheses": [], "texts": ["a"]}', "something else where its texts should be"),
-        (b'{"id": 0, "hypotheses": [], "references": [7]}', "something else"),
+        (b'{"id": 0, "hypotheses": [], "texts": ["a"]}', "texts that are not strings, or not one per hypothesis"),
+        (b'{"id": 0, "hypotheses": [], "references": [7]}', "texts that are not strings"),
         (b'{"id": 0, "hypotheses": [], "references": null}', "TypeError"),
         (b'{"id": 0, "hypotheses": [], "unheard": 1}', "TypeError"),
         (None, "EOFError"),
         (False, "BadGzipFile"),
     ],
 )
-def test_an_artifact_that_holds_no_outcomes_is_an_error_with_the_name_of_the_cell(tmp_path, loaded, content, message):
+def test_an_artifact_without_valid_outcomes_is_reported_with_the_cell(tmp_path, loaded, content, message):
     store = Store(tmp_path / "store")
     with store.writing("decode", loaded.run.cells[0].artifacts["decode"], {}) as folder:
         whole = gzip.compress(content or b'{"id": 0, "hypotheses": []}')
@@ -258,20 +263,20 @@ def test_an_artifact_that_holds_no_outcomes_is_an_error_with_the_name_of_the_cel
 
 
 def test_outcomes_are_read_one_by_one(tmp_path, loaded, monkeypatch):
-    """Nobody who takes one outcome has all of them read."""
-    store, taken = Store(tmp_path / "store"), []
+    """Taking an outcome does not read all outcomes."""
+    store, reads = Store(tmp_path / "store"), []
     outcome = next(loaded.outputs(loaded.cells[0]))
     with store.writing("decode", loaded.run.cells[0].artifacts["decode"], {}) as folder:
         write_outcomes(folder / OUTCOMES, [outcome] * 5000)
-    own = read_outcomes
+    original = read_outcomes
 
-    def counted(path):
-        return (taken.append(1) or one for one in own(path))
+    def count(path):
+        return (reads.append(1) or outcome for outcome in original(path))
 
-    monkeypatch.setattr("bench_notebook.cell_outcomes.read_outcomes", counted)
-    found = load(loaded.run.folder, store.root).outputs(loaded.cells[0])
-    assert [next(found), next(found)] == [outcome, outcome]
-    assert len(taken) == 2
+    monkeypatch.setattr("bench_notebook.cell_outcomes.read_outcomes", count)
+    outputs = load(loaded.run.folder, store.root).outputs(loaded.cells[0])
+    assert [next(outputs), next(outputs)] == [outcome, outcome]
+    assert len(reads) == 2
 
 
 # quoting
@@ -279,7 +284,7 @@ def test_outcomes_are_read_one_by_one(tmp_path, loaded, monkeypatch):
 
 @pytest.fixture
 def run_news(tmp_path, small, monkeypatch):
-    """Return a function that runs a suite of two tasks; reports may not show the texts of the second, `news`."""
+    """Return a function that runs a suite of two tasks; texts of the second, `news`, may not be shown."""
     licence = property(lambda task: "licence of the news: none" if task.file else "")
     monkeypatch.setattr(LettersConfig, "restriction", licence)
     (tmp_path / "news.txt").write_text("abc abcd acbd adb " * 4)
@@ -295,19 +300,19 @@ def run_news(tmp_path, small, monkeypatch):
 
 
 def shown(run):
-    """Return the tasks whose samples show prompts, and those whose samples show references."""
+    """Return the tasks whose samples show prompts, and the tasks whose samples show references."""
     samples = run.info["samples"]
     return [{sample["cell"]["task"] for sample in samples if sample[what]} for what in ("prompt", "reference")]
 
 
 def withheld(run):
-    """Return the tasks whose texts may not be shown, each with the reason."""
+    """Return the tasks whose texts may not be shown, with reasons."""
     reasons = {name: why_not_quoted(name, about, run.suite.quote) for name, about in run.info["tasks"].items()}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
 @pytest.mark.slow
-def test_a_suite_names_the_tasks_whose_texts_may_be_shown_and_nothing_is_computed_again(tmp_path, run_news):
+def test_quoting_tasks_changes_which_texts_are_shown_without_recomputation(tmp_path, run_news):
     first = run_news()
     stored = {*Store(tmp_path / "store").entries()}
     assert shown(first) == [{"words"}, {"words"}]
@@ -327,7 +332,7 @@ def test_a_suite_names_the_tasks_whose_texts_may_be_shown_and_nothing_is_compute
 
 
 @pytest.mark.slow
-def test_a_suite_says_how_many_outputs_are_shown_and_nothing_is_computed_again(tmp_path, run_news):
+def test_a_suite_sets_the_number_of_samples_without_recomputation(tmp_path, run_news):
     first, store = run_news("quote: true\n").info["samples"], Store(tmp_path / "store")
     stored = {*store.entries()}
     for number in (1, 3, 5):
@@ -353,7 +358,7 @@ def test_a_suite_says_how_many_outputs_are_shown_and_nothing_is_computed_again(t
         ({}, False),
     ],
 )
-def test_texts_are_shown_unless_their_data_forbid_it_or_the_suite_says_otherwise(about, shown):
+def test_texts_are_shown_unless_the_data_or_the_suite_forbid_it(about, shown):
     assert may_quote("news", about, ()) == may_quote("news", about, ("words",)) == shown
     assert may_quote("news", about, True)
     assert may_quote("news", about, ("news",))

@@ -1,4 +1,4 @@
-"""`evaluate` runs objects as suites run files: the same numbers, nothing stale, nothing changed, nothing left behind."""
+"""`evaluate` gives the same numbers as suite files, without stale results, side effects or leftovers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from bench_notebook import evaluating as evaluate_module
 from bench_notebook.adhoc_parts import AdHocParts
 
 ROOT = Path(__file__).parents[3]
-BEGUN = evaluate_module._begun
+BEGUN = evaluate_module._process_start
 TINY = {"training": {"epochs": 1}, "limits": {"max_tokens": 6}, "hardware": {"threads": 1, "device": "cpu"}}
 
 pytestmark = pytest.mark.usefixtures("small")
@@ -65,12 +65,12 @@ pytestmark = pytest.mark.usefixtures("small")
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path, monkeypatch):
-    """Work in an empty folder; temporary files are in another."""
+    """Work in an empty folder, with temporary files in another."""
     (tmp_path / "work").mkdir()
     (tmp_path / "temporary").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    monkeypatch.setattr(evaluate_module, "_begun", time.time)  # files that were just checked out are no edits
+    monkeypatch.setattr(evaluate_module, "_process_start", time.time)  # freshly checked out files are not edits
 
 
 def evaluate(**given):
@@ -78,13 +78,13 @@ def evaluate(**given):
 
 
 def only(run, **axes):
-    """Return the one row of a run with these names."""
-    (found,) = [row for row in run.rows() if axes.items() <= row.items()]
-    return found
+    """Return the only row of a run with these names."""
+    (match,) = [row for row in run.rows() if axes.items() <= row.items()]
+    return match
 
 
 def outputs(run):
-    """Return the outputs of the first seed that a run has samples of."""
+    """Return the sample outputs of a run."""
     return [sample["text"] for sample in run.info["samples"]]
 
 
@@ -95,7 +95,7 @@ def stored(folder=".bench/store"):
 
 
 class Cells:
-    """A notebook: cells share names, their functions have sources as IPython gives them, and each may come again."""
+    """A notebook whose cells share names, have sources as in IPython, and can be run again."""
 
     def __init__(self, name="notebook_of_a_test"):
         self.module, self.numbers = ModuleType(name), count()
@@ -119,7 +119,7 @@ def cells():
 
 
 @pytest.mark.slow
-def test_numbers_are_those_of_the_same_suite_to_the_last_digit(finished, small, tmp_path):
+def test_numbers_equal_those_of_the_same_suite_exactly(finished, small, tmp_path):
     written = read_run(next((finished / "runs").iterdir()))
     given = bench_notebook.evaluate(
         tasks={"words": "letters"},
@@ -132,8 +132,8 @@ def test_numbers_are_those_of_the_same_suite_to_the_last_digit(finished, small, 
         hardware={"threads": 1, "device": "cpu"},
         store=tmp_path / "other",
     )
-    assert [(one.cell, one.numbers, one.artifacts) for one in given.cells] == [
-        (one.cell, one.numbers, one.artifacts) for one in written.cells
+    assert [(cell.cell, cell.numbers, cell.artifacts) for cell in given.cells] == [
+        (cell.cell, cell.numbers, cell.artifacts) for cell in written.cells
     ]
     assert len(given.cells) == 8
     for key, draws in written.draws.items():
@@ -141,7 +141,7 @@ def test_numbers_are_those_of_the_same_suite_to_the_last_digit(finished, small, 
 
 
 @pytest.mark.slow
-def test_what_installed_parts_computed_is_used_again_by_suites_and_by_calls(suite_file):
+def test_results_of_installed_parts_are_shared_between_suites_and_calls(suite_file):
     written = run(suite_file(), store=".bench/store", out="runs")
     files = stored()
     again = bench_notebook.evaluate(
@@ -151,69 +151,69 @@ def test_what_installed_parts_computed_is_used_again_by_suites_and_by_calls(suit
     )  # fmt: skip
     assert stored() == files
     assert (again.folder / "log").read_text() == ""
-    assert [one.artifacts for one in again.cells] == [one.artifacts for one in written.cells]
+    assert [cell.artifacts for cell in again.cells] == [cell.artifacts for cell in written.cells]
 
 
-def test_a_setting_that_a_config_has_from_its_default_yields_to_limits_and_one_that_was_given_does_not():
-    found = evaluate(model=BigramConfig(scale=2.0), decoders=[ArgmaxConfig(), ArgmaxConfig(max_tokens=3)])
-    lengths = {sample["cell"]["decoder"]: sample["tokens"] for sample in found.info["samples"]}
+def test_limits_override_defaults_of_configs_but_not_explicit_settings():
+    result = evaluate(model=BigramConfig(scale=2.0), decoders=[ArgmaxConfig(), ArgmaxConfig(max_tokens=3)])
+    lengths = {sample["cell"]["decoder"]: sample["tokens"] for sample in result.info["samples"]}
     assert lengths == {"argmax": 6, "argmax/max_tokens=3": 3}
 
 
-def test_parts_of_one_name_are_told_apart_by_their_settings_and_seeds_are_all_there():
-    found = evaluate(models=[BigramConfig(), BigramConfig(scale=2.0)], seeds=[3, 5], metrics="nats", decoders=())
-    names = [(row["model"], row["seed"]) for row in found.rows()]
+def test_parts_of_the_same_name_are_distinguished_by_their_settings():
+    result = evaluate(models=[BigramConfig(), BigramConfig(scale=2.0)], seeds=[3, 5], metrics="nats", decoders=())
+    names = [(row["model"], row["seed"]) for row in result.rows()]
     assert names == [("bigram", 3), ("bigram", 5), ("bigram/scale=2.0", 3), ("bigram/scale=2.0", 5)]
-    assert len({row["nats"] for row in found.rows()}) == 4
+    assert len({row["nats"] for row in result.rows()}) == 4
 
 
-def test_models_are_settings_with_a_grid_as_in_a_file():
-    found = evaluate(model={"name": "bigram", "grid": {"scale": [0.1, 2.0]}}, metrics="nats")
-    assert found.names["model"] == {"bigram/scale=0.1", "bigram/scale=2.0"}
+def test_settings_may_contain_a_grid_as_in_a_file():
+    result = evaluate(model={"name": "bigram", "grid": {"scale": [0.1, 2.0]}}, metrics="nats")
+    assert result.names["model"] == {"bigram/scale=0.1", "bigram/scale=2.0"}
 
 
-def test_splits_may_be_one_word_and_settings_numbers_of_numpy():
-    found = evaluate(
+def test_splits_may_be_text_and_settings_numpy_scalars():
+    result = evaluate(
         model=BigramConfig(),
         metrics=["nats"],
         splits="valid",
         seeds=np.int64(1),
         training={"lr": np.float64(0.5), "epochs": 1},
     )
-    assert only(found)["split"] == "valid"
+    assert only(result)["split"] == "valid"
 
 
 # Functions as metrics
 
 
-def test_a_function_is_measured_as_its_mean_over_examples_with_intervals():
+def test_a_function_is_averaged_over_examples_with_intervals():
     seen = []
 
     def matches(output, references):
         seen.append((output, references))
         return sum(a == b for a, b in zip(output, references[0], strict=False)) / 7
 
-    found = evaluate(model=BigramConfig(scale=2.0), decoders=[DrawConfig()], metrics=[matches])
-    (cell,) = found.cells
+    result = evaluate(model=BigramConfig(scale=2.0), decoders=[DrawConfig()], metrics=[matches])
+    (cell,) = result.cells
     number = cell.numbers["matches"]
     first = seen[:13]  # before the second look
     known = [sum(a == b for a, b in zip(output, references[0], strict=False)) / 7 for output, references in first]
     assert number.value == math.fsum(known) / len(known)
     assert number.examples == len(known) == 13
     assert (number.better, number.signature) == (1, "matches")
-    draws = np.asarray(found.draws[cell.artifacts["measure/matches"]])
+    draws = np.asarray(result.draws[cell.artifacts["measure/matches"]])
     assert min(known) <= draws.min() < number.value < draws.max() <= max(known)
 
 
-def test_a_function_says_which_way_is_better_and_has_the_name_that_is_given():
+def test_a_function_may_declare_its_direction_and_be_named():
     def mistakes(output, references):
         return 1.0
 
     mistakes.better, mistakes.unit = -1, "%"
-    found = evaluate(
+    result = evaluate(
         model=BigramConfig(), decoders=["argmax"], metrics={"errors": mistakes, "none": lambda output, references: 0}
     )
-    (cell,) = found.cells
+    (cell,) = result.cells
     assert (cell.numbers["errors"].value, cell.numbers["errors"].better, cell.numbers["none"].value) == (
         100.0,
         -1,
@@ -221,16 +221,16 @@ def test_a_function_says_which_way_is_better_and_has_the_name_that_is_given():
     )
 
 
-def test_a_function_that_says_neither_way_is_refused():
+def test_a_function_with_an_invalid_direction_is_refused():
     def odd(output, references):
         return 1.0
 
     odd.better = "up"
-    with pytest.raises(SuiteError, match=r"evaluate\(metrics\[0\]\): `better` of a function is 1, -1 or 0"):
+    with pytest.raises(SuiteError, match=r"evaluate\(metrics\[0\]\): `better` of a function must be 1, -1 or 0"):
         evaluate(model="bigram", decoders=["argmax"], metrics=[odd])
 
 
-def test_whatever_can_be_called_may_measure_though_nothing_could_send_it_to_another_process():
+def test_any_callable_may_be_a_metric_even_if_it_cannot_be_pickled():
     lock = threading.Lock()
 
     class Counting:
@@ -243,31 +243,31 @@ def test_whatever_can_be_called_may_measure_though_nothing_could_send_it_to_anot
             return len(output)
 
     counting = Counting()
-    found = evaluate(
+    result = evaluate(
         model=BigramConfig(), decoders=["argmax"], metrics=[counting, lambda o, r: len(r), lambda o, r: 2]
     )
     assert counting.calls > 13, "some are measured twice"
-    assert only(found)["counting"] > 0
-    assert (only(found)["lambda"], only(found)["lambda (2)"]) == (1.0, 2.0)
+    assert only(result)["counting"] > 0
+    assert (only(result)["lambda"], only(result)["lambda (2)"]) == (1.0, 2.0)
 
 
-def test_a_function_may_have_the_name_of_an_installed_metric_and_is_measured_beside_it():
+def test_a_function_may_share_the_name_of_an_installed_metric():
     def ended(output, references):
         return 7
 
-    found = evaluate(model=BigramConfig(), decoders=["argmax"], metrics=["ended", ended])
-    assert (only(found)["ended"], only(found)["ended (2)"]) == (0.0, 7.0)
+    result = evaluate(model=BigramConfig(), decoders=["argmax"], metrics=["ended", ended])
+    assert (only(result)["ended"], only(result)["ended (2)"]) == (0.0, 7.0)
 
 
-def test_a_function_that_fails_marks_its_cells_with_the_reason_and_the_others_are_there():
+def test_a_failing_function_marks_its_cells_with_the_reason():
     def broken(output, references):
         raise ZeroDivisionError("by nothing")
 
     def text(output, references):
         return output
 
-    found = evaluate(model=BigramConfig(), decoders=["argmax"], metrics=[broken, text, "ended"])
-    (cell,) = found.cells
+    result = evaluate(model=BigramConfig(), decoders=["argmax"], metrics=[broken, text, "ended"])
+    (cell,) = result.cells
     assert (cell.status, cell.numbers["ended"].value) == ("failed", 0.0)
     assert "ZeroDivisionError: by nothing" in cell.numbers["broken"].reason
     assert "must return a finite number" in cell.numbers["text"].reason
@@ -277,11 +277,11 @@ def test_a_function_that_fails_marks_its_cells_with_the_reason_and_the_others_ar
 
 
 def ask_mine(cells):
-    """Return what the metric `mine` of a notebook gives by now."""
+    """Return the current value of the metric `mine` of a notebook."""
     return only(evaluate(model=BigramConfig(), decoders=["argmax"], metrics=[vars(cells.module)["mine"]]))["mine"]
 
 
-def test_a_function_that_a_cell_defines_again_gives_new_numbers(cells):
+def test_a_redefined_function_gives_new_numbers(cells):
     ask = partial(ask_mine, cells)
     cells.run("def mine(output, references):\n    return 1\n")
     assert ask() == ask() == 1.0
@@ -289,16 +289,18 @@ def test_a_function_that_a_cell_defines_again_gives_new_numbers(cells):
     assert ask() == 2.0
 
 
-def test_no_two_calls_share_a_key_of_what_they_bring_and_share_those_of_installed_parts():
+def test_calls_share_only_the_keys_of_installed_parts():
     def mine(output, references):
         return 1
 
-    (one,), (other,) = (evaluate(model=BigramConfig(), decoders=["argmax"], metrics=[mine]).cells for _ in range(2))
-    differing = {stage for stage in one.artifacts if one.artifacts[stage] != other.artifacts[stage]}
+    (first,), (second,) = (
+        evaluate(model=BigramConfig(), decoders=["argmax"], metrics=[mine]).cells for _ in range(2)
+    )
+    differing = {stage for stage in first.artifacts if first.artifacts[stage] != second.artifacts[stage]}
     assert differing == {"measure/mine"}
 
 
-def test_what_a_function_closes_over_or_finds_by_name_counts_too(cells):
+def test_changed_globals_of_a_function_give_new_numbers(cells):
     cells.run("factor = 1\ndef inner():\n    return 1\ndef mine(output, references):\n    return factor * inner()\n")
     ask = partial(ask_mine, cells)
     assert ask() == 1.0
@@ -326,7 +328,7 @@ class Table(LanguageModel):
 """
 
 
-def test_a_model_that_a_cell_defines_again_is_trained_again(cells):
+def test_a_redefined_model_is_trained_again(cells):
 
     def ask():
         config = vars(cells.module)["TableConfig"](scale=3)
@@ -339,14 +341,14 @@ def test_a_model_that_a_cell_defines_again_is_trained_again(cells):
     assert ask() != first
 
 
-def test_code_that_changed_after_it_was_loaded_is_never_the_reason_of_a_stored_result(monkeypatch):
+def test_results_of_code_changed_after_loading_are_not_stored(monkeypatch):
     evaluate(model=BigramConfig(), metrics=["nats"])
     files = stored()
     assert time.time() - 86_400 < BEGUN() <= time.time()
-    monkeypatch.setattr(evaluate_module, "_begun", lambda: 0.0)
-    with pytest.warns(UserWarning, match=r"\.py changed since Python was started: nothing of this call is kept"):
-        found = evaluate(model=BigramConfig(), metrics=["nats"])
-    assert (found.folder / "log").read_text().count("\n") == 4  # prepare, train, score, measure: all anew
+    monkeypatch.setattr(evaluate_module, "_process_start", lambda: 0.0)
+    with pytest.warns(UserWarning, match=r"\.py changed since Python started: results of this call are not cached"):
+        result = evaluate(model=BigramConfig(), metrics=["nats"])
+    assert (result.folder / "log").read_text().count("\n") == 4  # prepare, train, score, measure: all anew
     assert stored() == files
 
 
@@ -354,14 +356,14 @@ def test_code_that_changed_after_it_was_loaded_is_never_the_reason_of_a_stored_r
 
 
 class Reset(Bigram):
-    """A model that begins from nothing whenever it is set up."""
+    """A model whose setup resets its weights."""
 
     def setup(self, info, noise):
         nn.init.zeros_(self.table.weight)
 
 
 def trained(kind=Bigram, size=5, seed=0):
-    """Return a model with weights of its own, as after a training by hand."""
+    """Return a model with other weights, as after manual training."""
     torch.manual_seed(seed)
     model = kind(BigramConfig(), TaskInfo([*map(str, range(size))]))
     with torch.no_grad():
@@ -370,7 +372,7 @@ def trained(kind=Bigram, size=5, seed=0):
 
 
 def words(tmp_path):
-    """Return the targets of the test split and what precedes each, as token ids."""
+    """Return the task info and the batches of the test split."""
     task = Letters(LettersConfig(), tmp_path)
     info = task.prepare(tmp_path)
     return info, [*task.batches("test", Purpose.SCORE, Size(100))]
@@ -396,10 +398,10 @@ def test_a_module_is_evaluated_with_its_weights_and_is_not_changed(kind, tmp_pat
     model = trained(kind, size_of(tmp_path))
     model.train()
     model.table.weight.requires_grad_(False)
-    before = {name: one.clone() for name, one in model.state_dict().items()}
+    before = {name: weights.clone() for name, weights in model.state_dict().items()}
     attributes = {name: value for name, value in vars(model).items() if name[0] != "_"}
-    found = evaluate(model=model, decoders=["argmax"], metrics=["nats"], training={"epochs": 2, "lr": 0.5})
-    assert only(found)["nats"] == pytest.approx(nats(model, tmp_path), rel=1e-6)
+    result = evaluate(model=model, decoders=["argmax"], metrics=["nats"], training={"epochs": 2, "lr": 0.5})
+    assert only(result)["nats"] == pytest.approx(nats(model, tmp_path), rel=1e-6)
     after = model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert model.training
@@ -407,28 +409,28 @@ def test_a_module_is_evaluated_with_its_weights_and_is_not_changed(kind, tmp_pat
     assert {name: value for name, value in vars(model).items() if name[0] != "_"} == attributes
 
 
-def test_weights_that_changed_give_other_numbers_and_another_digest(tmp_path):
+def test_changed_weights_give_other_numbers_and_another_digest(tmp_path):
     model = trained(size=size_of(tmp_path))
     first = evaluate(model=model, metrics=["nats"])
     with torch.no_grad():
         model.table.weight.mul_(-1)
     second = evaluate(model=model, metrics=["nats"])
     assert only(first)["nats"] != only(second)["nats"] == pytest.approx(nats(model, tmp_path), rel=1e-6)
-    (one,), (other,) = (run.suite.models.values() for run in (first, second))
-    assert one["weights"] != other["weights"]
+    (before,), (after,) = (run.suite.models.values() for run in (first, second))
+    assert before["weights"] != after["weights"]
 
 
-def test_modules_are_beside_each_other_and_beside_models_that_are_trained(tmp_path):
+def test_several_modules_and_trained_models_are_evaluated_together(tmp_path):
     size = size_of(tmp_path)
     models = [trained(size=size), trained(size=size, seed=1), BigramConfig(scale=2.0)]
-    found = evaluate(models=models, metrics=["nats"], training={"epochs": 2, "lr": 0.3}, seeds=2)
-    each = {name: [row["nats"] for row in found.rows() if row["model"] == name] for name in found.names["model"]}
+    result = evaluate(models=models, metrics=["nats"], training={"epochs": 2, "lr": 0.3}, seeds=2)
+    each = {name: [row["nats"] for row in result.rows() if row["model"] == name] for name in result.names["model"]}
     assert [*map(len, each.values())] == [2, 2, 2]
     assert each["bigram"] == pytest.approx([nats(models[0], tmp_path)] * 2, rel=1e-6)
     assert each["bigram (2)"] == pytest.approx([nats(models[1], tmp_path)] * 2, rel=1e-6)
 
 
-def test_a_module_that_cannot_be_copied_or_has_no_finite_weights_is_refused_before_anything_runs(tmp_path):
+def test_modules_that_cannot_be_copied_or_have_nonfinite_weights_are_refused(tmp_path):
     model = trained()
     model.memory = model.table.weight * 2  # hangs on the graph
     with pytest.raises(SuiteError, match=r"evaluate\(models\[0\]\): it cannot be copied.*\n.*models\[1\].*holds NaN"):
@@ -442,7 +444,7 @@ def nan():
     return model
 
 
-def test_the_state_of_the_process_is_as_before():
+def test_the_state_of_the_process_is_restored():
     torch.manual_seed(1), np.random.seed(1), random.seed(1)
     threads = torch.get_num_threads()
     states = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate(), os.getcwd()
@@ -456,26 +458,26 @@ def test_the_state_of_the_process_is_as_before():
 
 
 class Last(Decoder[Stepper]):
-    """Ends every output at once."""
+    """Ends every output immediately."""
 
     def decode(self, model, batch, noise):
         return [[Hypothesis([], True)] for _ in batch.ids]
 
 
 class Share(Metric):
-    """The share of outputs that are empty."""
+    """The share of empty outputs."""
 
     better, unit, signature = 1, "%", "empty"
 
     def measure(self, outcomes):
-        return [int(not one.texts[0]) for one in outcomes]
+        return [int(not outcome.texts[0]) for outcome in outcomes]
 
     def combine(self, parts):
         return 100 * sum(parts) / len(parts)
 
 
 class FewLetters(Letters):
-    """A task in this file, which says nothing of its source."""
+    """A task of this file without a declared source."""
 
 
 class TwelveLetters(Letters):
@@ -497,16 +499,16 @@ class Plain(LanguageModel):
 
 
 class LettersInStarsConfig(ExampleMetricConfig):
-    """The share of letters before a certain one."""
+    """The share of letters before a given letter."""
 
     before: str = "c"
 
     def score(self, hypothesis: str, references: Sequence[str]) -> float:
-        return sum(one < self.before for one in hypothesis) / max(1, len(hypothesis))
+        return sum(letter < self.before for letter in hypothesis) / max(1, len(hypothesis))
 
 
 class OnlyStopConfig(ProcessorConfig):
-    """Excludes all but stop."""
+    """Excludes all tokens but EOS."""
 
     def process(self, log_probs, actions):
         return log_probs.index_fill(1, torch.arange(1, log_probs.shape[1]), -math.inf)
@@ -514,17 +516,17 @@ class OnlyStopConfig(ProcessorConfig):
 
 @pytest.mark.parametrize("decoder", [Last, Last(small_parts.ArgmaxConfig())])
 @pytest.mark.parametrize("metric", [Share, Share(MetricConfig())])
-def test_a_class_or_an_object_of_a_decoder_and_a_metric_takes_part(decoder, metric):
-    found = evaluate(model=BigramConfig(scale=2.0), decoders=[decoder, ArgmaxConfig()], metrics=[metric])
-    assert (only(found, decoder="last")["share"], only(found, decoder="argmax")["share"]) == (100.0, 0.0)
+def test_decoders_and_metrics_may_be_classes_or_objects(decoder, metric):
+    result = evaluate(model=BigramConfig(scale=2.0), decoders=[decoder, ArgmaxConfig()], metrics=[metric])
+    assert (only(result, decoder="last")["share"], only(result, decoder="argmax")["share"]) == (100.0, 0.0)
 
 
 def test_an_object_keeps_its_settings():
-    found = evaluate(model=BigramConfig(scale=2.0), decoders=[Argmax(ArgmaxConfig(max_tokens=2))])
-    assert {sample["tokens"] for sample in found.info["samples"]} == {2}
+    result = evaluate(model=BigramConfig(scale=2.0), decoders=[Argmax(ArgmaxConfig(max_tokens=2))])
+    assert {sample["tokens"] for sample in result.info["samples"]} == {2}
 
 
-def test_a_task_is_a_class_or_an_object_too(tmp_path):
+def test_tasks_may_be_classes_or_objects(tmp_path):
     known = only(evaluate(model=BigramConfig(), metrics=["nats"], task=LettersConfig(words=12)))["nats"]
     given = FewLetters(LettersConfig(words=12), tmp_path / "not-there")
     assert only(evaluate(model=BigramConfig(), metrics=["nats"], task=given))["nats"] == known
@@ -534,54 +536,52 @@ def test_a_task_is_a_class_or_an_object_too(tmp_path):
     assert only(evaluate(model=BigramConfig(), metrics=["nats"], task=TwelveLetters))["nats"] == known
 
 
-def test_a_class_of_an_installed_part_is_that_part(tmp_path):
-    found = evaluate(model=Bigram, decoders=[Argmax], metrics=[Ended])
+def test_a_class_of_an_installed_part_equals_its_config(tmp_path):
+    result = evaluate(model=Bigram, decoders=[Argmax], metrics=[Ended])
     known = evaluate(model=BigramConfig(), decoders=[ArgmaxConfig()], metrics=[EndedConfig()])
-    assert [one.artifacts for one in found.cells] == [one.artifacts for one in known.cells]
+    assert [cell.artifacts for cell in result.cells] == [cell.artifacts for cell in known.cells]
 
 
 def test_a_model_of_the_kit_without_a_config_is_trained_and_its_likelihood_is_exact():
     few = only(evaluate(model=Plain, metrics=["nats"], training={"updates": 0}))["nats"]
-    found = evaluate(model=Plain, decoders=[GreedyConfig()], metrics=["nats"], training={"epochs": 5, "lr": 0.1})
-    assert only(found)["nats"] < few - 0.2
-    assert found.cells[0].numbers["nats"].kind == "exact"
+    result = evaluate(model=Plain, decoders=[GreedyConfig()], metrics=["nats"], training={"epochs": 5, "lr": 0.1})
+    assert only(result)["nats"] < few - 0.2
+    assert result.cells[0].numbers["nats"].kind == "exact"
 
 
-def test_configs_that_no_distribution_provides_take_part_with_their_settings():
-    found = evaluate(
+def test_configs_that_are_not_installed_keep_their_settings():
+    result = evaluate(
         model=BigramConfig(scale=2.0),
         decoders={"usual": GreedyConfig(), "stopped": GreedyConfig(processors=[OnlyStopConfig()])},
         metrics=[LettersInStarsConfig(), LettersInStarsConfig(before="a"), LettersInStarsConfig],
     )
-    assert only(found, decoder="stopped")["letters-in-stars"] == 0.0
-    usual = only(found, decoder="usual")
+    assert only(result, decoder="stopped")["letters-in-stars"] == 0.0
+    usual = only(result, decoder="usual")
     assert usual["letters-in-stars"] == usual["letters-in-stars (2)"] > usual["letters-in-stars/before=a"] == 0.0
 
 
-def test_a_scorer_that_does_not_say_by_which_likelihood_is_refused(cells):
+def test_a_scorer_without_declared_likelihoods_is_refused(cells):
     class Own(nn.Module, Stepper, bench_core.Scorer):
         loss = start = step = score = None
 
-    with pytest.raises(
-        SuiteError, match=r"evaluate\(model\): Own is a Scorer that does not say by which likelihoods"
-    ):
+    with pytest.raises(SuiteError, match=r"evaluate\(model\): Own is a Scorer without declared likelihoods"):
         evaluate(model=Own)
     Own.likelihoods = {"half": Kind.BOUND}
     assert AdHocParts().part_class("model", Own) == "own"
 
 
-def test_a_config_whose_class_nobody_can_find_is_refused():
+def test_a_config_without_a_class_is_refused():
     class LostConfig(LanguageModelConfig):
         """Builds nothing."""
 
-    with pytest.raises(SuiteError, match=r"evaluate\(model\): LostConfig builds no class.*Define Lost in "):
+    with pytest.raises(SuiteError, match=r"evaluate\(model\): the class of LostConfig is missing.*Define Lost in "):
         evaluate(model=LostConfig())
 
 
 # What is wrong
 
 
-def test_all_that_is_wrong_is_said_at_once_by_the_names_of_arguments():
+def test_all_problems_are_reported_together_by_argument():
     with pytest.raises(SuiteError) as failure:
         bench_notebook.evaluate(
             model="bigrm", tasks=["letters", LettersConfig(words=12), 7], decoders=[ArgmaxConfig(), {"name": "draw", "braks": 1}, BigramConfig()],
@@ -604,7 +604,7 @@ def test_all_that_is_wrong_is_said_at_once_by_the_names_of_arguments():
     ]
     assert lines[-1] == "12 problems."
     assert "expected the name of an installed task, its settings, a Config, or a Task; found 7." in str(failure.value)
-    assert "found an object of the class BigramConfig. That is a model: give it as `models`." in str(failure.value)
+    assert "found an object of the class BigramConfig. That is a model: pass it as `models`." in str(failure.value)
     assert not re.search(r"\.yaml|:\d+:\d+", str(failure.value))
     assert not Path(".bench").exists()
 
@@ -612,13 +612,13 @@ def test_all_that_is_wrong_is_said_at_once_by_the_names_of_arguments():
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({}, "evaluate(model): give either `model` or `models`."),
-        ({"model": "bigram", "models": ["bigram"]}, "evaluate(model): give either `model` or `models`, not both."),
-        ({"models": []}, "evaluate(models): give at least one model."),
-        ({"model": nn.Linear(2, 2)}, "It is a module: inherit from bench_core.kit.LanguageModel"),
-        ({"model": "bigram", "task": [("a", "b")]}, "Examples in memory are no task yet"),
-        ({"model": "bigram", "task": [{"source": "a", "target": "b"}]}, "Examples in memory are no task yet"),
-        ({"model": {"name": "bigram", "scale": {1, object()}}}, "settings are plain data, as in a suite file"),
+        ({}, "evaluate(model): pass either `model` or `models`."),
+        ({"model": "bigram", "models": ["bigram"]}, "evaluate(model): pass either `model` or `models`, not both."),
+        ({"models": []}, "evaluate(models): pass at least one model."),
+        ({"model": nn.Linear(2, 2)}, "It is a module: also inherit from bench_core.kit.LanguageModel"),
+        ({"model": "bigram", "task": [("a", "b")]}, "Examples in memory are not a task"),
+        ({"model": "bigram", "task": [{"source": "a", "target": "b"}]}, "Examples in memory are not a task"),
+        ({"model": {"name": "bigram", "scale": {1, object()}}}, "settings must be plain data, as in a suite file"),
         ({"models": {"a\0b": "bigram"}}, "is an invalid character"),
         ({"model": "blind", "decoders": ["argmax"]}, "argmax needs a Stepper (start, step); blind is a Sampler. Choose another part."),
         ({"model": "bigram", "metrics": "nats", "splits": ["tset"]}, "evaluate(splits[0]): letters x tset: letters has no split 'tset'."),
@@ -632,15 +632,15 @@ def test_each_mistake_is_refused(given, problem):
         evaluate(**given)
 
 
-def test_nothing_about_skip_is_advised_as_there_is_no_such_argument():
+def test_advice_does_not_mention_skip():
     with pytest.raises(SuiteError) as failure:
         evaluate(models=["blind", "bigram"], decoders=["argmax"], metrics=["nats"])
     assert "skip" not in str(failure.value)
 
 
-def test_settings_that_plain_data_cannot_hold_are_not_lost_silently():
+def test_settings_that_do_not_survive_serialization_are_refused():
     class RoundedConfig(ExampleMetricConfig):
-        """Writes less than it has."""
+        """Serializes less than its settings."""
 
         digits: Annotated[float, PlainSerializer(round)] = 0.0
 
@@ -648,7 +648,7 @@ def test_settings_that_plain_data_cannot_hold_are_not_lost_silently():
             return self.digits
 
     with pytest.raises(
-        SuiteError, match=r"metrics\[0\]\): the settings of RoundedConfig change when they are written"
+        SuiteError, match=r"metrics\[0\]\): the settings of RoundedConfig change when they are serialized"
     ):
         evaluate(model="bigram", decoders=["argmax"], metrics=[RoundedConfig(digits=0.4)])
 
@@ -657,16 +657,16 @@ def test_settings_that_plain_data_cannot_hold_are_not_lost_silently():
 
 
 def known_parts():
-    found = registry.installed()
-    plugins = [name for name, _ in found.manager.list_name_plugin()]
-    return plugins, dict(found.origins), {kind: [*registry.parts(kind)] for kind in registry.kinds()}
+    installed = registry.installed()
+    plugins = [name for name, _ in installed.manager.list_name_plugin()]
+    return plugins, dict(installed.origins), {kind: [*registry.parts(kind)] for kind in registry.kinds()}
 
 
 def interrupted(output, references):
     raise KeyboardInterrupt
 
 
-def test_the_registry_is_as_before_whatever_happens(tmp_path):
+def test_the_registry_is_always_restored(tmp_path):
     before = known_parts()
 
     def mine(output, references):
@@ -685,7 +685,7 @@ def test_the_registry_is_as_before_whatever_happens(tmp_path):
     assert known_parts() == before
 
 
-def test_a_config_that_lacks_a_method_is_refused_and_leaves_nothing():
+def test_a_config_without_a_required_method_is_refused_without_leftovers():
     class LackingConfig(ExampleMetricConfig):
         """Has no score."""
 
@@ -696,11 +696,11 @@ def test_a_config_that_lacks_a_method_is_refused_and_leaves_nothing():
 
 
 @pytest.mark.slow
-def test_temporary_files_go_with_the_run_and_at_once_if_there_is_none(tmp_path):
-    found = evaluate(model=Plain, decoders=[Last], metrics=["nats"])
-    assert found.folder.is_relative_to(tmp_path / "temporary")
-    assert found.draws
-    del found
+def test_temporary_files_are_deleted_with_the_run(tmp_path):
+    result = evaluate(model=Plain, decoders=[Last], metrics=["nats"])
+    assert result.folder.is_relative_to(tmp_path / "temporary")
+    assert result.draws
+    del result
     gc.collect()
     for refused in (
         {"metrics": [3]},
@@ -714,7 +714,7 @@ def test_temporary_files_go_with_the_run_and_at_once_if_there_is_none(tmp_path):
     assert (kept / "cells.jsonl").exists()
 
 
-def test_a_store_keeps_what_another_call_can_use_and_nothing_else(tmp_path):
+def test_a_store_keeps_only_reusable_results(tmp_path):
     evaluate(models=[BigramConfig(), trained(size=size_of(tmp_path))], decoders=["argmax"], metrics=["nats"])
     files = stored()
     for metric in (lambda output, references: 1, interrupted):
@@ -724,12 +724,12 @@ def test_a_store_keeps_what_another_call_can_use_and_nothing_else(tmp_path):
     assert stored() == files
 
 
-def test_one_evaluation_inside_of_another_is_refused():
+def test_nested_evaluations_are_refused():
     def asks(output, references):
         return only(evaluate(model="bigram", metrics=["nats"]))["nats"]
 
-    found = evaluate(model="bigram", decoders=["argmax"], metrics=[asks])
-    assert "another evaluation is under way in this process" in found.cells[0].numbers["asks"].reason
+    result = evaluate(model="bigram", decoders=["argmax"], metrics=[asks])
+    assert "another evaluation is running in this process" in result.cells[0].numbers["asks"].reason
     assert only(evaluate(model="bigram", metrics=["nats"]))["status"] == "done"
 
 
@@ -766,11 +766,11 @@ def hostile():
 
 
 @pytest.mark.parametrize("reports", [True, False])
-def test_a_run_shows_itself_as_html_that_loads_and_runs_nothing(reports, monkeypatch):
-    found = hostile()
+def test_the_html_of_a_run_loads_no_resources_and_runs_no_code(reports, monkeypatch):
+    result = hostile()
     if not reports:
         monkeypatch.setattr("bench_core.runs.results.installed_module", lambda *given: None)
-    page = Tags(found._repr_html_())
+    page = Tags(result._repr_html_())
     assert {tag for tag, _ in page.found} <= {
         "section",
         "div",
@@ -800,31 +800,31 @@ def test_a_run_shows_itself_as_html_that_loads_and_runs_nothing(reports, monkeyp
     assert "table" in {tag for tag, _ in page.found}
 
 
-def test_the_page_is_that_of_the_report_with_bench_reports():
-    found = evaluate(model=BigramConfig(), decoders=["argmax", "draw"], metrics=["nats", "ended"], seeds=3)
-    text = Tags(found._repr_html_()).text
+def test_the_html_equals_the_report_with_bench_reports():
+    result = evaluate(model=BigramConfig(), decoders=["argmax", "draw"], metrics=["nats", "ended"], seeds=3)
+    text = Tags(result._repr_html_()).text
     assert "Mean ± standard deviation over 3 seeds." in text
-    assert found._repr_html_() == found._repr_html_()
+    assert result._repr_html_() == result._repr_html_()
 
 
 def test_two_outputs_on_a_page_have_different_ids():
     pages = [evaluate(model=BigramConfig(scale=scale), metrics=["nats"])._repr_html_() for scale in (1.0, 2.0)]
-    one, other = ({attributes["id"] for _, attributes in Tags(page).found if "id" in attributes} for page in pages)
-    assert one
-    assert not one & other
+    first, second = ({attributes["id"] for _, attributes in Tags(page).found if "id" in attributes} for page in pages)
+    assert first
+    assert not first & second
 
 
-def test_a_run_is_a_table_at_a_prompt_and_in_markdown():
-    found = hostile()
-    assert repr(found).splitlines()[0] == "Run of notebook: 1 cell failed"
-    assert "nats" in repr(found)
-    assert "\x1b" not in repr(found)
-    assert "<script>" not in found._repr_markdown_()
-    assert "\\|\\`\\*\\[x\\]" in found._repr_markdown_()
+def test_a_run_is_displayed_as_a_table_in_consoles_and_markdown():
+    result = hostile()
+    assert repr(result).splitlines()[0] == "Run of notebook: 1 cell failed"
+    assert "nats" in repr(result)
+    assert "\x1b" not in repr(result)
+    assert "<script>" not in result._repr_markdown_()
+    assert "\\|\\`\\*\\[x\\]" in result._repr_markdown_()
 
 
 @pytest.mark.parametrize("show", [as_text, as_markdown, as_html])
-def test_rows_are_shown_up_to_a_number_and_no_rows_are_no_table(show):
+def test_tables_are_truncated_and_empty_results_have_no_table(show):
     many = show("many", [{"model": f"m{number}", "bleu": None} for number in range(60)])
     assert "m49" in many
     assert "m50" not in many
@@ -849,7 +849,7 @@ hardware: {device: cpu, threads: 1}
 
 
 @pytest.mark.slow
-def test_the_notebook_of_the_documentation_does_what_it_says(cells):
+def test_the_notebook_of_the_documentation_runs_with_the_numbers_of_a_suite(cells):
     notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
@@ -857,7 +857,7 @@ def test_the_notebook_of_the_documentation_does_what_it_says(cells):
         names = cells.run("".join(cell["source"]))
     Path("suite.yaml").write_text(YAML)
     written = run("suite.yaml", store="another-store", out="runs")
-    assert [one.numbers for one in names["found"].cells] == [one.numbers for one in written.cells]
+    assert [cell.numbers for cell in names["found"].cells] == [cell.numbers for cell in written.cells]
     assert names["found"].rows() == written.rows()
     _check_that_its_other_cells_do(names)
 
@@ -890,7 +890,7 @@ def characters(output, references):
     return float(len(output))
 
 
-def test_a_function_of_prompts_is_a_model_beside_others():
+def test_a_prompt_function_is_evaluated_with_other_models():
     asked = []
 
     def doubled(prompts):
@@ -901,15 +901,15 @@ def test_a_function_of_prompts_is_a_model_beside_others():
         models={"twice": doubled, "net": "bigram"}, task="letters", decoders=["argmax"], metrics=[characters], seeds=2,
         training={"epochs": 1},
     )  # fmt: skip
-    cells = {(one.cell["model"], one.cell["decoder"], one.cell["seed"]): one for one in run.cells}
+    cells = {(cell.cell["model"], cell.cell["decoder"], cell.cell["seed"]): cell for cell in run.cells}
     assert {*cells} == {("net", "argmax", 0), ("net", "argmax", 1), ("twice", "as-written", 0)}
-    assert {one.status for one in run.cells} == {"done"}
+    assert {cell.status for cell in run.cells} == {"done"}
     assert len(asked) > 1
     value = cells["twice", "as-written", 0].numbers["characters"].value
     assert value == pytest.approx(2 * sum(map(len, asked)) / len(asked))
 
 
-def test_a_function_of_prompts_alone_needs_no_decoder_and_is_asked_again_by_each_call():
+def test_a_prompt_function_needs_no_decoder_and_is_called_again_each_time():
     asked = []
 
     def ask(prompts):
@@ -922,7 +922,7 @@ def test_a_function_of_prompts_alone_needs_no_decoder_and_is_asked_again_by_each
 
 
 @pytest.mark.parametrize(
-    ("function", "found"),
+    ("function", "message"),
     [
         (lambda prompts: prompts[1:], "texts for"),
         (lambda prompts: "one text", "a str for"),
@@ -931,12 +931,12 @@ def test_a_function_of_prompts_alone_needs_no_decoder_and_is_asked_again_by_each
         (lambda prompts: 1 / 0, "division by zero"),
     ],
 )
-def test_what_a_function_must_not_return_is_the_reason_of_its_cell(function, found):
+def test_invalid_return_values_of_a_prompt_function_are_reported(function, message):
     run = evaluate(model={"f": function}, task="letters", metrics=[characters])
-    (reason,) = {one.reason for one in run.cells}
-    assert found in reason
+    (reason,) = {cell.reason for cell in run.cells}
+    assert message in reason
 
 
-def test_a_metric_of_probabilities_refuses_a_function():
+def test_a_metric_of_probabilities_refuses_a_prompt_function():
     with pytest.raises(SuiteError, match="nats needs a Scorer"):
         evaluate(model={"f": sorted}, task="letters", metrics=["nats"])

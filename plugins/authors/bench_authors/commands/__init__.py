@@ -1,1 +1,1 @@
-"""Commands for authors of plugins and suites, a file each."""
+"""Commands for authors of plugins and suites."""

@@ -15,9 +15,18 @@ from bench_core.terminal import say
 TEMPLATES = Path(__file__).parent / "templates"
 PARTS = ("model", "decoder", "task", "metric", "processor")
 NEEDS = {"task": ["bench-text"], "processor": ["bench-decoders"]}
-TAKEN = ("ExampleMetric", "False", "LanguageModel", "None", "Processor", "SequenceTask", "StepDecoder", "True")
-NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-LONGEST = 30  # letters of a name, so that no line becomes too long
+RESERVED_NAMES = (
+    "ExampleMetric",
+    "False",
+    "LanguageModel",
+    "None",
+    "Processor",
+    "SequenceTask",
+    "StepDecoder",
+    "True",
+)
+NAME_PATTERN = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+MAX_NAME_CHARACTERS = 30  # keeps generated lines short
 
 
 @click.command()
@@ -32,7 +41,7 @@ LONGEST = 30  # letters of a name, so that no line becomes too long
 def command(kind: str, name: str, folder: Path) -> None:
     """Create a plugin with one working part and its tests, or a suite that runs.
 
-    Its implementation is a simple example, to be replaced by yours.
+    Replace its simple example implementation with yours.
     """
     name = name.removeprefix("bench-")
     _check_name(name)
@@ -41,23 +50,23 @@ def command(kind: str, name: str, folder: Path) -> None:
 
 
 def _check_name(name: str) -> None:
-    if not NAME.fullmatch(name) or len(name) > LONGEST:
+    if not NAME_PATTERN.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
         raise SuiteError(
-            f"{name[: LONGEST + 1]!r} is not a valid name. Use lower-case letters and digits, joined by -, such as "
-            f"small-lstm, {LONGEST} characters at most."
+            f"{name[: MAX_NAME_CHARACTERS + 1]!r} is not a valid name. Use lowercase letters and digits, joined "
+            f"by -, such as small-lstm, with at most {MAX_NAME_CHARACTERS} characters."
         )
 
 
 def new_plugin(kind: str, name: str, folder: Path) -> Path:
-    """Create a distribution with one part in a new folder, and return that; raise SuiteError if the name is taken."""
+    """Create a distribution with one part; return its new folder. Raise SuiteError if the name is taken."""
     from bench_core.kit.configs import conventional_name
     from bench_core.registry import parts
 
     package = f"bench_{name.replace('-', '_')}"
-    for one in parts(kind).values():
-        if one.config.name == name:
+    for part in parts(kind).values():
+        if part.config.name == name:
             raise SuiteError(
-                f"a {kind} called {name!r} is already installed, by {one.distribution}. Choose another name."
+                f"a {kind} called {name!r} is already installed (by {part.distribution}). Choose another name."
             )
     if find_spec(package):
         raise SuiteError(f"a package called {package!r} is already installed. Choose another name.")
@@ -70,43 +79,43 @@ def new_plugin(kind: str, name: str, folder: Path) -> Path:
         "class_name": stem,
         "naming": "" if conventional_name(stem) == name else f'\n    name = "{name}"',
         "authors": f"bench-authors{_compatible(version('bench-authors'))}",
-        "dependencies": ", ".join(f'"{one}"' for one in (*needed, "torch")),
+        "dependencies": ", ".join(f'"{requirement}"' for requirement in (*needed, "torch")),
     }
     return _write(folder / f"bench-{name}", _files(kind, words))
 
 
 def new_suite(name: str, folder: Path) -> Path:
-    """Create a suite file, and return its path; raise SuiteError if it exists."""
-    return _write(folder, {f"{name}.yaml": _filled("suite.yaml.tmpl", {"part": name})}, new=False) / f"{name}.yaml"
+    """Create a suite file and return its path; raise SuiteError if it exists."""
+    return _write(folder, {f"{name}.yaml": _fill("suite.yaml.tmpl", {"part": name})}, new=False) / f"{name}.yaml"
 
 
 def class_name(name: str) -> str:
-    """Return the name of a class, such as `SmallLstm`, that clashes with no name of Python or of its base class."""
+    """Return a class name, such as `SmallLstm`, that differs from Python keywords and the base classes."""
     stem = "".join(word.capitalize() for word in name.split("-"))
-    return f"My{stem}" if stem in TAKEN else stem
+    return f"My{stem}" if stem in RESERVED_NAMES else stem
 
 
 def _compatible(release: str) -> str:
-    """Return the range of core versions compatible with one."""
+    """Return the range of versions compatible with a release."""
     major, minor = map(int, release.split(".")[:2])
     return f">={major}.{minor},<{major}.{minor + 1}" if major == 0 else f">={major}.{minor},<{major + 1}"
 
 
 def _files(kind: str, words: Mapping[str, str]) -> dict[str, str]:
-    """Return the text of each file of a distribution."""
+    """Return the texts of the files of a distribution by path."""
     package = words["package"]
     places = {"test.py": f"tests/test_{package.removeprefix('bench_')}.py"}
     names = [path.name.removesuffix(".tmpl") for path in sorted((TEMPLATES / kind).iterdir())]
-    files = {places.get(name, f"{package}/{name}"): _filled(f"{kind}/{name}.tmpl", words) for name in names}
-    return {"pyproject.toml": _filled("pyproject.toml.tmpl", words), **files}
+    files = {places.get(name, f"{package}/{name}"): _fill(f"{kind}/{name}.tmpl", words) for name in names}
+    return {"pyproject.toml": _fill("pyproject.toml.tmpl", words), **files}
 
 
-def _filled(template: str, words: Mapping[str, str]) -> str:
+def _fill(template: str, words: Mapping[str, str]) -> str:
     return Template((TEMPLATES / template).read_text(encoding="utf-8")).substitute(words)
 
 
 def _write(folder: Path, files: Mapping[str, str], new: bool = True) -> Path:
-    """Write files to a folder, by default a new one; raise SuiteError rather than overwrite anything."""
+    """Write files to a folder, which must not exist if `new`; raise SuiteError if a file exists."""
     place = folder
     try:
         folder.mkdir(parents=True, exist_ok=not new)

@@ -6,8 +6,9 @@ import click
 
 from bench_core.terminal import say, to_json
 
-GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "minItems": 1}}  # of a model
-BY_TASK = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}  # likewise
+# Schemas of the settings of models.
+GRID = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "minItems": 1}}
+BY_TASK = {"type": "object", "minProperties": 1, "additionalProperties": {"type": "object"}}
 
 
 @click.command()
@@ -17,43 +18,41 @@ def command() -> None:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema of suite files, with the settings of each part by its name."""
+    """Return the JSON schema of suite files, with the settings of each part by name."""
     from bench_core.registry import IN_SUITES, parts
     from bench_core.suites.schema import SuiteFile
     from bench_core.suites.sections import added, schema_of
     from bench_core.suites.training import training_schema
 
-    whole = SuiteFile.model_json_schema()
-    definitions = whole.setdefault("$defs", {})
+    suite = SuiteFile.model_json_schema()
+    definitions = suite.setdefault("$defs", {})
     for section in dict.fromkeys(map(schema_of, added().values())):
         more = section.model_json_schema()
         definitions |= more.pop("$defs", {})
-        whole["properties"] |= more["properties"]
+        suite["properties"] |= more["properties"]
     training = training_schema().model_json_schema(ref_template="#/$defs/{model}")
     definitions |= training.pop("$defs", {})
-    whole["properties"]["training"] = training
-    of_models = {"training": training, "grid": GRID, "by_task": BY_TASK}
+    suite["properties"]["training"] = training
+    model_keys = {"training": training, "grid": GRID, "by_task": BY_TASK}
     for kind in IN_SUITES:
         choices = []
         for name, part in parts(kind).items():
-            one = part.config.model_json_schema(ref_template="#/$defs/{model}")
-            definitions |= one.pop("$defs", {})
-            names = {
-                "enum": [*dict.fromkeys((name, part.whole_name))]
-            }  # its own name, and that with its distribution
-            own = of_models if kind == "model" else {}
-            one["properties"] = {"name": names, **one.get("properties", {}), **own}
-            one["required"] = ["name", *one.get("required", [])]
-            choices.append(one)
-        whole["properties"][f"{kind}s"]["additionalProperties"] = {"anyOf": choices}
-    found: dict[str, Any] = _lenient(whole)
-    return found
+            choice = part.config.model_json_schema(ref_template="#/$defs/{model}")
+            definitions |= choice.pop("$defs", {})
+            names = {"enum": [*dict.fromkeys((name, part.whole_name))]}  # without and with the distribution
+            common = model_keys if kind == "model" else {}
+            choice["properties"] = {"name": names, **choice.get("properties", {}), **common}
+            choice["required"] = ["name", *choice.get("required", [])]
+            choices.append(choice)
+        suite["properties"][f"{kind}s"]["additionalProperties"] = {"anyOf": choices}
+    result: dict[str, Any] = _with_any_of(suite)
+    return result
 
 
-def _lenient(schema: Any) -> Any:
-    """Replace oneOf by anyOf: which alternative applies is decided by code."""
+def _with_any_of(schema: Any) -> Any:
+    """Replace oneOf by anyOf, because code decides which alternative applies."""
     if isinstance(schema, list):
-        return [_lenient(one) for one in schema]
+        return [_with_any_of(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    return {"anyOf" if key == "oneOf" else key: _lenient(value) for key, value in schema.items()}
+    return {"anyOf" if key == "oneOf" else key: _with_any_of(value) for key, value in schema.items()}

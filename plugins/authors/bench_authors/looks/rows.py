@@ -1,4 +1,4 @@
-"""Rows that are looked at again: which ones, each alone, and step by step."""
+"""Selects the rows of a second look, isolates single rows, and replays them step by step."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,23 +13,23 @@ from torch import Tensor
 from bench_core.data import STOP, Batch, Hypothesis
 from bench_core.model import Stepper
 
-ROWS = 8  #: that are looked at again
+ROWS = 8  #: rows of a second look
 
 Outputs: TypeAlias = Sequence[Sequence[Hypothesis]]  #: the hypotheses of each row
 
 
 class Chosen:
-    """The batch of a stage with the row of the lowest hash, and the results of this batch."""
+    """The batch of a stage whose rows have the lowest hash, with its results."""
 
     def __init__(self, salt: str) -> None:
         self.salt, self.least = crc32(salt.encode()), 1 << 64
         self.kept: tuple[Batch, Any] | None = None
 
-    def offer(self, batch: Batch, found: Any) -> None:
-        """Keep a batch with its results if one of its rows has the lowest hash so far."""
+    def offer(self, batch: Batch, results: Any) -> None:
+        """Keep a batch and its results if one of its rows has the lowest hash so far."""
         least = min(map(self._rank, batch.ids.tolist()), default=self.least)
         if least < self.least and not batch.continues:
-            self.least, self.kept = least, (batch, found)
+            self.least, self.kept = least, (batch, results)
 
     def rows(self, batch: Batch) -> list[int]:
         """Return the indices of the rows with the lowest hashes in a batch, ascending."""
@@ -40,27 +40,29 @@ class Chosen:
         return (example + self.salt) * 0x9E3779B97F4A7C15 % (1 << 64)
 
 
-def apart(some: Batch, found: Outputs = ()) -> list[int]:
-    """Return the rows to be looked at alone: that with the shortest source or output, and that with the longest."""
-    lengths = [len(own[0].tokens) + (not own[0].finished) for own in found] or some.length.tolist()
-    sizes = lengths if some.source_length is None else some.source_length.tolist()
-    rows = range(len(some))
+def apart(batch: Batch, outputs: Outputs = ()) -> list[int]:
+    """Return the rows to check alone: with the shortest source or output, and with the longest output."""
+    lengths = [
+        len(hypotheses[0].tokens) + (not hypotheses[0].finished) for hypotheses in outputs
+    ] or batch.length.tolist()
+    sizes = lengths if batch.source_length is None else batch.source_length.tolist()
+    rows = range(len(batch))
     return [*dict.fromkeys([min(rows, key=sizes.__getitem__), max(rows, key=lengths.__getitem__)])]
 
 
 def one_row(batch: Batch, row: int) -> Batch:
-    """Return one row alone, without the padding that it had among the others."""
-    one = batch.select(torch.tensor([row], device=batch.ids.device))
-    source = one.source
-    if source is not None and one.source_length is not None:
-        source = source[:, : int(one.source_length)]
-    return replace(one, gold=one.gold[:, : int(one.length)], source=source)
+    """Return a row as a batch of its own, without its padding in `batch`."""
+    single = batch.select(torch.tensor([row], device=batch.ids.device))
+    source = single.source
+    if source is not None and single.source_length is not None:
+        source = source[:, : int(single.source_length)]
+    return replace(single, gold=single.gold[:, : int(single.length)], source=source)
 
 
 def replay(
     model: Stepper[Any], batch: Batch, chain: Tensor, lengths: Tensor | None = None
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Step along `chain` [N, K], each row until its stop or for `lengths` steps [N], at least one.
+    """Step along the actions `chain` [N, K], each row until EOS or for `lengths` steps [N], at least one step.
 
     Yields rows [M], log-probabilities [M, A] and actions [M].
     """
@@ -77,18 +79,18 @@ def replay(
         log_probs, state = model.step(state.select(live), actions[live])
 
 
-def padded(tokens: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Return sequences as rows [N, T] that end with EOS and are padded with it, and their lengths [N] with EOS."""
-    lengths = torch.tensor([len(one) + 1 for one in tokens])
+def pad(tokens: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Pad sequences with EOS to rows [N, T]; return them with their lengths [N], which include one EOS."""
+    lengths = torch.tensor([len(sequence) + 1 for sequence in tokens])
     rows = torch.zeros(len(tokens), int(lengths.max()), dtype=torch.long)
-    for row, one in zip(rows, tokens, strict=True):
-        row[: len(one)] = torch.tensor(one, dtype=torch.long)
+    for row, sequence in zip(rows, tokens, strict=True):
+        row[: len(sequence)] = torch.tensor(sequence, dtype=torch.long)
     return rows, lengths
 
 
 @contextmanager
 def float64() -> Iterator[None]:
-    """Make float64 the default dtype of new tensors in the block."""
+    """Make float64 the default dtype in the block."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -97,8 +99,8 @@ def float64() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def is_close(one: float, other: float, room: float) -> bool:
-    """Return whether two log-probabilities, or scores, are the same but for rounding."""
-    if math.isnan(one) or math.isnan(other) or math.isinf(one) or math.isinf(other):
-        return one == other or (math.isnan(one) and math.isnan(other))
-    return abs(one - other) <= room * max(1.0, abs(one), abs(other))
+def is_close(first: float, second: float, tolerance: float) -> bool:
+    """Return whether two log-probabilities or scores are equal up to rounding."""
+    if math.isnan(first) or math.isnan(second) or math.isinf(first) or math.isinf(second):
+        return first == second or (math.isnan(first) and math.isnan(second))
+    return abs(first - second) <= tolerance * max(1.0, abs(first), abs(second))

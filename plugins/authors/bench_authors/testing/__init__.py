@@ -1,7 +1,7 @@
-"""The interfaces as tests, for every plugin.
+"""The contracts of the interfaces as tests, for plugins.
 
-A contract is a sentence about an interface that a test can refute, such as
-`a_row_scores_alike_alone_and_in_a_batch`. A plugin tries all that apply to its parts with one line each::
+A contract is a testable statement about an interface, such as `a_row_scores_alike_alone_and_in_a_batch`. One line
+tests all contracts that apply to a part::
 
     from bench_authors.testing import Case, MetricCase, TaskCase, check_decoder, check_metric, check_model, check_task
 
@@ -18,27 +18,27 @@ A contract is a sentence about an interface that a test can refute, such as
     def test_the_metric_keeps_the_contracts():
         check_metric(MetricCase.of(BLEUConfig()))
 
-`Case.of` builds the model in float64 with large weights and invents a batch with the source that its Config takes;
-`batch`, `info`, `source`, `seed`, `scale` and `device` choose others. What is broken comes as one ExceptionGroup, a
-sentence for each contract. The lists `MODEL_CONTRACTS`, `DECODER_CONTRACTS`, `TASK_CONTRACTS` and `METRIC_CONTRACTS`
-hold the contracts themselves, to be tried one by one: `if contract.applies(case): contract(case)`.
+`Case.of` builds the model in float64 with large weights and creates a batch with a source that its Config accepts;
+`batch`, `info`, `source`, `seed`, `scale` and `device` override the defaults. Broken contracts are raised as an
+ExceptionGroup with a message for each. `MODEL_CONTRACTS`, `DECODER_CONTRACTS`, `TASK_CONTRACTS` and
+`METRIC_CONTRACTS` list the contracts; to test a single contract: `if contract.applies(case): contract(case)`.
 
-`bench check --contracts SUITE` tries them on the parts of a suite, with its settings, in a worker process (`trials`).
+`bench check --contracts SUITE` tests the parts of a suite, with its settings, in a worker process (`trials`).
 
-Where a score differs from the sum of its steps, or has no steps to compare with, a copy of the model is trained on
-random tokens: if it scores them better than anything can that does not know them, the message begins with "the model
-sees what it predicts". Weights of examples, `extras["weight"]` [N], may be ignored; a loss that knows them counts a
-row that weighs 3 like three rows, in `value` and `weight`.
+If a score differs from the sum of its steps, or there are no steps, a copy of the model is trained on random tokens.
+If it scores them better than possible without knowing them, the message begins with "the model sees what it
+predicts". Losses may ignore weights of examples, `extras["weight"]` [N]; otherwise a row of weight 3 must count like
+three rows, in `value` and `weight`.
 
-Models and decoders are also tried on an accelerator, a pretended one where there is no other (`accelerators`,
-`pretended`): they compute there what they compute on the CPU, and an update does not wait for it, except where
-`bench_core.waits_for_device` says why. `check_on_accelerator` tries these contracts alone.
+Models and decoders are also tested on an accelerator, which is simulated if none is available (`accelerators`,
+`pretended`): results must equal those of the CPU, and updates must not wait for the device, except where
+`bench_core.waits_for_device` declares the reason. `check_on_accelerator` tests only these contracts.
 
-Text generators have contracts of their own (`TextCase`, `check_text_generator`); a model with a vocabulary of its own
-is tried on texts that it encodes, without those about losses.
+Text generators have separate contracts (`TextCase`, `check_text_generator`). Models with their own vocabulary are
+tested on texts that they encode, without the contracts of losses.
 
-`toys` is a plugin of tiny parts, one model of each family, for tests that need something to work with. A contract of
-one's own is written with `@catches(mutant, ...)`, which names the mistakes that it must find.
+`toys` is a plugin of tiny parts for tests, with one model of each family. Define further contracts with
+`@catches(mutant, ...)`, which lists the mutants that the contract must catch.
 """
 
 from bench_authors.looks.rows import float64

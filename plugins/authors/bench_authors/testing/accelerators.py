@@ -1,4 +1,4 @@
-"""Contracts of models and decoders on an accelerator: a GPU if there is one, else a pretended one."""
+"""Contracts of models and decoders on an accelerator: a GPU if available, else a simulated GPU."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 
 from bench_authors.testing.cases import Case, can
-from bench_authors.testing.contracts import catches, check, close, contracts_of, margin
+from bench_authors.testing.contracts import assert_close, catches, check, contracts_of, margin
 from bench_authors.testing.mutants import accelerators as mutants
 from bench_authors.testing.pretended import Pretended, synchronisations, undeclared
 from bench_core import Hypothesis, Loss, Sampler, Scorer, SuiteError, Vmappable
 from bench_core.model import Training
 from bench_training.api import Stack, stacked
 
-STEPS = 3  #: of a sample
+STEPS = 3  #: token limit of samples
 
 
 @contextmanager
 def accelerator() -> Iterator[str]:
-    """Yield an accelerator, a pretended one where there is no other; what fails there breaks a contract."""
+    """Yield the name of a real or simulated accelerator; failures in the block raise AssertionError."""
     try:
         with nullcontext() if torch.cuda.is_available() else Pretended():
             yield "cuda"
@@ -30,91 +30,93 @@ def accelerator() -> Iterator[str]:
 
 
 @contextmanager
-def pretended() -> Iterator[None]:
-    """Let there be a pretended GPU, whether there is another or not: it alone tells what waits for it."""
-    with nullcontext() if Pretended.is_here else Pretended():
+def simulated_gpu() -> Iterator[None]:
+    """Simulate a GPU even if a real GPU is available, because only the simulation records waits."""
+    with nullcontext() if Pretended.is_active else Pretended():
         yield
 
 
 def check_on_accelerator(case: Case) -> list[str]:
-    """Try the contracts about accelerators that apply to a model, and to its decoder if there is one."""
+    """Test the accelerator contracts that apply to the model of `case`, and to its decoder, if any."""
     decoding = DECODERS_ON_ACCELERATORS if case.decoder is not None else ()
     return check([*MODELS_ON_ACCELERATORS, *decoding], case)
 
 
 @catches(*mutants.COMPUTING_ON_THE_CPU, mutants.keeps_a_tensor_that_does_not_move)
 def it_loses_on_an_accelerator_what_it_loses_on_the_cpu(case: Case) -> None:
-    """In evaluation mode, with the same gradients; in training it computes there too."""
+    """Compare loss and gradients in evaluation mode; in training mode, only compute them."""
     with accelerator() as device:
         there = moved(case, device)
-        found, wanted = (_learnt(one, training=False) for one in (there, case))
-        assert {*found} == {*wanted}, f"gradients of {sorted({*found} ^ {*wanted})} are on one device alone"
-        for name, value in wanted.items():
-            close(found[name].cpu(), value.cpu(), f"{name} on an accelerator")
-        for one in (there, case):
-            _learnt(one, training=True)  # where dropout is drawn by another generator
+        actual, expected = (_loss_and_gradients(each, training=False) for each in (there, case))
+        assert {*actual} == {*expected}, f"gradients of {sorted({*actual} ^ {*expected})} exist on one device only"
+        for name, value in expected.items():
+            assert_close(actual[name].cpu(), value.cpu(), f"{name} on an accelerator")
+        for each in (there, case):
+            _loss_and_gradients(each, training=True)  # dropout uses another generator there
 
 
 @catches(mutants.sets_up_on_the_cpu, mutants.fills_with_numbers_of_the_cpu)
 def it_is_set_up_on_an_accelerator(case: Case) -> None:
-    """Its weights are moved before `setup`, which leaves all of them there, and the loss finite."""
+    """Move weights before `setup`, which must leave all tensors on the device; the loss must be finite."""
     with accelerator() as device:
         try:
             other = Case.of(case.config, info=case.info, batch=case.batch, device=device)
         except SuiteError:
-            return  # what is invented suits it on no device
+            return  # synthetic data does not suit it on any device
         for name, tensor in (*other.model.named_parameters(), *other.model.named_buffers()):
             assert tensor.device.type == device, f"`setup` left {name!r} on {tensor.device}"
-        assert other.loss().value.isfinite(), "a model that is set up on an accelerator has no finite loss"
+        assert other.loss().value.isfinite(), "the loss of a model that is set up on an accelerator is not finite"
 
 
 @catches(*mutants.WAITING)
 def an_update_does_not_wait_for_an_accelerator(case: Case) -> None:
-    """Neither loss nor gradient, except where `waits_for_device` says why."""
-    with pretended(), torch.enable_grad():
+    """Record waits of loss and gradient, except those declared by `waits_for_device`."""
+    with simulated_gpu(), torch.enable_grad():
         there = moved(case, "cuda")
         there.model.train()
-        for _ in range(2):  # the first one may copy what is fixed
+        for _ in range(2):  # the first may copy constants
             there.model.zero_grad()
-            with synchronisations() as found:
+            with synchronisations() as recorded:
                 loss = there.loss()
                 _backward(loss)
-        waits = [str(one) for one in undeclared(found)]
+        waits = [str(wait) for wait in undeclared(recorded)]
         assert not waits, (
-            f"an update waits {len(waits)} times for the accelerator; the first: {waits[0]}. Compute it of "
-            "`batch.on_host`, or say why by `waits_for_device`"
+            f"an update waits {len(waits)} times for the accelerator, first at {waits[0]}. Compute it from "
+            "`batch.on_host`, or declare the reason by `waits_for_device`"
         )
 
 
 @catches(mutants.scores_places_on_the_cpu, when=can(Scorer))
 def it_scores_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
-    """By every likelihood."""
+    """Compare scores by every likelihood."""
     with accelerator() as device:
         there = moved(case, device)
         for by in case.config.likelihoods:
-            close(there.scored(by).cpu(), case.scored(by).cpu(), f"{by} on an accelerator")
+            assert_close(there.scored(by).cpu(), case.scored(by).cpu(), f"{by} on an accelerator")
 
 
 @catches(mutants.samples_with_numbers_of_the_cpu, when=can(Sampler))
 def it_samples_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
-    """Whatever is random is drawn by the ids of examples."""
+    """Compare samples, whose randomness must depend on the ids of examples."""
     with accelerator() as device:
         there = moved(case, device)
-        found = there.model.sample(there.batch, STEPS, there.noise)
-    _alike(found, case.model.sample(case.batch, STEPS, case.noise))
+        samples = there.model.sample(there.batch, STEPS, there.noise)
+    _assert_same_outputs(samples, case.model.sample(case.batch, STEPS, case.noise))
 
 
 @catches(mutants.COMPUTING_ON_THE_CPU[0], when=can(Vmappable))
 def copies_in_a_stack_learn_on_an_accelerator(case: Case) -> None:
-    """They lose there what they lose on the CPU."""
+    """Compare the losses of a stack with those on the CPU."""
     values = []
     training = Training(0, 100, 0, 1, case.noise)
     keys = [case.noise.key, case.noise.fork("other").key]
     with accelerator() as device:
-        for one in (moved(case, device), case):
-            copies = (one.model, deepcopy(one.model))
-            values.append(Stack(copies).losses(stacked([one.batch, one.batch]), training, keys).value.detach().cpu())
-    close(values[0], values[1], "losses of copies in a stack on an accelerator")
+        for each in (moved(case, device), case):
+            copies = (each.model, deepcopy(each.model))
+            values.append(
+                Stack(copies).losses(stacked([each.batch, each.batch]), training, keys).value.detach().cpu()
+            )
+    assert_close(values[0], values[1], "losses of copies in a stack on an accelerator")
 
 
 MODELS_ON_ACCELERATORS = contracts_of(globals())
@@ -122,35 +124,37 @@ MODELS_ON_ACCELERATORS = contracts_of(globals())
 
 @catches(mutants.decodes_with_places_on_the_cpu)
 def it_decodes_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
-    """The same tokens, with the same log-probabilities."""
+    """Compare tokens and log-probabilities of outputs."""
     with accelerator() as device:
-        found = moved(case, device).decoded()
-    for one, other in zip(found, case.decoded(), strict=True):
-        _alike(one, other)
+        outputs = moved(case, device).decoded()
+    for actual, expected in zip(outputs, case.decoded(), strict=True):
+        _assert_same_outputs(actual, expected)
 
 
 DECODERS_ON_ACCELERATORS = (it_decodes_on_an_accelerator_as_on_the_cpu,)
 
 
 def moved(case: Case, device: str) -> Case:
-    """Return a case with a copy of its model, and its batch, on a device."""
+    """Return a case with its batch and a copy of its model on a device."""
     return replace(case, model=deepcopy(case.model).to(device), batch=case.batch.to(device))
 
 
-def _learnt(case: Case, training: bool) -> dict[str, Tensor]:
-    """Return the loss and its gradients, by name, of a copy of the model; cuDNN has some in training mode alone."""
+def _loss_and_gradients(case: Case, training: bool) -> dict[str, Tensor]:
+    """Return loss and gradients of a copy of the model by name; some cuDNN gradients need training mode."""
     model = deepcopy(case.model).train(training)
     with torch.enable_grad(), _cudnn(training):
         loss = replace(case, model=model).loss()
         _backward(loss)
-    learnt = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
-    gradients = {f"gradient of {name}": one.to_dense() for name, one in learnt.items()}
+    parameter_gradients = {
+        name: weights.grad for name, weights in model.named_parameters() if weights.grad is not None
+    }
+    gradients = {f"gradient of {name}": gradient.to_dense() for name, gradient in parameter_gradients.items()}
     return {"loss": loss.value.detach(), "weight": loss.weight.double(), **gradients}
 
 
 @contextmanager
 def _cudnn(enabled: bool) -> Iterator[None]:
-    """Have cuDNN, or not, inside the block."""
+    """Enable or disable cuDNN in the block."""
     before = torch.backends.cudnn.enabled
     torch.backends.cudnn.enabled = enabled
     try:
@@ -164,9 +168,9 @@ def _backward(loss: Loss) -> None:
         torch.autograd.backward(loss.value)
 
 
-def _alike(found: list[Hypothesis], wanted: list[Hypothesis]) -> None:
-    for one, other in zip(found, wanted, strict=True):
-        assert one.tokens == other.tokens, f"{one.tokens} on an accelerator, and {other.tokens} on the CPU"
-        if one.log_prob is not None and other.log_prob is not None:
-            same = abs(one.log_prob - other.log_prob) <= margin(other.log_prob)
-            assert same, f"{one} on an accelerator, {other} on the CPU"
+def _assert_same_outputs(actual: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    for there, here in zip(actual, expected, strict=True):
+        assert there.tokens == here.tokens, f"{there.tokens} on an accelerator, but {here.tokens} on the CPU"
+        if there.log_prob is not None and here.log_prob is not None:
+            is_same = abs(there.log_prob - here.log_prob) <= margin(here.log_prob)
+            assert is_same, f"{there} on an accelerator, but {here} on the CPU"

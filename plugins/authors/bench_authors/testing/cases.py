@@ -1,4 +1,4 @@
-"""Cases: a small part in float64, with data that suits it, for contracts to test."""
+"""Cases: small parts in float64 with suitable data, for contracts to test."""
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
@@ -42,25 +42,25 @@ from bench_core import (
 from bench_core.suites.cells import can_pair
 from bench_core.suites.check import misfit
 
-TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of all lengths, so that rows end one by one
+TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of different lengths, so that rows end one by one
 WORDS = ("<stop>", "a", "b", "c", "d")
 PROMPTS = tuple(Prompt(40 + place, text) for place, text in enumerate(("a cat", "no", "two dogs ran", "it", "we")))
-TEXTS = ("a b", "c", "", "bb a", "ca")  # what follows them
+TEXTS = ("a b", "c", "", "bb a", "ca")  # targets of the prompts
 NOISE = Noise(7)
 SIZE = Size(3)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model with its Config, a batch that suits it, and perhaps a decoder."""
+    """A model with its Config, a suitable batch, and optionally a decoder."""
 
     config: ModelConfig
-    model: Any  # built from it, float64, in evaluation mode
-    info: TaskInfo  # of the task that it was built for
-    batch: Batch  # to try it on
-    decoder: Any = None  # a Decoder to try with it
-    noise: Noise = NOISE  # for whatever is random
-    quick: bool = False  # whether contracts draw fewer samples, and train no copy of the model
+    model: Any  # in float64 and evaluation mode
+    info: TaskInfo
+    batch: Batch
+    decoder: Any = None  # a Decoder
+    noise: Noise = NOISE
+    quick: bool = False  # use fewer samples and do not train the model
 
     @classmethod
     def of(
@@ -75,7 +75,7 @@ class Case:
         scale: float = 2.5,
         device: str = "cpu",
     ) -> Self:
-        """Build the model in float64 with weights `scale` times as large as usual, so that rows differ."""
+        """Build the model in float64 with weights scaled by `scale`, so that rows differ."""
         reason = decoder and misfit(decoder, config)
         if reason:
             raise SuiteError(reason)
@@ -85,8 +85,8 @@ class Case:
             seed_torch(seed)
             model = config.load()(config, info).to(device)
             if batch is None:
-                own = isinstance(model, OwnVocabulary)
-                batch = model.encode(PROMPTS, TEXTS) if own else tiny_batch(source=source)
+                has_vocabulary = isinstance(model, OwnVocabulary)
+                batch = model.encode(PROMPTS, TEXTS) if has_vocabulary else tiny_batch(source=source)
             batch = batch.to(device)
             model.setup(info, Noise(seed).fork("setup"))
             model.fit_statistics(lambda: iter([batch]), Noise(seed).fork("survey"))
@@ -95,37 +95,37 @@ class Case:
         return cls(config, model.eval(), info, batch, decoder and decoder.load()(decoder))
 
     def scored(self, by: str, batch: Batch | None = None, noise: Noise | None = None) -> Tensor:
-        """Return the log-probability of each row's target [N]."""
+        """Score the targets: return their log-probabilities [N]."""
         batch = self.batch if batch is None else batch
         scores: Tensor = self.model.score(batch, Scoring(by, noise or self.noise)).log_probs
         return scores
 
     def loss(self, batch: Batch | None = None, memory: object = None, step: int = 0, smoothing: float = 0.0) -> Loss:
-        """Return the loss of a batch at a step of training, with smoothed labels if asked."""
+        """Return the loss of a batch at a training step, with label smoothing."""
         batch = self.batch if batch is None else batch
         training = Training(step, 100, 0, 1, self.noise.fork(step), memory, label_smoothing=smoothing)
         loss: Loss = self.model.loss(batch, training)
         return loss
 
     def decoded(self, batch: Batch | None = None, model: Model | None = None) -> list[list[Hypothesis]]:
-        """Return what the decoder makes of the batch."""
+        """Decode the batch."""
         batch, model = self.batch if batch is None else batch, self.model if model is None else model
-        found: list[list[Hypothesis]] = self.decoder.decode(model, batch, self.noise)
-        return found
+        outputs: list[list[Hypothesis]] = self.decoder.decode(model, batch, self.noise)
+        return outputs
 
 
 @dataclass(frozen=True)
 class TaskCase:
-    """A task that is built anew on the folder that another of its class has prepared."""
+    """A task built on a folder that another task of its class has prepared."""
 
     config: TaskConfig
-    task: Any  # built from it
-    info: TaskInfo  # as `prepare` returned it
-    data: Path  # folder of corpora
-    folder: Path  # where it is prepared
-    size: Size = SIZE  # of batches, 3 rows
-    windows: Set[Purpose] = frozenset()  # for which rows are windows of a stream, without beginning or end
-    noise: Noise = NOISE  # by which rows are shuffled
+    task: Any  # built from `config`
+    info: TaskInfo  # result of `prepare`
+    data: Path  # corpora
+    folder: Path  # prepared data
+    size: Size = SIZE  # batch size, 3 rows
+    windows: Set[Purpose] = frozenset()  # purposes whose rows are windows of a stream, without beginning or end
+    noise: Noise = NOISE  # for shuffling
 
     @classmethod
     def of(
@@ -136,15 +136,15 @@ class TaskCase:
         size: Size = SIZE,
         windows: Set[Purpose] = frozenset(),
     ) -> Self:
-        """Prepare the task in the existing `folder`, without files of the same names, from the corpora in `data`.
+        """Prepare the task in `folder`, which must exist without files of the same names, from the corpora in `data`.
 
-        Purposes for which any batch `continues` belong to `windows` without being named.
+        Purposes with a batch that `continues` belong to `windows` automatically.
         """
         info = config.known(config.load()(config, folder).prepare(data))
         return cls(config, config.load()(config, folder), info, data, folder, size, windows)
 
     def purposes(self) -> list[tuple[str, Purpose]]:
-        """Return every split of the usual three with what it can be used for."""
+        """Return the splits train, valid and test with each of their purposes."""
         return [(split, use) for split in ("train", "valid", "test") for use in sorted(self.config.purposes(split))]
 
     def batches(
@@ -156,17 +156,17 @@ class TaskCase:
 
 @dataclass(frozen=True)
 class MetricCase:
-    """A metric that knows its data, and outcomes to measure."""
+    """A prepared metric with outcomes to measure."""
 
     config: MetricConfig
-    metric: Any  # built from it, and prepared
-    outcomes: Sequence[Outcome]  # to measure
+    metric: Any  # built and prepared
+    outcomes: Sequence[Outcome]
 
     @classmethod
     def of(
         cls, config: MetricConfig, outcomes: Sequence[Outcome] | None = None, *, info: TaskInfo | None = None
     ) -> Self:
-        """Build the metric and let it see the references of the outcomes."""
+        """Build the metric and prepare it with the references of the outcomes."""
         outcomes = outcomes or tiny_outcomes()
         references = {outcome.id: outcome.references for outcome in outcomes}
         return cls(config, config.load()(config).prepare(info or tiny_info(), references), outcomes)
@@ -174,12 +174,12 @@ class MetricCase:
 
 @dataclass(frozen=True)
 class TextCase:
-    """A text generator with its Config, a decoder of it, and prompts."""
+    """A text generator with its Config, a decoder, and prompts."""
 
     config: ModelConfig
-    model: Any  # built from it
-    decoder: Any  # a TextDecoder to try with it
-    prompts: Sequence[Prompt]  # that it can answer
+    model: Any  # built from `config`
+    decoder: Any  # a TextDecoder
+    prompts: Sequence[Prompt]
     generation: Generation
 
     @classmethod
@@ -187,7 +187,7 @@ class TextCase:
         cls, config: ModelConfig, decoder: DecoderConfig, folder: Path, prompts: Sequence[Prompt] = PROMPTS,
         split: str = "test",
     ) -> Self:  # fmt: skip
-        """Build both; `folder` is that of the store for answers."""
+        """Build model and decoder; `folder` is the store's folder of cached answers."""
         assert can_pair(decoder, config), f"{decoder.name} does not decode {config.name}"
         info = tiny_info(min(config.sources))
         generation = Generation(decoder, split, 0, NOISE, folder)
@@ -195,12 +195,12 @@ class TextCase:
 
     def written(self, prompts: Sequence[Prompt] | None = None) -> list[list[Hypothesis]]:
         """Return the hypotheses of each prompt."""
-        found = self.decoder.decode_texts(self.model, self.prompts if prompts is None else prompts, self.generation)
-        return [[*row] for row in found]
+        outputs = self.decoder.decode_texts(self.model, self.prompts if prompts is None else prompts, self.generation)
+        return [[*row] for row in outputs]
 
 
 def tiny_info(source: Source = Source.NONE) -> TaskInfo:
-    """Return five target tokens with their counts and, depending on the source, seven tokens or the shape of it."""
+    """Return task info with five target tokens, their counts, and seven source tokens or the shape of the source."""
     names = [*WORDS, "e", "f"] if source in (Source.TOKENS, Source.BAG) else []
     shapes = {Source.VECTOR: (3,), Source.GRID: (2, 3)}
     words = {"words": ["a", "abc", "cbb"]}
@@ -213,9 +213,9 @@ def tiny_batch(
     prefix: int | None = None,
     first: int = 40,
 ) -> Batch:
-    """Return the targets as rows `first`, `first` + 1, and so on, each with a source or a prefix of its own.
+    """Return a batch of targets with ids from `first`, each with a different source or prompt.
 
-    A prefix has `prefix` tokens, by default one where there is no source.
+    A prompt has `prefix` tokens, by default one without a source.
     """
     prefix = int(source is Source.NONE) if prefix is None else prefix
     ids = torch.arange(first, first + len(targets))
@@ -223,7 +223,7 @@ def tiny_batch(
     opening = torch.tensor(
         [[STOP, *(1 + (row + place) % 4 for place in range(prefix))] for row in range(len(targets))]
     )
-    batch = Batch(ids, opening, _padded(targets, int(length.max())), length)
+    batch = Batch(ids, opening, _pad(targets, int(length.max())), length)
     if source is Source.NONE:
         return batch
     if source in (Source.VECTOR, Source.GRID):
@@ -232,15 +232,15 @@ def tiny_batch(
         return replace(batch, source=values if source is Source.VECTOR else values.view(-1, 2, 3))
     sources = [[1 + (3 * row + place) % 6 for place in range(1 + row % 4)] for row in ids.tolist()]
     lengths = torch.tensor([len(source) for source in sources])
-    return replace(batch, source=_padded(sources, int(lengths.max())), source_length=lengths)
+    return replace(batch, source=_pad(sources, int(lengths.max())), source_length=lengths)
 
 
-def _padded(rows: Sequence[Sequence[int]], width: int) -> Tensor:
+def _pad(rows: Sequence[Sequence[int]], width: int) -> Tensor:
     return torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows])
 
 
 def tiny_outcomes() -> list[Outcome]:
-    """Return outcomes of all sorts: right, wrong, empty, cut short; each both decoded and scored."""
+    """Return correct, wrong, empty and unfinished outcomes, both decoded and scored."""
     texts = {
         "the cat sat on the mat": "the cat sat on the mat",
         "a dog ran in the old park": "the dog ran in a park",
@@ -270,33 +270,33 @@ def _outcome(number: int, reference: str, text: str) -> Outcome:
 
 
 def can(*capabilities: type[Model]) -> Callable[[Case], bool]:
-    """Return whether the model of a case has all these capabilities, for tokens."""
+    """Return a predicate: whether the model of a case has all these capabilities, for tokens."""
     return lambda case: all(
-        isinstance(case.model, one) and not (one is Scorer and isinstance(case.model, TextScorer))
-        for one in capabilities
+        isinstance(case.model, capability) and not (capability is Scorer and isinstance(case.model, TextScorer))
+        for capability in capabilities
     )
 
 
 def default_likelihood(case: Case) -> tuple[str, Kind]:
-    """Return the name and the kind of the likelihood that a model has by default."""
+    """Return the name and kind of the default likelihood of a model."""
     return next(iter(case.config.likelihoods.items()))
 
 
-def crowd(case: Case, targets: Sequence[Sequence[int]], row: int = 0) -> Batch:
-    """Return one row again and again, with a number of its own and another target each time."""
+def repeat_row(case: Case, targets: Sequence[Sequence[int]], row: int = 0) -> Batch:
+    """Return a batch that repeats a row with each of `targets`, with ids from 0."""
     rows = torch.full((len(targets),), row, device=case.batch.ids.device)
-    gold = _padded(targets, 1 + max(map(len, targets))).to(rows.device)
+    gold = _pad(targets, 1 + max(map(len, targets))).to(rows.device)
     length = torch.tensor([len(target) + 1 for target in targets], device=rows.device)
     ids = torch.arange(len(targets), device=rows.device)
     return replace(case.batch.select(rows), ids=ids, gold=gold, length=length)
 
 
-def turned(batch: Batch) -> Batch:
-    """Return the rows in the opposite order."""
+def reverse_rows(batch: Batch) -> Batch:
+    """Return a batch with its rows in reverse order."""
     return batch.select(torch.arange(len(batch), device=batch.ids.device).flip(0))
 
 
 def costs(model: Stepper, batch: Batch, chain: Sequence[int]) -> list[Tensor]:
-    """Return the log-probabilities [A] from which each action of a chain was chosen, for a batch of one row."""
+    """Return the log-probabilities [A] before each action of a sequence, for a batch of one row."""
     actions = torch.tensor([chain], device=batch.ids.device)
     return [log_probs[0] for _, log_probs, _ in replay(model, batch, actions)]

@@ -1,4 +1,4 @@
-"""Contracts: a statement about an interface as a test, with the mutants that it must catch."""
+"""Contracts: tests of statements about interfaces, with the mutants that each must catch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,8 +13,8 @@ from torch import Tensor
 from bench_authors.looks.rows import float64
 from bench_core import Batch, Config, ModelConfig, State, Stepper
 
-#: Contracts about losses, which do not concern what is never trained.
-OF_LOSSES = (
+#: Contracts of losses, which do not apply to untrained models.
+LOSS_CONTRACTS = (
     "the_loss_is_a_mean", "the_loss_does_not_depend_on_padding",
     "the_loss_is_finite_and_weighs_target_tokens", "the_loss_does_not_depend_on_the_order_of_rows",
     "weights_of_examples_are_ignored_or_weigh_their_tokens", "eight_examples_can_be_learnt_by_heart",
@@ -23,9 +23,9 @@ OF_LOSSES = (
     "it_is_set_up_on_an_accelerator", "an_update_does_not_wait_for_an_accelerator",
 )  # fmt: skip
 
-ROUNDING = 1e-5  #: relative and absolute, as parts may compute in float32
+ROUNDING = 1e-5  #: relative and absolute tolerance, since parts may compute in float32
 
-C = TypeVar("C")  # the case: a part, and what it is tried on
+C = TypeVar("C")  # case: a part with test data
 P = TypeVar("P")
 F = TypeVar("F", bound=Callable[..., Any])
 G = TypeVar("G", bound=Config)
@@ -33,20 +33,20 @@ G = TypeVar("G", bound=Config)
 
 @dataclass(frozen=True)
 class Contract(Generic[C]):
-    """A test of any case to which it applies."""
+    """A test of the cases to which it applies."""
 
-    check: Callable[[C], None]  # raises AssertionError
-    mutants: tuple[Callable[[C], C], ...]  # each returns the case with one deliberate mistake
-    when: Callable[[C], bool]  # whether it applies to a case
+    check: Callable[[C], None]  # raises AssertionError if broken
+    mutants: tuple[Callable[[C], C], ...]  # each returns a case with a deliberate mistake
+    when: Callable[[C], bool]  # whether the contract applies
 
     def __call__(self, case: C) -> None:
         """Raise AssertionError if `case` breaks the contract."""
-        with _laboratory():
+        with _test_conditions():
             self.check(case)
 
     def applies(self, case: C) -> bool:
-        """Return whether the contract is about such a case."""
-        with _laboratory():
+        """Return whether the contract applies to `case`."""
+        with _test_conditions():
             return self.when(case)
 
     def __str__(self) -> str:
@@ -56,18 +56,18 @@ class Contract(Generic[C]):
 def catches(
     *mutants: Callable[[C], C], when: Callable[[C], bool] = lambda case: True
 ) -> Callable[[Callable[[C], None]], Contract[C]]:
-    """Make a contract of a test, name the mistakes that it must catch, and say which cases it is for."""
+    """Return a decorator that makes a test a contract for the cases `when`; it must catch `mutants`."""
     return lambda check: Contract(check, mutants, when)
 
 
 def contracts_of(module: Mapping[str, Any]) -> tuple[Contract[Any], ...]:
-    """Return the contracts that a module defines, in their order, given its global names."""
-    found = (one for one in module.values() if isinstance(one, Contract))
-    return tuple(one for one in found if one.check.__module__ == module["__name__"])
+    """Return the contracts that a module defines, in order, from its global names."""
+    every = (value for value in module.values() if isinstance(value, Contract))
+    return tuple(contract for contract in every if contract.check.__module__ == module["__name__"])
 
 
 def check(contracts: Sequence[Contract[C]], case: C) -> list[str]:
-    """Return the names of those contracts that apply to `case`; raise an ExceptionGroup of those that it breaks."""
+    """Test contracts; return the names of those that apply to `case`, raise an ExceptionGroup of broken contracts."""
     tried, broken = try_contracts(contracts, case)
     if broken:
         raise ExceptionGroup(f"{len(broken)} contracts are broken: {', '.join(broken)}", list(broken.values()))
@@ -75,20 +75,20 @@ def check(contracts: Sequence[Contract[C]], case: C) -> list[str]:
 
 
 def try_contracts(contracts: Sequence[Contract[C]], case: C) -> tuple[list[str], dict[str, Exception]]:
-    """Return the names of those contracts that apply to `case`, and by name what those that it breaks say.
+    """Return the names of the contracts that apply to `case`, and the errors of the broken contracts by name.
 
-    Those from which Configs of the case are `exempt` do not apply.
+    Contracts from which Configs of the case are `exempt` do not apply.
     """
     exempt = exemptions(case)
-    found = {str(one): outcome(one, case) for one in contracts if str(one) not in exempt}
-    broken = {name: error for name, error in found.items() if isinstance(error, Exception)}
-    return [name for name, error in found.items() if error is not False], broken
+    results = {str(contract): try_contract(contract, case) for contract in contracts if str(contract) not in exempt}
+    broken = {name: error for name, error in results.items() if isinstance(error, Exception)}
+    return [name for name, error in results.items() if error is not False], broken
 
 
-def outcome(
+def try_contract(
     contract: Contract[C], case: C, caught: tuple[type[BaseException], ...] = (Exception,)
 ) -> BaseException | bool:
-    """Return whether a contract applies to `case`; if the part breaks it, the error."""
+    """Return whether a contract applies to `case`, or the error if the part breaks it."""
     try:
         applies = contract.applies(case)
         if applies:
@@ -99,32 +99,32 @@ def outcome(
 
 
 def exemptions(case: Any) -> dict[str, str]:
-    """Return the contracts from which the Configs of a case are exempt, with the reasons."""
+    """Return the contracts from which the Configs of a case are exempt, with reasons."""
     configs = [getattr(part, "config", None) for part in (case, getattr(case, "decoder", None))]
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for config in configs:
-        found |= config.exempt() if isinstance(config, Config) else {}
+        reasons |= config.exempt() if isinstance(config, Config) else {}
         if isinstance(config, ModelConfig) and config.is_untrainable():
-            found |= dict.fromkeys(OF_LOSSES, f"{config.name} is not trained")
-    return found
+            reasons |= dict.fromkeys(LOSS_CONTRACTS, f"{config.name} is not trained")
+    return reasons
 
 
 @contextmanager
-def _laboratory() -> Iterator[None]:
-    """Compute in float64, from one seed and without gradients, and leave torch as it was."""
+def _test_conditions() -> Iterator[None]:
+    """Compute in float64 with a fixed seed and without gradients in the block; then restore the state of torch."""
     with float64(), torch.random.fork_rng(devices=[]), torch.no_grad():
         seed_torch(0)
         yield
 
 
 def seed_torch(number: int) -> None:
-    """Seed torch's generators; those of absent accelerators would record a traceback with every seed."""
+    """Seed the generators of torch, except of absent accelerators, which would record a traceback each time."""
     present = torch.cuda.is_available() or torch.accelerator.is_available()
     (torch if present else torch.default_generator).manual_seed(number)
 
 
 def patched(part: P, **methods: Callable[..., Any]) -> P:
-    """Return a copy of `part` with other methods; each is given the intact part before its own arguments."""
+    """Return a copy of `part` with replaced methods, which take the intact part as first argument."""
     other = copy(part)
     for name, method in methods.items():
         setattr(other, name, partial(method, part))
@@ -132,25 +132,25 @@ def patched(part: P, **methods: Callable[..., Any]) -> P:
 
 
 def mutant(alter: Callable[[Any, F], Any]) -> Callable[[F], Callable[[Any], Any]]:
-    """Make a mutant of a function: it returns what `alter` makes of a case and the function."""
+    """Return a decorator that makes a function a mutant, which returns `alter(case, function)`."""
     return lambda function: wraps(function)(lambda case: alter(case, function))
 
 
 def mutants_by(alter: Callable[[Any, Any], Any], **changes: Callable[..., Any]) -> tuple[Callable[[Any], Any], ...]:
-    """Return a mutant for each change, under its name: what `alter` makes of a case and the change."""
-    found = {name: mutant(alter)(change) for name, change in changes.items()}
-    for name, one in found.items():
-        one.__name__ = name
-    return tuple(found.values())
+    """Return a mutant for each change, with its name, which returns `alter(case, change)`."""
+    mutants = {name: mutant(alter)(change) for name, change in changes.items()}
+    for name, function in mutants.items():
+        function.__name__ = name
+    return tuple(mutants.values())
 
 
 def instead_of(part: str, method: str) -> Callable[[Any, Callable[..., Any]], Any]:
-    """Return how a function takes the place of a method of a part of a case; it is given the intact part first."""
+    """Return a function that replaces a method of a part of a case; see `patched`."""
     return lambda case, function: replace(case, **{part: patched(getattr(case, part), **{method: function})})
 
 
 def with_log_probs(model: Stepper, change: Callable[[Tensor], Tensor]) -> Stepper:
-    """Return a copy of a model that says `change` of its log-probabilities [N, A]."""
+    """Return a copy of a model whose log-probabilities [N, A] are passed through `change`."""
 
     def start(model: Stepper, batch: Batch) -> tuple[Tensor, State]:
         log_probs, state = model.start(batch)
@@ -164,18 +164,18 @@ def with_log_probs(model: Stepper, change: Callable[[Tensor], Tensor]) -> Steppe
 
 
 def posing(config: G, **attributes: Any) -> G:
-    """Return the same settings in a Config that says something else about its class."""
+    """Return a Config of the same settings with other class attributes."""
     namespace = {"__module__": type(config).__module__, **attributes}
     kind: Any = type(type(config).__name__, (type(config),), namespace)
     other: G = kind.model_construct(**dict(config))
     return other
 
 
-def close(found: Tensor, wanted: Tensor, what: str) -> None:
-    """Assert that two results are the same but for rounding in single precision."""
-    torch.testing.assert_close(found, wanted, rtol=ROUNDING, atol=ROUNDING, msg=lambda text: f"{what}: {text}")
+def assert_close(actual: Tensor, expected: Tensor, what: str) -> None:
+    """Assert that two results are equal up to rounding in single precision."""
+    torch.testing.assert_close(actual, expected, rtol=ROUNDING, atol=ROUNDING, msg=lambda text: f"{what}: {text}")
 
 
 def margin(cost: float) -> float:
-    """Return by how much a log-probability may be off due to rounding."""
+    """Return the maximal rounding error of a log-probability."""
     return ROUNDING * max(1, abs(cost))

@@ -1,4 +1,4 @@
-"""Finds code that executes in a stage of a suite and is not in the key of its artifact."""
+"""Finds code that stages of a suite execute although the key of their artifact does not cover it."""
 
 import gc
 import sys
@@ -18,39 +18,39 @@ from bench_core.runs.runner import run
 from code_digests import IMPORT, CodeDigests, Definition
 
 MODULE = "<module>"  #: the name of the code of a module
-MADE_UP = "<"  #: how the names of files begin that Python makes up
+MADE_UP = "<"  #: prefix of file names that Python generates
 
 _PERFORM = StageRunner.perform.__code__
 
 
 @dataclass
 class Execution:
-    """The code that executed in the stages of some suites."""
+    """The code executed in stages."""
 
-    stages: dict[str, Stage] = field(default_factory=dict)  # by key
+    stages: dict[str, Stage] = field(default_factory=dict)  # stages by key
     code: dict[str, dict[CodeType, str]] = field(default_factory=lambda: defaultdict(dict))  # key -> code -> module
 
     def definitions(self, key: str) -> dict[Definition, str]:
-        """Return the definitions that executed in a stage and may decide its results, each with a function of it."""
-        found = {}
+        """Return the executed definitions of a stage that may affect its results, each with one of its functions."""
+        functions = {}
         for code, module in self.code[key].items():
             for definition in _definitions(code_digests(), module, code):
-                found[definition] = code.co_qualname
-        return found
+                functions[definition] = code.co_qualname
+        return functions
 
     def uncovered(self) -> dict[str, set[str]]:
-        """Return the functions that are not in the key of a stage in which they executed, with the kinds of stage."""
-        digests, found = code_digests(), defaultdict[str, set[str]](set)
+        """Return executed functions that the key of the stage does not cover, with the kinds of stages."""
+        digests, kinds = code_digests(), defaultdict[str, set[str]](set)
         for key, stage in self.stages.items():
             closure = frozenset[Definition]().union(*(digests.closure(roots) for roots in stage.roots.values()))
             for definition, function in self.definitions(key).items():
                 if definition not in closure:
-                    found[f"{definition.module}:{function}"].add(stage.kind)
-        return dict(found)
+                    kinds[f"{definition.module}:{function}"].add(stage.kind)
+        return dict(kinds)
 
 
 def _definitions(digests: CodeDigests, module: str, code: CodeType) -> Iterator[Definition]:
-    """Yield the definitions of which a code object is a part, by its line: one, or those that one statement binds."""
+    """Yield the definitions that contain a code object, by its line; a statement may bind several."""
     counts = is_followed(module) and module != __name__
     source = digests.code.module(module) if counts and code.co_filename[:1] != MADE_UP else None
     if source is None:
@@ -59,21 +59,21 @@ def _definitions(digests: CodeDigests, module: str, code: CodeType) -> Iterator[
         yield from [Definition(module, IMPORT)] if source.effects else []
         return
     if source.lazy and code.co_name == "__getattr__":
-        return  # what it imports is followed from the imports for type checkers
+        return  # its imports are known from the imports for type checkers
     for name, statements in source.bound.items():
-        for one in statements:
-            first = min([one.lineno, *(decorator.lineno for decorator in getattr(one, "decorator_list", ()))])
-            if first <= code.co_firstlineno <= (one.end_lineno or first):
+        for node in statements:
+            first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+            if first <= code.co_firstlineno <= (node.end_lineno or first):
                 yield Definition(module, name)
 
 
 @contextmanager
 def recorded(execution: Execution) -> Iterator[None]:
-    """Record the code that executes in the stages that this process performs."""
+    """Record the code executed in the stages of this process."""
     perform = StageRunner.perform
 
-    def traced(self: StageRunner, stage: Stage, folder: Path) -> dict[str, Any]:
-        seen, known = execution.code[stage.key], dict[int, CodeType]()  # by identity, as hashes of code take long
+    def perform_with_profile(self: StageRunner, stage: Stage, folder: Path) -> dict[str, Any]:
+        seen, known = execution.code[stage.key], dict[int, CodeType]()  # by identity, because hashing code is slow
 
         def note(frame: FrameType, event: str, argument: object) -> None:
             if event == "call" and id(code := frame.f_code) not in known and not _is_importing(frame.f_back):
@@ -81,9 +81,9 @@ def recorded(execution: Execution) -> Iterator[None]:
                 seen[code] = frame.f_globals.get("__name__", "")
 
         execution.stages[stage.key] = stage
-        self.loaded.clear()  # as in a process of its own
-        gc.collect()  # what is left of other stages ends now, not in this one
-        gc.freeze()  # so that the next collection looks at what this stage leaves alone
+        self.loaded.clear()  # as in a separate process
+        gc.collect()  # finalize objects of other stages before this stage
+        gc.freeze()  # limits the next collection to objects of this stage
         threading.setprofile(note)
         sys.setprofile(note)
         try:
@@ -92,7 +92,7 @@ def recorded(execution: Execution) -> Iterator[None]:
             sys.setprofile(None)
             threading.setprofile(None)
 
-    StageRunner.perform = traced  # type: ignore[method-assign]
+    StageRunner.perform = perform_with_profile  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -101,7 +101,7 @@ def recorded(execution: Execution) -> Iterator[None]:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return whether a frame is inside of the import of a module, whose effects are a definition of their own."""
+    """Return whether a frame is inside the import of a module, whose effects are a separate definition."""
     while frame is not None and (code := frame.f_code) is not _PERFORM:
         if code.co_name == MODULE:
             return True
@@ -110,10 +110,10 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def uncovered_code(suite: str | Path, folder: Path, **options: Any) -> Mapping[str, set[str]]:
-    """Run a suite; return each function that executes in a stage and is not in its key, with the kinds of stage.
+    """Run a suite; return executed functions that the key of a stage does not cover, with the kinds of stages.
 
-    Results that depend on such a function would be reused after a change of it. `options` are those of
-    `bench_core.run`; store and runs are put into `folder`.
+    Results that depend on such a function would be reused after it changes. `options` are options of
+    `bench_core.run`; `folder` receives store and runs.
     """
     execution = Execution()
     with recorded(execution):

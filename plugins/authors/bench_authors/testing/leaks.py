@@ -1,4 +1,4 @@
-"""Whether a score sees what it predicts: on random tokens it is then better than any prediction can be."""
+"""Detects scores that see their targets: on random tokens they are better than any prediction."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -7,60 +7,60 @@ from math import inf, log
 import torch
 from torch import Tensor
 
-from bench_authors.testing.cases import Case, crowd, replay
+from bench_authors.testing.cases import Case, repeat_row, replay
 from bench_core import Batch, Noise, Stepper
 
-STEPS, ROWS = 500, 64  #: of a training, each on new tokens
-TOKENS, WORDS = 8, 4  #: of a target, and how many different ones, at most
-SHARE = 0.6  #: of the least possible cost, below which it is no mistake of another kind, such as a token left out
+STEPS, ROWS = 500, 64  #: training steps and rows of each, with new tokens
+TOKENS, WORDS = 8, 4  #: maximal number of tokens and of distinct tokens in a target
+SHARE = 0.6  #: share of the minimal cost below which other errors, such as a missing token, are ruled out
 
 
 def leak(case: Case, by: str) -> str:
-    """Return a line that says that the score `by` sees what it predicts; the empty string if it is not known to.
+    """Return a message if the score by the likelihood `by` provably sees its targets, else the empty string.
 
-    A copy of the model is trained on tokens drawn at random, new ones at each step. Of these nobody can predict more
-    than their entropy allows, so that a lower cost is proof, unless the score is too high for another reason, such as
-    a mean in place of a sum: then it is so with all weights 0 too, where nothing can be seen.
+    A copy of the model is trained on random tokens, new at each step. No prediction costs less than their entropy, so
+    a lower cost is proof, unless the score is too high for another reason, such as a mean in place of a sum. In that
+    case, it is also too high with all weights 0, where nothing can be seen.
     """
     try:
         with torch.enable_grad():
             least = _length(case) * log(_words(case))
             cost = inf if _is_cheap_when_blind(case, by, least) else _cost_after_training(case, by, SHARE * least)
-    except Exception:  # whatever is broken, the contract that asks has more to say about it
+    except Exception:  # the calling contract reports the error
         return ""
     if not 0 <= cost < SHARE * least:
         return ""
     return (
-        f"the model sees what it predicts: trained on random tokens, which nobody predicts at less than "
+        f"the model sees what it predicts: trained on random tokens, which have an entropy of "
         f"{least / _length(case):.2f} nats each, it scores them at {cost / _length(case):.2f} by {by!r}. Look for a "
-        "causal mask that is missing, a layer that reads from right to left, or inputs that are not shifted.\n"
+        "missing causal mask, a layer that reads from right to left, or unshifted inputs.\n"
     )
 
 
 def _is_cheap_when_blind(case: Case, by: str, least: float) -> bool:
-    """Return whether random targets cost less than their steps, or than `least` nats, with all weights 0."""
+    """Return whether random targets cost less than their steps, or else than `least` nats, with all weights 0."""
     blind = replace(case, model=deepcopy(case.model))
     with torch.no_grad():
         for weights in blind.model.parameters():
             weights.zero_()
         batch = _targets(blind, 0)
-        due = _steps(blind, batch) if isinstance(case.model, Stepper) else least
-        return -blind.scored(by, batch).mean().item() < due - 1e-6
+        bound = _steps(blind, batch) if isinstance(case.model, Stepper) else least
+        return -blind.scored(by, batch).mean().item() < bound - 1e-6
 
 
 def _steps(case: Case, batch: Batch) -> float:
-    """Return the mean cost in nats of targets, step by step."""
+    """Return the mean cost of targets in nats, summed over steps."""
     chain = case.model.chain(batch, case.noise)
-    taken = [
+    gains = [
         log_probs.gather(1, actions[:, None]).sum() for _, log_probs, actions in replay(case.model, batch, chain)
     ]
-    return -torch.stack(taken).sum().item() / len(batch)
+    return -torch.stack(gains).sum().item() / len(batch)
 
 
 def _cost_after_training(case: Case, by: str, enough: float) -> float:
-    """Return the cost in nats of random targets at the end of a training, or as soon as it is below `enough`."""
+    """Return the cost of random targets in nats after training, which ends early at a cost below `enough`."""
     case = replace(case, model=deepcopy(case.model))
-    weights = [one for one in case.model.parameters() if one.requires_grad]
+    weights = [weight for weight in case.model.parameters() if weight.requires_grad]
     optimizer = torch.optim.Adam(weights, 0.02)
     cost = torch.tensor(torch.inf)
     for step in range(STEPS):
@@ -75,7 +75,7 @@ def _cost_after_training(case: Case, by: str, enough: float) -> float:
 
 
 def _length(case: Case) -> int:
-    """Return how many random tokens a target has."""
+    """Return the number of random tokens in a target."""
     limit = case.model.limit(case.batch) if isinstance(case.model, Stepper) else None
     return TOKENS if limit is None else max(1, min(TOKENS, int(limit.max()) - 1))
 
@@ -85,8 +85,8 @@ def _words(case: Case) -> int:
 
 
 def _targets(case: Case, step: int) -> Batch:
-    """Return the row that may have most tokens, with random targets, as long as each other."""
-    draws = Noise(13).fork(step).uniform(torch.arange(ROWS), 0, _length(case))
-    words: Tensor = 1 + (draws * _words(case)).long()
+    """Return copies of the row with the highest limit, with random targets of equal length."""
+    uniform = Noise(13).fork(step).uniform(torch.arange(ROWS), 0, _length(case))
+    words: Tensor = 1 + (uniform * _words(case)).long()
     limit = case.model.limit(case.batch) if isinstance(case.model, Stepper) else None
-    return crowd(case, words.tolist(), 0 if limit is None else int(limit.argmax()))
+    return repeat_row(case, words.tolist(), 0 if limit is None else int(limit.argmax()))

@@ -14,49 +14,49 @@ from bench_core.storage.outcomes import by_id
 
 
 def check_metric(case: MetricCase) -> list[str]:
-    """Try all contracts on the metric of `case`; return their names."""
+    """Test all contracts on the metric of `case`; return their names."""
     return check(METRIC_CONTRACTS, case)
 
 
 @catches(mutants.forgets_an_outcome)
 def there_is_one_part_an_outcome(case: MetricCase) -> None:
-    """In the order of the outcomes, however few."""
+    """Count the statistics of all outcomes and of a single outcome."""
     for number in (len(case.outcomes), 1):
         parts = [*case.metric.measure(case.outcomes[:number])]
-        assert len(parts) == number, f"{len(parts)} parts of {number} outcomes"
+        assert len(parts) == number, f"{len(parts)} parts for {number} outcomes"
 
 
 @catches(mutants.needs_a_list)
 def outcomes_may_be_read_one_by_one(case: MetricCase) -> None:
-    """As a run gives them, from disk: a sequence that is no list, and may be too long to be one."""
+    """Measure outcomes as read from disk in a run: a sequence that is not a list and may exceed memory."""
     try:
         parts = [*case.metric.measure(by_id(case.outcomes))]
     except (AttributeError, TypeError) as error:
-        raise AssertionError(f"outcomes that are no list cannot be measured: {error}") from None
+        raise AssertionError(f"outcomes that are not a list cannot be measured: {error}") from None
     _same(case, parts, [*case.metric.measure(case.outcomes)], "of outcomes from disk")
 
 
 @catches(mutants.keys_parts_by_number)
 def parts_survive_being_stored(case: MetricCase) -> None:
-    """As JSON, which knows no tuples, sets or keys that are numbers."""
+    """Store parts as JSON, which has no tuples, sets or numeric keys."""
     parts = [*case.metric.measure(case.outcomes)]
     stored = json.loads(json.dumps(parts))
-    assert stored == _listed(parts), "JSON changes the parts"
+    assert stored == _as_lists(parts), "JSON changes the parts"
     _same(case, stored, parts, "of stored parts")
 
 
 @catches(mutants.depends_on_the_order)
 def the_order_of_outcomes_does_not_matter(case: MetricCase) -> None:
-    """Neither to `measure` nor to `combine`."""
+    """Change the order for `measure` and for `combine`."""
     parts = [*case.metric.measure(case.outcomes)]
-    _same(case, parts[::-1], parts, "of parts in the opposite order")
+    _same(case, parts[::-1], parts, "of parts in reverse order")
     _same(case, [*parts[2:], *parts[:2]], parts, "of parts in another order")
-    _same(case, [*case.metric.measure(case.outcomes[::-1])], parts, "of outcomes in the opposite order")
+    _same(case, [*case.metric.measure(case.outcomes[::-1])], parts, "of outcomes in reverse order")
 
 
 @catches(mutants.combines_whole_cells_only)
 def any_choice_of_parts_has_a_score(case: MetricCase) -> None:
-    """As resampling makes it, with repeats; it may be no number, but it is a float."""
+    """Combine subsets and repeated parts, as in resampling; the score must be a float, possibly NaN."""
     parts = [*case.metric.measure(case.outcomes)]
     for chosen in (parts, parts[:1] * 3, parts[1:], [*parts, *parts]):
         score = case.metric.combine(chosen)
@@ -65,43 +65,43 @@ def any_choice_of_parts_has_a_score(case: MetricCase) -> None:
 
 @catches(mutants.resamples_without_repeats)
 def a_resample_scores_as_its_parts_do(case: MetricCase) -> None:
-    """As if each part were there as often as the counts say."""
+    """Compare resampled scores with scores of parts repeated according to the counts."""
     parts, number = [*case.metric.measure(case.outcomes)], len(case.outcomes)
     counts = np.array([[1] * number, [2, *[0] * (number - 2), 1], [0, *[1] * (number - 1)]], dtype=np.uint16)
     for row, score in zip(counts.tolist(), case.metric.resample(parts, counts), strict=True):
         repeated = [part for part, times in zip(parts, row, strict=True) for _ in range(times)]
-        wanted = case.metric.combine(repeated)
-        _check_same(score, wanted, "of a resample")
+        expected = case.metric.combine(repeated)
+        _check_same(score, expected, "of a resample")
 
 
 @catches(mutants.is_better_both_ways, mutants.has_no_signature)
 def it_says_how_to_read_it(case: MetricCase) -> None:
-    """Which way is better, in which unit, and what may share a column with it."""
+    """Check `better`, `unit`, `digits`, and `signature`, which decides what may share a column."""
     metric = case.metric
     assert metric.better in (-1, 0, 1), f"`better` is {metric.better!r}, not -1, 0 or 1"
     assert isinstance(metric.signature, str), f"`signature` is {metric.signature!r}"
-    assert metric.signature.strip(), "`signature` is empty; it tells what may share a column"
+    assert metric.signature.strip(), "`signature` is empty; it decides what may share a column"
     assert isinstance(metric.unit, str), f"`unit` is {metric.unit!r}"
     assert isinstance(metric.digits, int), f"`digits` is {metric.digits!r}"
 
 
-def _same(case: MetricCase, parts: Sequence[Any], wanted: Sequence[Any], what: str) -> None:
-    _check_same(case.metric.combine(parts), case.metric.combine(wanted), what)
+def _same(case: MetricCase, parts: Sequence[Any], expected: Sequence[Any], what: str) -> None:
+    _check_same(case.metric.combine(parts), case.metric.combine(expected), what)
 
 
-def _check_same(one: float, other: float, what: str) -> None:
-    alike = isclose(one, other, rel_tol=1e-9, abs_tol=1e-12) or (isnan(one) and isnan(other))
-    assert alike, f"the score {what} is {one}, not {other}"
+def _check_same(actual: float, expected: float, what: str) -> None:
+    is_same = isclose(actual, expected, rel_tol=1e-9, abs_tol=1e-12) or (isnan(actual) and isnan(expected))
+    assert is_same, f"the score {what} is {actual}, not {expected}"
 
 
-def _listed(value: object) -> object:
-    """Return `value` with tuples as lists, as JSON has them."""
+def _as_lists(value: object) -> object:
+    """Return `value` with tuples as lists, as in JSON."""
     if isinstance(value, list | tuple):
-        return [_listed(item) for item in value]
+        return [_as_lists(item) for item in value]
     if isinstance(value, dict):
-        return {key: _listed(item) for key, item in value.items()}
+        return {key: _as_lists(item) for key, item in value.items()}
     return value
 
 
-#: What `check_metric` tries, as far as it applies.
+#: The contracts of `check_metric`.
 METRIC_CONTRACTS = contracts_of(globals())

@@ -1,4 +1,4 @@
-"""Toy models: one of each family, as short as the interfaces allow."""
+"""Toy models: a minimal model of each family."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -38,16 +38,16 @@ from bench_core import (
 
 
 @dataclass(frozen=True)
-class Memory(State):
-    """What a recurrent toy knows of the tokens so far, and of its source."""
+class RecurrentState(State):
+    """The state of a recurrent toy after the tokens so far, with its source."""
 
     hidden: Tensor  # [N, H]
-    log_alpha: Tensor  # [N] log-probability of not having stopped
+    log_alpha: Tensor  # [N] log-probability of no EOS so far
     source: Tensor | None = None  # [N, S, H]
-    shut: Tensor | None = None  # [N, S] what pads the source
+    padding: Tensor | None = None  # [N, S] padding of the source
 
 
-class Recurrent(nn.Module, Stepper[Memory], Scorer):
+class Recurrent(nn.Module, Stepper[RecurrentState], Scorer):
     """p(y) = prod_t p(y_t | h_t), with h_t = tanh(W h_{t-1} + U y_{t-1})."""
 
     def __init__(self, config: RecurrentConfig, info: TaskInfo) -> None:
@@ -56,10 +56,10 @@ class Recurrent(nn.Module, Stepper[Memory], Scorer):
         self.cell = nn.RNN(config.hidden, config.hidden, batch_first=True)
         self.logits = nn.Linear(config.hidden, len(info.vocabulary))
 
-    def start(self, batch: Batch) -> tuple[Tensor, Memory]:
+    def start(self, batch: Batch) -> tuple[Tensor, RecurrentState]:
         return self._next(batch.opening, self._begin(batch))
 
-    def step(self, state: Memory, actions: Tensor) -> tuple[Tensor, Memory]:
+    def step(self, state: RecurrentState, actions: Tensor) -> tuple[Tensor, RecurrentState]:
         return self._next(actions[:, None], state)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
@@ -75,29 +75,29 @@ class Recurrent(nn.Module, Stepper[Memory], Scorer):
         weights = batch.extras.get("weight", torch.ones_like(batch.ids))[:, None] * batch.mask
         return Loss(-(gains * weights).sum() / weights.sum(), weights.sum(), memory=memory)
 
-    def _begin(self, batch: Batch) -> Memory:
+    def _begin(self, batch: Batch) -> RecurrentState:
         zeros = self.embed.weight.new_zeros(len(batch), self.cell.hidden_size)
-        return Memory(zeros, zeros[:, 0])
+        return RecurrentState(zeros, zeros[:, 0])
 
-    def _next(self, tokens: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+    def _next(self, tokens: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
         hidden, memory = self._run(tokens, memory)
         log_probs, memory = self._log_probs(hidden[:, -1:], memory)
         return log_probs[:, 0], memory
 
-    def _read(self, batch: Batch, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """Return the units [N, T, H] from which `gold` is predicted."""
+    def _read(self, batch: Batch, memory: RecurrentState | None) -> tuple[Tensor, RecurrentState]:
+        """Return the hidden states [N, T, H] that predict `gold`."""
         hidden, memory = self._run(batch.inputs, memory or self._begin(batch))
         return hidden[:, -batch.gold.shape[1] :], memory
 
-    def _run(self, tokens: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+    def _run(self, tokens: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
         hidden, last = self.cell(self.embed(tokens), memory.hidden[None].contiguous())
         return hidden, replace(memory, hidden=last[0])
 
-    def _log_probs(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+    def _log_probs(self, hidden: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Return log-probabilities [N, T, V] of the tokens after `hidden` [N, T, H]."""
         return self.logits(hidden).log_softmax(2), memory
 
-    def _gains(self, hidden: Tensor, gold: Tensor, memory: Memory, by: str) -> tuple[Tensor, Memory]:
+    def _gains(self, hidden: Tensor, gold: Tensor, memory: RecurrentState, by: str) -> tuple[Tensor, RecurrentState]:
         """Return the log-probability of each token of `gold` [N, T]."""
         log_probs, memory = self._log_probs(hidden, memory)
         return log_probs.gather(2, gold[:, :, None])[:, :, 0], memory
@@ -110,7 +110,7 @@ class SelfTerminating(Recurrent):
         super().__init__(config, info)
         self.log_keep = log1p(-config.epsilon)
 
-    def _log_probs(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+    def _log_probs(self, hidden: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
         stop, words = self.logits(hidden).tensor_split([1], 2)
         log_alpha = memory.log_alpha[:, None] + (self.log_keep + logsigmoid(stop[:, :, 0])).cumsum(1)  # [N, T]
         stopped = (-torch.expm1(log_alpha)).log()[:, :, None]
@@ -119,9 +119,9 @@ class SelfTerminating(Recurrent):
 
 
 class Codes(Recurrent):
-    """p(token) is a softmax over codewords; the bits alone, learnt one by one, are a bound."""
+    """p(token) is a softmax over codewords; independent bits are a bound."""
 
-    codebook: Tensor  # [V, B] of 0 and 1, no two alike
+    codebook: Tensor  # [V, B] distinct rows of 0 and 1
 
     def __init__(self, config: CodesConfig, info: TaskInfo) -> None:
         super().__init__(config, info)
@@ -133,10 +133,10 @@ class Codes(Recurrent):
         codes = noise.shared("codes", (2**bits,)).argsort()[:tokens, None]
         self.codebook.copy_(codes >> torch.arange(bits) & 1)
 
-    def _log_probs(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+    def _log_probs(self, hidden: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
         return (self.logits(hidden) @ self.codebook.T).log_softmax(2), memory
 
-    def _gains(self, hidden: Tensor, gold: Tensor, memory: Memory, by: str) -> tuple[Tensor, Memory]:
+    def _gains(self, hidden: Tensor, gold: Tensor, memory: RecurrentState, by: str) -> tuple[Tensor, RecurrentState]:
         if by == "exact":
             return super()._gains(hidden, gold, memory, by)
         costs = binary_cross_entropy_with_logits(self.logits(hidden), self.codebook[gold], reduction="none")
@@ -144,7 +144,7 @@ class Codes(Recurrent):
 
 
 class EncoderDecoder(Recurrent):
-    """p(y | x), with attention from every h_t to the units of a recurrent encoder."""
+    """p(y | x), with attention from every h_t to the states of a recurrent encoder."""
 
     def __init__(self, config: EncoderDecoderConfig, info: TaskInfo) -> None:
         super().__init__(config, info)
@@ -155,29 +155,29 @@ class EncoderDecoder(Recurrent):
         assert batch.source_length is not None
         return batch.source_length + 2
 
-    def _begin(self, batch: Batch) -> Memory:
+    def _begin(self, batch: Batch) -> RecurrentState:
         assert batch.source is not None
         assert batch.source_length is not None
         places = torch.arange(batch.source.shape[1], device=batch.source.device)
         units = self.encoder(self.source(batch.source))[0]
-        return replace(super()._begin(batch), source=units, shut=places >= batch.source_length[:, None])
+        return replace(super()._begin(batch), source=units, padding=places >= batch.source_length[:, None])
 
-    def _log_probs(self, hidden: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+    def _log_probs(self, hidden: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
         assert memory.source is not None
-        assert memory.shut is not None
-        fit = (hidden @ memory.source.transpose(1, 2)).masked_fill(memory.shut[:, None], -torch.inf)  # [N, T, S]
+        assert memory.padding is not None
+        fit = (hidden @ memory.source.transpose(1, 2)).masked_fill(memory.padding[:, None], -torch.inf)  # [N, T, S]
         return super()._log_probs(hidden + fit.softmax(2) @ memory.source, memory)
 
 
 @dataclass(frozen=True)
-class Canvas(State):
-    """What has been inserted."""
+class CanvasState(State):
+    """The words inserted so far."""
 
     words: Tensor  # [N, C] left to right
-    word: Tensor | None = None  # [N] the one to be placed, if it is a slot's turn
+    word: Tensor | None = None  # [N] word to place, if the next action is a slot
 
 
-class Insertion(nn.Module, Stepper[Canvas], Scorer):
+class Insertion(nn.Module, Stepper[CanvasState], Scorer):
     """p(word | canvas), then p(slot | canvas, word); slot s is before the s-th word of the canvas."""
 
     actions_per_token = 2
@@ -189,15 +189,15 @@ class Insertion(nn.Module, Stepper[Canvas], Scorer):
         self.word = nn.Linear(2 * config.hidden, len(info.vocabulary))
         self.slot = nn.Linear(2 * config.hidden, config.hidden)
 
-    def start(self, batch: Batch) -> tuple[Tensor, Canvas]:
-        canvas = Canvas(batch.opening[:, :0])
+    def start(self, batch: Batch) -> tuple[Tensor, CanvasState]:
+        canvas = CanvasState(batch.opening[:, :0])
         return self._words(canvas), canvas
 
-    def step(self, state: Canvas, actions: Tensor) -> tuple[Tensor, Canvas]:
+    def step(self, state: CanvasState, actions: Tensor) -> tuple[Tensor, CanvasState]:
         if state.word is None:
             canvas = replace(state, word=actions)
             return self._slots(canvas), canvas
-        canvas = Canvas(insert(state.words, actions - 1, state.word))
+        canvas = CanvasState(insert(state.words, actions - 1, state.word))
         return self._words(canvas), canvas
 
     def read(self, actions: list[int]) -> list[int]:
@@ -210,8 +210,8 @@ class Insertion(nn.Module, Stepper[Canvas], Scorer):
         """Insert the words in a random order."""
         turns = noise.fork("order").uniform(batch.ids, 0, batch.gold.shape[1])
         last = torch.arange(batch.gold.shape[1], device=turns.device) >= batch.length[:, None] - 1
-        order = turns.masked_fill(last, 2).argsort(stable=True)  # [N, T] places, those without a word last
-        earlier = (order[:, None] < order[:, :, None]).tril(-1).sum(2)  # [N, T] words left of each when it comes
+        order = turns.masked_fill(last, 2).argsort(stable=True)  # [N, T] positions, those without a word last
+        earlier = (order[:, None] < order[:, :, None]).tril(-1).sum(2)  # [N, T] words left of each
         pairs = torch.stack([batch.gold.gather(1, order), earlier + 1], 2)
         return pairs.masked_fill(last[:, :, None], STOP).flatten(1)
 
@@ -223,28 +223,28 @@ class Insertion(nn.Module, Stepper[Canvas], Scorer):
         return Scores(self._weigh(batch, scoring.noise))
 
     def _weigh(self, batch: Batch, noise: Noise) -> Tensor:
-        """Return log p of one random chain for each target [N], which is not above that of the target."""
-        total, canvas = self.embed.weight.new_zeros(len(batch)), Canvas(batch.opening[:, :0])
+        """Return log p of a random insertion order for each target [N], a lower bound of log p of the target."""
+        total, canvas = self.embed.weight.new_zeros(len(batch)), CanvasState(batch.opening[:, :0])
         chain = self.chain(batch, noise)
         for turn, (word, slot) in enumerate(zip(chain.T[::2], chain.T[1::2].clamp(min=1), strict=True)):
             placing = replace(canvas, word=word)
             gains = self._words(canvas).gather(1, word[:, None])[:, 0]
             places = self._slots(placing).gather(1, slot[:, None])[:, 0]
             total = total + gains * (turn < batch.length) + places * (turn < batch.length - 1)
-            canvas = Canvas(insert(canvas.words, slot - 1, word))
+            canvas = CanvasState(insert(canvas.words, slot - 1, word))
         return total
 
     def _encode(self, words: Tensor) -> Tensor:
-        """Return the units of every slot of a canvas [N, C + 1, 2 H]."""
+        """Return the states of the slots of a canvas [N, C + 1, 2 H]."""
         hidden: Tensor = self.mix(self.embed(pad(words, (1, 1))))[0]
         return hidden[:, :-1] + hidden[:, 1:]
 
-    def _words(self, canvas: Canvas) -> Tensor:
+    def _words(self, canvas: CanvasState) -> Tensor:
         log_probs: Tensor = self.word(self._encode(canvas.words).mean(1)).log_softmax(1)
         return log_probs
 
-    def _slots(self, canvas: Canvas) -> Tensor:
-        """Return log-probabilities of the slots [N, C + 2], the first for stop, which cannot be."""
+    def _slots(self, canvas: CanvasState) -> Tensor:
+        """Return log-probabilities of the slots [N, C + 2], the first for EOS, which is impossible."""
         assert canvas.word is not None
         fit = (self.slot(self._encode(canvas.words)) @ self.embed(canvas.word)[:, :, None])[:, :, 0]
         return pad(fit.log_softmax(1), (1, 0), value=-torch.inf)
@@ -258,7 +258,7 @@ def insert(words: Tensor, slots: Tensor, new: Tensor) -> Tensor:
 
 
 class Latent(nn.Module, Sampler, Scorer, Vmappable):
-    """h_t = h_{t-1} + g(h_{t-1}) + xi_t, y_t ~ p(y | h_t): no word feeds back (Schmidt and Hofmann, 2018)."""
+    """h_t = h_{t-1} + g(h_{t-1}) + xi_t, y_t ~ p(y | h_t), without feedback (Schmidt and Hofmann, 2018)."""
 
     def __init__(self, config: LatentConfig, info: TaskInfo) -> None:
         super().__init__()
@@ -278,8 +278,8 @@ class Latent(nn.Module, Sampler, Scorer, Vmappable):
         return [Hypothesis(row[: row.index(STOP)] if STOP in row else row, STOP in row) for row in rows]
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        by = {"elbo": self._elbo, "trajectories": self._average}
-        return Scores(by[scoring.by](batch, scoring.noise))
+        scorers = {"elbo": self._elbo, "trajectories": self._average}
+        return Scores(scorers[scoring.by](batch, scoring.noise))
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         tokens = batch.mask.sum()
@@ -294,7 +294,7 @@ class Latent(nn.Module, Sampler, Scorer, Vmappable):
         return read
 
     def _read_in_a_loop(self, gold: Tensor) -> Tensor:
-        """Do as `_read`, by what vmap knows: it has no rule for torch's recurrent layers."""
+        """Compute `_read` with operations that vmap supports, since recurrent layers have no batching rule."""
         layer: Any = self.infer
         hidden, steps = self.drift.weight.new_zeros(len(gold), layer.hidden_size), []
         for inputs in self.embed(gold).unbind(1):
@@ -307,23 +307,23 @@ class Latent(nn.Module, Sampler, Scorer, Vmappable):
         return self.drift.weight.new_zeros(rows, self.config.hidden)
 
     def _move(self, hidden: Tensor, noise: Tensor) -> Tensor:
-        moved: Tensor = hidden + torch.tanh(self.drift(hidden)) + noise.to(hidden.dtype)
-        return moved
+        result: Tensor = hidden + torch.tanh(self.drift(hidden)) + noise.to(hidden.dtype)
+        return result
 
     def _elbo(self, batch: Batch, noise: Noise, read: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """Return a lower bound of each log p(y) [N], from one trajectory inferred from y."""
+        """Return a lower bound of each log p(y) [N] from a trajectory inferred from y."""
         means, log_stds = (read or self._read)(batch.gold).chunk(2, 2)
         hidden, total = self._origin(len(batch)), self.drift.weight.new_zeros(len(batch))
         for t, (mean, log_std) in enumerate(zip(means.unbind(1), log_stds.unbind(1), strict=True)):
-            drawn = noise.normal(batch.ids, t, self.config.hidden)
-            hidden = self._move(hidden, mean + log_std.exp() * drawn)
+            sample = noise.normal(batch.ids, t, self.config.hidden)
+            hidden = self._move(hidden, mean + log_std.exp() * sample)
             divergence = (0.5 * (mean**2 + (2 * log_std).exp() - 1) - log_std).sum(1)
             gains = self.logits(hidden).log_softmax(1).gather(1, batch.gold[:, t : t + 1])[:, 0]
             total = total + (gains - divergence) * batch.mask[:, t]
         return total
 
     def _average(self, batch: Batch, noise: Noise) -> Tensor:
-        """Return an estimate of each log p(y) [N], from trajectories that all targets share."""
+        """Return an estimate of each log p(y) [N] from trajectories shared by all targets."""
         ids = torch.arange(self.config.trajectories, device=batch.ids.device)
         hidden, total = self._origin(len(ids)), self.drift.weight.new_zeros(len(batch), len(ids))
         for t in range(batch.gold.shape[1]):
@@ -335,7 +335,7 @@ class Latent(nn.Module, Sampler, Scorer, Vmappable):
 
 
 class Rescorer(nn.Module, Scorer):
-    """A recurrent network that scores targets, and generates none."""
+    """A recurrent network that scores targets without generating."""
 
     def __init__(self, config: RescorerConfig, info: TaskInfo) -> None:
         super().__init__()

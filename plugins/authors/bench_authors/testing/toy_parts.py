@@ -32,48 +32,48 @@ from bench_core import (
 
 
 class Greedy(Decoder[Stepper[Any]]):
-    """Take the most probable action at every step, of equal ones the lowest."""
+    """Takes the most probable action at every step, the lowest if tied."""
 
     def decode(self, model: Stepper[Any], batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        found = generate(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)
-        return [[one] for one in found]
+        outputs = generate(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)
+        return [[output] for output in outputs]
 
 
 class Ancestral(Decoder[Sampler]):
-    """Let the model draw."""
+    """Samples from the model."""
 
     def decode(self, model: Sampler, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        return [[one] for one in model.sample(batch, self.config.max_tokens, noise)]
+        return [[output] for output in model.sample(batch, self.config.max_tokens, noise)]
 
 
 class Exhaustive(Decoder[Stepper[Any]]):
-    """Try every chain, all rows and chains at once."""
+    """Enumerates every hypothesis, for all rows in parallel."""
 
     def decode(self, model: Stepper[Any], batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        most = limits(model, batch, self.config.max_tokens) * model.actions_per_token
+        max_actions = limits(model, batch, self.config.max_tokens) * model.actions_per_token
         log_probs, state = model.start(batch)
-        owner = torch.arange(len(batch), device=log_probs.device)  # [M] the row of each live chain
+        owner = torch.arange(len(batch), device=log_probs.device)  # [M] row of each unfinished hypothesis
         totals = torch.zeros_like(owner, dtype=torch.float64)  # [M]
         chains: list[list[int]] = [[] for _ in owner]
-        found: list[list[tuple[float, list[int]]]] = [[] for _ in owner]
-        for step in range(1, int(most.max()) + 1):
+        finished: list[list[tuple[float, list[int]]]] = [[] for _ in owner]
+        for step in range(1, int(max_actions.max()) + 1):
             parents, actions = (log_probs > -inf).nonzero(as_tuple=True)
             owner, totals = owner[parents], totals[parents] + log_probs[parents, actions]
             chains = [[*chains[i], action] for i, action in zip(parents.tolist(), actions.tolist(), strict=True)]
-            done = (actions == STOP) | (step >= most[owner])
+            done = (actions == STOP) | (step >= max_actions[owner])
             for i in done.nonzero()[:, 0].tolist():
-                found[owner[i]].append((-totals[i].item(), chains[i]))
+                finished[owner[i]].append((-totals[i].item(), chains[i]))
             live = (~done).nonzero()[:, 0]
             if not len(live):
                 break
             owner, totals, chains = owner[live], totals[live], [chains[i] for i in live.tolist()]
             log_probs, state = model.step(state.select(parents[live]), actions[live])
-        best = (sorted(row)[: self.config.outputs] for row in found)
+        best = (sorted(row)[: self.config.outputs] for row in finished)
         return [[as_hypothesis(model, chain, -cost) for cost, chain in row] for row in best]
 
 
 class Letters(Task):
-    """Spell a word; every fourth is for validation, every next one for test."""
+    """Spells words; of every four words, the third is for validation and the fourth for test."""
 
     def prepare(self, data: Path) -> TaskInfo:
         words = self.config.words
@@ -88,7 +88,7 @@ class Letters(Task):
         order = torch.arange(len(targets))
         if noise is not None:
             order = noise.uniform(order).argsort()
-        for ids in _packed(order.tolist(), [len(target) + 1 for target in targets], size):
+        for ids in _pack(order.tolist(), [len(target) + 1 for target in targets], size):
             yield self._batch(ids, [targets[i] for i in ids])
 
     def text(self, tokens: list[int]) -> str:
@@ -101,7 +101,7 @@ class Letters(Task):
     def _batch(self, ids: list[int], targets: list[list[int]]) -> Batch:
         length = torch.tensor([len(target) + 1 for target in targets])
         opening = torch.full((len(ids), 1), STOP)
-        return Batch(torch.tensor(ids), opening, _padded(targets, int(length.max())), length)
+        return Batch(torch.tensor(ids), opening, _pad(targets, int(length.max())), length)
 
     def _tokens(self, word: str) -> list[int]:
         letters = self._read()["letters"]
@@ -112,7 +112,7 @@ class Letters(Task):
 
 
 class Reversal(Letters):
-    """Spell a word from its letters in the opposite order."""
+    """Spells words from their reversed letters."""
 
     def prepare(self, data: Path) -> TaskInfo:
         info = super().prepare(data)
@@ -120,12 +120,12 @@ class Reversal(Letters):
 
     def _batch(self, ids: list[int], targets: list[list[int]]) -> Batch:
         batch = super()._batch(ids, targets)
-        source = _padded([target[::-1] for target in targets], int(batch.length.max()) - 1)
+        source = _pad([target[::-1] for target in targets], int(batch.length.max()) - 1)
         return replace(batch, source=source, source_length=batch.length - 1)
 
 
 class Stream(Letters):
-    """All words of a split as a stream, cut into two rows at most and into windows."""
+    """All words of a split as a stream, in windows of at most two rows."""
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         stream = torch.tensor(
@@ -140,12 +140,12 @@ class Stream(Letters):
             before = window[:, -1:]
 
 
-def _packed(order: list[int], lengths: list[int], size: Size) -> Iterator[list[int]]:
-    """Put rows into batches in their order."""
+def _pack(order: list[int], lengths: list[int], size: Size) -> Iterator[list[int]]:
+    """Yield batches of rows in order."""
     batch: list[int] = []
     for number in order:
-        held = len(batch) + 1 if size.unit == "rows" else sum(lengths[i] for i in [*batch, number])
-        if batch and held > size.number:
+        total = len(batch) + 1 if size.unit == "rows" else sum(lengths[i] for i in [*batch, number])
+        if batch and total > size.number:
             yield batch
             batch = []
         batch.append(number)
@@ -153,7 +153,7 @@ def _packed(order: list[int], lengths: list[int], size: Size) -> Iterator[list[i
         yield batch
 
 
-def _padded(rows: list[list[int]], width: int) -> Tensor:
+def _pad(rows: list[list[int]], width: int) -> Tensor:
     return torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows])
 
 
@@ -171,14 +171,14 @@ class ExactMatch(Metric[int]):
 
 
 class Perplexity(Metric[tuple[float, float]]):
-    """exp of the nats a token, stop included."""
+    """exp of the nats per token, including EOS."""
 
     better, unit = -1, ""
     may_be_infinite = True
     signature = "nats a token, stop included"
 
     def measure(self, outcomes: Sequence[Outcome]) -> list[tuple[float, float]]:
-        return [(one.weight * (one.target_log_prob or 0.0), one.weight * one.target_tokens) for one in outcomes]
+        return [(y.weight * (y.target_log_prob or 0.0), y.weight * y.target_tokens) for y in outcomes]
 
     def combine(self, parts: Sequence[tuple[float, float]]) -> float:
         nats, tokens = (sum(column) for column in zip(*parts, strict=True))

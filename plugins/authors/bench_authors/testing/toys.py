@@ -1,7 +1,7 @@
-"""The plugin of toy parts, which no distribution installs.
+"""A plugin of toy parts for tests, which no distribution installs.
 
-Tests that need parts add them with `registry.extra(toys)`. Like every plugin's face this file imports no torch of
-its own; the classes are in `toy_models.py` and `toy_parts.py`.
+Register it with `registry.extra(toys)`. Like every plugin module, it does not import torch; the classes are in
+`toy_models.py` and `toy_parts.py`.
 """
 
 from collections.abc import Mapping, Set
@@ -27,7 +27,7 @@ from bench_core import (
 
 
 class RecurrentConfig(ModelConfig):
-    """Left to right: a recurrent network that carries its memory over windows of a stream."""
+    """A left-to-right recurrent network that carries its memory across windows of a stream."""
 
     name, target = "toy-recurrent", "bench_authors.testing.toy_models:Recurrent"
     capabilities: ClassVar[Set[type[Model]]] = {Stepper, Scorer}
@@ -40,7 +40,7 @@ class RecurrentConfig(ModelConfig):
 
 
 class SelfTerminatingConfig(RecurrentConfig):
-    """Left to right, stop ever more probable: the output layer has a state of its own."""
+    """A left-to-right model with an increasing probability of EOS, from a state of the output layer."""
 
     name, target = "toy-self-terminating", "bench_authors.testing.toy_models:SelfTerminating"
 
@@ -48,7 +48,7 @@ class SelfTerminatingConfig(RecurrentConfig):
 
 
 class CodesConfig(RecurrentConfig):
-    """Left to right, a token's probability from the bits of its code."""
+    """A left-to-right model with token probabilities from bits of codewords."""
 
     name, target = "toy-codes", "bench_authors.testing.toy_models:Codes"
     likelihoods = {"exact": Kind.EXACT, "bits": Kind.BOUND}
@@ -60,14 +60,14 @@ class CodesConfig(RecurrentConfig):
 
 
 class EncoderDecoderConfig(RecurrentConfig):
-    """Left to right, attending to the tokens of a padded source."""
+    """A left-to-right model that attends to the tokens of a padded source."""
 
     name, target = "toy-encoder-decoder", "bench_authors.testing.toy_models:EncoderDecoder"
     sources = {Source.TOKENS}
 
 
 class InsertionConfig(ModelConfig):
-    """Alternating a word and the slot where it goes, in any order."""
+    """An insertion model that alternates between words and their slots, in any order."""
 
     name, target = "toy-insertion", "bench_authors.testing.toy_models:Insertion"
     capabilities = {Stepper, Scorer}
@@ -77,7 +77,7 @@ class InsertionConfig(ModelConfig):
 
 
 class LatentConfig(ModelConfig):
-    """A latent trajectory that no word feeds back to."""
+    """A latent trajectory without feedback from words."""
 
     name, target = "toy-latent", "bench_authors.testing.toy_models:Latent"
     capabilities = {Sampler, Scorer, Vmappable}
@@ -89,7 +89,7 @@ class LatentConfig(ModelConfig):
 
 
 class RescorerConfig(RecurrentConfig):
-    """A score of targets that others have written; no family of its own, as nothing decodes it."""
+    """A scorer of given targets without decoding, and so not a model family."""
 
     name, target = "toy-rescorer", "bench_authors.testing.toy_models:Rescorer"
     capabilities = {Scorer}
@@ -103,14 +103,14 @@ class GreedyConfig(DecoderConfig):
 
 
 class AncestralConfig(DecoderConfig):
-    """Whatever the model draws."""
+    """Ancestral samples of the model."""
 
     name, target = "toy-ancestral", "bench_authors.testing.toy_parts:Ancestral"
     needs = Sampler
 
 
 class ExhaustiveConfig(DecoderConfig):
-    """The most probable of all chains, for the smallest of vocabularies."""
+    """The most probable of all hypotheses, for tiny vocabularies."""
 
     name, target = "toy-exhaustive", "bench_authors.testing.toy_parts:Exhaustive"
     needs = Stepper
@@ -119,7 +119,7 @@ class ExhaustiveConfig(DecoderConfig):
 
 
 class LettersConfig(TaskConfig):
-    """Spell words; they need no file."""
+    """Spell words, without a corpus."""
 
     name, target = "toy-letters", "bench_authors.testing.toy_parts:Letters"
 
@@ -127,7 +127,7 @@ class LettersConfig(TaskConfig):
 
 
 class ReversalConfig(LettersConfig):
-    """Spell words that are given backwards."""
+    """Spell words from their reversed letters."""
 
     name, target = "toy-reversal", "bench_authors.testing.toy_parts:Reversal"
     source = Source.TOKENS
@@ -151,7 +151,7 @@ class ExactMatchConfig(MetricConfig):
 
 
 class PerplexityConfig(MetricConfig):
-    """Perplexity of targets a token."""
+    """Perplexity per target token."""
 
     name, target = "toy-perplexity", "bench_authors.testing.toy_parts:Perplexity"
     needs = Scorer
@@ -164,7 +164,7 @@ class PerplexityConfig(MetricConfig):
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return one model of each family."""
+    """Return a model of each family."""
     return [
         RecurrentConfig,
         SelfTerminatingConfig,
@@ -177,17 +177,17 @@ def bench_models() -> list[type[ModelConfig]]:
 
 @hookimpl
 def bench_decoders() -> list[type[DecoderConfig]]:
-    """Return decoders that try all that contracts ask of one."""
+    """Return decoders that exercise all contracts."""
     return [GreedyConfig, AncestralConfig, ExhaustiveConfig]
 
 
 @hookimpl
 def bench_tasks() -> list[type[TaskConfig]]:
-    """Return tasks without a source, with one, and of windows of a stream."""
+    """Return tasks without a source, with a source, and with windows of a stream."""
     return [LettersConfig, ReversalConfig, StreamConfig]
 
 
 @hookimpl
 def bench_metrics() -> list[type[MetricConfig]]:
-    """Return a metric of outputs and one of likelihoods."""
+    """Return a metric of outputs and a metric of likelihoods."""
     return [ExactMatchConfig, PerplexityConfig]

@@ -1,4 +1,4 @@
-"""Tries the contracts on a part of a suite: in a worker process, where this file is the program, or in this one."""
+"""Tests the contracts of a part of a suite, as the program of a worker process or in this process."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from bench_authors.checker import BUILT, IMPORTED, Trial, Verdict
 from bench_authors.looks.rows import float64
 from bench_authors.testing.accelerators import DECODERS_ON_ACCELERATORS, MODELS_ON_ACCELERATORS
 from bench_authors.testing.cases import Case, MetricCase, TaskCase, tiny_info, tiny_outcomes
-from bench_authors.testing.contracts import OF_LOSSES, Contract, exemptions, outcome, with_log_probs
+from bench_authors.testing.contracts import LOSS_CONTRACTS, Contract, exemptions, try_contract, with_log_probs
 from bench_authors.testing.decoders import DECODER_CONTRACTS
 from bench_authors.testing.metrics import METRIC_CONTRACTS
 from bench_authors.testing.models import MODEL_CONTRACTS
@@ -41,16 +41,16 @@ from bench_core.execution.watching import SHOWN
 from bench_core.execution.worker import Reporter, main
 from bench_core.registry import PartKind, configured, meaning
 
-Say: TypeAlias = Callable[..., None]  #: reports what became of a contract, as `Verdict.hear` takes it
+Say: TypeAlias = Callable[..., None]  #: reports progress of a trial as `Verdict.record` expects it
 
-MOST_EXAMPLES = 20_000  #: of a split: contracts read all of them dozens of times
-MOST_TOKENS = 4  #: that decoders generate
-LARGEST = 30_000_000  #: parameters of models that are tried in passing
-LONGEST_REASON = 500  # characters
-#: Is not tried: at the size of a suite it asks for a learning rate.
+MAX_EXAMPLES = 20_000  #: of a split, which contracts read dozens of times
+MAX_TOKENS = 4  #: for decoders to generate
+MAX_QUICK_PARAMETERS = 30_000_000  #: of models in quick trials
+MAX_REASON_CHARACTERS = 500
+#: Skipped, because models of the size in suites need a tuned learning rate.
 BY_HEART = "eight_examples_can_be_learnt_by_heart"
-LEAVES_CODE = "it_leaves_the_code_of_others_as_it_is"  #: in a worker process
-#: What is left out where it has to be quick, like all about accelerators: these train a model or prepare a task.
+LEAVES_CODE = "it_leaves_the_code_of_others_as_it_is"  #: tested in worker processes only
+#: Skipped in quick trials, like the contracts of accelerators, because they train a model or prepare a task.
 SLOW = (BY_HEART, "a_score_without_steps_does_not_see_what_it_predicts", "prepared_twice_it_is_the_same")
 ON_ACCELERATORS = frozenset(map(str, (*MODELS_ON_ACCELERATORS, *DECODERS_ON_ACCELERATORS)))
 CONTRACTS: Mapping[str, Sequence[Contract[Any]]] = {
@@ -59,23 +59,23 @@ CONTRACTS: Mapping[str, Sequence[Contract[Any]]] = {
 
 
 def verdict_here(trial: Trial, data: Path) -> Verdict:
-    """Try the contracts of a part in this process."""
-    found = Verdict()
+    """Test the contracts of a part in this process."""
+    result = Verdict()
     with TemporaryDirectory() as folder:
-        try_part(trial, data, Path(folder), lambda **message: found.hear(message), (Exception, SystemExit))
-    return found
+        try_part(trial, data, Path(folder), lambda **message: result.record(message), (Exception, SystemExit))
+    return result
 
 
 def try_part(
     trial: Trial, data: Path, folder: Path, say: Say, caught: tuple[type[BaseException], ...],
     skip: Collection[str] = (),
 ) -> None:  # fmt: skip
-    """Try the contracts of a part, but for those in `skip`; report each by name before it begins and after it."""
+    """Test the contracts of a part except `skip`; report each before and after it is tested."""
     say(begun=True, trying=IMPORTED)
-    folder.mkdir(parents=True, exist_ok=True)  # the last part may have removed it
+    folder.mkdir(parents=True, exist_ok=True)  # the previous part may have removed it
     with (
-        TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own,
-        defined_state(1, 0, own, lambda names: None),
+        TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as scratch,
+        defined_state(1, 0, scratch, lambda names: None),
     ):
         try:
             with meaning(trial.roots):
@@ -83,16 +83,16 @@ def try_part(
             for config in configs:
                 part_class(config)
         except caught as error:
-            say(**_unusable(IMPORTED, error, isinstance(error, ImportError)))
+            say(**_failure_report(IMPORTED, error, isinstance(error, ImportError)))
             return
         if trial.quick and trial.kind == "model" and _is_large(configs[0], Source(trial.source), data):
-            say(untried=f"it has more than {LARGEST:,} parameters, too many for a quick trial")
+            say(untried=f"it has more than {MAX_QUICK_PARAMETERS:,} parameters, too many for a quick trial")
             return
         say(begun=True, trying=BUILT)
         try:
-            case = _case(trial, configs, data, Path(own))
-        except caught as error:  # it may need what invented data lacks
-            say(**_unusable(BUILT, error, isinstance(error, Exception) and not is_out_of_memory(error)))
+            case = _case(trial, configs, data, Path(scratch))
+        except caught as error:  # the part may need more than synthetic data
+            say(**_failure_report(BUILT, error, isinstance(error, Exception) and not is_out_of_memory(error)))
             return
         _try_contracts(trial, case, say, caught, skip)
 
@@ -101,87 +101,90 @@ def _try_contracts(
     trial: Trial, case: Any, say: Say, caught: tuple[type[BaseException], ...], skip: Collection[str]
 ) -> None:
     exempt, process = exemptions(case), os.getpid()
-    contracts = [one for one in CONTRACTS[trial.kind] if str(one) not in _left_out(trial)]
-    due = [one for one in contracts if str(one) not in exempt]
-    say(exempt={str(one): exempt[str(one)] for one in contracts if str(one) in exempt}, due=[*map(str, due)])
+    contracts = [contract for contract in CONTRACTS[trial.kind] if str(contract) not in _skipped_contracts(trial)]
+    due = [contract for contract in contracts if str(contract) not in exempt]
+    say(
+        exempt={str(contract): exempt[str(contract)] for contract in contracts if str(contract) in exempt},
+        due=[*map(str, due)],
+    )
     for contract in due:
         name = str(contract)
         if name in skip:
             continue
         say(begun=True, trying=name)
-        found = outcome(contract, case, caught)
-        if os.getpid() != process:  # the part forked, and its child came back from there
+        result = try_contract(contract, case, caught)
+        if os.getpid() != process:  # the part forked, and this is the child
             os._exit(1)
-        if isinstance(found, BaseException):
+        if isinstance(result, BaseException):
             counts = trial.accelerated or name not in ON_ACCELERATORS
-            raised = [] if isinstance(found.__cause__ or found, AssertionError) else [name]
-            say(raised=raised, **{"broken" if counts else "only_on_cpu": {name: _reason(found)}})
-        elif found:
+            raised = [] if isinstance(result.__cause__ or result, AssertionError) else [name]
+            say(raised=raised, **{"broken" if counts else "only_on_cpu": {name: _reason(result)}})
+        elif result:
             say(kept=name)
 
 
 def _is_large(config: ModelConfig, source: Source, data: Path) -> bool:
-    """Return whether a model has too many parameters for a quick trial; False if they cannot be counted."""
+    """Return whether a model has too many parameters for a quick trial, or False if they cannot be counted."""
     try:
         with torch.device("meta"):
-            model = config.load()(config, _invented_info(config, source, data))
-        return bool(sum(weights.numel() for weights in model.parameters()) > LARGEST)
+            model = config.load()(config, _synthetic_info(config, source, data))
+        return bool(sum(weights.numel() for weights in model.parameters()) > MAX_QUICK_PARAMETERS)
     except Exception:
         return False
 
 
 def _configs(trial: Trial) -> list[Any]:
     kinds: tuple[PartKind, ...] = ("decoder", "model") if trial.kind == "decoder" else (trial.kind,)
-    return [configured(kind, one) for kind, one in zip(kinds, trial.parts, strict=True)]
+    return [configured(kind, settings) for kind, settings in zip(kinds, trial.parts, strict=True)]
 
 
-def _left_out(trial: Trial) -> set[str]:
-    """Return the names of the contracts that are not tried."""
-    found = {BY_HEART} if trial.trained else {*OF_LOSSES}
-    return found | ({*SLOW} | ON_ACCELERATORS if trial.quick else set())
+def _skipped_contracts(trial: Trial) -> set[str]:
+    """Return the names of the skipped contracts."""
+    names = {BY_HEART} if trial.trained else {*LOSS_CONTRACTS}
+    return names | ({*SLOW} | ON_ACCELERATORS if trial.quick else set())
 
 
-def _unusable(what: str, error: BaseException, is_innocent: bool) -> dict[str, Any]:
-    """Return what to report of a part that cannot be used: it is broken, unless it is innocent of the error."""
+def _failure_report(what: str, error: BaseException, is_innocent: bool) -> dict[str, Any]:
+    """Return the report on an unusable part: broken, or not tested if the error is not its fault."""
     return {"untried": _reason(error)} if is_innocent else {"broken": {what: _reason(error)}}
 
 
 def _case(trial: Trial, configs: Sequence[Any], data: Path, folder: Path) -> Any:
     source = Source(trial.source)
     if trial.kind == "task":
-        return _of_task(configs[0], data, folder)
+        return _task_case(configs[0], data, folder)
     if trial.kind == "metric":
-        return _of_metric(configs[0])
+        return _metric_case(configs[0])
     if trial.kind == "model":
         (model,), decoder = configs, None
     else:
         decoder, model = configs
-        decoder = decoder.model_copy(update={"max_tokens": min(decoder.max_tokens, MOST_TOKENS)})
-    made = Case.of(model, decoder, info=_invented_info(model, source, data), source=source, scale=1)
-    return replace(made if decoder is None else _with_outputs(made), quick=trial.quick)
+        decoder = decoder.model_copy(update={"max_tokens": min(decoder.max_tokens, MAX_TOKENS)})
+    case = Case.of(model, decoder, info=_synthetic_info(model, source, data), source=source, scale=1)
+    return replace(case if decoder is None else _with_outputs(case), quick=trial.quick)
 
 
 def _with_outputs(case: Case) -> Case:
-    """Return the case of a decoder, with EOS less probable if greedy outputs would all be empty, or all cut."""
+    """Change the probability of EOS in the case of a decoder if all greedy outputs are empty or all unfinished."""
     if not isinstance(case.model, Stepper) or case.decoder.config.needs not in (Stepper, Sampler):
         return case
-    found = [case.model, *(_less_often(case.model, nats) for nats in (-4.0, -2.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0))]
+    models = [case.model, *(_with_less_eos(case.model, nats) for nats in (-4.0, -2.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0))]
     with float64(), torch.no_grad():
-        kinds = [_kinds_of_outputs(one, case.batch) for one in found]
-    return case if kinds[0] > 1 else replace(case, model=found[kinds.index(max(kinds))])
+        kinds = [_kinds_of_outputs(model, case.batch) for model in models]
+    return case if kinds[0] > 1 else replace(case, model=models[kinds.index(max(kinds))])
 
 
 def _kinds_of_outputs(model: Stepper, batch: Batch) -> int:
-    """Return how many lengths greedy outputs have, and those that did not finish as one more."""
+    """Return the number of distinct lengths and endings of greedy outputs."""
     try:
-        outputs = generate(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), MOST_TOKENS)
-    except Exception:  # which contracts will find
+        outputs = generate(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), MAX_TOKENS)
+    except Exception:  # contracts will report it
         return 0
-    return len({(len(one.tokens), one.finished) for one in outputs})
+    return len({(len(output.tokens), output.finished) for output in outputs})
 
 
-def _less_often(model: Stepper, nats: float) -> Stepper:
-    """Return a copy of a model for which EOS is less probable at every step."""
+def _with_less_eos(model: Stepper, nats: float) -> Stepper:
+    """Return a copy of a model with EOS less probable by `nats` at every step."""
 
     def less_eos(log_probs: Tensor) -> Tensor:
         return torch.cat([log_probs[:, :1] - nats, log_probs[:, 1:]], 1).log_softmax(1)
@@ -189,39 +192,39 @@ def _less_often(model: Stepper, nats: float) -> Stepper:
     return with_log_probs(model, less_eos)
 
 
-def _invented_info(config: ModelConfig, source: Source, data: Path) -> TaskInfo:
-    """Return invented info with the files of a model; source and target share a vocabulary, as some settings ask."""
+def _synthetic_info(config: ModelConfig, source: Source, data: Path) -> TaskInfo:
+    """Return synthetic task info with the files of a model and a shared vocabulary, which some settings require."""
     info = replace(tiny_info(source), files=config.files(data))
     names = info.source_vocabulary
     return replace(info, vocabulary=names, counts=[*range(len(names), 0, -1)]) if names else info
 
 
-def _of_task(config: TaskConfig, data: Path, folder: Path) -> TaskCase:
-    made = TaskCase.of(config, data, folder)
-    for split, purpose in made.purposes():
+def _task_case(config: TaskConfig, data: Path, folder: Path) -> TaskCase:
+    case = TaskCase.of(config, data, folder)
+    for split, purpose in case.purposes():
         examples = 0
-        for batch in made.task.batches(split, purpose, made.size):
+        for batch in case.task.batches(split, purpose, case.size):
             examples += len(batch)
-            if examples > MOST_EXAMPLES:
+            if examples > MAX_EXAMPLES:
                 raise PluginError(
-                    f"its split {split!r} has more than {MOST_EXAMPLES:,} examples, and contracts read them dozens "
-                    "of times. Try it on a smaller corpus, by a profile or `--set`."
+                    f"its split {split!r} has more than {MAX_EXAMPLES:,} examples, which contracts read dozens of "
+                    "times. Use a smaller corpus, by a profile or `--set`."
                 )
-    return made
+    return case
 
 
-def _of_metric(config: MetricConfig) -> MetricCase:
-    ended = [replace(one, hypotheses=[replace(one.hypotheses[0], finished=True)]) for one in tiny_outcomes()]
-    made = MetricCase.of(config, ended)
-    made.metric.combine([*made.metric.measure(made.outcomes)])
-    return made
+def _metric_case(config: MetricConfig) -> MetricCase:
+    outcomes = [replace(y, hypotheses=[replace(y.hypotheses[0], finished=True)]) for y in tiny_outcomes()]
+    case = MetricCase.of(config, outcomes)
+    case.metric.combine([*case.metric.measure(case.outcomes)])
+    return case
 
 
 def _reason(error: BaseException) -> str:
-    """Return the first line of an error, whose text a part may have written."""
+    """Return the first line of an error, whose text may come from a part."""
     kind = type(error).__name__
     try:
-        text = str(error).strip().partition("\n")[0][:LONGEST_REASON]
+        text = str(error).strip().partition("\n")[0][:MAX_REASON_CHARACTERS]
     except BaseException as another:
         return f"{kind}, whose text raises {type(another).__name__}"
     known = isinstance(error, AssertionError | PluginError)
@@ -229,17 +232,18 @@ def _reason(error: BaseException) -> str:
 
 
 def service(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
-    """Return a function that performs a trial and returns its last answer; a part answers for any error."""
+    """Return a function that performs a trial and returns its final report; all errors are blamed on the part."""
     folder, data = Path(sys.argv[1]), Path(sys.argv[2])
 
     def perform(request: Mapping[str, Any]) -> dict[str, Any]:
-        signal.signal(signal.SIGTERM, lambda number, frame: os.killpg(0, signal.SIGKILL))  # a part may catch an exit
-        given = dict(request)
-        skip = given.pop("skip")
-        trial = Trial(**given)
+        # Parts may catch SystemExit.
+        signal.signal(signal.SIGTERM, lambda number, frame: os.killpg(0, signal.SIGKILL))
+        settings = dict(request)
+        skip = settings.pop("skip")
+        trial = Trial(**settings)
         WATCH.begin()
         try_part(trial, data, folder, reporter.say, (BaseException,), skip)
-        names, _, lingering = WATCH.end(_own_modules(trial))
+        names, _, lingering = WATCH.end(_part_modules(trial))
         if names:
             reporter.say(broken={LEAVES_CODE: f"it replaced {', '.join(names[:SHOWN])}"})
         return {"done": True, "spoilt": bool(names or lingering)}
@@ -247,10 +251,10 @@ def service(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
     return perform
 
 
-def _own_modules(trial: Trial) -> Iterator[str]:
-    """Yield the modules of the packages that provide the part."""
-    own = {type(one).__module__.partition(".")[0] for one in _configs(trial)}
-    return (name for name in sys.modules if name.partition(".")[0] in own)
+def _part_modules(trial: Trial) -> Iterator[str]:
+    """Return the loaded modules of the packages that define the part."""
+    packages = {type(config).__module__.partition(".")[0] for config in _configs(trial)}
+    return (name for name in sys.modules if name.partition(".")[0] in packages)
 
 
 if __name__ == "__main__":

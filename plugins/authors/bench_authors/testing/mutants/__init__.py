@@ -1,1 +1,1 @@
-"""Deliberate mistakes: each returns its case with one thing wrong, for the contracts to find."""
+"""Mutants: functions that return a case with a deliberate mistake, which contracts must catch."""

@@ -11,7 +11,7 @@ from bench_core import Metric, Outcome
 
 
 def keys_parts_by_number(case: MetricCase) -> MetricCase:
-    """Parts are mappings whose keys JSON turns into text."""
+    """Parts are mappings whose keys JSON converts to text."""
 
     def measure(metric: Metric[Any], outcomes: Sequence[Outcome]) -> list[Any]:
         return [{0: part} for part in metric.measure(outcomes)]
@@ -24,7 +24,7 @@ def keys_parts_by_number(case: MetricCase) -> MetricCase:
 
 @mutant(instead_of("metric", "combine"))
 def depends_on_the_order(metric: Metric[Any], parts: Sequence[Any]) -> float:
-    """Later parts weigh more, as in a running mean."""
+    """Later parts have more weight, as in a running mean."""
     value = 0.0
     for part in parts:
         value = 0.5 * value + 0.5 * metric.combine([part])
@@ -39,12 +39,12 @@ def forgets_an_outcome(metric: Metric[Any], outcomes: Sequence[Outcome]) -> list
 
 @mutant(instead_of("metric", "measure"))
 def needs_a_list(metric: Metric[Any], outcomes: Any) -> list[Any]:
-    """Outcomes are copied as lists can be, and other sequences cannot."""
+    """Outcomes are copied by a method that only lists have."""
     return [*metric.measure(outcomes.copy())]
 
 
 def combines_whole_cells_only(case: MetricCase) -> MetricCase:
-    """Fewer parts than all have no score."""
+    """A subset of the parts has no score."""
 
     def combine(metric: Metric[Any], parts: Sequence[Any]) -> Any:
         return metric.combine(parts) if len(parts) == len(case.outcomes) else None
@@ -53,14 +53,14 @@ def combines_whole_cells_only(case: MetricCase) -> MetricCase:
 
 
 def is_better_both_ways(case: MetricCase) -> MetricCase:
-    """It is not said whether high or low is better."""
+    """`better` has an invalid value."""
     metric = copy(case.metric)
     metric.better = 2
     return replace(case, metric=metric)
 
 
 def has_no_signature(case: MetricCase) -> MetricCase:
-    """Nothing tells this metric from others."""
+    """The signature is empty."""
     metric = copy(case.metric)
     metric.signature = ""
     return replace(case, metric=metric)

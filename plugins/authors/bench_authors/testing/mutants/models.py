@@ -41,32 +41,32 @@ if TYPE_CHECKING:
 
 
 def claims_too_much(case: Case) -> Case:
-    """The Config gives a capability that no class has."""
+    """The Config declares a capability that no class has."""
 
-    class Oracle(Model):
+    class AbsentCapability(Model):
         pass
 
-    return replace(case, config=posing(case.config, capabilities={*case.config.capabilities, Oracle}))
+    return replace(case, config=posing(case.config, capabilities={*case.config.capabilities, AbsentCapability}))
 
 
 def claims_too_little(case: Case) -> Case:
-    """The Config is silent about one capability."""
+    """The Config omits a capability."""
     first = min(case.config.capabilities, key=lambda capability: capability.__name__)
     return replace(case, config=posing(case.config, capabilities={*case.config.capabilities} - {first}))
 
 
 def claims_a_likelihood_it_lacks(case: Case) -> Case:
-    """The Config names likelihoods of a model without any, or none of one that has some."""
+    """The Config declares likelihoods of a model without any, or omits the likelihoods of a model."""
     return replace(case, config=posing(case.config, likelihoods={} if case.config.likelihoods else {"x": Kind.EXACT}))
 
 
 def claims_every_source(case: Case) -> Case:
-    """The Config names sources that the class cannot read."""
+    """The Config declares sources that the class cannot read."""
     return replace(case, config=posing(case.config, sources=frozenset(Source)))
 
 
 def allocates_on_a_device_of_its_own(case: Case) -> Case:
-    """The constructor insists on the CPU, as it does with numbers that it has computed."""
+    """The constructor allocates a tensor on the CPU, as if it had computed it."""
     kind = case.config.load()
 
     def build(config: Config, info: TaskInfo) -> Model:
@@ -77,14 +77,14 @@ def allocates_on_a_device_of_its_own(case: Case) -> Case:
     return replace(case, config=posing(case.config, load=classmethod(lambda cls: build)))
 
 
-def _saying(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
-    """Let the model say `change` of its log-probabilities."""
+def _with_changed_log_probs(case: Case, change: Callable[[Tensor], Tensor]) -> Case:
+    """Pass the log-probabilities of the model through `change`."""
     return replace(case, model=with_log_probs(case.model, change))
 
 
-@mutant(_saying)
+@mutant(_with_changed_log_probs)
 def masks_after_the_softmax(log_probs: Tensor) -> Tensor:
-    """The last of several actions is shut, and its probability lost."""
+    """The last of several actions is masked without renormalization."""
     if log_probs.shape[1] < 3:
         return log_probs
     return torch.cat([log_probs[:, :-1], torch.full_like(log_probs[:, -1:], -torch.inf)], 1)
@@ -92,12 +92,14 @@ def masks_after_the_softmax(log_probs: Tensor) -> Tensor:
 
 def opens_an_action_too_many(case: Case) -> Case:
     """The mask of actions, such as slots, is off by one."""
-    return _saying(case, lambda log_probs: torch.cat([log_probs, log_probs[:, -1:]], 1).log_softmax(1))
+    return _with_changed_log_probs(
+        case, lambda log_probs: torch.cat([log_probs, log_probs[:, -1:]], 1).log_softmax(1)
+    )
 
 
-@mutant(_saying)
+@mutant(_with_changed_log_probs)
 def stops_anywhere(log_probs: Tensor) -> Tensor:
-    """Stop is possible at every step, within a token too."""
+    """EOS is possible at every step, even within a token."""
     return torch.cat([log_probs[:, :1].clamp(min=-1.0), log_probs[:, 1:]], 1).log_softmax(1)
 
 
@@ -116,33 +118,33 @@ class _Unshifted(Batch):
 
 @mutant(instead_of("model", "score"))
 def reads_what_it_predicts(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-    """The inputs are not shifted: to predict a token, the score reads that token. For models that read `inputs`."""
+    """The inputs are not shifted: the score reads the token that it predicts. Affects models that read `inputs`."""
     return model.score(_Unshifted(**vars(batch)), scoring)
 
 
 @mutant(instead_of("model", "score"))
 def counts_padding(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-    """The score takes what pads a target for tokens of it."""
+    """The score includes the padding of targets."""
     return model.score(replace(batch, length=torch.full_like(batch.length, batch.gold.shape[1])), scoring)
 
 
 @mutant(instead_of("model", "score"))
 def mixes_rows(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-    """The score of a row has something of the other rows, as with statistics of a batch."""
+    """The score of a row depends on other rows, as with batch statistics."""
     scores = model.score(batch, scoring)
     return replace(scores, log_probs=scores.log_probs + 1e-3 * scores.log_probs.mean())
 
 
 @mutant(instead_of("model", "score"))
 def scores_too_high(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-    """The score lacks a term of one nat."""
+    """The score is one nat too high."""
     scores = model.score(batch, scoring)
     return replace(scores, log_probs=scores.log_probs + 1)
 
 
 @mutant(instead_of("model", "sample"))
 def samples_too_sharply(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
-    """The sampler squares all probabilities, or draws only one target in two."""
+    """The sampler squares all probabilities, or all rows share a sample."""
     if isinstance(model, Stepper):
         sharp = generate(model, batch, lambda p, ids, step: invert(2 * p, noise.uniform(ids, step)), max_tokens)
         return sharp
@@ -150,10 +152,10 @@ def samples_too_sharply(model: Sampler, batch: Batch, max_tokens: int, noise: No
 
 
 def trains_by_settings_of_evaluation(case: Case) -> Case:
-    """The loss depends on settings that are declared not to matter to it."""
+    """The loss depends on settings declared as evaluation settings."""
     kind = case.config.load()
 
-    class Trained(kind):  # type: ignore[misc,valid-type]
+    class EvaluationSensitive(kind):  # type: ignore[misc,valid-type]
         def __init__(self, config: ModelConfig, info: TaskInfo) -> None:
             super().__init__(config, info)
             self.factor = 1 + 0.1 * sum(getattr(config, name) for name in config.evaluation)
@@ -162,62 +164,62 @@ def trains_by_settings_of_evaluation(case: Case) -> Case:
             loss: Loss = super().loss(batch, training)
             return replace(loss, value=self.factor * loss.value)
 
-    class TrainedConfig(type(case.config)):  # type: ignore[misc]
+    class SensitiveConfig(type(case.config)):  # type: ignore[misc]
         @classmethod
         def load(cls) -> type[Any]:
-            return Trained
+            return EvaluationSensitive
 
-    return replace(case, config=TrainedConfig(**case.config.model_dump()))
+    return replace(case, config=SensitiveConfig(**case.config.model_dump()))
 
 
 @mutant(instead_of("model", "vmap_loss"))
 def loses_otherwise_in_a_stack(model: Vmappable, batch: Batch, training: Training) -> Loss:
-    """The loss of a stack is another one."""
+    """The loss of a stack differs from that of its copies."""
     loss = model.vmap_loss(batch, training)
     return replace(loss, value=1.1 * loss.value)
 
 
 @mutant(instead_of("model", "loss"))
 def ignores_label_smoothing(model: Model, batch: Batch, training: Training) -> Loss:
-    """The loss is that of the labels as they are."""
+    """The loss does not smooth labels."""
     return model.loss(batch, replace(training, label_smoothing=0.0))
 
 
 @mutant(instead_of("model", "loss"))
 def smooths_labels_twice(model: Model, batch: Batch, training: Training) -> Loss:
-    """A share of each target is spread over all tokens, and a share of what is left."""
+    """Labels are smoothed twice."""
     share = training.label_smoothing
     return model.loss(batch, replace(training, label_smoothing=1 - (1 - share) ** 2))
 
 
 @mutant(instead_of("model", "vmap_loss"))
 def draws_alike_in_all_copies(model: Vmappable, batch: Batch, training: Training) -> Loss:
-    """The loss of a stack gives all copies the noise of the first."""
+    """All copies in a stack use the random numbers of the first."""
     return model.vmap_loss(batch, replace(training, noise=Noise(training.noise.key)))
 
 
 @mutant(instead_of("model", "step"))
 def takes_every_action_for_the_first(model: Stepper, state: State, actions: Tensor) -> tuple[Tensor, State]:
-    """A step does not look at the action that was chosen."""
+    """A step ignores the chosen action."""
     return model.step(state, torch.ones_like(actions))
 
 
 def forgets_to_reorder(case: Case) -> Case:
-    """A state keeps its first rows instead of those selected."""
+    """A state keeps its first rows instead of the selected rows."""
 
-    def start(model: Stepper, batch: Batch) -> tuple[Tensor, _Stuck]:
+    def start(model: Stepper, batch: Batch) -> tuple[Tensor, _FirstRowsState]:
         log_probs, state = model.start(batch)
-        return log_probs, _Stuck(state, len(log_probs))
+        return log_probs, _FirstRowsState(state, len(log_probs))
 
-    def step(model: Stepper, state: _Stuck, actions: Tensor) -> tuple[Tensor, _Stuck]:
+    def step(model: Stepper, state: _FirstRowsState, actions: Tensor) -> tuple[Tensor, _FirstRowsState]:
         log_probs, after = model.step(state.inner, actions)
-        return log_probs, _Stuck(after, len(log_probs))
+        return log_probs, _FirstRowsState(after, len(log_probs))
 
     return replace(case, model=patched(case.model, start=start, step=step))
 
 
 @dataclass(frozen=True)
-class _Stuck(State):
+class _FirstRowsState(State):
     inner: State
     number: int
 
@@ -227,45 +229,45 @@ class _Stuck(State):
 
 
 def draws_inside(case: Case) -> Case:
-    """A step draws something by turn, so that it depends on how often it was called."""
+    """A step depends on the number of previous calls."""
     turns = count()
 
     def change(log_probs: Tensor) -> Tensor:
         return (log_probs * (1 + 0.1 * torch.tensor(next(turns)).sin())).log_softmax(1)
 
-    return _saying(case, change)
+    return _with_changed_log_probs(case, change)
 
 
 @mutant(instead_of("model", "read"))
 def reads_backwards(model: Stepper, actions: list[int]) -> list[int]:
-    """The tokens of a chain are in the wrong order."""
+    """Actions are read as tokens in reverse order."""
     return model.read(actions)[::-1]
 
 
 @dataclass(frozen=True)
-class _InTurn(Noise):
-    """Numbers by place in the batch."""
+class _PositionalNoise(Noise):
+    """Random numbers by position in the batch."""
 
     def fork(self, purpose: str | int) -> Noise:
-        return _InTurn(super().fork(purpose).key)
+        return _PositionalNoise(super().fork(purpose).key)
 
     def uniform(self, ids: Tensor, step: int = 0, size: int | None = None) -> Tensor:
         return super().uniform(torch.arange(len(ids), device=ids.device), step, size)
 
 
 def draws_in_turn(case: Case) -> Case:
-    """Random numbers depend on the place in the batch instead of the example's id."""
-    return replace(case, noise=_InTurn(case.noise.key))
+    """Random numbers depend on the position in the batch instead of the id of the example."""
+    return replace(case, noise=_PositionalNoise(case.noise.key))
 
 
 @mutant(instead_of("model", "score"))
 def forgets_its_memory(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
-    """The score of a window does not see what the last one left."""
+    """The score of a window ignores the memory of the previous window."""
     return model.score(batch, replace(scoring, memory=None))
 
 
 def _with_loss(case: Case, change: Callable[[Loss, Batch], Loss]) -> Case:
-    """Let the model say `change` of its loss."""
+    """Pass the loss of the model through `change`."""
 
     def loss(model: Model, batch: Batch, training: Training) -> Loss:
         return change(model.loss(batch, training), batch)
@@ -274,39 +276,39 @@ def _with_loss(case: Case, change: Callable[[Loss, Batch], Loss]) -> Case:
 
 
 def forgets_to_leave_a_memory(case: Case) -> Case:
-    """Training starts every window of a stream afresh."""
+    """Training starts every window of a stream without memory."""
     return _with_loss(case, lambda loss, batch: replace(loss, memory=None))
 
 
 def sums_over_tokens(case: Case) -> Case:
-    """The loss is a sum, so that a large batch takes a large step."""
+    """The loss is a sum, so that larger batches take larger steps."""
     return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value * loss.weight))
 
 
 def learns_padding(case: Case) -> Case:
-    """What pads a target is a part of the loss."""
+    """The loss includes padding."""
     return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value + 0.01 * batch.gold.shape[1]))
 
 
 @mutant(with_setup)
 def sets_up_by_chance(model: Any) -> None:
-    """`setup` draws from the random numbers of the system."""
+    """`setup` uses random numbers of the operating system."""
     weights = next(iter(model.parameters()))
     weights.data += SystemRandom().random()
 
 
 def weighs_padding(case: Case) -> Case:
-    """A batch weighs as much as its padding makes it."""
+    """The weight of a batch includes padding."""
     return _with_loss(case, lambda loss, batch: replace(loss, weight=torch.tensor(batch.gold.numel())))
 
 
 def loses_its_gradient(case: Case) -> Case:
-    """The loss is cut off from the weights."""
+    """The loss is detached from the weights."""
     return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value.detach()))
 
 
 def loses_without_bounds(case: Case) -> Case:
-    """The loss holds the logarithm of nothing."""
+    """The loss contains log 0."""
     return _with_loss(case, lambda loss, batch: replace(loss, value=loss.value - loss.value.new_zeros(()).log()))
 
 
@@ -316,5 +318,5 @@ def climbs(case: Case) -> Case:
 
 
 def keeps_something_to_itself(case: Case) -> Case:
-    """Something that decides the loss is not in the state_dict."""
+    """A factor of the loss is not in the state_dict."""
     return _with_loss(case, lambda loss, batch: replace(loss, value=1.01 * loss.value))

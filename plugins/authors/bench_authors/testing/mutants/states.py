@@ -1,4 +1,4 @@
-"""Mutants of models whose states are changed by the steps that go on from them."""
+"""Mutants of models whose steps modify earlier states."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from bench_core import Batch, State, Stepper
 if TYPE_CHECKING:
     from bench_authors.testing.cases import Case
 
-ROOM = 64  # actions that a buffer holds
+CAPACITY = 64  # actions
 
 
 @dataclass(frozen=True)
-class _Listed(State):
+class _ListState(State):
     batch: Batch
-    taken: list[Tensor] = field(default_factory=list)  # [N] the actions of each step
+    taken: list[Tensor] = field(default_factory=list)  # actions [N] of each step
 
     def change(self, change: Callable[[Tensor], Tensor]) -> Self:
         return replace(self, batch=self.batch.change(change), taken=[change(actions) for actions in self.taken])
 
 
 def appends_to_a_list(case: Case) -> Case:
-    """A state lists all actions so far, and a step appends to the list of the state that it was given."""
+    """A step appends its actions to the list of the previous state."""
 
-    def start(model: Stepper, batch: Batch) -> tuple[Tensor, _Listed]:
-        return model.start(batch)[0], _Listed(batch)
+    def start(model: Stepper, batch: Batch) -> tuple[Tensor, _ListState]:
+        return model.start(batch)[0], _ListState(batch)
 
-    def step(model: Stepper, state: _Listed, actions: Tensor) -> tuple[Tensor, _Listed]:
+    def step(model: Stepper, state: _ListState, actions: Tensor) -> tuple[Tensor, _ListState]:
         state.taken.append(actions)
         return _after(model, state.batch, state.taken), state
 
@@ -42,25 +42,25 @@ def appends_to_a_list(case: Case) -> Case:
 
 
 @dataclass(frozen=True)
-class _Buffered(State):
+class _BufferState(State):
     batch: Batch
-    buffer: Tensor  # [N, ROOM] the actions of each step, and room for more
+    buffer: Tensor  # [N, CAPACITY] actions of each step
     used: int = 0
 
     def select(self, rows: Tensor) -> Self:
-        """Share the buffer where all rows stay in their places, as a cache that saves copies does."""
+        """Share the buffer if the rows are unchanged, like a cache that avoids copies."""
         if torch.equal(rows, torch.arange(len(self.batch), device=rows.device)):
             return self
         return super().select(rows)
 
 
 def shares_a_buffer(case: Case) -> Case:
-    """Two chains that go on from one state write into the same buffer."""
+    """Two sequences that continue a state write into the same buffer."""
 
-    def start(model: Stepper, batch: Batch) -> tuple[Tensor, _Buffered]:
-        return model.start(batch)[0], _Buffered(batch, batch.ids.new_zeros(len(batch), ROOM))
+    def start(model: Stepper, batch: Batch) -> tuple[Tensor, _BufferState]:
+        return model.start(batch)[0], _BufferState(batch, batch.ids.new_zeros(len(batch), CAPACITY))
 
-    def step(model: Stepper, state: _Buffered, actions: Tensor) -> tuple[Tensor, _Buffered]:
+    def step(model: Stepper, state: _BufferState, actions: Tensor) -> tuple[Tensor, _BufferState]:
         state.buffer[:, state.used] = actions
         state = replace(state, used=state.used + 1)
         return _after(model, state.batch, [*state.buffer[:, : state.used].unbind(1)]), state
@@ -69,31 +69,31 @@ def shares_a_buffer(case: Case) -> Case:
 
 
 @dataclass(frozen=True)
-class _Counted(State):
+class _CountingState(State):
     inner: State
     steps: int = 0
 
 
 def counts_its_steps(case: Case) -> Case:
-    """The model itself counts the steps since `start`, as if all of them led to the state that it is given."""
+    """The model counts steps since `start`, as if all of them led to the current state."""
     turns = count()
 
-    def start(model: Stepper, batch: Batch) -> tuple[Tensor, _Counted]:
+    def start(model: Stepper, batch: Batch) -> tuple[Tensor, _CountingState]:
         nonlocal turns
         turns = count()
         log_probs, state = model.start(batch)
-        return log_probs, _Counted(state)
+        return log_probs, _CountingState(state)
 
-    def step(model: Stepper, state: _Counted, actions: Tensor) -> tuple[Tensor, _Counted]:
+    def step(model: Stepper, state: _CountingState, actions: Tensor) -> tuple[Tensor, _CountingState]:
         log_probs, after = model.step(state.inner, actions)
-        ahead = next(turns) - state.steps  # 0 where there is but one chain
-        return (log_probs * (1 + 0.1 * ahead)).log_softmax(1), _Counted(after, state.steps + 1)
+        ahead = next(turns) - state.steps  # 0 for a single sequence
+        return (log_probs * (1 + 0.1 * ahead)).log_softmax(1), _CountingState(after, state.steps + 1)
 
     return replace(case, model=patched(case.model, start=start, step=step))
 
 
 def _after(model: Stepper, batch: Batch, chain: list[Tensor]) -> Tensor:
-    """Return the log-probabilities [N, A] after a chain of actions, all read again."""
+    """Return the log-probabilities [N, A] after actions, recomputed from the start."""
     log_probs, state = model.start(batch)
     for actions in chain:
         log_probs, state = model.step(state, actions)

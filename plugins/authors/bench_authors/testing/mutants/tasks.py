@@ -17,7 +17,7 @@ from bench_core import Batch, Noise, Purpose, Size, Task, TaskInfo
 
 
 def _with_batches(case: TaskCase, change: Callable[[list[Batch], Purpose], list[Batch]]) -> TaskCase:
-    """Let the task yield `change` of an epoch."""
+    """Pass the batches of an epoch through `change`."""
 
     def batches(task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         return iter(change(list(task.batches(split, purpose, size, noise)), purpose))
@@ -31,23 +31,23 @@ def _with_each_batch(case: TaskCase, change: Callable[[Batch], Batch]) -> TaskCa
 
 @mutant(_with_batches)
 def drops_the_last_example(epoch: list[Batch], purpose: Purpose) -> list[Batch]:
-    """An epoch ends one example too early."""
+    """The last example of an epoch is missing."""
     rest = epoch[-1].select(torch.arange(len(epoch[-1]) - 1))
     return [*epoch[:-1], *([rest] if len(rest) else [])]
 
 
 def drops_what_fills_no_batch(case: TaskCase) -> TaskCase:
-    """What is left over at the end of an epoch is left out."""
+    """The last batch of an epoch is dropped."""
     return _with_batches(case, lambda epoch, purpose: epoch[:-1] if len(epoch) > 1 else epoch)
 
 
 def repeats_an_example(case: TaskCase) -> TaskCase:
-    """The first example comes twice in an epoch."""
+    """The first example occurs twice in an epoch."""
     return _with_batches(case, lambda epoch, purpose: [epoch[0].select(torch.tensor([0])), *epoch])
 
 
 def shuffles_by_turn(case: TaskCase) -> TaskCase:
-    """Every epoch has an order of its own, whatever the noise."""
+    """Every epoch has another order, even with the same random numbers."""
     turns = count()
 
     def batches(task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
@@ -60,7 +60,7 @@ def shuffles_by_turn(case: TaskCase) -> TaskCase:
 def never_shuffles(
     task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None
 ) -> Iterator[Batch]:
-    """Noise changes nothing."""
+    """Batches are never shuffled."""
     return task.batches(split, purpose, size)
 
 
@@ -68,30 +68,30 @@ def never_shuffles(
 def exceeds_its_size(
     task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None
 ) -> Iterator[Batch]:
-    """Batches are larger than asked for."""
+    """Batches are twice as large as requested."""
     return task.batches(split, purpose, replace(size, number=2 * size.number), noise)
 
 
-#: Openings and targets without stop in its place.
+#: Prompts and targets with misplaced EOS.
 MISPLACING_STOP = mutants_by(
     _with_each_batch,
-    # the length of a target does not count its stop
+    # the length of a target does not include EOS
     forgets_the_stop=lambda batch: replace(batch, length=batch.length - 1),
-    # what pads a target is a token like others
+    # targets are padded with another token
     pads_with_a_word=lambda batch: replace(batch, gold=batch.gold + (~batch.mask).long()),
-    # an opening does not begin with stop
+    # prompts do not begin with EOS
     opens_with_a_word=lambda batch: replace(batch, opening=batch.opening + 1),
 )
 
 
 def speaks_another_vocabulary(case: TaskCase) -> TaskCase:
-    """Tokens are numbered from somewhere else than the vocabulary says."""
+    """Token ids are outside the vocabulary."""
     return _with_each_batch(case, lambda batch: replace(batch, gold=batch.gold + len(case.info.vocabulary)))
 
 
 @mutant(_with_each_batch)
 def brings_another_source(batch: Batch) -> Batch:
-    """Batches have a source that the Config does not tell of, or lack theirs."""
+    """Batches have an undeclared source, or lack the declared source."""
     return replace(batch, source=batch.gold.double()[:, :, None, None] if batch.source is None else None)
 
 
@@ -110,7 +110,7 @@ def loses_a_reference(task: Task, split: str) -> Mapping[int, Sequence[str]]:
 
 @mutant(instead_of("task", "references"))
 def refers_to_letters(task: Task, split: str) -> Mapping[int, Sequence[str]]:
-    """References are one text instead of a list of texts."""
+    """References are a text instead of a list of texts."""
     return {number: "".join(texts) for number, texts in task.references(split).items()}
 
 
@@ -120,7 +120,7 @@ def speaks_in_lists(case: TaskCase) -> TaskCase:
 
 
 def prepares_by_the_clock(case: TaskCase) -> TaskCase:
-    """What is prepared depends on when."""
+    """Prepared data depend on the time."""
     kind = case.config.load()
 
     class Restless(kind):  # type: ignore[misc, valid-type]
@@ -133,43 +133,43 @@ def prepares_by_the_clock(case: TaskCase) -> TaskCase:
 
 
 def keeps_a_set_in_its_facts(case: TaskCase) -> TaskCase:
-    """TaskInfo hold what JSON cannot."""
+    """Task info contains a value that JSON cannot store."""
     return replace(case, info=replace(case.info, extras={**case.info.extras, "words": {"a", "b"}}))
 
 
 def repeats_a_token(case: TaskCase) -> TaskCase:
-    """A token stands twice in the vocabulary."""
+    """A token occurs twice in the vocabulary."""
     words = [*case.info.vocabulary, case.info.vocabulary[-1]]
     return replace(case, info=replace(case.info, vocabulary=words, counts=()))
 
 
 def _weighing(case: TaskCase, weigh: Callable[[int], Tensor]) -> TaskCase:
-    """Give the examples of each batch the weights that `weigh` makes for so many."""
+    """Set the weights of each batch to `weigh(number of examples)`."""
     return _with_each_batch(case, lambda batch: replace(batch, extras={"weight": weigh(len(batch))}))
 
 
-#: Weights that have no mean, for a number of examples.
+#: Invalid weights for a number of examples.
 MISWEIGHING = mutants_by(
     _weighing,
     # one example of a batch has a negative weight
     weighs_below_nothing=lambda number: torch.linspace(-0.1, 1, number),
-    # weights are divided by nothing
+    # weights are divided by 0
     weighs_without_bounds=lambda number: torch.ones(number) / 0,
-    # there are several weights for one example
+    # examples have several weights
     weighs_tokens=lambda number: torch.ones(number, 2),
-    # all examples of a batch weigh 0
+    # all weights of a batch are 0
     weighs_nothing=torch.zeros,
 )
 
 
 @mutant(_with_each_batch)
 def yields_batches_on_an_accelerator(batch: Batch) -> Batch:
-    """The task moves batches itself, as soon as there is a GPU."""
+    """The task moves batches to a GPU if available."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return batch.change(lambda tensor: tensor.to(device))
 
 
 def hides_numbers_from_a_move(case: TaskCase) -> TaskCase:
-    """A tensor of a batch is in an object that knows nothing of rows."""
+    """A tensor of a batch is inside an opaque object."""
     extras: Any = {"more": SimpleNamespace(numbers=torch.ones(2))}
     return _with_each_batch(case, lambda batch: replace(batch, extras=extras))

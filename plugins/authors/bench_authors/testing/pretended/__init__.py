@@ -1,27 +1,25 @@
-"""A pretended GPU: tensors lie in main memory, but on a device of their own, and operations on two devices fail.
+"""A simulated GPU: tensors are in main memory, but marked as on a GPU; operations on two devices fail.
 
     with Pretended():
-        torch.ones(2, device="cuda") + torch.ones(2)  # fails as CUDA makes it fail
+        torch.ones(2, device="cuda") + torch.ones(2)  # fails as with CUDA
 
-A storage is on the GPU if it is marked so; views, parameters and `module.to` follow from that. `torch.Tensor` and
-all functions of torch are watched by a function mode: it says where the inputs are, refuses those on two devices
-where CUDA does, and marks what comes out. Of CUDA's own generator there is a double, and `torch.cuda` answers as if
-there was a GPU.
+A tensor is on the GPU if its storage is marked; views, parameters and `module.to` follow from this. A function mode
+intercepts `torch.Tensor` and all functions of torch: it locates the inputs, rejects inputs on two devices where CUDA
+does, and marks the results. A mock replaces the CUDA generator, and `torch.cuda` behaves as if a GPU were available.
 
-What makes the CPU wait for the GPU is recorded, with the line of the code::
+Waits of the CPU for the GPU are recorded with the line of code::
 
-    with Pretended(), synchronisations() as found:
+    with Pretended(), synchronisations() as recorded:
         loss = model.loss(batch, training)
-    assert not undeclared(found), "\\n".join(map(str, found))
+    assert not undeclared(recorded), "\\n".join(map(str, recorded))
 
-As with cuDNN, recurrent layers have their weights in one storage, and gradients in training mode alone.
+As with cuDNN, recurrent layers have their weights in one storage, and gradients in training mode only.
 
-Code that waits on purpose says so by `bench_core.waits_for_device`. A copy to the CPU with `non_blocking=True` that
-is read before anything waited fails.
+Code that waits on purpose declares it by `bench_core.waits_for_device`. Reading a copy to the CPU with
+`non_blocking=True` before a synchronization fails.
 
-What it does not know: the kernels and their numbers, streams, memory, lower precision, and operations that autograd
-or a library calls by itself, which see tensors on the CPU only; of these, what waits is recorded, if it also reads
-numbers on a CPU.
+Not simulated: kernels and their numerics, streams, memory, lower precision, and operations called internally by
+autograd or libraries, which see only CPU tensors; their waits are recorded if they also read values on a CPU.
 """
 
 from bench_authors.testing.pretended.mode import Pretended

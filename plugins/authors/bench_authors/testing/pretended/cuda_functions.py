@@ -1,4 +1,4 @@
-"""Doubles of what `torch.cuda` offers: one device, its generator, streams and events."""
+"""Mocks of `torch.cuda`: a device, its generator, streams and events."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -11,15 +11,15 @@ from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as gro
 
 from bench_authors.testing.pretended.placement import GPU, mark, on_gpu, tensors_in
 
-Waiting = Callable[[str], None]  # hears that the CPU waits, and by which function
+Waiting = Callable[[str], None]  # called with the name of a function in which the CPU waits
 
 
-def doubles(
+def cuda_mocks(
     generator: torch.Generator, waiting: Waiting, arrive: Callable[[], None]
 ) -> Iterator[tuple[Any, str, Any]]:
-    """Yield modules with the names of their functions and what stands for these while there is a GPU.
+    """Yield modules with the names of their functions and the mocks of these functions.
 
-    `arrive` hears when the CPU knows, without waiting, that the GPU is done.
+    `arrive` is called when the CPU knows, without waiting, that the GPU is done.
     """
     memory = 2**34
     answers = {
@@ -30,9 +30,9 @@ def doubles(
         "get_device_properties": SimpleNamespace(name="Pretended", total_memory=memory, major=9, minor=0),
     }  # fmt: skip
     for name, answer in answers.items():
-        yield torch.cuda, name, lambda *given, answer=answer, **settings: answer
-    yield torch.cuda, "default_generators", ()  # until something is on the GPU
-    yield torch.optim.Optimizer, "_group_tensors_by_device_and_dtype", staticmethod(_grouped)
+        yield torch.cuda, name, lambda *arguments, answer=answer, **settings: answer
+    yield torch.cuda, "default_generators", ()  # until the first use of the GPU
+    yield torch.optim.Optimizer, "_group_tensors_by_device_and_dtype", staticmethod(_group_by_device)
     yield from _recurrent_layers()
     yield torch.cuda, "synchronize", lambda device=None: waiting("torch.cuda.synchronize")
     yield torch.cuda, "empty_cache", lambda: waiting("torch.cuda.empty_cache")
@@ -40,15 +40,15 @@ def doubles(
     yield from _streams(waiting, arrive)
 
 
-def _grouped(tensors: Any, with_indices: bool = False) -> dict[Any, Any]:
-    """Group the tensors of an optimizer by device and type: C++ takes the device for the CPU."""
-    found = group_tensors(tensors, with_indices)
-    return {(GPU if any(map(on_gpu, tensors_in(one))) else device, kind): (one, places)
-            for (device, kind), (one, places) in found.items()}  # fmt: skip
+def _group_by_device(tensors: Any, with_indices: bool = False) -> dict[Any, Any]:
+    """Group the tensors of an optimizer by simulated device and type; torch itself sees CPU tensors."""
+    groups = group_tensors(tensors, with_indices)
+    return {(GPU if any(map(on_gpu, tensors_in(group))) else device, kind): (group, indices)
+            for (device, kind), (group, indices) in groups.items()}  # fmt: skip
 
 
 def _recurrent_layers() -> Iterator[tuple[Any, str, Any]]:
-    """cuDNN's recurrent layers have their weights in one piece of memory."""
+    """Yield the mocks for cuDNN, whose recurrent layers have their weights in one storage."""
     yield torch.backends.cudnn, "is_acceptable", lambda tensor: tensor.is_cuda
     yield torch.cuda, "device_of", lambda tensor: nullcontext()
     yield torch, "_use_cudnn_rnn_flatten_weight", lambda: True
@@ -57,12 +57,12 @@ def _recurrent_layers() -> Iterator[tuple[Any, str, Any]]:
 
 
 def _flatten(weights: Sequence[torch.Tensor], *layer: Any) -> None:
-    """Move the weights of a recurrent layer into one storage, in their order."""
+    """Move the weights of a recurrent layer into one storage, in order."""
     with torch._C.DisableTorchFunction():
-        flat = torch.cat([one.detach().reshape(-1) for one in weights])
+        flat = torch.cat([weight.detach().reshape(-1) for weight in weights])
         mark(flat)
-        for one, part in zip(weights, torch.split(flat, [one.numel() for one in weights]), strict=True):
-            one.data = part.view(one.shape)
+        for weight, part in zip(weights, torch.split(flat, [weight.numel() for weight in weights]), strict=True):
+            weight.data = part.view(weight.shape)
 
 
 def _generators(generator: torch.Generator) -> Iterator[tuple[Any, str, Any]]:
@@ -75,19 +75,19 @@ def _generators(generator: torch.Generator) -> Iterator[tuple[Any, str, Any]]:
         "manual_seed_all": generator.manual_seed,
         "initial_seed": generator.initial_seed,
     }
-    for name, double in functions.items():
-        yield torch.cuda, name, double
+    for name, mock in functions.items():
+        yield torch.cuda, name, mock
 
 
 def _queues(waiting: Waiting, arrive: Callable[[], None]) -> tuple[type, type]:
-    """Return the double of an event, and that of a stream."""
+    """Return the mocks of an event and a stream."""
 
     class Queue:
-        """A stream, or an event in one, whose time has always come, as all is computed at once."""
+        """A stream or an event, always complete because all computations are immediate."""
 
         device = GPU
 
-        def __init__(self, *given: Any, **settings: Any) -> None: ...
+        def __init__(self, *arguments: Any, **settings: Any) -> None: ...
         def query(self) -> bool:
             arrive()
             return True
@@ -122,7 +122,7 @@ def _streams(waiting: Waiting, arrive: Callable[[], None]) -> Iterator[tuple[Any
     yield torch.cuda, "current_stream", lambda device=None: default
     yield torch.cuda, "default_stream", lambda device=None: default
     yield torch.cuda, "is_current_stream_capturing", lambda: False
-    # by which torch asks in builds for CUDA, such as the default one, where no driver is installed
+    # used by CUDA builds of torch, such as the default build, without a driver
     yield torch.accelerator, "current_stream", lambda device=None: default
     yield torch.accelerator, "current_device_index", lambda: 0
     yield torch.accelerator, "synchronize", lambda device=None: waiting("torch.accelerator.synchronize")

@@ -1,4 +1,4 @@
-"""Random numbers of the pretended GPU: generators that belong to it, and the double of its default one."""
+"""Random numbers of the simulated GPU: its generators, including the default generator."""
 
 import re
 from collections.abc import Iterator
@@ -18,20 +18,20 @@ RANDOM = re.compile(
 
 @cache
 def is_random(name: str) -> bool:
-    """Return whether a function of torch may draw random numbers."""
+    """Return whether a function of torch may use random numbers."""
     return bool(RANDOM.search(name))
 
 
 class Generator(torch._C.Generator):
-    """torch's generator, which may be one of the GPU."""
+    """A generator of torch, possibly on the GPU."""
 
     of_gpu: set[Any] = set()
 
     def __new__(cls, device: Any = "cpu") -> Any:
-        made = super().__new__(cls)
+        generator = super().__new__(cls)
         if torch.device(device).type == "cuda":
-            cls.of_gpu.add(made)
-        return made
+            cls.of_gpu.add(generator)
+        return generator
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
@@ -39,22 +39,22 @@ class Generator(torch._C.Generator):
 
 
 @contextmanager
-def drawing(on_gpu: bool, given: Any, default_of_gpu: torch.Generator) -> Iterator[None]:
-    """Let random numbers on the GPU come from its default generator, unless another of it is given.
+def random_source(on_gpu: bool, generator: Any, gpu_default: torch.Generator) -> Iterator[None]:
+    """Use the default generator of the GPU for random numbers on the GPU, unless another generator is given.
 
-    Raises RuntimeError, as torch does, if the generator that is given belongs to the other device.
+    Raises RuntimeError, as torch does, if `generator` belongs to the other device.
     """
-    if given is not None and (given in Generator.of_gpu) != on_gpu:
-        due, found = ("cuda", "cpu") if on_gpu else ("cpu", "cuda")
-        raise RuntimeError(f"Expected a '{due}' device type for generator but found '{found}'")
-    if not on_gpu or given is not None:
+    if generator is not None and (generator in Generator.of_gpu) != on_gpu:
+        expected, actual = ("cuda", "cpu") if on_gpu else ("cpu", "cuda")
+        raise RuntimeError(f"Expected a '{expected}' device type for generator but found '{actual}'")
+    if not on_gpu or generator is not None:
         yield
         return
     default = torch.default_generator
     before = default.get_state()
-    default.set_state(default_of_gpu.get_state())
+    default.set_state(gpu_default.get_state())
     try:
         yield
     finally:
-        default_of_gpu.set_state(default.get_state())
+        gpu_default.set_state(default.get_state())
         default.set_state(before)

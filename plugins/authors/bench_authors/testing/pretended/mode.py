@@ -1,4 +1,4 @@
-"""The mode in which there is a GPU: it watches all functions of torch, and says where their results are."""
+"""The mode that simulates a GPU: it intercepts all functions of torch and tracks the devices of their results."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from unittest.mock import patch
 import torch
 from torch.overrides import TorchFunctionMode
 
-from bench_authors.testing.pretended.cuda_functions import doubles
+from bench_authors.testing.pretended.cuda_functions import cuda_mocks
 from bench_authors.testing.pretended.device_rules import INDEXING, MIXING, PACKING, RECURRENT, check_devices
-from bench_authors.testing.pretended.generators import Generator, drawing, is_random
-from bench_authors.testing.pretended.moves import MOVES, Move, attribute, pinned
+from bench_authors.testing.pretended.generators import Generator, is_random, random_source
+from bench_authors.testing.pretended.moves import MOVES, Move, attribute, pin
 from bench_authors.testing.pretended.placement import CPU, mark, on_gpu, same_memory, tensors_in
 from bench_authors.testing.pretended.synchronisations import computing, record, recording
 from bench_authors.testing.pretended.transfers import Transfers
 from bench_authors.testing.pretended.waits import CHECKED_ON_CPU, wait_of
 
-#: Functions that make tensors of numbers alone, on the CPU unless a device is named.
+#: Functions that create tensors from numbers, on the CPU by default.
 CREATING = {
     "full", "arange", "linspace", "logspace", "zeros", "ones", "empty", "eye", "rand", "randn", "randint", "randperm",
     "scalar_tensor", "range",
 }  # fmt: skip
-#: Methods of a tensor on whose device they make another; their sizes are numbers.
+#: Methods that create a tensor on the device of another, with sizes that are numbers.
 NEW = {"new_zeros", "new_ones", "new_empty", "new_full"}
 TO_NUMPY = {"numpy", "__array__", "__dlpack__"}
 
 
 class Pretended(TorchFunctionMode):
-    """The time in which there is a GPU."""
+    """A context with a simulated GPU."""
 
-    is_here: ClassVar[bool] = False  # whether that is now
+    is_active: ClassVar[bool] = False  # whether the context is active
 
     def __init__(self) -> None:
         super().__init__()
-        self.generator = torch._C.Generator()  # the double of CUDA's
-        self.transfers = Transfers()  # to the CPU, that nobody has waited for
-        self.resting = 0  # within autograd, whose operations are torch's own
+        self.generator = torch._C.Generator()  # replaces the CUDA generator
+        self.transfers = Transfers()  # to the CPU, not synchronized yet
+        self.suspended = 0  # depth of calls of autograd, whose operations are internal
 
     def __enter__(self) -> Pretended:
         self.stack = ExitStack()
-        for target, name, double in self._doubles():
-            self.stack.enter_context(patch.object(target, name, double))
-        self.stack.enter_context(patch.object(Pretended, "is_here", True))
+        for target, name, mock in self._mocks():
+            self.stack.enter_context(patch.object(target, name, mock))
+        self.stack.enter_context(patch.object(Pretended, "is_active", True))
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -54,12 +54,12 @@ class Pretended(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = dict(kwargs or {}), getattr(func, "__name__", "")
-        if self.resting:
+        if self.suspended:
             return func(*args, **kwargs)
         if name == "__get__":
             return attribute(func, args[0])
         if name in ("is_pinned", "pin_memory"):
-            return pinned(name, args[0])
+            return pin(name, args[0])
         if name == "get_device":
             return 0 if on_gpu(args[0]) else -1
         inputs = [*tensors_in(args), *tensors_in(kwargs)]
@@ -74,92 +74,94 @@ class Pretended(TorchFunctionMode):
             self.waiting(wait)
         self.transfers.check(name, inputs)
         if name in MOVES and isinstance(args[0], torch.Tensor):
-            return self._moved(Move.asked(name, *args, **kwargs))
+            return self._move(Move.parse(name, *args, **kwargs))
         if not (there and recording()):
-            return self._computed(func, name, args, kwargs, inputs)
+            return self._call(func, name, args, kwargs, inputs)
         with computing(inputs, waited=wait is not None or name in CHECKED_ON_CPU):
-            return self._computed(func, name, args, kwargs, inputs)
+            return self._call(func, name, args, kwargs, inputs)
 
     def waiting(self, operation: str) -> None:
-        """Record that the CPU waits for the GPU, which has then done all that it was given to do."""
+        """Record that the CPU waits until the GPU has finished all work."""
         record(operation)
         self.transfers.arrive()
 
-    def _moved(self, move: Move) -> torch.Tensor:
-        found = move.result()
+    def _move(self, move: Move) -> torch.Tensor:
+        result = move.result()
         if not move.stays and not move.waits and move.device.type == "cpu":
-            self.transfers.begin(found)
-        return found
+            self.transfers.begin(result)
+        return result
 
-    def _computed(self, func: Any, name: str, args: Any, kwargs: dict[str, Any], inputs: list[torch.Tensor]) -> Any:
-        """Return what a function computes, on the device on which it would be."""
-        if name in ("tensor", "as_tensor"):  # numbers are read from wherever they are
-            inputs = [one for one in args[:1] if isinstance(one, torch.Tensor)]
+    def _call(self, func: Any, name: str, args: Any, kwargs: dict[str, Any], inputs: list[torch.Tensor]) -> Any:
+        """Call a function and mark its result if it would be on the GPU."""
+        if name in ("tensor", "as_tensor"):  # reads numbers from any device
+            inputs = [data for data in args[:1] if isinstance(data, torch.Tensor)]
         elif name in CREATING:
             inputs = [*tensors_in(kwargs.get("out"))]
-        elif name in NEW or name == "__deepcopy__":  # what else it is given are copies that exist
+        elif name in NEW or name == "__deepcopy__":  # other arguments are existing copies
             inputs = [args[0]]
-        asked = torch.device(kwargs["device"]) if kwargs.get("device") is not None else None
-        if asked is not None and asked.type == "cuda":
+        device = torch.device(kwargs["device"]) if kwargs.get("device") is not None else None
+        if device is not None and device.type == "cuda":
             kwargs["device"] = CPU
         there = any(map(on_gpu, inputs))
         if there or name in INDEXING | PACKING:
             check_devices(name, args, kwargs, inputs)
-        here = asked.type == "cuda" if asked is not None else there
+        here = device.type == "cuda" if device is not None else there
         if is_random(name):
-            with drawing(here, kwargs.get("generator"), self.generator):
-                found = func(*args, **kwargs)
+            with random_source(here, kwargs.get("generator"), self.generator):
+                result = func(*args, **kwargs)
         else:
-            found = func(*args, **kwargs)
+            result = func(*args, **kwargs)
         if name in RECURRENT and there and torch.backends.cudnn.enabled:
-            _refuse_gradients(found, args)
+            _refuse_gradients(result, args)
         if here:
-            torch.cuda.default_generators = (self.generator,)  # as CUDA does at first use
+            torch.cuda.default_generators = (self.generator,)  # as in CUDA after the first use
         if name == "copy_" and kwargs.get("non_blocking") and there and not on_gpu(args[0]):
             self.transfers.begin(args[0])
-        return _marked(name, found, inputs) if here else found
+        return _mark_result(name, result, inputs) if here else result
 
-    def _doubles(self) -> Iterator[tuple[Any, str, Any]]:
+    def _mocks(self) -> Iterator[tuple[Any, str, Any]]:
         backward = torch.autograd.backward
 
-        def resting(*given: Any, **settings: Any) -> None:
-            self.resting += 1
+        def untracked_backward(*arguments: Any, **settings: Any) -> None:
+            self.suspended += 1
             try:
                 with computing(()):
-                    backward(*given, **settings)
+                    backward(*arguments, **settings)
             finally:
-                self.resting -= 1
+                self.suspended -= 1
 
-        yield torch.autograd, "backward", resting
+        yield torch.autograd, "backward", untracked_backward
         yield torch, "Generator", Generator
-        yield from doubles(self.generator, self.waiting, self.transfers.arrive)
+        yield from cuda_mocks(self.generator, self.waiting, self.transfers.arrive)
 
 
-def _refuse_gradients(found: tuple[torch.Tensor, ...], args: Sequence[Any]) -> None:
-    """Fail where gradients of a recurrent layer are asked for that was in evaluation mode."""
+def _refuse_gradients(outputs: tuple[torch.Tensor, ...], args: Sequence[Any]) -> None:
+    """Make the backward pass of a recurrent layer in evaluation mode fail."""
     is_packed = isinstance(args[3], tuple | list)  # (input, sizes, states, weights, ...)
     is_training = args[7 if is_packed else 6]
 
     def refuse(gradient: torch.Tensor) -> None:
         raise RuntimeError("cudnn RNN backward can only be called in training mode")
 
-    if not is_training and found[0].requires_grad:
-        found[0].register_hook(refuse)  # type: ignore[no-untyped-call]
+    if not is_training and outputs[0].requires_grad:
+        outputs[0].register_hook(refuse)  # type: ignore[no-untyped-call]
 
 
-def _marked(name: str, found: Any, inputs: list[torch.Tensor]) -> Any:
-    """Return what a function made on the GPU, marked; a tensor of the CPU that it gave back is copied."""
+def _mark_result(name: str, result: Any, inputs: list[torch.Tensor]) -> Any:
+    """Mark the result of a function as on the GPU; a returned CPU input is copied first."""
     if name in MIXING:
-        return found
-    if name in PACKING:  # sizes and lengths stay
-        mark(found[0])
-        return found
+        return result
+    if name in PACKING:  # sizes and lengths stay on the CPU
+        mark(result[0])
+        return result
     if name == "__iter__":
-        found = [*found]
-        _marked("unbind", found, inputs)
-        return iter(found)
-    if isinstance(found, torch.Tensor) and any(same_memory(found, one) for one in inputs if not on_gpu(one)):
-        found = found.clone()
-    for tensor in tensors_in(found):
+        result = [*result]
+        _mark_result("unbind", result, inputs)
+        return iter(result)
+    if isinstance(result, torch.Tensor) and any(
+        same_memory(result, source) for source in inputs if not on_gpu(source)
+    ):
+        result = result.clone()
+    for tensor in tensors_in(result):
         mark(tensor)
-    return found
+    return result

@@ -1,4 +1,4 @@
-"""Tensors that move between main memory and the pretended GPU, and what they say about where they are."""
+"""Moves of tensors between main memory and the simulated GPU, and their attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOVES = {"to", "cuda", "cpu", "type_as"}
 
 @dataclass(frozen=True)
 class Move:
-    """What `to`, `cuda`, `cpu` or `type_as` are asked for."""
+    """The parsed arguments of `to`, `cuda`, `cpu` or `type_as`."""
 
     tensor: torch.Tensor
     device: torch.device
@@ -24,8 +24,8 @@ class Move:
     copy: bool = False
 
     @classmethod
-    def asked(cls, name: str, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Move:
-        """Read the arguments of a method of tensors."""
+    def parse(cls, name: str, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Move:
+        """Parse the arguments of a tensor method."""
         if name == "type_as" or (name == "to" and args and isinstance(args[0], torch.Tensor)):
             other = args[0] if args else kwargs["other"]
             args, kwargs = args[1:], {"device": device_of(other), "dtype": other.dtype, **kwargs}
@@ -42,7 +42,7 @@ class Move:
 
     @property
     def stays(self) -> bool:
-        """Return whether the tensor is on this device already."""
+        """Return whether the tensor is already on the device."""
         return (self.device.type == "cuda") == on_gpu(self.tensor)
 
     @property
@@ -51,40 +51,38 @@ class Move:
         return not self.stays and self.device.type in ("cpu", "cuda") and not self.non_blocking
 
     def result(self) -> torch.Tensor:
-        """Return the tensor itself where nothing changes, else a copy on its device."""
+        """Return the tensor itself if nothing changes, else a copy on the device."""
         if self.device.type not in ("cpu", "cuda"):
             return self.tensor.to(self.device, self.dtype)
-        found = self.tensor.to(dtype=self.dtype, memory_format=self.form)
-        if self.copy or (found is self.tensor and not self.stays):
-            found = self.tensor.to(dtype=self.dtype, memory_format=self.form, copy=True)
+        moved = self.tensor.to(dtype=self.dtype, memory_format=self.form)
+        if self.copy or (moved is self.tensor and not self.stays):
+            moved = self.tensor.to(dtype=self.dtype, memory_format=self.form, copy=True)
         if self.device.type == "cuda":
-            mark(found)
-        return found
+            mark(moved)
+        return moved
 
 
-def pinned(name: str, tensor: torch.Tensor) -> Any:
-    """Do what `pin_memory` and `is_pinned` do where there is a GPU."""
-    is_pinned = getattr(
-        storage(tensor), "pinned", False
-    )  # in pages that stay there, from which a GPU reads by itself
+def pin(name: str, tensor: torch.Tensor) -> Any:
+    """Simulate `pin_memory` and `is_pinned`."""
+    is_pinned = getattr(storage(tensor), "pinned", False)
     if name == "is_pinned":
         return is_pinned
     if on_gpu(tensor):
         raise RuntimeError("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned")
-    found = tensor if is_pinned else tensor.clone()
-    storage(found).pinned = True
-    return found
+    result = tensor if is_pinned else tensor.clone()
+    storage(result).pinned = True
+    return result
 
 
 def attribute(func: Any, tensor: torch.Tensor) -> Any:
-    """Return an attribute of a tensor; if it is on the GPU, so are its gradient and whatever is of it."""
-    asked, found = func.__self__, func(tensor)
-    if not isinstance(found, bool | torch.device | torch.Tensor) or not on_gpu(tensor):
-        return found
-    if asked is torch.Tensor.device:
+    """Return an attribute of a tensor; tensor attributes, such as gradients, are on the same device."""
+    descriptor, value = func.__self__, func(tensor)
+    if not isinstance(value, bool | torch.device | torch.Tensor) or not on_gpu(tensor):
+        return value
+    if descriptor is torch.Tensor.device:
         return GPU
-    if asked in (torch.Tensor.is_cuda, torch.Tensor.is_cpu):
-        return asked is torch.Tensor.is_cuda
-    if isinstance(found, torch.Tensor):
-        mark(found)
-    return found
+    if descriptor in (torch.Tensor.is_cuda, torch.Tensor.is_cpu):
+        return descriptor is torch.Tensor.is_cuda
+    if isinstance(value, torch.Tensor):
+        mark(value)
+    return value

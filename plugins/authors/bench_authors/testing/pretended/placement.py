@@ -1,4 +1,4 @@
-"""Where a tensor is: in main memory, or on the pretended GPU, as its storage says."""
+"""The location of a tensor, main memory or the simulated GPU, which its storage records."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +11,12 @@ _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
 
 def on_gpu(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is on the pretended GPU."""
+    """Return whether a tensor is on the simulated GPU."""
     return getattr(storage(tensor), "of_gpu", False)
 
 
 def device_of(tensor: torch.Tensor) -> torch.device:
-    """Return the device that a tensor is said to be on."""
+    """Return the simulated device of a tensor."""
     return GPU if on_gpu(tensor) else tensor.device
 
 
@@ -27,15 +27,15 @@ def mark(tensor: torch.Tensor) -> None:
 
 
 def storage(tensor: torch.Tensor) -> Any:
-    """Return the memory of a tensor, that of the values of a sparse one; views share it."""
+    """Return the storage of a tensor, shared by its views; of a sparse tensor, the storage of its values."""
     while _is_wrapped(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return (tensor if tensor.layout is torch.strided else tensor._values()).untyped_storage()
 
 
-def same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors share their memory."""
-    return bool(storage(one)._cdata == storage(other)._cdata)
+def same_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Return whether two tensors share their storage."""
+    return bool(storage(first)._cdata == storage(second)._cdata)
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -43,8 +43,8 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from tensors_in(one)
+        for item in value:
+            yield from tensors_in(item)
     elif isinstance(value, slice):
         yield from tensors_in([value.start, value.stop, value.step])
     elif isinstance(value, dict):

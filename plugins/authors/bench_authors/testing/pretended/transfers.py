@@ -1,4 +1,4 @@
-"""Copies from the GPU to the CPU that nobody has waited for: until then, their numbers are not there."""
+"""Asynchronous copies from the GPU to the CPU, whose values are undefined until a synchronization."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import torch
 
 from bench_authors.testing.pretended.placement import on_gpu, storage
 
-#: What may be asked of a tensor before its numbers are there.
+#: Methods allowed before the values of a tensor have arrived.
 HARMLESS = {
     "size", "dim", "numel", "stride", "is_floating_point", "untyped_storage", "data_ptr", "view", "unbind", "__len__",
     "element_size", "storage_offset", "is_complex", "detach", "copy_", "__deepcopy__", "is_contiguous",
@@ -14,28 +14,28 @@ HARMLESS = {
 
 
 class Transfers:
-    """Copies on their way, by the memory that they go to."""
+    """The pending copies, by target memory."""
 
     def __init__(self) -> None:
-        self.on_their_way: list[torch.Tensor] = []
+        self.pending: list[torch.Tensor] = []
 
     def begin(self, tensor: torch.Tensor) -> None:
-        """Let a copy to a tensor on the CPU begin."""
+        """Begin a copy to a CPU tensor."""
         storage(tensor).arriving = True
-        self.on_their_way.append(tensor)
+        self.pending.append(tensor)
 
     def arrive(self) -> None:
-        """Let all copies be there, as they are once the CPU has waited."""
-        for tensor in self.on_their_way:
+        """Complete all copies after a synchronization."""
+        for tensor in self.pending:
             storage(tensor).arriving = False
-        self.on_their_way.clear()
+        self.pending.clear()
 
     def check(self, name: str, inputs: Sequence[torch.Tensor]) -> None:
-        """Raise RuntimeError if numbers are read that may not be there."""
-        if not self.on_their_way or name in HARMLESS:
+        """Raise RuntimeError if a function reads values that may not have arrived."""
+        if not self.pending or name in HARMLESS:
             return
-        if any(getattr(storage(one), "arriving", False) for one in inputs if not on_gpu(one)):
+        if any(getattr(storage(tensor), "arriving", False) for tensor in inputs if not on_gpu(tensor)):
             raise RuntimeError(
-                f"{name} reads what `non_blocking=True` copies from the GPU, and nobody has waited for it. Call "
-                "`torch.cuda.synchronize()`, or wait for an event that was recorded after the copy."
+                f"{name} reads a copy from the GPU with `non_blocking=True` before a synchronization. Call "
+                "`torch.cuda.synchronize()`, or wait for an event recorded after the copy."
             )

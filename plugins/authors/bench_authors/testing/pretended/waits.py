@@ -1,7 +1,7 @@
-"""Which operations make the CPU wait for the GPU, until that has done all that it was given to do.
+"""Determines which operations make the CPU wait until the GPU has finished all work.
 
-An operation waits where its result is a number of Python, where the size of its result depends on numbers on the GPU,
-and where it copies between main memory and the GPU, unless it is told not to (`non_blocking`).
+An operation waits if its result is a Python number, if the size of its result depends on values on the GPU, or if it
+copies between main memory and the GPU without `non_blocking`.
 """
 
 from typing import Any
@@ -11,25 +11,36 @@ import torch
 from bench_authors.testing.pretended.moves import MOVES, Move
 from bench_authors.testing.pretended.placement import on_gpu, tensors_in
 
-#: Numbers of a tensor become those of Python.
-READING = {
+#: Convert values of a tensor to Python values.
+READING_VALUES = {
     "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__", "__repr__",
     "__format__", "is_nonzero", "equal", "allclose",
 }  # fmt: skip
-#: How large the result is depends on numbers.
+#: The size of the result depends on values.
 DATA_DEPENDENT = {
     "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "combinations", "coalesce",
     "to_sparse",
 }  # fmt: skip
-#: Arguments are checked by reading them, or the algorithm reads what it has found.
-CHECKED = {"multinomial", "histc", "histogram", "ctc_loss", "cholesky", "inv", "solve", "svd", "eigh", "quantile"}
-#: Copies a list of Python, or what is on the CPU, to the device.
+#: Read values to check arguments or results.
+CHECKING_VALUES = {
+    "multinomial",
+    "histc",
+    "histogram",
+    "ctc_loss",
+    "cholesky",
+    "inv",
+    "solve",
+    "svd",
+    "eigh",
+    "quantile",
+}
+#: Copy Python lists or CPU data to the device.
 COPYING = {"tensor", "as_tensor", "new_tensor", "asarray"}
-#: Their gradients look for zeros among the numbers.
-LOOKING_BACK = {"prod", "cumprod"}
-#: They read numbers on a CPU, to check them, and do not on a GPU.
+#: Gradients search for zeros among the values.
+WAITING_BACKWARD = {"prod", "cumprod"}
+#: Check values on a CPU, but not on a GPU.
 CHECKED_ON_CPU = {"one_hot"}
-#: Operations within others and in gradients, by their names in ATen.
+#: Internal operations and gradients, by names in ATen.
 ATEN = {
     "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount",
     "equal", "histc", "_linalg_check_errors", "is_nonzero",
@@ -37,9 +48,9 @@ ATEN = {
 
 
 def wait_of(name: str, args: Any, kwargs: Any) -> str | None:
-    """Return what of a function of torch makes the CPU wait; None if it does not."""
+    """Describe how a call of a torch function makes the CPU wait, or return None."""
     if name in MOVES and isinstance(args[0], torch.Tensor):
-        move = Move.asked(name, *args, **kwargs)
+        move = Move.parse(name, *args, **kwargs)
         return _copy(move.device.type == "cuda") if move.waits else None
     if name == "copy_":
         return _wait_of_copy(*args, **kwargs)
@@ -50,9 +61,9 @@ def wait_of(name: str, args: Any, kwargs: Any) -> str | None:
     inputs = [*tensors_in(args), *tensors_in(kwargs)]
     if not any(map(on_gpu, inputs)):
         return None
-    if name in READING | DATA_DEPENDENT | CHECKED:
+    if name in READING_VALUES | DATA_DEPENDENT | CHECKING_VALUES:
         return name
-    if name in LOOKING_BACK and torch.is_grad_enabled() and any(one.requires_grad for one in inputs):
+    if name in WAITING_BACKWARD and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
         return f"the gradient of {name}"
     if name == "repeat_interleave" and kwargs.get("output_size") is None:
         repeats = kwargs.get("repeats", args[1] if len(args) > 1 else args[0])
@@ -75,7 +86,7 @@ def _wait_of_copy(to: torch.Tensor, source: Any, non_blocking: bool = False) -> 
 
 
 def _wait_of_creation(name: str, args: Any, kwargs: Any) -> str | None:
-    """Return how a tensor made of numbers waits: it reads them from the GPU, or copies them to it."""
+    """Describe how the creation of a tensor waits: it reads numbers from the GPU, or copies them to it."""
     source = kwargs["data"] if "data" in kwargs else args[1 if name == "new_tensor" else 0]
     device = kwargs.get("device")
     if device is not None:
@@ -90,7 +101,7 @@ def _wait_of_creation(name: str, args: Any, kwargs: Any) -> str | None:
 
 
 def _wait_of_index(name: str, tensor: torch.Tensor, index: Any, *values: Any, **settings: Any) -> str | None:
-    """Return how an index waits: a mask is counted, a number on the GPU read, places on the CPU copied."""
+    """Describe how an index waits: a mask is counted, a GPU scalar is read, CPU indices are copied."""
     if not on_gpu(tensor):
         return None
     several = isinstance(index, tuple) or (isinstance(index, list) and name != "__getitem__")
@@ -105,7 +116,7 @@ def _wait_of_index(name: str, tensor: torch.Tensor, index: Any, *values: Any, **
                 return _copy(True)
         elif isinstance(part, list) or hasattr(part, "__array__"):
             return _copy(True)
-    if any(on_gpu(one) for part in parts if isinstance(part, slice) for one in tensors_in(part)):
+    if any(on_gpu(end) for part in parts if isinstance(part, slice) for end in tensors_in(part)):
         return "a number as the end of a slice"
     copied = name == "__setitem__" and isinstance(values[0], torch.Tensor) and values[0].dim()
     return _copy(True) if copied and not on_gpu(values[0]) else None
