@@ -137,7 +137,7 @@ LOSSES = {
     "loss detached": r"Broken\.loss gave a value without a gradient",
     "loss int": r"Broken\.loss gave the value int64 \[\]",
     "loss nan": r"step 1: the loss is nan",
-    "loss weight": r"step 1: the loss has the weight 0",
+    "loss weight": r"step 1: the weight of the loss is 0",
     "loss weight int": r"Broken\.loss gave the weight 7",
     "loss part": r"Broken\.loss gave 0\.5 as the part 'rate'",
     "loss memory": r"Broken\.loss gave float32 \[\] as memory",

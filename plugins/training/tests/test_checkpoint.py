@@ -253,7 +253,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_taken(tmp_pa
     same(ended(again), wanted)
     assert again.checkpoints.spent > 0
     (warning,) = heard
-    assert "is not used" in warning
+    assert "is ignored" in warning
     assert "damaged" in warning
     assert list((tmp_path / "set-aside").iterdir())
 
@@ -275,7 +275,9 @@ def test_a_loss_that_is_no_number_names_the_last_good_weights(tmp_path):
     one = trainer(TrainingConfig(epochs=1), tmp_path)
     one.model = Breaking()
     one.optimizers = optimizers(one.model, one.config, one.device)
-    with pytest.raises(TrainingError, match=r"step 4: .* The last good weights are kept: `initial: .*safetensors`"):
+    with pytest.raises(
+        TrainingError, match=r"step 4: .* To start from the last good weights, set `initial: .*safetensors`"
+    ):
         one.run()
 
 
