@@ -134,7 +134,7 @@ LOSSES = {
     "loss tensor": r"Broken\.loss gave float32 \[\]; it is to give Loss",
     "loss rows": r"Broken\.loss gave the value float32 \[3\]",
     "loss float": r"Broken\.loss gave the value \d",
-    "loss detached": r"Broken\.loss gave a value without a gradient",
+    "loss detached": r"Broken\.loss returned a value without a gradient",
     "loss int": r"Broken\.loss gave the value int64 \[\]",
     "loss nan": r"step 1: the loss is nan",
     "loss weight": r"step 1: the weight of the loss is 0",

@@ -159,7 +159,8 @@ def remarks(rows: Sequence[Mapping[str, Any]], only_calibrated: bool) -> Iterato
             needed, available = row["memory"] / 1e9, row["available"] / 1e9
             yield (
                 f"{row['training']} does not fit in memory: it needs about {needed:.1f} GB, but only "
-                f"{available:.1f} GB were available. Its time assumes a device like this one with more memory. Lower `batch_size`."
+                f"{available:.1f} GB were available. Its time assumes a device like this one with more memory. "
+                "Lower `batch_size`."
             )
     unknown = sum(row["number"] for row in rows if row["seconds"] is None and not row["failure"])
     if unknown and not only_calibrated:

@@ -298,7 +298,7 @@ def test_what_cannot_be_kept_is_told_and_the_training_goes_on(tmp_path):
     one.optimizers = optimizers(one.model, one.config, one.device)
     one.checkpoints.store = Store(tmp_path, warn=heard.append)
     one.run()
-    assert "no checkpoint was written. A set cannot be stored" in heard[0]
+    assert "the checkpoint could not be written. A set cannot be stored" in heard[0]
 
 
 def test_no_updates_leave_the_weights_and_judge_them():

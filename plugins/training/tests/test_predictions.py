@@ -424,7 +424,7 @@ def test_an_excerpt_yields_a_batch_of_every_pass_and_counts_all(planned, tmp_pat
     for number in (1, 2):
         assert len([*excerpt.batches("valid", Purpose.TRAIN, size)]) == 1
         assert excerpt.all == number * sum(one.gold.numel() for one in whole)
-        assert excerpt.given == number * whole[0].gold.numel()
+        assert excerpt.yielded == number * whole[0].gold.numel()
     everything = Excerpt(task, seconds=60.0)
     assert len([*everything.batches("valid", Purpose.TRAIN, size)]) == len(whole)
     assert everything.share == 1.0

@@ -321,7 +321,9 @@ class Dropping(Net):
 def test_what_cannot_be_trained_together_is_refused():
     training = Training(0, 1, 0, 1, NOISES[0])
     (batch, *_) = Rows(None, None).batches("train", None, None)
-    with pytest.raises(SuiteError, match=r"Remembering carries a memory\. Set `training: \{together: false\}`"):
+    with pytest.raises(
+        SuiteError, match=r"Remembering carries a memory, which .*\. Set `training: \{together: false\}`"
+    ):
         Stack([Remembering(), Remembering()]).losses(stacked([batch, batch]), training, [1, 2])
     with pytest.raises(RuntimeError, match="random"):
         Stack([Dropping(), Dropping()]).losses(stacked([batch, batch]), training, [1, 2])

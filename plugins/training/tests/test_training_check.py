@@ -93,7 +93,7 @@ WRONG = {
     "two that are missing": ("{schedule: CyclicLR}", "schedule:", ["needs `base_lr` and `max_lr`"]),
     "the second of a sequence": (
         "{schedule: [{name: linear, updates: 3}, {name: StepLR, gama: 0.1, step_size: 2}]}", "gama:", ["'gamma'"]),
-    "a setting of our schedule": ("{schedule: {name: linear, ende: 0.1}}", "ende:", ["has no setting 'ende'. It has e"]),
+    "a setting of our schedule": ("{schedule: {name: linear, ende: 0.1}}", "ende:", ["has no setting 'ende'. Its settings: e"]),
     "one that has none": ("{warmup: 2, schedule: {name: inverse-sqrt, power: 2}}", "power:", ["It has no settings."]),
     "a plateau that does not fall": ("{schedule: {name: plateau, factor: 1.5}}", "factor:", ["at least 0 and below 1"]),
     "epochs for our schedule": ("{schedule: {name: linear, every: epoch}}", "every:", ["`every` applies only to torch"]),
@@ -110,7 +110,7 @@ WRONG = {
     "a sequence without lengths": ("{schedule: [linear, cosine]}", "training:", ["needs a length"]),
     "an evaluation with updates": ("{mode: evaluate, updates: 5}", "training:", ["`mode: evaluate` does not train"]),
     "an evaluation in phases": ("{mode: evaluate, phases: [{updates: 5}]}", "training:", ["does not train"]),
-    "labels that are not smoothed": ("{label_smoothing: 0.1}", "label_smoothing:", ["bigram does not smooth labels"]),
+    "labels that are not smoothed": ("{label_smoothing: 0.1}", "label_smoothing:", ["bigram does not support label smoothing"]),
     "all smoothed": ("{label_smoothing: 1.0}", "label_smoothing:", ["must be less than 1"]),
     "an average that never moves": ("{average: {decay: 1.0}}", "decay:", ["must be less than 1"]),
     "an unknown average": ("{average: mean}", "average:", ["Known: exponential, uniform"]),
