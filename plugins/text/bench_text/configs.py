@@ -45,9 +45,7 @@ class SequenceTaskConfig(TaskConfig):
 
     tokenizer: Tokenizer = Words()  #: `word`, `char`, `bpe`, `pretrained`, or a mapping with settings
     shared: bool = False  #: whether sources and targets share a vocabulary
-    longest: PositiveInt | None = (
-        None  #: maximum tokens of a source or target in training; longer examples are excluded
-    )
+    longest: PositiveInt | None = None  #: maximum tokens of a source or target in training examples
     prefix: NonNegativeInt = 0  #: number of initial target tokens that are given as a prompt
 
     @classmethod

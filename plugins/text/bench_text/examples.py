@@ -35,9 +35,7 @@ class Example(NamedTuple):
     raw: str | None = None  #: the target in the original corpus, for bits per byte; default: the target
     prompt: str = ""  #: a text before the target that is given to the model
     name: str | None = None  #: its name in the user's data, unique in its split
-    group: str | None = (
-        None  #: shared by examples that were not sampled independently, such as sentences of a document
-    )
+    group: str | None = None  #: shared by dependent examples, such as sentences of a document
 
 
 def as_examples(yielded: Iterable[Any], kind: Source, has_prefix: bool, by: str, split: Split) -> list[Example]:

@@ -226,7 +226,7 @@ class SequenceTask(TokenizedTask):
         return {number: name for number, name, _ in self._names(split) if name is not None}
 
     def groups(self, split: Split) -> Mapping[int, int]:
-        """Return the group of each example that has one, as_examples in order of appearance."""
+        """Return the group of each example that has one, numbered in order of appearance."""
         groups = {number: group for number, _, group in self._names(split) if group is not None}
         numbers = {group: index for index, group in enumerate(dict.fromkeys(groups.values()))}
         return {number: numbers[group] for number, group in groups.items()}

@@ -110,9 +110,7 @@ class BytePairs(Settings):
 
     kind: Literal["bpe"]
     vocab_size: int = Field(20_000, ge=259)  # includes 256 bytes and three special tokens
-    dropout: float = Field(
-        0.0, ge=0, lt=1
-    )  #: probability of skipping a merge in training (BPE-dropout), resampled in each epoch
+    dropout: float = Field(0.0, ge=0, lt=1)  #: probability of skipping a merge in training, resampled each epoch
 
 
 class Codes(Settings):
@@ -122,9 +120,7 @@ class Codes(Settings):
     codes: Path  #: output of `subword-nmt learn-bpe`
     vocabulary: Path | None = None  #: output of `subword-nmt get-vocab`; other pieces are split further
     threshold: PositiveInt = 1  #: minimum occurrences of a piece in `vocabulary`
-    dropout: float = Field(
-        0.0, ge=0, lt=1
-    )  #: probability of skipping a merge in training (BPE-dropout), resampled in each epoch
+    dropout: float = Field(0.0, ge=0, lt=1)  #: probability of skipping a merge in training, resampled each epoch
 
 
 class SentencePiece(Settings):

@@ -1,4 +1,4 @@
-"""Weight averages over updates or evaluations, add_evaluation and stored in place of the last weights."""
+"""Weight averages over updates or evaluations, evaluated and stored in place of the last weights."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

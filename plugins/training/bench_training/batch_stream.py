@@ -1,4 +1,4 @@
-"""Batches on their way to a device: splitting, reading ahead in a thread, and pin memory."""
+"""Batches on their way to a device: splitting, reading ahead in a thread, and pinned memory."""
 
 from __future__ import annotations
 

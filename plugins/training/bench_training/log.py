@@ -93,7 +93,7 @@ class DivergenceMonitor:
         self.first = row if self.first is None else torch.where(self.first[..., :1] > 0, self.first, row)
 
     def failures(self) -> list[str | None]:
-        """Return the failure of each copy, or of the single model; None for a is_sound one."""
+        """Return the failure of each copy, or of the single model; None for a sound one."""
         if self.first is None:
             return [None]
         rows = self.first.reshape(-1, 4).tolist()

@@ -71,9 +71,7 @@ class Group(OpenSettings):
 
     match: Names = Field(min_length=1)  #: weight name patterns, such as `embed.*`; the first matching group applies
     lr: NonNegativeFloat | None = None  #: peak learning rate, by default that of `training`; 0 freezes the weights
-    optimizer: OptimizerSetting | None = (
-        None  #: separate optimizer, such as `adamw` for weights that `muon` cannot train
-    )
+    optimizer: OptimizerSetting | None = None  #: separate optimizer, such as `adamw` where `muon` is unsuitable
 
 
 class Schedule(OpenSettings):
@@ -103,9 +101,7 @@ class Clip(Strict):
 class Averaging(Strict):
     """Weight averaging: the average is evaluated, selected and stored in place of the last weights."""
 
-    kind: Literal["exponential", "uniform", "checkpoints"] = (
-        "exponential"  #: averages over updates, or (checkpoints) over evaluations
-    )
+    kind: Literal["exponential", "uniform", "checkpoints"] = "exponential"  #: over updates, or over evaluations
     decay: float = Field(0.999, gt=0, lt=1)  #: exponential: weight of the previous average at every update
     start: NonNegativeInt = 0  #: exponential, uniform: updates before averaging starts
     last: PositiveInt = 5  #: checkpoints: number of most recent evaluations to average
@@ -135,10 +131,8 @@ AveragingSetting: TypeAlias = Annotated[
 class Phase(OpenSettings):
     """A training phase; further keys are model settings that may change by phase."""
 
-    updates: PositiveInt | None = (
-        None  #: the phase ends at whichever of `updates` and `epochs` comes first; default: as in `training`
-    )
-    epochs: PositiveInt | None = None  #: counted from the start of the phase
+    updates: PositiveInt | None = None  #: ends with `updates` or `epochs`; default: as in `training`
+    epochs: PositiveInt | None = None  #: from the start of the phase; whichever ends first counts
     lr: PositiveFloat | None = None  #: peak learning rate; by default that of `training`
     warmup: NonNegativeInt | None = None  #: updates of linear warm-up from the start of the phase
     schedule: ScheduleSetting | None = None  #: from the start of the phase; by default that of `training` continues
