@@ -21,11 +21,11 @@ from bench_core.storage.store import Store
 
 def main() -> None:
     """Participate in a training, whose weights process 0 writes."""
-    message = json.loads(sys.stdin.buffer.readline())
+    task = json.loads(sys.stdin.buffer.readline())
     Thread(target=_end_with, args=(sys.stdin.buffer,), daemon=True).start()
-    request = StageRequest.from_json(message["request"])
-    runner = StageRunner(Store(Path(message["store"])), Path(message["data"]), request=request)
-    runner.peer = Peer(message["rank"], message["place"])
+    request = StageRequest.from_json(task["request"])
+    runner = StageRunner(Store(Path(task["store"])), Path(task["data"]), request=request)
+    runner.peer = Peer(task["rank"], task["place"])
     with tempfile.TemporaryDirectory() as folder:
         try:
             with meaning_of(request.stage):

@@ -115,19 +115,19 @@ class Resumable(ABC):
             "processes": self.peers.gather(local),
         }
 
-    def _restore(self, kept: Mapping[str, Any]) -> None:
+    def _restore(self, saved: Mapping[str, Any]) -> None:
         """Load the result of `_state`."""
-        self.best = kept["best"]
+        self.best = saved["best"]
         for several, states in ((self.optimizers, "optimizers"), (self.common_optimizers, "common")):
-            for optimizer, state in zip(several, kept[states], strict=False):
+            for optimizer, state in zip(several, saved[states], strict=False):
                 load_state(optimizer, state)
-        self.rates.scale, self.common_rates.scale = kept["rates"]
-        self.arithmetic.restore(kept["precision"])
+        self.rates.scale, self.common_rates.scale = saved["rates"]
+        self.arithmetic.restore(saved["precision"])
         if self.average is not None:
-            self.average.restore(kept["average"])
-        self.losses.restore(kept["losses"])
-        self.heard.restore(kept["heard"])
-        local = kept["processes"][self.peers.rank]
+            self.average.restore(saved["average"])
+        self.losses.restore(saved["losses"])
+        self.heard.restore(saved["heard"])
+        local = saved["processes"][self.peers.rank]
         self.memory = local["memory"]
         processor, device = local["generators"]
         torch.set_rng_state(processor.cpu())

@@ -175,9 +175,7 @@ class JointProgress(Progress):
     copies: list[CopyProgress] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.copies = [
-            CopyProgress(**copy) if isinstance(copy, dict) else copy for copy in self.copies
-        ]  # dicts in checkpoints
+        self.copies = [CopyProgress(**copy) if isinstance(copy, dict) else copy for copy in self.copies]  # from JSON
 
 
 @dataclass
