@@ -12,7 +12,7 @@ from bench_faults.working import WORKING
 #: Faults that nothing without torch can find, by what `bench check` says it did not check.
 UNCHECKED = {
     "a checkpoint of another family": "whether the weights in",
-    "an end of texts that no file names": "which token ends texts of the model in",
+    "an end of texts that no file names": "which token is EOS for the model in",
 }
 
 

@@ -115,7 +115,7 @@ def test_lines_are_those_of_the_whole_text(tmp_path):
     ("content", "words"),
     [
         (b"one\ntwo\xff\n", "0xff at offset 7, in line 2"),
-        (b"one\ntw\0o\n", "zero byte stands at offset 6"),
+        (b"one\ntw\0o\n", "zero byte at offset 6"),
         (b"one\ntw\ro\n", ".txt:2: a carriage return"),
         (b"one\ntwo\r", ".txt:2: a carriage return"),
         ("one".encode("utf-16"), "UTF-16"),

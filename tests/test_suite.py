@@ -149,7 +149,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(suite_file):
         ("title: Small", "title: [Small", "invalid YAML"),
         ("id: main", "id: main, reference: {table: nowhere}", "no published table has the id 'nowhere'"),
         ("lr: 0.1", "lr: .inf", "'lr'"),
-        ("lr: 0.1", "lr: 0.1, schedule: inverse-sqrt", "requires warmup"),
+        ("lr: 0.1", "lr: 0.1, schedule: inverse-sqrt", "needs `warmup`"),
         ("title: Small", "labels: {tow: Second}", "S:3:10: unknown name 'tow'. Did you mean 'two'"),
         ("id: main", "id: main, labels: {neds: Ended}", "unknown name 'neds'"),
         ("id: main", "id: main, digits: {endde: 3}", "this table has no value 'endde'. Did you mean 'ended'"),

@@ -198,7 +198,7 @@ def test_no_such_corpus_names_what_there_is(tmp_path):
         corpus("flickr8k-mimi", tmp_path)
     with pytest.raises(DataError, match=r"corpus 'ptb' has no images\. Known: .*scenes"):
         corpus("ptb", tmp_path)
-    with pytest.raises(DataError, match=r"corpus 'coco-mini' is not complete"):
+    with pytest.raises(DataError, match=r"corpus 'coco-mini' is incomplete"):
         corpus("coco-mini", tmp_path)
     with pytest.raises(DataError, match=r"missing or empty: .*b\.json"):
         corpus({"file": "b.json"}, tmp_path)

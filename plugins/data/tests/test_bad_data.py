@@ -65,7 +65,7 @@ def test_ids_are_unique_over_all_files_of_a_split_and_not_over_splits(tmp_path, 
 
 BAD_FILES = {
     "A:2 is not JSON": ("a.jsonl", lines(GOOD, '{"source": "a"\n')),
-    "A:1 is not JSON: 'source' stands in an object twice": ("a.jsonl", b'{"source": "a", "source": "b"}'),
+    "A:1 is not JSON: 'source' is duplicated in a JSON object": ("a.jsonl", b'{"source": "a", "source": "b"}'),
     "A:2 is [1]. Each line must be a JSON object": ("a.jsonl", lines(GOOD, "[1]\n")),
     "A is empty": ("a.jsonl", b""),
     "have no records": ("a.jsonl", b"\n\n"),
@@ -74,7 +74,7 @@ BAD_FILES = {
     "A cannot be read": ("a.jsonl.gz", gzip.compress(lines(GOOD))[:-9]),
     "A is no list of objects": ("a.json", b'{"source": "a"}'),
     "A: number 2 of its list is 3, which is no object": ("a.json", b'[{"source": "a", "target": "b"}, 3]'),
-    "A is not JSON: 'a' stands in an object twice": ("a.json", b'[{"a": 1, "a": 2}]'),
+    "A is not JSON: 'a' is duplicated in a JSON object": ("a.json", b'[{"a": 1, "a": 2}]'),
     "A: number 1 has no field 'target'; it has 'source'": ("a.json", b'[{"source": "a"}]'),
     "A:3 has 1 cells, and the header 2: source, target": ("a.csv", b"source,target\na,b\nc\n"),
     "A:4 has 3 cells": ("a.csv", b'source,target\n"a\nb",c\nd,e,f\n'),

@@ -1,4 +1,1 @@
-"""Causal language models of Hugging Face transformers.
-
-Not here: other architectures, and fetching of weights: models are read from local folders.
-"""
+"""Hugging Face transformers: published checkpoints in their own tokens, and causal LMs over a task's tokens."""

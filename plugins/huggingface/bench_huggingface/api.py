@@ -1,4 +1,4 @@
-"""What other plugins may import, besides the Configs in `bench_huggingface.plugin`."""
+"""Public interface for other plugins, in addition to the Configs in `bench_huggingface.plugin`."""
 
 from bench_huggingface.lm import CausalLM
 

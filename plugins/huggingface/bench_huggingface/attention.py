@@ -1,7 +1,6 @@
-"""Attention of one query per row to a preallocated cache, on the CPU.
+"""Attention of one query per row to a preallocated cache on the CPU, where torch's own takes more than twice as long.
 
-torch's own takes more than twice as long there. An architecture that lets its attention be chosen is given this one,
-which is torch's own in every other case.
+Used by architectures with configurable attention; falls back to torch's own in all other cases.
 """
 
 from typing import Any, TypeAlias
@@ -11,12 +10,12 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-NAME = "bench-buffers"  # by which transformers knows it
-Attended: TypeAlias = tuple[Tensor, Tensor | None]
+NAME = "bench-buffers"  # registered in transformers
+Attention: TypeAlias = tuple[Tensor, Tensor | None]
 
 
-def shown(buffer: Tensor, length: int) -> Tensor:
-    """Return the first `length` places of a buffer [N, heads, capacity, size], and the whole with them."""
+def view_of(buffer: Tensor, length: int) -> Tensor:
+    """Return the first `length` positions of a buffer [N, heads, capacity, size], with the buffer as `whole`."""
     part = buffer[:, :, :length]
     part.whole = buffer  # type: ignore[attr-defined]
     return part
@@ -30,18 +29,18 @@ def attend(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     **more: Any,
-) -> Attended:
-    """Return what each query attends to [N, K, heads, size].
+) -> Attention:
+    """Return the attention output for each query [N, K, heads, size].
 
-    A buffer is read to its end, where it must be finite: gaps between rows cost more than what is read in vain.
+    The whole buffer is read and must be finite: contiguous reads outweigh the cost of unused positions.
     """
     keys, values = getattr(key, "whole", None), getattr(value, "whole", None)
     unusual = attention_mask is not None or any(more.get(name) is not None for name in ("position_bias", "softcap"))
     if keys is None or values is None or unusual or query.shape[2] > 1 or query.device.type != "cpu":
-        found: Attended = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **more)
-        return found
+        output: Attention = sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **more)
+        return output
     rows, heads, _, size = query.shape
-    query = query.reshape(rows * keys.shape[1], -1, size)  # heads that share a key are next to each other
+    query = query.reshape(rows * keys.shape[1], -1, size)  # heads that share a key are adjacent
     scores = query * (size**-0.5 if scaling is None else scaling) @ keys.flatten(0, 1).transpose(1, 2)
     scores[:, :, key.shape[2] :] = -float("inf")
     return (scores.softmax(2) @ values.flatten(0, 1)).view(rows, 1, heads, -1), None

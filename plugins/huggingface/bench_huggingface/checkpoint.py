@@ -1,4 +1,4 @@
-"""Published checkpoints: which files make one, and whether it is of the family that a model asks for; no torch."""
+"""The files of published checkpoints, and checks of their model family; imports no torch."""
 
 import json
 from collections.abc import Mapping
@@ -11,84 +11,88 @@ from bench_huggingface.folder import CONFIG, INDEX, WEIGHTS, weights
 Family: TypeAlias = Literal["causal", "seq2seq"]
 
 GENERATION = "generation_config.json"
-#: Files of tokenizers by which one can be told to be there.
+#: Files whose presence shows that there is a tokenizer.
 VOCABULARIES = (
     "tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "vocab.json",
     "vocab.txt",
 )  # fmt: skip
-#: What else a tokenizer, or the generation of texts, may read.
+#: Further files that tokenizers or text generation may read.
 OPTIONAL = (
     GENERATION, *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt",
     "target.spm", "target_vocab.json", "chat_template.jinja",
 )  # fmt: skip
-#: What is fetched of a repository.
+#: Files to fetch from a repository.
 PATTERNS = (CONFIG, *OPTIONAL, WEIGHTS, INDEX, "model-*.safetensors")
-#: How names of architectures end.
+#: Suffixes of architecture names.
 ENDINGS: Mapping[Family, tuple[str, ...]] = {
     "causal": ("ForCausalLM", "LMHeadModel"),
     "seq2seq": ("ForConditionalGeneration", "MTModel", "WithLMHeadModel", "ForSeq2SeqLM"),
 }
 NAMES: Mapping[Family, str] = {"causal": "hf-pretrained-lm", "seq2seq": "hf-pretrained-seq2seq"}
-KINDS: Mapping[Family, str] = {"causal": "causal language model", "seq2seq": "encoder-decoder"}
+KINDS: Mapping[Family, str] = {"causal": "a causal language model", "seq2seq": "an encoder-decoder"}
 
 
 def files(folder: Path, family: Family) -> dict[str, Path]:
-    """Return all files of a checkpoint, by name; raise DataError that says what is missing, or of another family."""
+    """Return all files of a checkpoint by name; raise DataError for missing files or another model family."""
     if not folder.is_dir():
-        raise DataError(f"there is no folder {folder} with a model. Correct its path, or put the model there.")
+        raise DataError(f"the folder {folder} does not exist. Correct the path, or put the model there.")
     if not (folder / CONFIG).is_file():
         raise _missing(folder, CONFIG, "the description of the architecture")
     check_family(folder, family)
     names = weights(folder)
-    lost = [name for name in names if not (folder / name).is_file()]
-    if lost:
-        pickled = any(folder.glob("*.bin")) and lost == [WEIGHTS]
-        advice = " Its *.bin files are pickled and are not read: `save_pretrained` writes safetensors in their place."
-        raise _missing(folder, ", ".join(lost), "the weights", advice if pickled else "")
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        pickled = any(folder.glob("*.bin")) and missing == [WEIGHTS]
+        advice = " Pickled *.bin files are not supported; `save_pretrained` writes safetensors instead."
+        raise _missing(folder, ", ".join(missing), "the weights", advice if pickled else "")
     optional = [name for name in OPTIONAL if (folder / name).is_file()]
     if not set(VOCABULARIES) & set(optional):
         raise _missing(
             folder, "tokenizer.json", "the tokenizer",
-            " Write it there with `save_pretrained` of the tokenizer that the model was trained with.",
+            " Save the model's tokenizer there with `save_pretrained`.",
         )  # fmt: skip
     return {name: folder / name for name in (CONFIG, *optional, *names)}
 
 
 def check_family(folder: Path, family: Family) -> None:
-    """Raise DataError unless the configuration in a folder is that of such a model, as far as it says."""
+    """Raise DataError if the configuration in a folder is of another model family."""
     path = folder / CONFIG
     config = read_json(path)
     kind, architectures = config.get("model_type"), config.get("architectures") or []
     if not isinstance(kind, str):
-        raise DataError(f"{path} names no `model_type`, so it is no configuration of transformers. Fetch it anew.")
+        raise DataError(f"{path} has no `model_type`, so it is not a transformers configuration. Download it again.")
     if "quantization_config" in config:
-        raise DataError(f"the model in {folder} has quantized weights, which are not read. Choose the full ones.")
+        raise DataError(
+            f"the model in {folder} has quantized weights, which are not supported. Use the full weights."
+        )
     is_seq2seq = config.get("is_encoder_decoder") is True
     other: Family = "causal" if family == "seq2seq" else "seq2seq"
     if is_seq2seq != (family == "seq2seq"):
         raise DataError(
-            f"the model in {folder} ({kind!r}) is no {KINDS[family]}, as its {CONFIG} says by `is_encoder_decoder: "
-            f"{str(is_seq2seq).lower()}`. If it is a {KINDS[other]}, name the model {NAMES[other]}."
+            f"the model in {folder} ({kind!r}) is not {KINDS[family]} ({CONFIG}: `is_encoder_decoder: "
+            f"{str(is_seq2seq).lower()}`). For {KINDS[other]}, use {NAMES[other]}."
         )
-    if architectures and not any(str(one).endswith(ENDINGS[family]) for one in architectures):
+    if architectures and not any(str(name).endswith(ENDINGS[family]) for name in architectures):
         names = ", ".join(map(str, architectures))
         raise DataError(
-            f"the model in {folder} is a {names}, which writes no text. A {KINDS[family]} is needed, whose name ends "
-            f"in {' or '.join(ENDINGS[family])}."
+            f"the model in {folder} is a {names}, which does not generate text. Use {KINDS[family]} whose name "
+            f"ends in {' or '.join(ENDINGS[family])}."
         )
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the mapping in a JSON file; raise DataError if it holds none."""
+    """Return the mapping in a JSON file; raise DataError if it contains none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read as JSON ({' '.join(str(error).split())}). Fetch it anew.") from None
-    if not isinstance(found, dict):
-        raise DataError(f"{path} holds no mapping of settings. Fetch it anew.")
-    return found
+        raise DataError(
+            f"{path} cannot be read as JSON ({' '.join(str(error).split())}). Download it again."
+        ) from None
+    if not isinstance(content, dict):
+        raise DataError(f"{path} does not contain a mapping of settings. Download it again.")
+    return content
 
 
 def _missing(folder: Path, name: str, what: str, advice: str = "") -> DataError:
-    advice = advice or f" Put {what} there, as transformers' `save_pretrained` writes it."
+    advice = advice or f" Put {what} there, as written by transformers' `save_pretrained`."
     return DataError(f"the model in {folder} lacks {what}: {name} not found.{advice}")

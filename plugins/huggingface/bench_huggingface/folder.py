@@ -1,4 +1,4 @@
-"""The files that `save_pretrained` writes: configuration, tokenizer, weights in one file or several."""
+"""The files of `save_pretrained`: configuration, tokenizer, and weights in one or several files."""
 
 import json
 from pathlib import Path
@@ -11,21 +11,19 @@ CONFIG, TOKENIZER, WEIGHTS, INDEX = (
 
 
 def files(folder: Path) -> dict[str, Path]:
-    """Return all files of a model, by name; raise DataError that says what is missing and what to put where."""
+    """Return all files of a model by name; raise DataError for missing files."""
     names = [CONFIG, TOKENIZER, *weights(folder)]
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
-        advice = f"Put {CONFIG}, {TOKENIZER} and {WEIGHTS} there, as transformers' `save_pretrained` writes them."
+        advice = f"Put {CONFIG}, {TOKENIZER} and {WEIGHTS} there, as written by transformers' `save_pretrained`."
         if any(folder.glob("*.bin")):
-            advice = (
-                "Its *.bin files are pickled and are not read: `save_pretrained` writes safetensors in their place."
-            )
-        raise DataError(f"the model in {folder} is not complete: {', '.join(missing)} not found. {advice}")
+            advice = "Pickled *.bin files are not supported; `save_pretrained` writes safetensors instead."
+        raise DataError(f"the model in {folder} is incomplete: {', '.join(missing)} not found. {advice}")
     return {name: folder / name for name in names}
 
 
 def weights(folder: Path) -> list[str]:
-    """Return the names of the files with weights, and of the index that lists them."""
+    """Return the names of the weight files and of their index, if any."""
     index = folder / INDEX
     if (folder / WEIGHTS).is_file() or not index.is_file():
         return [WEIGHTS]
@@ -35,5 +33,7 @@ def weights(folder: Path) -> list[str]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         names, outside = [], []
     if not names or outside:
-        raise DataError(f"{index} is no index of weights: its `weight_map` must name files beside it. Fetch it anew.")
+        raise DataError(
+            f"{index} is not an index of weights: its `weight_map` must name files in its folder. Download it again."
+        )
     return [INDEX, *names]

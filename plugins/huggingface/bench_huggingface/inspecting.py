@@ -1,4 +1,4 @@
-"""Opens the files of a model as far as that needs neither torch nor transformers: headers, tokenizers, families."""
+"""Checks the files of a model without torch and transformers: headers, tokenizers, model families."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,41 +14,43 @@ from bench_huggingface.checkpoint_check import Checkpoint
 from bench_huggingface.folder import CONFIG, INDEX, TOKENIZER
 from bench_huggingface.plugin import CausalLMConfig, CheckpointConfig
 
-READ = 10_000  #: references that are encoded
-#: Mappings of transformers from types of models to classes.
+MAX_REFERENCES = 10_000  #: encoded references
+#: Names of transformers' mappings from model types to classes.
 MAPPINGS = {"causal": "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "seq2seq": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"}
 
 
 def inspect_model(config: CausalLMConfig, inspection: Inspection) -> None:
-    """Note what is wrong with the files of a model that is trained further."""
+    """Report problems with the files of a model that is trained further."""
     if config.path is not None:
         _inspect(inspection, config.files(inspection.data), "causal")
 
 
 def inspect_checkpoint(config: CheckpointConfig, inspection: Inspection) -> None:
-    """Note what is wrong with the files of a published model, and which references its tokens cannot write."""
+    """Report problems with the files of a published model, and references that its tokens cannot represent."""
     files = config.files(inspection.data)
     _inspect(inspection, files, config.family)
     checkpoint = Checkpoint(files, config)
     inspection.problems += checkpoint.problems()
-    inspection.skipped += checkpoint.skipped()
+    inspection.skipped += checkpoint.unchecked()
     for task, about in inspection.tasks.items():
         for split in inspection.splits:
             with inspection.noting():
                 checkpoint.check_texts(about, inspection, split)
         splits = [split for split in inspection.splits if split in about.references]
         if TOKENIZER not in files or not splits:
-            inspection.skipped.append(f"which references of {task} the tokens of {files[CONFIG].parent} can write")
+            inspection.skipped.append(
+                f"which references of {task} the tokens of {files[CONFIG].parent} can represent"
+            )
             continue
         for split in splits:
-            number, lost = _lost(files[TOKENIZER], islice(about.references[split](), READ))
+            number, lost = _lost(files[TOKENIZER], islice(about.references[split](), MAX_REFERENCES))
             inspection.bound(f"{task} {split}", number, lost, f"the tokens of {files[CONFIG].parent.name}")
 
 
 def _lost(path: Path, references: Iterable[Sequence[str]]) -> tuple[int, int]:
-    """Return the number of references, and of those that tokens change, white space at their ends aside.
+    """Return the numbers of references and of references that their tokens change, ignoring outer white space.
 
-    White space there depends on what stands before, and on settings of transformers.
+    Outer white space depends on the preceding text and on settings of transformers.
     """
     from tokenizers import Tokenizer
 
@@ -56,29 +58,29 @@ def _lost(path: Path, references: Iterable[Sequence[str]]) -> tuple[int, int]:
     for texts in references:
         number += 1
         ids = tokenizer.encode(texts[0], add_special_tokens=False).ids
-        written = str(tokenizer.decode(ids, skip_special_tokens=False)).strip()
-        lost += all(written != text.strip() for text in texts)
+        decoded = str(tokenizer.decode(ids, skip_special_tokens=False)).strip()
+        lost += all(decoded != text.strip() for text in texts)
     return number, lost
 
 
 def _inspect(inspection: Inspection, files: Mapping[str, Path], family: Family) -> None:
-    """Note what is wrong with files; the classes of transformers, which import torch, are not asked."""
+    """Report problems with files, without classes of transformers, which import torch."""
     check_files(files, family)
-    inspection.skipped.append(f"whether the weights in {files[CONFIG].parent} are those of its architecture")
+    inspection.skipped.append(f"whether the weights in {files[CONFIG].parent} match its architecture")
 
 
 def check_files(files: Mapping[str, Path], family: Family) -> None:
-    """Raise DataError for a file that cannot be read, or a type of model that transformers does not know."""
+    """Raise DataError for an unreadable file, or a model type that transformers does not support."""
     check_weights(path for name, path in files.items() if path.suffix == ".safetensors")
     for name, path in files.items():
         if path.suffix == ".json" and name not in (TOKENIZER, INDEX):
             read_json(path)
     if TOKENIZER in files:
         _check_tokenizer(files[TOKENIZER])
-    kind, known = str(read_json(files[CONFIG]).get("model_type")), known_types(family)
-    if known and kind not in known:
+    kind, supported = str(read_json(files[CONFIG]).get("model_type")), supported_types(family)
+    if supported and kind not in supported:
         raise DataError(
-            f"{files[CONFIG]}: this version of transformers has no model of type {kind!r} for texts. Install another "
+            f"{files[CONFIG]}: this version of transformers has no text model of type {kind!r}. Install another "
             "version, or choose another model."
         )
 
@@ -88,13 +90,13 @@ def _check_tokenizer(path: Path) -> None:
 
     try:
         Tokenizer.from_file(str(path))
-    except Exception as error:  # the library has no other name for it
-        raise DataError(f"{path} is no tokenizer: {' '.join(str(error).split())}. Copy it again.") from None
+    except Exception as error:  # the library raises no more specific class
+        raise DataError(f"{path} is not a tokenizer: {' '.join(str(error).split())}. Download it again.") from None
 
 
 @cache
-def known_types(family: Family) -> frozenset[str]:
-    """Return the types of models of a family, as the source of transformers lists them; none if it cannot be read."""
+def supported_types(family: Family) -> frozenset[str]:
+    """Return the model types of a family listed in the source of transformers; empty if it cannot be read."""
     spec = find_spec("transformers")
     if spec is None or not spec.submodule_search_locations:
         return frozenset()
@@ -103,5 +105,5 @@ def known_types(family: Family) -> frozenset[str]:
         text = path.read_text(encoding="utf-8")
     except OSError:
         return frozenset()
-    found = re.search(rf"^{MAPPINGS[family]} = OrderedDict\((.*?)^\)", text, re.DOTALL | re.MULTILINE)
-    return frozenset(re.findall(r'\("([^"]+)", "', found[1])) if found else frozenset()
+    match = re.search(rf"^{MAPPINGS[family]} = OrderedDict\((.*?)^\)", text, re.DOTALL | re.MULTILINE)
+    return frozenset(re.findall(r'\("([^"]+)", "', match[1])) if match else frozenset()

@@ -1,7 +1,7 @@
-"""Joins what a network has read of rows of different lengths, so that it goes on from all of them at once.
+"""Joins caches of rows of different lengths, so that a network continues all of them at once.
 
-Keys and values are aligned at their ends: before those of shorter rows come places that nobody may attend to. The
-states of recurrent layers have no places.
+Keys and values are right-aligned: those of shorter rows are preceded by positions that must be masked. States of
+recurrent layers have no positions.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ from transformers.cache_utils import (
 )
 
 from bench_core import SuiteError
-from bench_huggingface.kv_cache import Buffered, Claim, Copied, Past, cache_of
-from bench_huggingface.recurrent_states import Recurrent, WithBlocks, stacked
+from bench_huggingface.kv_cache import Buffered, BufferUse, Copied, Past, cache_of
+from bench_huggingface.recurrent_states import RecurrentState, WithBlocks, concatenate
 
 KINDS = (
     DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionLayer, LinearAttentionAndFullAttentionLayer,
@@ -31,26 +31,26 @@ KINDS = (
 )  # fmt: skip
 
 
-def joined(parts: Sequence[Any], longest: int) -> Any:
-    """Return as one the Pasts of several groups of rows, of which that at place `longest` has read the most.
+def join_caches(parts: Sequence[Any], longest: int) -> Any:
+    """Join the Pasts of several groups of rows; `longest` is the index of the longest.
 
-    Raises SuiteError for caches of other kinds.
+    Raises SuiteError for unsupported kinds of caches.
     """
     first = parts[0]
     if len(parts) == 1:
         return first
     if isinstance(first, Buffered):
-        return _buffered(parts, longest)
-    if isinstance(first, Recurrent):
-        return replace(first, states=stacked([one.states for one in parts]))
+        return _join_buffers(parts, longest)
+    if isinstance(first, RecurrentState):
+        return replace(first, states=concatenate([part.states for part in parts]))
     if isinstance(first, WithBlocks):
-        cache = joined([one.cache for one in parts], longest)
-        return WithBlocks(cache, stacked([one.blocks for one in parts]))
-    return _copied(parts, longest)
+        cache = join_caches([part.cache for part in parts], longest)
+        return WithBlocks(cache, concatenate([part.blocks for part in parts]))
+    return _join_copies(parts, longest)
 
 
 def has_places(past: Past | WithBlocks) -> bool:
-    """Return whether there are keys and values, among which some places may be empty."""
+    """Return whether a Past has keys and values, in which some positions may be empty."""
     if isinstance(past, WithBlocks):
         return has_places(past.cache)
     if isinstance(past, Copied):
@@ -58,37 +58,41 @@ def has_places(past: Past | WithBlocks) -> bool:
     return isinstance(past, Buffered)
 
 
-def _buffered(parts: Sequence[Buffered], longest: int) -> Buffered:
+def _join_buffers(parts: Sequence[Buffered], longest: int) -> Buffered:
     length = parts[longest].length
-    whole = [[(keys[:, :, : one.length], values[:, :, : one.length]) for keys, values in one.layers] for one in parts]
+    whole = [
+        [(keys[:, :, : part.length], values[:, :, : part.length]) for keys, values in part.layers] for part in parts
+    ]
     layers = tuple(
-        (_aligned([keys for keys, _ in layer]), _aligned([values for _, values in layer]))
+        (_align([keys for keys, _ in layer]), _align([values for _, values in layer]))
         for layer in zip(*whole, strict=True)
     )
-    return Buffered(layers, length, Claim(length))
+    return Buffered(layers, length, BufferUse(length))
 
 
-def _copied(parts: Sequence[Copied], longest: int) -> Copied:
-    caches = [one.opened() for one in parts]
+def _join_copies(parts: Sequence[Copied], longest: int) -> Copied:
+    caches = [part.open() for part in parts]
     kinds = {type(layer) for cache in caches for layer in getattr(cache, "layers", [None])}
     if not all(type(cache) is DynamicCache for cache in caches) or not kinds <= {*KINDS}:
-        raise SuiteError("its cache does not let prompts of several lengths be read together")
-    layers = [_layer(list(several), longest) for several in zip(*(one.layers for one in caches), strict=True)]
-    return Copied(cache_of(layers), torch.arange(sum(len(one.rows) for one in parts), device=parts[0].rows.device))
+        raise SuiteError("its cache does not support prompts of several lengths in a batch")
+    layers = [_layer(list(several), longest) for several in zip(*(cache.layers for cache in caches), strict=True)]
+    return Copied(cache_of(layers), torch.arange(sum(len(part.rows) for part in parts), device=parts[0].rows.device))
 
 
 def _layer(layers: list[Any], longest: int) -> Any:
-    """Return a layer of a cache with the rows of several."""
-    found = copy(layers[longest])
-    if getattr(found, "keys", None) is not None:
-        found.keys, found.values = (_aligned([getattr(one, name) for one in layers]) for name in ("keys", "values"))
-    if isinstance(found, LinearAttentionLayer):
+    """Concatenate the rows of cache layers."""
+    merged = copy(layers[longest])
+    if getattr(merged, "keys", None) is not None:
+        merged.keys, merged.values = (
+            _align([getattr(layer, name) for layer in layers]) for name in ("keys", "values")
+        )
+    if isinstance(merged, LinearAttentionLayer):
         for name in ("conv_states", "recurrent_states"):
-            setattr(found, name, stacked([getattr(one, name) for one in layers]))
-    return found
+            setattr(merged, name, concatenate([getattr(layer, name) for layer in layers]))
+    return merged
 
 
-def _aligned(several: list[Tensor]) -> Tensor:
-    """Return keys or values [N, heads, K, size] of several groups as one, aligned at their ends."""
-    most = max(one.shape[2] for one in several)
-    return torch.cat([pad(one, (0, 0, most - one.shape[2], 0)) for one in several])
+def _align(several: list[Tensor]) -> Tensor:
+    """Concatenate keys or values [N, heads, K, size] of several groups, right-aligned."""
+    longest = max(part.shape[2] for part in several)
+    return torch.cat([pad(part, (0, 0, longest - part.shape[2], 0)) for part in several])

@@ -1,9 +1,9 @@
-"""Prompts and targets as tokens: read as one text, of which the tokens of the target are those after the prompt.
+"""Tokenizes prompt and target as one text and splits its tokens into those of the prompt and of the target.
 
-p(target | prompt) = p(prompt, target) / p(prompt): the product over the tokens after those of the prompt, with which
-the tokens of the whole text begin. Where they do not, because a token spans the border or the prompt is cut otherwise
-before this target, the target's tokens are those that end behind the border. They say more than the target, which
-counts as not spelled.
+If the tokens of the joint text begin with those of the prompt, p(target | prompt) = p(prompt, target) / p(prompt) is
+the product over the remaining tokens. Otherwise, a token spans the boundary or the target changes the segmentation of
+the prompt; the target's tokens are then those that end after the boundary. They cover more text than the target, so
+it counts as not spelled.
 """
 
 import re
@@ -13,13 +13,13 @@ from functools import cached_property
 from itertools import pairwise, zip_longest
 from typing import Any, TypeAlias
 
-#: Pieces of a text, and whether each is written by a template, in which control tokens are meant.
+#: Parts of a text, and whether each comes from a template, in which names of control tokens denote these.
 Parts: TypeAlias = Sequence[tuple[str, bool]]
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of a text, and the places in it where each of them ends, if the tokenizer tells these."""
+    """The tokens of a text and their end offsets, if the tokenizer provides offsets."""
 
     ids: list[int]
     ends: list[int] | None
@@ -27,74 +27,74 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Joint:
-    """A prompt with its target."""
+    """A prompt and its target as tokens."""
 
-    prompt: list[int]  # the tokens before those of the target
+    prompt: list[int]  # tokens before the target
     target: list[int]
-    spelled: bool  # whether the tokens of the target, read back after the prompt, are its text
+    spelled: bool  # whether the tokens of the target, decoded after the prompt, give its text
 
 
 class TextReader:
-    """Turns texts into tokens of a tokenizer; control tokens in data are text, unless `control` says otherwise."""
+    """Tokenizes texts; names of control tokens in data are ordinary text unless `control` is set."""
 
     def __init__(self, tokenizer: Any, control: bool) -> None:
         self.tokenizer, self.control = tokenizer, control
 
     @cached_property
     def special(self) -> dict[str, int]:
-        """Return the control tokens by their names."""
+        """The control tokens by name."""
         added = {token.content for token in self.tokenizer.added_tokens_decoder.values() if token.special}
         names = sorted(added | set(self.tokenizer.all_special_tokens))
         return dict(zip(names, self.tokenizer.convert_tokens_to_ids(names), strict=True))
 
     def tokens(self, parts: Parts, of_target: bool = False) -> Tokens:
-        """Return the tokens of parts as one text, without those that a tokenizer puts around it."""
+        """Tokenize parts as one text, without the special tokens that a tokenizer adds."""
         text = "".join(part for part, _ in parts)
-        found = [one.span() for one in self._named.finditer(text)] if self._named else []
-        meant = found if self.control else [one for one in found if _is_in_template(one, parts)]
-        if len(meant) == len(found):
+        spans = [match.span() for match in self._control_pattern.finditer(text)] if self._control_pattern else []
+        control = spans if self.control else [span for span in spans if _is_in_template(span, parts)]
+        if len(control) == len(spans):
             return self._read(text, split=False, of_target=of_target)
         ids, ends, start = list[int](), list[int](), 0
-        for first, last in [*meant, (len(text), len(text))]:
-            for place, piece in self._pieces(text, start, first, of_target):
+        for first, last in [*control, (len(text), len(text))]:
+            for offset, piece in self._pieces(text, start, first, of_target):
                 ids += piece.ids
-                ends += [place + end for end in piece.ends or [0] * len(piece.ids)]
+                ends += [offset + end for end in piece.ends or [0] * len(piece.ids)]
             ids += [self.special[text[first:last]]] if last > first else []
             ends += [last] if last > first else []
             start = last
         return Tokens(ids, ends if self.tokenizer.is_fast else None)
 
     def has_control(self, text: str) -> bool:
-        """Return whether control tokens are in a text that is to be text."""
-        return not self.control and bool(self._named and self._named.search(text))
+        """Return whether a text contains names of control tokens that must be read as ordinary text."""
+        return not self.control and bool(self._control_pattern and self._control_pattern.search(text))
 
     def without_control(self, text: str) -> str:
-        """Return a text without the names of control tokens."""
-        return self._named.sub("", text) if self._named else text
+        """Remove the names of control tokens from a text."""
+        return self._control_pattern.sub("", text) if self._control_pattern else text
 
     def around(self, text: str) -> tuple[list[int], list[int]]:
-        """Return the tokens that the tokenizer puts before and behind a text; all of them before an empty one."""
-        plain, whole = (self.tokenizer(text, add_special_tokens=one).input_ids for one in (False, True))
-        for place in range(len(whole) - len(plain) + 1) if plain else ():
-            if whole[place : place + len(plain)] == plain:
-                return whole[:place], whole[place + len(plain) :]
+        """Return the special tokens that the tokenizer adds before and after a text; before an empty text, all."""
+        plain, whole = (self.tokenizer(text, add_special_tokens=is_added).input_ids for is_added in (False, True))
+        for index in range(len(whole) - len(plain) + 1) if plain else ():
+            if whole[index : index + len(plain)] == plain:
+                return whole[:index], whole[index + len(plain) :]
         return (whole, []) if not plain else ([], [])
 
     def joint(self, before: Sequence[int], prompt: Parts, target: Parts) -> Joint:
-        """Return a target after its prompt, which has tokens `before` it."""
+        """Tokenize a target after its prompt, which is preceded by the tokens `before`."""
         alone, whole = self.tokens(prompt), self.tokens([*prompt, *target])
-        border = len("".join(part for part, _ in prompt))
+        boundary = len("".join(part for part, _ in prompt))
         size = len(alone.ids)
         if whole.ids[:size] != alone.ids:
-            first = _first_behind(alone, whole, border)
+            first = _first_after(alone, whole, boundary)
             return Joint([*before, *whole.ids[:first]], whole.ids[first:], spelled=False)
         spelled = self.spells([*before, *alone.ids], whole.ids[size:], target)
         return Joint([*before, *alone.ids], whole.ids[size:], spelled)
 
     def spells(self, before: Sequence[int], tokens: Sequence[int], parts: Parts) -> bool:
-        """Return whether tokens, read back behind others, are the text of parts.
+        """Return whether tokens, decoded after the tokens `before`, give the text of parts.
 
-        What is read is a function of the tokens alone, so that two texts are never read from the same ones.
+        The decoded text is a function of the tokens alone, so different texts never have the same tokens.
         """
         control = set(self.special.values())
         plain = [token for token in before if token not in control]
@@ -102,37 +102,37 @@ class TextReader:
         return whole.startswith(start) and whole[len(start) :] == "".join(part for part, _ in parts)
 
     def read_back(self, tokens: Sequence[int]) -> str:
-        """Return tokens as text, with all that they say."""
-        given = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
-        found: str = self.tokenizer.decode([*tokens], **given)
-        return found
+        """Decode tokens, including special tokens."""
+        settings = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+        text: str = self.tokenizer.decode([*tokens], **settings)
+        return text
 
     def _pieces(self, text: str, start: int, stop: int, of_target: bool) -> Iterator[tuple[int, Tokens]]:
-        """Yield tokens of a stretch of data; in pieces, if its tokenizer finds control tokens even in plain text."""
+        """Yield the tokens of text[start:stop], in pieces if the tokenizer finds control tokens in plain text."""
         whole = self._read(text[start:stop], split=True, of_target=of_target)
         control = {*self.special.values()} - {self.tokenizer.unk_token_id}
-        if self._named is None or control.isdisjoint(whole.ids):
+        if self._control_pattern is None or control.isdisjoint(whole.ids):
             yield start, whole
             return
-        cuts = [one.start() + 1 for one in self._named.finditer(text, start, stop)]
+        cuts = [match.start() + 1 for match in self._control_pattern.finditer(text, start, stop)]
         for first, last in pairwise([start, *cuts, stop]):
             yield first, self._read(text[first:last], split=True, of_target=of_target)
 
     def _read(self, text: str, split: bool, of_target: bool) -> Tokens:
-        given = {"text_target": text} if of_target and hasattr(self.tokenizer, "spm_target") else {"text": text}
+        arguments = {"text_target": text} if of_target and hasattr(self.tokenizer, "spm_target") else {"text": text}
         more = {"return_offsets_mapping": True} if self.tokenizer.is_fast else {}
-        found = self.tokenizer(**given, add_special_tokens=False, split_special_tokens=split, **more)
-        ends = [end for _, end in found["offset_mapping"]] if more else None
-        return Tokens([*found["input_ids"]], ends)
+        encoding = self.tokenizer(**arguments, add_special_tokens=False, split_special_tokens=split, **more)
+        ends = [end for _, end in encoding["offset_mapping"]] if more else None
+        return Tokens([*encoding["input_ids"]], ends)
 
     @cached_property
-    def _named(self) -> re.Pattern[str] | None:
+    def _control_pattern(self) -> re.Pattern[str] | None:
         names = sorted(filter(None, self.special), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, names))) if names else None
 
 
 def _is_in_template(span: tuple[int, int], parts: Parts) -> bool:
-    """Return whether a place in a text is in a part that a template writes."""
+    """Return whether a span of a text is in a part from a template."""
     start = 0
     for text, is_template in parts:
         if start <= span[0] and span[1] <= start + len(text):
@@ -141,9 +141,9 @@ def _is_in_template(span: tuple[int, int], parts: Parts) -> bool:
     return False
 
 
-def _first_behind(alone: Tokens, whole: Tokens, border: int) -> int:
-    """Return the first token that ends behind a border; without places, the first that is not one of the prompt."""
+def _first_after(alone: Tokens, whole: Tokens, boundary: int) -> int:
+    """Return the first token that ends after the boundary or, without offsets, differs from the prompt."""
     if whole.ends is None:
         pairs = zip_longest(whole.ids, alone.ids)
-        return next(place for place, (own, other) in enumerate(pairs) if own != other)
-    return next((place for place, end in enumerate(whole.ends) if end > border), len(whole.ids))
+        return next(index for index, (token, other) in enumerate(pairs) if token != other)
+    return next((index for index, end in enumerate(whole.ends) if end > boundary), len(whole.ids))

@@ -1,4 +1,4 @@
-"""Builds a network of transformers from settings and local files; nothing is fetched, no remote code runs."""
+"""Builds transformers networks from settings and local files, without downloads or remote code."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,14 +29,14 @@ from bench_huggingface.checkpoint import KINDS, Family
 from bench_huggingface.folder import WEIGHTS
 
 T = TypeVar("T")
-SPECIAL = {"bos_token_id": STOP, "eos_token_id": STOP, "pad_token_id": None}  # as a task numbers them
+SPECIAL = {"bos_token_id": STOP, "eos_token_id": STOP, "pad_token_id": None}  # in a task's numbering
 POSITIONS = ("max_position_embeddings", "max_seq_len")
-CACHES = ("past_key_values", "cache_params", "state")  # names of the argument
+CACHES = ("past_key_values", "cache_params", "state")  # argument names
 NETWORKS = {"causal": MODEL_FOR_CAUSAL_LM_MAPPING, "seq2seq": MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING}
 
 
-def described(architecture: Mapping[str, Any], tokens: int) -> PreTrainedConfig:
-    """Return the configuration of an architecture over so many tokens; raise SuiteError for what it does not know."""
+def build_config(architecture: Mapping[str, Any], tokens: int) -> PreTrainedConfig:
+    """Build the configuration of an architecture for a vocabulary size; raise SuiteError for unknown settings."""
     settings = dict(architecture)
     name = settings.pop("model_type")
     types = list(MODEL_FOR_CAUSAL_LM_MAPPING._model_mapping)
@@ -45,69 +45,71 @@ def described(architecture: Mapping[str, Any], tokens: int) -> PreTrainedConfig:
     kind = CONFIG_MAPPING[name]
     known = {field.name for field in fields(kind)} - {field.name for field in fields(PreTrainedConfig)}
     if "vocab_size" not in known:
-        raise SuiteError(f"{name!r} reads more than text. Name its language model.{_near(f'{name}_text', types)}")
+        raise SuiteError(f"{name!r} is not a text-only model. Use its language model.{_near(f'{name}_text', types)}")
     for key in settings:
         if key in ("vocab_size", *SPECIAL):
-            raise SuiteError(f"`architecture` sets {key!r}, which the task decides. Leave it out.")
+            raise SuiteError(f"`architecture` sets {key!r}, which is determined by the task. Remove it.")
         if key not in known and key not in kind.attribute_map:
             raise SuiteError(f"the architecture {name!r} has no setting {key!r}.{_near(key, known)}")
     of_task = {"vocab_size": tokens, **{key: token for key, token in SPECIAL.items() if key in known}}
-    return tried(f"the architecture {name!r}", lambda: kind(**settings, **of_task))
+    return refuse_errors(f"the architecture {name!r}", lambda: kind(**settings, **of_task))
 
 
-def stored(folder: Path, family: Family = "causal") -> PreTrainedConfig:
-    """Return the configuration in a folder; raise SuiteError if it is of a kind that cannot be had."""
-    config = tried(
+def load_config(folder: Path, family: Family = "causal") -> PreTrainedConfig:
+    """Load the configuration in a folder; raise SuiteError if it is not supported."""
+    config = refuse_errors(
         f"the model in {folder}",
         lambda: AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False),
     )
     if type(config) not in NETWORKS[family]:
-        raise SuiteError(f"the model in {folder} is of type {config.model_type!r}, no {KINDS[family]}.")
+        raise SuiteError(f"the model in {folder} is of type {config.model_type!r}, which is not {KINDS[family]}.")
     if getattr(config, "quantization_config", None) is not None:
-        raise SuiteError(f"the model in {folder} has quantized weights, which are not read. Choose the full ones.")
+        raise SuiteError(
+            f"the model in {folder} has quantized weights, which are not supported. Use the full weights."
+        )
     return config
 
 
-def allocated(
-    config: PreTrainedConfig, drawn: bool, family: Family = "causal", dtype: torch.dtype | None = None
+def build(
+    config: PreTrainedConfig, initialize: bool, family: Family = "causal", dtype: torch.dtype | None = None
 ) -> nn.Module:
-    """Return a network whose weights are drawn, or have yet to be loaded; raise SuiteError where it cannot be.
+    """Build a network with initialized weights, or weights to be loaded later; raise SuiteError if that fails.
 
-    Without `dtype` they are of the type that torch is set to.
+    The default of `dtype` is torch's default dtype.
     """
     kind = NETWORKS[family][type(config)]
     if cache_name(kind) is None:
         raise SuiteError(
-            f"{kind.__name__} ({config.model_type!r}) does not go on from a cache of what it has read. "
+            f"{kind.__name__} ({config.model_type!r}) does not support a cache for incremental decoding. "
             "Choose another architecture, such as gpt2 or llama."
         )
     config.dtype, config.return_dict = dtype, True
     if hasattr(config, "rescale_every"):
-        config.rescale_every = 0  # else RWKV changes its weights when it first evaluates
-    with nullcontext() if drawn else no_init_weights():
-        network: Any = tried(
+        config.rescale_every = 0  # otherwise RWKV changes its weights at its first evaluation
+    with nullcontext() if initialize else no_init_weights():
+        network: Any = refuse_errors(
             f"the architecture {config.model_type!r}", lambda: kind._from_config(config, dtype=dtype)
         )
     network.tie_weights()
-    network.base_model.warn_if_padding_and_no_attention_mask = lambda *ids: None  # causal attention is blind there
+    network.base_model.warn_if_padding_and_no_attention_mask = lambda *ids: None  # causal attention ignores it
     if family == "causal":
         _attend_to_buffers(network)
     if dtype == torch.float64:
-        network.set_experts_implementation("eager")  # torch's grouped products know no float64
-    _take_one_operation(network)
+        network.set_experts_implementation("eager")  # torch's grouped products do not support float64
+    _fuse_gelu(network)
     built: nn.Module = network
     return built
 
 
 def _attend_to_buffers(network: Any) -> None:
-    """Give networks with plain keys and values, and with an attention that can be chosen, that of `attention`."""
+    """Use `attention` in networks with plain keys and values and configurable attention."""
     plain = {type(layer) for layer in DynamicCache(config=network.config).layers} == {DynamicLayer}
     if plain and network.config._attn_implementation == "sdpa" and network._can_set_attn_implementation():
         network.set_attn_implementation(attention.NAME)
 
 
-def _take_one_operation(network: nn.Module) -> None:
-    """Let torch's own function compute the tanh form of GELU, for which GPT-2 takes eight operations one by one."""
+def _fuse_gelu(network: nn.Module) -> None:
+    """Compute the tanh form of GELU by torch's single operation instead of the eight operations of GPT-2."""
     for module in [*network.modules()]:
         for name, child in module.named_children():
             if type(child) is NewGELUActivation:
@@ -115,47 +117,47 @@ def _take_one_operation(network: nn.Module) -> None:
 
 
 def cache_name(kind: type[nn.Module]) -> str | None:
-    """Return what a class of networks calls the cache that it goes on from; None if it has none."""
+    """Return the name of the cache argument of a network class; None if it has none."""
     arguments = inspect.signature(kind.forward).parameters
     return next((name for name in CACHES if name in arguments), None)
 
 
 def positions(config: PreTrainedConfig) -> tuple[int, str] | None:
-    """Return the most tokens that can be read, and what the architecture calls that setting; None if any number."""
+    """Return the maximum number of input tokens and the name of that setting; None if unlimited."""
     text = config.get_text_config()
-    found = [(getattr(text, name), text.attribute_map.get(name, name)) for name in POSITIONS if hasattr(text, name)]
-    return found[0] if found else None
+    limits = [(getattr(text, name), text.attribute_map.get(name, name)) for name in POSITIONS if hasattr(text, name)]
+    return limits[0] if limits else None
 
 
 def load(network: nn.Module, folder: Path) -> None:
-    """Fill a network with the weights in a folder; raise DataError unless all are there."""
+    """Load the weights in a folder into a network; raise DataError if weights are missing or invalid."""
     kind: Any = type(network)
     dtype = next(network.parameters()).dtype
     try:
         with _quiet():
-            found, report = kind.from_pretrained(
+            loaded, report = kind.from_pretrained(
                 folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
             )
-    except Exception as error:  # whatever is wrong with a file
+    except Exception as error:  # a damaged file may raise anything
         raise DataError(f"the weights in {folder} cannot be loaded: {_line(error)}") from None
     missing = sorted(report["missing_keys"])
     if missing:
         names = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-        raise DataError(f"the files in {folder} lack weights of {kind.__name__}: {names}. Fetch them anew.")
-    network.load_state_dict(found.state_dict())
+        raise DataError(f"the files in {folder} lack weights of {kind.__name__}: {names}. Download them again.")
+    network.load_state_dict(loaded.state_dict())
     wrong = diverged(network)
     if wrong:
         place = folder / WEIGHTS if (folder / WEIGHTS).is_file() else folder
-        raise DataError(f"{place}: {wrong}. Fetch it anew.")
+        raise DataError(f"{place}: {wrong}. Download it again.")
 
 
-def tried(what: str, build: Callable[[], T]) -> T:
-    """Return what `build` gives; raise SuiteError in one line where transformers refuses."""
+def refuse_errors(what: str, make: Callable[[], T]) -> T:
+    """Return the result of `make`; convert errors of transformers to a one-line SuiteError."""
     try:
-        return build()
+        return make()
     except BenchError:
         raise
-    except Exception as error:  # it has many ways to do so
+    except Exception as error:  # transformers may raise anything
         raise SuiteError(f"{what} cannot be built: {_line(error)}") from None
 
 
@@ -163,18 +165,18 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _near(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, known, n=3)
+def _near(name: str, names: Iterable[str]) -> str:
+    near = get_close_matches(name, names, n=3)
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Let transformers show no progress for a while."""
-    shown = logging.is_progress_bar_enabled()
+    """Disable progress bars of transformers inside the block."""
+    was_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if was_enabled:
             logging.enable_progress_bar()

@@ -1,4 +1,4 @@
-"""Numbers of tokens of a model with stop at 0, and log-probabilities where several tokens end a text."""
+"""Token numbers of a model with EOS at 0, and log-probabilities for models with several EOS tokens."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,24 @@ from bench_core import STOP
 
 @dataclass(frozen=True)
 class Numbering:
-    """A task has stop at 0, a model has it at `stop`: these two tokens change places.
+    """Swaps token 0 and `stop`, the numbers of EOS in a task and in a model.
 
-    A model may know more tokens than the task, to fill up its embedding; they come last and are never predicted.
+    A model may have more tokens than the task, as padding of its embedding; they come last and are never predicted.
     """
 
-    tokens: int  # of the task
-    stop: int = STOP  # in the model
+    tokens: int  # the task's vocabulary size
+    stop: int = STOP  # the model's number of EOS
 
     def of_model(self, tokens: Tensor) -> Tensor:
-        """Return the model's numbers of the task's tokens."""
+        """Convert the task's tokens to the model's numbers."""
         if self.stop == STOP:
             return tokens
         other = torch.where(tokens == self.stop, STOP, tokens)
         return torch.where(tokens == STOP, self.stop, other)
 
     def of_task(self, logits: Tensor) -> Tensor:
-        """Return the model's logits [..., M] in the order of the task's tokens [..., V]; may reuse their memory."""
-        if logits.shape[-1] > self.tokens:  # the gradient of a part is as large as the whole, and filled anew
+        """Reorder the model's logits [..., M] to the task's tokens [..., V]; may reuse their memory."""
+        if logits.shape[-1] > self.tokens:  # slicing allocates a full-size gradient
             logits = logits[..., : self.tokens]
         if self.stop == STOP:
             return logits
@@ -40,29 +40,29 @@ class Numbering:
 
 
 @dataclass(frozen=True)
-class OwnNumbering(Numbering):
-    """The first end changes places with token 0; the probability of stop is that of all ends together.
+class CheckpointNumbering(Numbering):
+    """Swaps the first EOS token and token 0; the probability of EOS is the sum over all EOS tokens.
 
-    An end beside the first, and a token that the checkpoint forbids, is never an action.
+    Further EOS tokens, and tokens that the checkpoint forbids, are never actions.
     """
 
-    ends: tuple[int, ...] = ()  # beside `stop`, in the model's numbers
-    never: tuple[int, ...] = ()  # likewise
-    dtype: torch.dtype = torch.float32  # of log-probabilities, whatever that of logits is
+    ends: tuple[int, ...] = ()  # further EOS tokens, in the model's numbers
+    never: tuple[int, ...] = ()  # forbidden tokens, in the model's numbers
+    dtype: torch.dtype = torch.float32  # dtype of log-probabilities
 
     def log_probs(self, logits: Tensor) -> Tensor:
-        """Return log-probabilities of actions [..., V] for logits of the model [..., M]."""
+        """Convert logits of the model [..., M] to log-probabilities of actions [..., V]."""
         logits = logits[..., : self.tokens].to(self.dtype, copy=True)
         if self.never:
             logits[..., [*self.never]] = -torch.inf
-        found = self.of_task(logits).log_softmax(-1)
+        result = self.of_task(logits).log_softmax(-1)
         if self.ends:
-            others = self.own([*self.ends])
-            found[..., STOP] = found[..., [STOP, *others]].logsumexp(-1)
-            found[..., others] = -torch.inf
-        return found
+            others = self.swap([*self.ends])
+            result[..., STOP] = result[..., [STOP, *others]].logsumexp(-1)
+            result[..., others] = -torch.inf
+        return result
 
-    def own(self, tokens: list[int]) -> list[int]:
-        """Return our numbers for the model's, or the model's for ours."""
-        swap = {STOP: self.stop, self.stop: STOP}
-        return [swap.get(token, token) for token in tokens]
+    def swap(self, tokens: list[int]) -> list[int]:
+        """Convert the model's numbers to those of actions, or vice versa."""
+        other = {STOP: self.stop, self.stop: STOP}
+        return [other.get(token, token) for token in tokens]

@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports neither torch nor transformers."""
+"""Configs and hooks of this plugin; imports neither torch nor transformers."""
 
 import re
 from collections.abc import Mapping
@@ -22,15 +22,15 @@ from bench_core import (
 from bench_huggingface import checkpoint, folder, hub
 
 HUB = r"[\w-][\w.-]*(/[\w-][\w.-]*)?"  #: a name on the Hugging Face hub
-_SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}  # as in `precision`
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}  # by names of `precision`
 DType: TypeAlias = Annotated[
     Literal["float32", "bfloat16", "float16", "float64"],
-    BeforeValidator(lambda value: _SHORT.get(value, value) if isinstance(value, str) else value),
+    BeforeValidator(lambda value: _DTYPES.get(value, value) if isinstance(value, str) else value),
 ]
 
 
 class CausalLMConfig(ModelConfig):
-    """Causal language model of transformers, with the weights in a folder or with new ones of an architecture."""
+    """Causal language model of transformers, with weights from a folder or a randomly initialized architecture."""
 
     name, target = "hf-causal-lm", "bench_huggingface.lm:CausalLM"
     inspector = "bench_huggingface.inspecting:inspect_model"
@@ -38,14 +38,16 @@ class CausalLMConfig(ModelConfig):
     likelihoods = {"exact": Kind.EXACT}
     cites = ["wolf2020", "architecture.model_type=gpt2: radford2019"]
 
-    path: PathOrName | None = None  #: a folder of `save_pretrained`, found as any file of a suite
-    architecture: dict[str, Any] | None = None  #: `model_type`, and what its configuration takes; weights are drawn
-    bos: bool = True  #: whether it reads its own first token where an opening begins with stop; without, none
+    path: PathOrName | None = None  #: a folder of `save_pretrained`, resolved like any file of a suite
+    architecture: dict[str, Any] | None = None  #: `model_type` and settings; weights are initialized
+    bos: bool = True  #: whether texts begin with the model's BOS token, or else with the prompt
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if (self.path is None) == (self.architecture is None):
-            raise ValueError("give either `path`, a folder with weights, or `architecture`, whose weights are drawn")
+            raise ValueError(
+                "set either `path`, a folder with weights, or `architecture`, which is initialized randomly"
+            )
         if self.architecture is not None and not isinstance(self.architecture.get("model_type"), str):
             raise ValueError(
                 "`architecture` needs a `model_type`, such as {model_type: gpt2, n_layer: 4, n_embd: 256}"
@@ -53,7 +55,7 @@ class CausalLMConfig(ModelConfig):
         return self
 
     def files(self, data: Path) -> Mapping[str, Path]:
-        """Return configuration, tokenizer and weights of `path`."""
+        """Return the configuration, tokenizer and weights in `path`."""
         return {} if self.path is None else folder.files(data / self.path)
 
     def is_pretrained(self) -> bool:
@@ -64,7 +66,7 @@ class CausalLMConfig(ModelConfig):
 
 
 class CheckpointConfig(ModelConfig):
-    """What published models share: where the checkpoint is, and what texts it is given and may write."""
+    """Base Config of published models: the location of the checkpoint, and how texts are formatted."""
 
     inspector = "bench_huggingface.inspecting:inspect_checkpoint"
 
@@ -74,79 +76,79 @@ class CheckpointConfig(ModelConfig):
     access = {"allow_download"}
     family: ClassVar[checkpoint.Family]
 
-    path: PathOrName | None = None  #: a folder of `save_pretrained`, found as any file of a suite
-    hub: str | None = Field(None, pattern=f"^{HUB}$")  #: its name on the Hugging Face hub
-    revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")  #: of `hub`: all 40 digits of the commit
-    allow_download: bool = False  #: whether it may be fetched from the hub where it is not on this machine
-    dtype: DType = "float32"  #: of the weights
-    prompt: str = "{prompt}"  #: what it reads, with the source or prefix of an example in place of `{prompt}`
-    answer: str = "{answer}"  #: how a target follows it, to be scored; what precedes `{answer}` is taken off outputs
-    control_tokens: bool = False  #: whether `<|endoftext|>` and the like in data are control tokens, not text
-    thinking: Thinking = "refuse"  #: what becomes of `<think>...</think>` in outputs: an error, `drop` or `keep` it
-    stop: list[str] = Field([], max_length=16)  #: strings that end a text, which is cut before the first of them
+    path: PathOrName | None = None  #: a folder of `save_pretrained`, resolved like any file of a suite
+    hub: str | None = Field(None, pattern=f"^{HUB}$")  #: name on the Hugging Face hub
+    revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")  #: commit of `hub`, all 40 digits
+    allow_download: bool = False  #: whether to download the model if it is not in the local cache
+    dtype: DType = "float32"  #: dtype of the weights
+    prompt: str = "{prompt}"  #: input of the model, with the source or prefix of an example in place of `{prompt}`
+    answer: str = "{answer}"  #: format of a scored target; text before `{answer}` is removed from outputs
+    control_tokens: bool = False  #: whether texts such as `<|endoftext|>` in data are control tokens
+    thinking: Thinking = "refuse"  #: handling of `<think>...</think>` in outputs: an error, `drop` or `keep`
+    stop: list[str] = Field([], max_length=16)  #: stop strings; outputs are truncated before the first
 
     @field_validator("prompt", "answer")
     @classmethod
     def _one_place(cls, value: str, info: Any) -> str:
         name = f"{{{info.field_name}}}"
         if value.count(name) != 1:
-            raise ValueError(f"write {name} once, where the text goes; no other braces are replaced")
+            raise ValueError(f"use {name} exactly once, where the text goes; other braces are not replaced")
         return value
 
     @field_validator("stop")
     @classmethod
     def _not_empty(cls, value: list[str]) -> list[str]:
         if "" in value:
-            raise ValueError("an empty stop string would end every text at once; leave it out")
+            raise ValueError("an empty stop string would end every text immediately; remove it")
         return value
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if (self.path is None) == (self.hub is None):
-            raise ValueError("give either `path`, a folder with a model, or `hub`, its name on the Hugging Face hub")
+            raise ValueError("set either `path`, a folder with a model, or `hub`, its name on the Hugging Face hub")
         if self.hub is not None and self.revision is None:
             raise ValueError(
-                "`hub` needs a `revision`: all 40 digits of the commit, so that it stays the same model. That of "
-                f"today is printed by `git ls-remote https://huggingface.co/{self.hub} HEAD`"
+                "`hub` needs a `revision`, all 40 digits of the commit, to fix the model. To print the current "
+                f"one, run `git ls-remote https://huggingface.co/{self.hub} HEAD`"
             )
         if self.hub is None and (self.revision is not None or self.allow_download):
-            raise ValueError("`revision` and `allow_download` are settings of `hub`; leave them out with `path`")
+            raise ValueError("`revision` and `allow_download` apply only to `hub`; remove them")
         return self
 
     def files(self, data: Path) -> Mapping[str, Path]:
-        """Return configuration, tokenizer and weights; raise DataError if one is missing, or it is of another family.
+        """Return configuration, tokenizer and weights; raise DataError for missing files or another model family.
 
-        What is not on this machine is fetched where `allow_download` says so.
+        Downloads a model that is not in the local cache if `allow_download` is set.
         """
         if self.hub is not None:
-            return hub.fetched(self.hub, self.revision, self.family, self.allow_download) if self.revision else {}
+            return hub.fetch(self.hub, self.revision, self.family, self.allow_download) if self.revision else {}
         place = data / (self.path or "")
         if not place.is_dir() and re.fullmatch(HUB, str(self.path)):
             raise DataError(
-                f"there is no folder {self.path} with a model beside the suite, in the working directory or in "
-                f"{data}. Correct its path, or write `hub: {self.path}` if that is its name on the Hugging Face hub."
+                f"no folder {self.path} was found next to the suite, in the working directory or in {data}. "
+                f"Correct the path, or set `hub: {self.path}` if that is its name on the Hugging Face hub."
             )
         return checkpoint.files(place, self.family)
 
 
 class PretrainedLMConfig(CheckpointConfig):
-    """Published causal language model that goes on from prompts, in its own tokens."""
+    """Published causal language model that continues prompts, in its own tokens."""
 
     name, target = "hf-pretrained-lm", "bench_huggingface.pretrained_lm:PretrainedLM"
     family = "causal"
     evaluation = {"prompt", "answer", "control_tokens", "thinking", "stop", "stride", "chat", "system", "bos"}
 
-    chat: bool = False  #: whether a prompt is a message of a user, in the chat template of the tokenizer
-    stride: PositiveInt | None = None  #: tokens by which windows move over texts beyond its positions; None: an error
-    system: str | None = None  #: the message of the system before it, with `chat`
-    bos: bool | None = None  #: whether a prompt begins with the token that begins texts; by default as its tokenizer
+    chat: bool = False  #: whether to format the prompt as a user message by the tokenizer's chat template
+    stride: PositiveInt | None = None  #: step of sliding windows over long texts; without, these are errors
+    system: str | None = None  #: system message before the prompt, with `chat`
+    bos: bool | None = None  #: whether a prompt begins with BOS; default: as the tokenizer does
 
     @model_validator(mode="after")
-    def _of_chat(self) -> Self:
+    def _suits_chat(self) -> Self:
         if not self.chat and self.system is not None:
-            raise ValueError("`system` is a message of a chat; set `chat: true`, or leave it out")
+            raise ValueError("`system` needs `chat: true`; set it, or remove `system`")
         if self.chat and self.bos is not None:
-            raise ValueError("a chat template decides how a prompt begins; leave `bos` out")
+            raise ValueError("the chat template determines how a prompt begins; remove `bos`")
         return self
 
 
@@ -157,11 +159,11 @@ class PretrainedSeq2SeqConfig(CheckpointConfig):
     family = "seq2seq"
     evaluation = {"prompt", "answer", "control_tokens", "thinking", "stop", "source_language", "target_language"}
 
-    source_language: str | None = None  #: its code, as the tokenizer of a multilingual model knows it
-    target_language: str | None = None  #: likewise; the decoder begins with its token
+    source_language: str | None = None  #: language code of a multilingual tokenizer
+    target_language: str | None = None  #: language code; the decoder's input begins with its token
 
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the models of transformers."""
+    """Return the models of this plugin."""
     return [CausalLMConfig, PretrainedLMConfig, PretrainedSeq2SeqConfig]

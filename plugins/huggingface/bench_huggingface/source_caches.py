@@ -1,4 +1,4 @@
-"""What a decoder keeps of the sources that it attends to, once for all rows about one source."""
+"""The cross-attention cache of a decoder, shared by all rows with the same source."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +16,13 @@ Pair: TypeAlias = tuple[Tensor, Tensor]  # [N, heads, S, size] keys and values o
 
 
 @dataclass(frozen=True)
-class Sources(State):
-    """Encoded sources; those of a beam change places without being copied, as all its rows are about one source."""
+class EncodedSources(State):
+    """Encoded sources; reordering rows with the same source, as in a beam, does not copy them."""
 
     layers: tuple[Pair, ...]
-    states: Tensor  # [N, S, H] the encoder's
-    mask: Tensor  # [N, S] which places are real
-    owner: Tensor  # [N] the first of the rows that have the same source
+    states: Tensor  # [N, S, H] of the encoder
+    mask: Tensor  # [N, S] real positions
+    owner: Tensor  # [N] first row with the same source
 
     def select(self, rows: Tensor) -> Self:
         owner = self.owner[rows]
@@ -32,14 +32,14 @@ class Sources(State):
 
     @cached_property
     def cache(self) -> DynamicCache:
-        """Return them as a cache, which nothing changes."""
+        """The sources as a cache, which is not modified."""
         return cache_of([_layer(*pair) for pair in self.layers])
 
 
-def cached_sources(cache: DynamicCache, states: Tensor, mask: Tensor) -> Sources:
-    """Return what a network left of its sources in a cache when it first read them."""
+def cached_sources(cache: DynamicCache, states: Tensor, mask: Tensor) -> EncodedSources:
+    """Return the sources in the cache of a network after its first step."""
     layers = tuple((layer.keys, layer.values) for layer in cache.layers)
-    return Sources(layers, states, mask, torch.arange(len(mask), device=mask.device))
+    return EncodedSources(layers, states, mask, torch.arange(len(mask), device=mask.device))
 
 
 def _layer(keys: Tensor, values: Tensor) -> DynamicLayer:

@@ -1,4 +1,4 @@
-"""Stop strings: a row in whose text one has appeared can only stop."""
+"""Stop strings: after one, a row can only end with EOS."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,30 +11,30 @@ from bench_core import STOP
 
 @dataclass(frozen=True)
 class StopStrings:
-    """Where texts end by what they say."""
+    """Ends rows whose text contains a stop string."""
 
     strings: Sequence[str]
-    text: Callable[[list[int]], str]  # of tokens, as a stepper numbers them
+    text: Callable[[list[int]], str]  # decodes tokens in the numbers of actions
 
-    def applied(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        """Return log-probabilities [N, A] after `tokens` [N, K]: of stop alone where a text has a stop string."""
-        over = torch.tensor([self._has(row) for row in tokens.tolist()], device=log_probs.device)
+    def apply(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
+        """Return log-probabilities [N, A] after `tokens` [N, K], with only EOS possible after a stop string."""
+        has_stop = torch.tensor([self._has(row) for row in tokens.tolist()], device=log_probs.device)
         only_stop = torch.full_like(log_probs[:1], -torch.inf)
         only_stop[:, STOP] = 0
-        return torch.where(over[:, None], only_stop, log_probs)
+        return torch.where(has_stop[:, None], only_stop, log_probs)
 
-    def scored(self, log_probs: Tensor, gold: Tensor, length: Tensor) -> Tensor:
-        """Return the log-probabilities [N, T] of `gold` [N, T], of which `length` [N] are real, as steps give them.
+    def apply_to_targets(self, log_probs: Tensor, gold: Tensor, length: Tensor) -> Tensor:
+        """Adjust the log-probabilities [N, T] of `gold` [N, T] of `length` [N] as in stepping.
 
-        After a stop string, stop costs nothing and any other token is impossible.
+        After a stop string, EOS has probability 1 and other tokens 0.
         """
-        found = log_probs.clone()
+        result = log_probs.clone()
         for row, (tokens, size) in enumerate(zip(gold.tolist(), length.tolist(), strict=True)):
-            for place in range(1, size):
-                if self._has(tokens[:place]):
-                    found[row, place] = 0.0 if tokens[place] == STOP else -torch.inf
-        return found
+            for position in range(1, size):
+                if self._has(tokens[:position]):
+                    result[row, position] = 0.0 if tokens[position] == STOP else -torch.inf
+        return result
 
     def _has(self, tokens: list[int]) -> bool:
         text = self.text(tokens)
-        return any(one in text for one in self.strings)
+        return any(string in text for string in self.strings)

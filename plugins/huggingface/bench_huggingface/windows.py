@@ -1,4 +1,4 @@
-"""Texts that are longer than a model's positions, scored in windows of which each token is in one."""
+"""Windows for scoring texts that are longer than a model's positions; each token is scored once."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from bench_core import Batch
 
 @dataclass(frozen=True)
 class Window:
-    """Some tokens of a target and all that is read before them."""
+    """Scored tokens of a target and their context."""
 
     row: int
-    begin: int  # the place in the target of the first token
-    read: list[int]  # in the numbers of the model
-    scored: list[int]  # in ours
+    begin: int  # index of the first scored token in the target
+    read: list[int]  # input tokens, in the model's numbers
+    scored: list[int]  # scored tokens, in the numbers of actions
 
 
-def windows(batch: Batch, positions: int, stride: int, own: Callable[[list[int]], list[int]]) -> Iterator[Window]:
-    """Yield the windows of each row, one if it fits into the positions of a model that does not read the last token.
+def windows(batch: Batch, positions: int, stride: int, swap: Callable[[list[int]], list[int]]) -> Iterator[Window]:
+    """Yield the windows of each row; a single one if all tokens except the last, which is not an input, fit.
 
     Window w reads up to `positions` tokens of prompt and target, from token w * stride on. A token is scored in the
-    first window that has it, after at least positions - stride + 1 others except in the first window.
+    first window that contains it, after at least positions - stride + 1 others except in the first window.
     """
     assert batch.source is not None
     assert batch.source_length is not None
@@ -29,7 +29,7 @@ def windows(batch: Batch, positions: int, stride: int, own: Callable[[list[int]]
         batch.source.tolist(), batch.source_length.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True
     )
     for row, (source, before, gold, length) in enumerate(rows):
-        text = [*source[:before], *own(gold[:length])]
+        text = [*source[:before], *swap(gold[:length])]
 
         def first(place: int, before: int = before) -> int:
             return max(0, -((positions - before - place) // stride)) * stride

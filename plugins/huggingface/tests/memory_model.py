@@ -49,7 +49,7 @@ class Memory(PretrainedLM):
                 assert self.known.setdefault((*alone,), [*apart.target, end]) == [*apart.target, end]
             assert self.known.setdefault((*joint.prompt,), [*joint.target, end]) == [*joint.target, end]
 
-    def goes_on(self):
+    def is_consistent(self):
         return True
 
     def begin(self, batch):
@@ -57,7 +57,7 @@ class Memory(PretrainedLM):
         state = Recalled(due, torch.zeros(len(batch), dtype=torch.long))
         return self._certain(due[:, 0]), state
 
-    def go_on(self, reading, tokens):
+    def advance(self, reading, tokens):
         place = (reading.place + 1).clamp(max=reading.due.shape[1] - 1)
         return self._certain(reading.due.gather(1, place[:, None])[:, 0]), Recalled(reading.due, place)
 

@@ -8,7 +8,7 @@ import pytest
 from published import publish
 
 from bench_core import Inspection, Noise, Prompt, Scoring, SuiteError
-from bench_huggingface.checkpoint_check import BORDER
+from bench_huggingface.checkpoint_check import BOUNDARY_SLACK
 from bench_huggingface.inspecting import inspect_checkpoint
 
 POSITIONS = 24
@@ -61,7 +61,7 @@ def test_a_text_is_refused_only_if_a_run_fails_of_it_and_always_if_it_is_clearly
         assert bool(why) or not found, (texts, found)
         assert not found or ("inside" in why) == ("inside" in found[0]) or len(found) == 1, (found, why)
         tokens = [len(saved.tokenizer.tokenize(text)) for text in texts]
-        if model.positions and max(tokens) > POSITIONS + 2 * BORDER:
+        if model.positions and max(tokens) > POSITIONS + 2 * BOUNDARY_SLACK:
             assert found, (texts, why)
         seen.add((bool(found), bool(why)))
     assert (False, False) in seen

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from bench_huggingface.attention import attend, shown
+from bench_huggingface.attention import attend, view_of
 
 ROWS, HEADS, SIZE, LENGTH, CAPACITY = 3, 4, 8, 5, 9
 
@@ -33,13 +33,13 @@ def test_it_is_torchs_own_whatever_the_buffer_holds_behind(keys, queries, more):
     settings = {"scaling": more.get("scaling")}
     if "position_bias" in more:
         settings["position_bias"] = torch.randn(shape)
-    found, _ = attend(module, query, *(shown(buffer, LENGTH) for buffer in buffers), mask, **settings)
+    found, _ = attend(module, query, *(view_of(buffer, LENGTH) for buffer in buffers), mask, **settings)
     plain = [buffer[:, :, :LENGTH].clone() for buffer in buffers]
     wanted, _ = sdpa_attention_forward(module, query, *plain, mask, **settings)
     torch.testing.assert_close(found, wanted)
     for buffer in buffers:
         buffer[:, :, LENGTH:] = 1e6
-    again, _ = attend(module, query, *(shown(buffer, LENGTH) for buffer in buffers), mask, **settings)
+    again, _ = attend(module, query, *(view_of(buffer, LENGTH) for buffer in buffers), mask, **settings)
     torch.testing.assert_close(again, wanted)
 
 

@@ -180,7 +180,7 @@ def test_scoring_by_portions_gives_the_same_and_reads_less_padding(tiny, rows, m
     model, batch, seen = tiny(), rows(number=8), []
     whole = model.score(batch, SCORING).log_probs
     model.network.lm_head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape[:2]))
-    monkeypatch.setattr(module, "LOGITS", 2 * 9 * len(WORDS))
+    monkeypatch.setattr(module, "MAX_LOGITS", 2 * 9 * len(WORDS))
     close(model.score(batch, SCORING).log_probs, whole)
     lengths = batch.length.sort().values
     assert seen == [(2, longest) for longest in lengths[1::2].tolist()]
@@ -254,7 +254,7 @@ def test_there_is_room_for_as_many_tokens_as_the_network_has_positions(tiny, row
     model.score(batch, SCORING)
     longer = rows(prefix=4, longest=7)
     for fails in (model.score, model.loss):
-        with pytest.raises(SuiteError, match=r"11 tokens do not fit into the 10 positions \(`n_positions`\)"):
+        with pytest.raises(SuiteError, match=r"11 tokens exceed the 10 positions \(`n_positions`\)"):
             fails(longer, SCORING if fails == model.score else TRAINING)
     with pytest.raises(SuiteError, match="11 tokens"):
         model.limit(rows(prefix=10))
@@ -272,7 +272,7 @@ def test_without_bos_the_first_token_is_not_read(tiny, rows):
     close(walked(model, batch), log_probs)
     close(model.score(batch, SCORING).log_probs, own(model, replace(batch, opening=batch.opening[:, 1:])))
     assert (model.limit(batch) - whole.limit(batch)).tolist() == [1] * 5
-    with pytest.raises(SuiteError, match=r"`bos: false` leaves nothing"):
+    with pytest.raises(SuiteError, match=r"`bos: false` leaves the input empty"):
         model.start(rows(prefix=0))
 
 
@@ -281,12 +281,12 @@ def test_without_bos_the_first_token_is_not_read(tiny, rows):
     [
         ({"model_type": "gpt3"}, r"no causal language model of type 'gpt3'\. Did you mean .*'gpt2'"),
         ({"model_type": "gpt2", "n_layers": 3}, r"'gpt2' has no setting 'n_layers'\. Did you mean 'n_layer'"),
-        ({"model_type": "gpt2", "vocab_size": 3}, r"'vocab_size', which the task decides"),
-        ({"model_type": "gpt2", "eos_token_id": 3}, r"'eos_token_id', which the task decides"),
+        ({"model_type": "gpt2", "vocab_size": 3}, r"'vocab_size', which is determined by the task"),
+        ({"model_type": "gpt2", "eos_token_id": 3}, r"'eos_token_id', which is determined by the task"),
         ({"model_type": "gpt2", "n_layer": "x"}, r"'gpt2' cannot be built: .*n_layer"),
         ({"model_type": "gpt2", "n_embd": 10, "n_head": 3}, r"'gpt2' cannot be built: .*divisible"),
-        ({"model_type": "gemma3"}, r"reads more than text\. Name its language model\. Did you mean 'gemma3_text'"),
-        ({"model_type": "openai-gpt", "n_embd": 16, "n_head": 2}, r"does not go on from a cache"),
+        ({"model_type": "gemma3"}, r"is not a text-only model\. Use its language model\. Did you mean 'gemma3_text'"),
+        ({"model_type": "openai-gpt", "n_embd": 16, "n_head": 2}, r"does not support a cache"),
     ],
 )
 def test_an_architecture_that_cannot_be_is_refused_in_one_line(wrong, message):
@@ -309,7 +309,7 @@ def test_a_network_that_sees_what_comes_is_refused():
         CausalLMConfig(architecture={"model_type": "bert", "is_decoder": one, **small}) for one in (False, True)
     )
     model = both_ways.load()(both_ways, TaskInfo(WORDS))
-    with pytest.raises(SuiteError, match=r"does not predict alike token by token.*`is_decoder`"):
+    with pytest.raises(SuiteError, match=r"predictions of .* differ with these settings.*`is_decoder`"):
         model.setup(TaskInfo(WORDS), NOISE)
     causal.load()(causal, TaskInfo(WORDS)).setup(TaskInfo(WORDS), NOISE)
 

@@ -184,8 +184,8 @@ def halved(saved):
         (remove("config.json"), r"config\.json not found\. Put config\.json, tokenizer\.json and model\.safetensors"),
         (remove("tokenizer.json"), r"tokenizer\.json not found"),
         (remove("model.safetensors"), r"model\.safetensors not found"),
-        (pickled, r"pickled and are not read"),
-        (outside, r"must name files beside it"),
+        (pickled, r"files are not supported"),
+        (outside, r"must name files in its folder"),
         (halved, r"b\.safetensors not found"),
     ],
 )
@@ -244,7 +244,7 @@ def test_damaged_weights_are_told_in_one_line(save, break_it, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model_type": "t5"}, r"is of type 't5', no causal language model"),
+        ({"model_type": "t5"}, r"is of type 't5', which is not a causal language model"),
         ({"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine"}}, "cannot be built"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantized weights"),
     ],
@@ -267,9 +267,9 @@ def test_a_model_and_a_task_that_do_not_belong_together_are_refused_before_anyth
     other = replace(info, extras={**info.extras, "tokenizer": "0" * 64})
     crowded = saved.info(settled, more=("<cpad>",))
     for given, message in [
-        (stranger, r"the task has a tokenizer of its own.*tokenizer: \{kind: pretrained, path: model\}"),
-        (other, r"the task has the tokenizer of another"),
-        (crowded, r"the task has 25 tokens, the model in model 24.*short: drop"),
+        (stranger, r"the task has its own tokenizer.*tokenizer: \{kind: pretrained, path: model\}"),
+        (other, r"the task has another model's tokenizer"),
+        (crowded, r"the task has 25 tokens, but the model in model has only 24.*short: drop"),
     ]:
         with pytest.raises(SuiteError, match=message), torch.device("meta"):
             settled.load()(settled, given)

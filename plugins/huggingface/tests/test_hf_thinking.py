@@ -22,7 +22,7 @@ def said(saved, text, prompt="bad", **settings):
     """Return the output of a model that writes a text, in which tags that are control tokens are these."""
     model = saved.model(**settings)
     ids = saved.tokenizer(text, add_special_tokens=False).input_ids
-    return model.output(model.numbering.own(ids), Prompt(3, prompt, "", " "))
+    return model.output(model.numbering.swap(ids), Prompt(3, prompt, "", " "))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_thinking_is_taken_off_also_where_its_tags_are_control_tokens(saved, tex
 
 @pytest.mark.parametrize("text", ["[THINK]a face[/THINK] cab", "a</think>cab", "<think>a"])
 def test_thinking_is_refused_by_name_unless_a_setting_says_what_becomes_of_it(saved, text):
-    with pytest.raises(SuiteError, match=r"output of example 3 has .*Set `thinking: drop` of the model"):
+    with pytest.raises(SuiteError, match=r"output of example 3 contains .*Set `thinking: drop` in the model"):
         said(saved, text)
     assert "a" in said(saved, text, thinking="keep")
 
@@ -53,9 +53,9 @@ def test_thinking_that_the_template_begins_has_begun(saved, text, wanted):
     model = saved.model(chat=True, thinking="drop")
     model.words.tokenizer.chat_template = f"{CHAT}<think>\n"
     ids = saved.tokenizer(text, add_special_tokens=False).input_ids
-    assert model.output(model.numbering.own(ids), Prompt(3, "bad")) == wanted
+    assert model.output(model.numbering.swap(ids), Prompt(3, "bad")) == wanted
     model.words.tokenizer.chat_template = f"{CHAT}<think>\n\n</think>\n\n"  # which is asked not to think
-    assert model.output(model.numbering.own(saved.tokenizer("cab").input_ids), Prompt(3, "bad")) == "cab"
+    assert model.output(model.numbering.swap(saved.tokenizer("cab").input_ids), Prompt(3, "bad")) == "cab"
 
 
 def test_data_that_end_with_a_tag_begin_no_thinking(saved):

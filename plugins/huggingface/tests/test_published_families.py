@@ -37,7 +37,7 @@ def greedy(model, asked, tokens=TOKENS, batch=100):
     with torch.no_grad():
         for first in range(0, len(asked), batch):
             rows = config.load()(config).decode(model, model.encode(asked[first : first + batch]), Noise(0))
-            found += [model.numbering.own(row[0].tokens) for row in rows]
+            found += [model.numbering.swap(row[0].tokens) for row in rows]
     return found
 
 
@@ -61,7 +61,7 @@ def searched(model, asked, width, tokens=TOKENS):
     )
     with torch.no_grad():
         rows = config.load()(config).decode(model, model.encode(asked), Noise(0))
-    return [model.numbering.own(row[0].tokens) for row in rows]
+    return [model.numbering.swap(row[0].tokens) for row in rows]
 
 
 def forget(network):
@@ -149,7 +149,7 @@ def test_rows_that_are_scored_a_few_at_a_time_score_alike(tmp_path, monkeypatch)
     model = publish(tmp_path, "gpt2").model()
     batch = model.encode(prompts(5), ANSWERS)
     found = model.score(batch, SCORING).log_probs
-    monkeypatch.setattr(pretrained, "LOGITS", 1)
+    monkeypatch.setattr(pretrained, "MAX_LOGITS", 1)
     torch.testing.assert_close(model.score(batch, SCORING).log_probs, found)
 
 
@@ -199,13 +199,13 @@ def other(logits):
 
 @pytest.mark.parametrize("wrong", [nan, other])
 def test_a_padded_batch_that_predicts_otherwise_than_its_rows_alone_is_not_read_so(tmp_path, monkeypatch, wrong):
-    saved, padded = publish(tmp_path, "gpt2"), pretrained_lm.PretrainedLM._padded
+    saved, padded = publish(tmp_path, "gpt2"), pretrained_lm.PretrainedLM._read_padded
 
     def spoilt(self, *given):
         logits, reading = padded(self, *given)
         return wrong(logits), reading
 
-    monkeypatch.setattr(pretrained_lm.PretrainedLM, "_padded", spoilt)
+    monkeypatch.setattr(pretrained_lm.PretrainedLM, "_read_padded", spoilt)
     model, asked = saved.model(), prompts(6)
     assert model.together == JOINED
     assert greedy(model, asked) == generated(saved, model, asked)
@@ -213,18 +213,18 @@ def test_a_padded_batch_that_predicts_otherwise_than_its_rows_alone_is_not_read_
 
 def test_where_neither_way_is_right_rows_are_read_alone_and_others_refused(tmp_path, monkeypatch):
     saved = publish(tmp_path, "gpt2")
-    padded = pretrained_lm.PretrainedLM._padded
+    padded = pretrained_lm.PretrainedLM._read_padded
 
     def spoilt(self, *given):
         logits, reading = padded(self, *given)
         return nan(logits), reading
 
-    for name in ("_padded", "_joined"):
+    for name in ("_read_padded", "_read_joined"):
         monkeypatch.setattr(pretrained_lm.PretrainedLM, name, spoilt)
     model, asked = saved.model(), prompts(6)
     assert model.together == ALONE
     assert greedy(model, asked, batch=1) == generated(saved, model, asked)
-    with pytest.raises(SuiteError, match=r"GPT2LMHeadModel cannot go on from prompts of several lengths at once"):
+    with pytest.raises(SuiteError, match=r"GPT2LMHeadModel does not support prompts of several lengths in a batch"):
         greedy(model, asked)
 
 
@@ -232,12 +232,12 @@ def test_where_neither_way_is_right_rows_are_read_alone_and_others_refused(tmp_p
 def test_a_network_that_forgets_what_it_has_read_is_refused(tmp_path, monkeypatch, name):
     saved = publish(tmp_path, name)
     kind = type(saved.model())
-    go_on = kind.go_on
+    advance = kind.advance
 
     def forgetful(self, reading, tokens):
-        logits, after = go_on(self, reading, tokens)
+        logits, after = advance(self, reading, tokens)
         return nan(logits), after
 
-    monkeypatch.setattr(kind, "go_on", forgetful)
-    with pytest.raises(SuiteError, match="does not predict alike token by token and all at once"):
+    monkeypatch.setattr(kind, "advance", forgetful)
+    with pytest.raises(SuiteError, match=r"incremental and full-sequence predictions of .* differ"):
         saved.model()

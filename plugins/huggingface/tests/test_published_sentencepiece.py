@@ -64,7 +64,7 @@ def test_marian_reads_sources_and_targets_by_different_pieces(marian):
     batch = model.encode([Prompt(0, "abba cab")], ["ghi"])
     assert batch.source[0].tolist() == tokenizer("abba cab").input_ids
     target = tokenizer(text_target="ghi").input_ids
-    assert model.numbering.own(batch.gold[0].tolist()) == target
+    assert model.numbering.swap(batch.gold[0].tolist()) == target
     assert tokenizer("ghi").input_ids != target
     assert model.text(batch.gold[0, :-1].tolist()) == "ghi"
     assert model.score(batch, Scoring("exact", Noise(0))).log_probs.isfinite().all()
@@ -78,8 +78,8 @@ def test_marian_never_writes_padding_and_what_it_writes_is_what_generate_writes(
     (row,) = saved.network.generate(source, **given, eos_token_id=0).tolist()
     with torch.no_grad():
         ((one,),) = config.load()(config).decode(model, model.encode([Prompt(0, "cab")]), Noise(0))
-    assert model.numbering.own(one.tokens) == [token for token in row[1:] if token]
-    assert len(tokenizer) - 1 not in model.numbering.own(one.tokens)
+    assert model.numbering.swap(one.tokens) == [token for token in row[1:] if token]
+    assert len(tokenizer) - 1 not in model.numbering.swap(one.tokens)
 
 
 @pytest.fixture
@@ -109,12 +109,12 @@ def test_m2m_begins_sources_with_their_language_and_targets_with_theirs(m2m):
 
 @pytest.mark.parametrize("setting", ["source_language", "target_language"])
 def test_m2m_refuses_languages_that_it_does_not_know(m2m, setting):
-    with pytest.raises(SuiteError, match="no token of the language 'xx'"):
+    with pytest.raises(SuiteError, match="no token for the language 'xx'"):
         m2m[0].model(**{setting: "xx"})
 
 
 def test_a_language_whose_token_the_model_does_not_have_is_refused(m2m):
     saved, _ = m2m
     saved.rewrite(vocab_size=20)
-    with pytest.raises(SuiteError, match="would begin with token 28, which it does not have"):
+    with pytest.raises(SuiteError, match="begins with token 28, which is not in its vocabulary"):
         saved.model(target_language="de")

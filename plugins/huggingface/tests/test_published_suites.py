@@ -17,7 +17,7 @@ from bench_authors.looks.tasks import TaskLook
 from bench_core import Noise, Purpose, Scoring
 from bench_core.execution.progress import Progress
 from bench_core.storage.outcomes import read_outcomes
-from bench_huggingface.pretrained import Pretrained
+from bench_huggingface.pretrained import PretrainedModel
 from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_translation.plugin import TranslationConfig
 
@@ -166,7 +166,7 @@ def test_the_store_keeps_digests_of_their_weights_and_no_copy(run, tmp_path):
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("name", ["network.transformer.wte.weight", "network.transformer.h.0.ln_1.bias"])
 def test_weights_that_are_read_otherwise_than_at_first_are_refused(run, monkeypatch, name):
-    read_weights = Pretrained.read_weights
+    read_weights = PretrainedModel.read_weights
     run()
 
     def spoilt(self):
@@ -174,7 +174,7 @@ def test_weights_that_are_read_otherwise_than_at_first_are_refused(run, monkeypa
         if name in self.state_dict():
             self.state_dict()[name].view(-1)[0] += 1e-3
 
-    monkeypatch.setattr(Pretrained, "read_weights", spoilt)
+    monkeypatch.setattr(PretrainedModel, "read_weights", spoilt)
     found = run(**{"width: 2": "width: 3"})
     failed = {
         (cell.cell["model"], cell.cell["decoder"]): cell.reason for cell in found.cells if cell.status != "done"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from bench_huggingface.recurrent_states import stacked
+from bench_huggingface.recurrent_states import concatenate
 
 
 def nested(rows, value):
@@ -17,10 +17,10 @@ def plain(states):
 
 
 def test_nested_states_are_joined_row_by_row_in_order():
-    joined = stacked([nested(1, 1.0), nested(2, 3.0)])
+    joined = concatenate([nested(1, 1.0), nested(2, 3.0)])
     assert plain(joined) == ([[1, 1], [3, 3], [3, 3]], [-1, -3, -3], 4)
     assert (type(joined["layers"]), type(joined["layers"][1])) == (tuple, list)
 
 
 def test_the_states_of_a_single_row_stay_as_they_are():
-    assert plain(stacked([nested(1, 2.0)])) == plain(nested(1, 2.0))
+    assert plain(concatenate([nested(1, 2.0)])) == plain(nested(1, 2.0))

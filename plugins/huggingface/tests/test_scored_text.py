@@ -121,9 +121,9 @@ def test_all_texts_of_up_to_four_signs_together_have_at_most_the_probability_one
 def test_a_control_token_in_a_target_is_text_and_an_end_where_that_is_allowed_is_an_error(saved, model):
     for text in ("ab</s>", "ab</s>cab", "<s>", "<turn>"):
         ids = model.encode([Prompt(0, "bad")], [text]).gold[0].tolist()
-        assert model.numbering.own(ids[:-1]) != saved.tokenizer("bad" + text).input_ids
+        assert model.numbering.swap(ids[:-1]) != saved.tokenizer("bad" + text).input_ids
     allowed = saved.model(control_tokens=True)
-    with pytest.raises(SuiteError, match=r"the target of example 1 has '</s>' \(token 2\) inside, which ends texts"):
+    with pytest.raises(SuiteError, match=r"the target of example 1 has '</s>' \(token 2\) inside, which is EOS"):
         score(allowed, [("bad",), ("bad",)], [" cab", " a</s> cab"])
 
 
@@ -149,7 +149,7 @@ def test_a_chat_template_keeps_its_control_tokens_and_reads_those_of_messages_as
     assert model.tokens_of("ab<turn>c ").count(turn) == 2
     assert saved.model(chat=True, control_tokens=True).tokens_of("ab<turn>c").count(turn) == 3
     loud = publish(tmp_path / "loud", "gpt2", chat="{% for one in messages %}{{ one.content | upper }}{% endfor %}")
-    with pytest.raises(SuiteError, match=r"changes a message that holds control tokens \('a<turn>'\)"):
+    with pytest.raises(SuiteError, match=r"changes a message with control tokens \('a<turn>'\)"):
         loud.model(chat=True).tokens_of("a<turn>")
 
 
@@ -178,7 +178,7 @@ def test_windows_score_each_token_once_as_a_loop_over_logits_does(tmp_path, name
     found, batch = score(model, [(prompt,) for prompt, _ in asked], [target for _, target in asked])
     for row in range(len(asked)):
         read = batch.source[row, : batch.source_length[row]].tolist()
-        ids = [*read, *model.numbering.own(batch.gold[row, : batch.length[row] - 1].tolist())]
+        ids = [*read, *model.numbering.swap(batch.gold[row, : batch.length[row] - 1].tolist())]
         wanted = in_windows(saved.network, ids, len(read), 8, stride)
         assert found.log_probs[row].item() == pytest.approx(wanted)
         assert found.values["stride"][row].item() == (stride if len(ids) > 8 else 0)
@@ -191,11 +191,11 @@ def test_a_text_that_fits_scores_as_without_windows_and_longer_ones_are_refused_
     short = [("a",), ("b",)], [" c", " d"]
     assert score(free, *short)[0].log_probs.tolist() == score(moving, *short)[0].log_probs.tolist()
     assert score(moving, *short)[0].values == {}
-    with pytest.raises(SuiteError, match=r"positions.*or score them in windows \(`stride: 4`\)"):
+    with pytest.raises(SuiteError, match=r"positions.*or score it with windows \(`stride: 4`\)"):
         score(free, [("a",)], [" c d e f g h c d e f g h c d"])
-    with pytest.raises(SuiteError, match=r"the prompt of example 0.*or score them in windows \(`stride: 4`\)"):
+    with pytest.raises(SuiteError, match=r"the prompt of example 0.*or score it with windows \(`stride: 4`\)"):
         score(free, [("c d e f a c d e f g h c d",)], [" a"])
-    with pytest.raises(SuiteError, match=r"`stride: 9` tokens leave some out.*8 positions"):
+    with pytest.raises(SuiteError, match=r"`stride: 9` skip tokens.*8 positions"):
         saved.model(stride=9)
     with pytest.raises(SuiteError, match="the prompt of example 0"):
         moving.encode([Prompt(0, "c d e f a c d e f g h c d")])

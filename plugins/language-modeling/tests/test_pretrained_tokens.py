@@ -180,15 +180,15 @@ def test_everything_that_decides_the_tokens_is_digested(data):
 
 def test_a_missing_tokenizer_says_what_to_put_where(data):
     (data / "model" / "tokenizer.json").unlink()
-    with pytest.raises(DataError, match=r"model/tokenizer\.json\. Put the tokenizer\.json of a pretrained model"):
+    with pytest.raises(DataError, match=r"model/tokenizer\.json is missing\. Put the tokenizer\.json of a pretrained model"):
         config(data).reads(data)
 
 
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda data: tell(data, "tokenizer.json", model={}), r"tokenizer\.json is no tokenizer"),
-        (lambda data: tell(data, "tokenizer_config.json"), "does not say which token ends a text"),
+        (lambda data: tell(data, "tokenizer.json", model={}), r"tokenizer\.json is not a tokenizer"),
+        (lambda data: tell(data, "tokenizer_config.json"), "does not define EOS"),
         (lambda data: tell(data, "tokenizer_config.json", eos_token="</s>"), "has no token '</s>'"),
         (lambda data: (data / "model" / "tokenizer_config.json").write_text("{"), "is not JSON"),
     ],
@@ -203,7 +203,7 @@ def test_a_stop_inside_of_a_line_is_refused(data):
     pairs = read(data)
     pairs.add_tokens([AddedToken("mat", special=False)])
     pairs.save(str(data / "model" / "tokenizer.json"))
-    with pytest.raises(DataError, match=r"'mat', which ends texts, is inside of one: 'the cat sat on the mat'"):
+    with pytest.raises(DataError, match=r"EOS 'mat' occurs inside a text: 'the cat sat on the mat'"):
         prepared(data, stop="mat")
 
 

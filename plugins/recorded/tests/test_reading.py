@@ -301,4 +301,4 @@ def test_prompts_in_a_file_of_their_own_stand_beside_outputs_line_by_line(tmp_pa
 def test_a_field_that_stands_twice_in_a_line_is_refused_as_one_of_them_would_be_lost(read):
     found = error(read, '{"id": 1, "output": "a"}\n{"id": 2, "output": "b", "output": "c"}\n', "out.jsonl")
     assert "out.jsonl:2: is not JSON" in found or "out.jsonl:2 is not JSON" in found
-    assert "'output' stands in an object twice" in found
+    assert "'output' is duplicated in a JSON object" in found

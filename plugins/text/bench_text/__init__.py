@@ -1,4 +1,4 @@
-"""Corpora by name, their files, and reading text line by line.
+"""Corpora, tokenizers, batches, and a base class for text tasks.
 
-`corpora` is the catalogue (places, digests, licences), `commands` holds the commands. Other plugins import `api`.
+`corpora` is the corpus catalogue (paths, digests, licences), `commands` has the commands. Other plugins import `api`.
 """

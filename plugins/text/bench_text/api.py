@@ -1,4 +1,4 @@
-"""What other plugins may import: corpora, tokenizers, batches, and tasks in one method; names load on first use."""
+"""Public interface: corpora, tokenizers, batches, and tasks in one method. Names are imported on first use."""
 
 # mypy: implicit-reexport
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The catalogue of corpora: names, places, digests and licences of files.
+"""The corpus catalogue: names, paths, digests and licences of files.
 
-A corpus is a folder below the data directory. Those that tasks know by name stand in `corpora.yaml`, with the digest
-of each file and where it comes from; a user may add folders of any other name.
+A corpus is a folder in the data directory. `corpora.yaml` lists the known corpora with the digest and origin of each
+file; users may add folders of any other name.
 """
 
 import gzip
@@ -15,45 +15,45 @@ from typing import Any
 from bench_core import DataError, suggestion
 from bench_core.files import digest as digest
 
-SPLITS = ("train", "valid", "test")  #: those that every corpus has
+SPLITS = ("train", "valid", "test")  #: the splits that every corpus has
 GITHUB = "https://raw.githubusercontent.com"
 
 
 @dataclass(frozen=True)
 class File:
-    """One file of a corpus, as it is published."""
+    """A published file of a corpus."""
 
-    sha256: str | None = None  # None where it is not known
-    url: str | None = None  # None where it cannot be fetched by itself
+    sha256: str | None = None  # None if unknown
+    url: str | None = None  # None if it cannot be fetched separately
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """One entry of the catalogue."""
+    """An entry of the catalogue."""
 
-    name: str  # its folder
+    name: str  # also of its folder
     about: str
     licence: str  # as stated upstream
-    files: Mapping[str, File]  # by name inside the folder
-    get: str = ""  # how to come by it, where some file has no address
+    files: Mapping[str, File]  # keys are names inside the folder
+    get: str = ""  # how to obtain it, if a file has no URL
     cites: tuple[str, ...] = ()  # keys of citations.bib
-    called: tuple[str, ...] = ()  # what tasks call it, or larger parts of it, besides
-    restricted: bool = False  # whether reports may not show its texts, by its licence or for want of one
+    called: tuple[str, ...] = ()  # other names that tasks use for it or for corpora that contain it
+    restricted: bool = False  # whether reports must not show its texts, because of its licence or a missing licence
 
     @property
     def fetchable(self) -> bool:
-        """Return whether every file has an address and a digest."""
+        """Whether every file has a URL and a digest."""
         return all(file.url and file.sha256 for file in self.files.values())
 
     @property
     def advice(self) -> str:
-        """Return what a user without the files should do."""
+        """How to obtain the files."""
         return f"Run `bench data fetch {self.name}`." if self.fetchable else self.get
 
 
 @cache
 def catalogue() -> dict[str, Corpus]:
-    """Return the corpora that are known by name."""
+    """Return the known corpora by name."""
     from ruamel.yaml import YAML
 
     entries = YAML(typ="safe").load(Path(__file__).with_suffix(".yaml"))
@@ -62,7 +62,7 @@ def catalogue() -> dict[str, Corpus]:
 
 def _corpus(name: str, entry: Mapping[str, Any]) -> Corpus:
     files = {
-        file: File(sha256, f"{GITHUB}/{group['at']}/{_published(file, group)}" if "at" in group else None)
+        file: File(sha256, f"{GITHUB}/{group['at']}/{_published_name(file, group)}" if "at" in group else None)
         for group in entry["from"]
         for file, sha256 in group["files"].items()
     }
@@ -71,13 +71,13 @@ def _corpus(name: str, entry: Mapping[str, Any]) -> Corpus:
     return Corpus(name, entry["about"], entry["licence"], files, *more)
 
 
-def _published(file: str, group: Mapping[str, Any]) -> str:
-    """Return what a file is called where it comes from."""
+def _published_name(file: str, group: Mapping[str, Any]) -> str:
+    """Return the name of a file at its source."""
     return f"{group['there']}{Path(file).suffix}" if "there" in group else file
 
 
 def corpus(name: str) -> Corpus:
-    """Return the entry called `name`; raise DataError with the nearest names if there is none."""
+    """Return a known corpus; raise DataError with similar names if it is unknown."""
     known = catalogue()
     if name not in known:
         raise DataError(f"no corpus is called {name!r}. {suggestion(name, list(known))}")
@@ -85,19 +85,19 @@ def corpus(name: str) -> Corpus:
 
 
 def restriction(name: str) -> str:
-    """Return why reports do not show texts of a corpus: its licence, if that does not permit it; else nothing."""
-    entries = (one for one in catalogue().values() if one.restricted and name in (one.name, *one.called))
-    return next((f"licence of {name}: {one.licence}" for one in entries), "")
+    """Return why reports must not show texts of a corpus, such as its licence; empty if they may."""
+    entries = (entry for entry in catalogue().values() if entry.restricted and name in (entry.name, *entry.called))
+    return next((f"licence of {name}: {entry.licence}" for entry in entries), "")
 
 
 def locate(name: str, files: Iterable[str], data: Path) -> list[Path]:
-    """Return where `files` of a corpus are; raise DataError that names all that are missing or empty."""
+    """Return the paths of `files` of a corpus; raise DataError listing all that are missing or empty."""
     paths = [data / name / file for file in files]
     wrong = [f"{path.name} {trouble}" for path in paths if (trouble := _trouble(path))]
     if wrong:
         known = catalogue().get(name)
-        advice = known.advice if known else "Put the files there, or name another data directory with --data."
-        raise DataError(f"corpus {name!r} is not complete in {data / name}: {', '.join(wrong)}. {advice}")
+        advice = known.advice if known else "Put the files there, or set another data directory with --data."
+        raise DataError(f"corpus {name!r} is incomplete in {data / name}: {', '.join(wrong)}. {advice}")
     return paths
 
 
@@ -108,54 +108,54 @@ def _trouble(path: Path) -> str:
 
 
 def check_files(paths: Iterable[Path], advice: str) -> None:
-    """Raise DataError that names all files that are missing or empty, followed by `advice`."""
+    """Raise DataError listing all files that are missing or empty, followed by `advice`."""
     wrong = [str(path) for path in paths if _trouble(path)]
     if wrong:
         raise DataError(f"missing or empty: {', '.join(wrong)}. {advice}")
 
 
 def digests(paths: Iterable[Path], data: Path) -> dict[str, str]:
-    """Return the digest of each file, for a Config's `reads`, by its place in the data directory if it is there."""
+    """Return the digest of each file for a Config's `reads`; keys are relative to the data directory if possible."""
     return {str(path.relative_to(data) if path.is_relative_to(data) else path): digest(path) for path in paths}
 
 
 def label(path: Path) -> str:
-    """Return what reports call a user's own file: its name and the beginning of its digest."""
+    """Return the label of a user's file in reports: its name and the beginning of its digest."""
     return f"{path.name} ({digest(path)[:8]})"
 
 
 def unknown(name: str, known: Iterable[str], wrong: str, files: str, data: Path) -> DataError:
-    """Return the error for a name that is none of those `known` to a task, nor a folder of the user's.
+    """Return the error for a name that is neither in `known`, the corpora of a task, nor a folder of the user's.
 
-    `wrong` is what the corpora of other tasks lack, such as "is not parallel"; `files` those to put into a folder.
+    `wrong` says what corpora of other tasks lack, such as "is not parallel"; `files` are those to put into a folder.
     """
     what = f"corpus {name!r} {wrong}" if name in catalogue() else f"no corpus is called {name!r}"
     return DataError(f"{what}. {suggestion(name, [*known])} Or put {files} into {data / name}.")
 
 
 def present(name: str, data: Path) -> bool:
-    """Return whether all files of a known corpus are there."""
+    """Return whether all files of a known corpus are available."""
     return not any(_trouble(data / name / file) for file in corpus(name).files)
 
 
 def verify(name: str, data: Path) -> list[Path]:
-    """Return the files of a known corpus; raise DataError that names all that are missing or not as published."""
+    """Return the files of a known corpus; raise DataError listing all that are missing or have another digest."""
     entry = corpus(name)
     paths = locate(name, entry.files, data)
     wrong = [path.name for path in paths if entry.files[path.name].sha256 not in (None, digest(path))]
     if wrong:
         raise DataError(
-            f"corpus {name!r} in {data / name} is not the published one: {', '.join(wrong)} "
-            f"{'differs' if len(wrong) == 1 else 'differ'} in sha256. Move such files away. {entry.advice}"
+            f"corpus {name!r} in {data / name} differs from the published corpus: {', '.join(wrong)} "
+            f"{'has' if len(wrong) == 1 else 'have'} another sha256. Remove these files. {entry.advice}"
         )
     return paths
 
 
 def fetch(name: str, data: Path) -> list[Path]:
-    """Download what is missing of a known corpus, each file with a check of its sha256; never overwrite a file."""
+    """Download the missing files of a known corpus and verify all; never overwrite a file."""
     entry = corpus(name)
     if not entry.fetchable:
-        raise DataError(f"corpus {name!r} cannot be fetched file by file. {entry.get}")
+        raise DataError(f"corpus {name!r} cannot be fetched automatically. {entry.get}")
     folder = data / name
     for file, source in entry.files.items():
         if _trouble(folder / file):
@@ -170,27 +170,29 @@ def _download(source: File, path: Path) -> None:
     quiet = pooch.HTTPDownloader(progressbar=False, timeout=60)
     try:
         pooch.retrieve(source.url, f"sha256:{source.sha256}", path.name, path.parent, downloader=quiet)
-    except (OSError, ValueError) as error:  # no network, no such page; or another sha256
+    except (OSError, ValueError) as error:  # no network or page; wrong sha256
         reason = str(error).splitlines()[0]
-        raise DataError(f"{source.url} could not be fetched: {reason} You may put it at {path} by hand.") from error
+        raise DataError(
+            f"{source.url} could not be fetched: {reason} Alternatively, download it manually to {path}."
+        ) from error
 
 
 def read_text(path: Path) -> str:
-    """Return a UTF-8 file, unpacked if it ends in `.gz`, without a byte order mark and with plain line feeds.
+    """Return the text of a UTF-8 file, decompressed if it ends in `.gz`, without a BOM and with LF line ends.
 
-    Raises DataError, with the line, for what is no text, and for a carriage return without a line feed: some programs
-    take it for the end of a line and others for a part of the line, so parallel files would lose their step.
+    Raises DataError with the line for invalid text, and for a carriage return without a line feed: programs disagree
+    on whether it ends a line, so parallel files could become misaligned.
     """
     return "".join(whole_lines(path))
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a UTF-8 file, ended by `\\n` alone; signs such as U+2028 end none."""
+    """Return the lines of a UTF-8 file, split only at `\\n`, not at characters such as U+2028."""
     return [*lines(path)]
 
 
 def lines(path: Path) -> Iterator[str]:
-    """Yield what `read_lines` returns, with one line in memory at a time."""
+    """Yield the lines of `read_lines`, keeping only one in memory."""
     is_empty = True
     for line in whole_lines(path):
         is_empty = False
@@ -200,23 +202,23 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def whole_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file as `read_text` reads them, each with its line feed."""
+    """Yield the lines of `read_text`, including line feeds."""
     offset = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, content in enumerate(file, 1):
-                yield _decoded(path, content, number, offset)
+                yield _decode(path, content, number, offset)
                 offset += len(content)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}.") from error
 
 
-def _decoded(path: Path, content: bytes, number: int, offset: int) -> str:
-    """Return a line with a plain line feed; raise DataError if it is no text."""
+def _decode(path: Path, content: bytes, number: int, offset: int) -> str:
+    """Decode a line and normalize its line end; raise DataError for invalid text."""
     if not offset and content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{path} is UTF-16, not UTF-8. Save it as UTF-8.")
     if b"\0" in content:
-        raise DataError(f"{path} is not text: a zero byte stands at offset {offset + content.index(0)}.")
+        raise DataError(f"{path} is not text: it has a zero byte at offset {offset + content.index(0)}.")
     try:
         line = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -228,7 +230,7 @@ def _decoded(path: Path, content: bytes, number: int, offset: int) -> str:
     line = f"{line[:-2]}\n" if line.endswith("\r\n") else line
     if "\r" in line:
         raise DataError(
-            f"{path}:{number}: a carriage return without a line feed may or may not end a line. Write a line feed in "
-            "its place, or take it out."
+            f"{path}:{number}: a carriage return without a line feed is ambiguous. Replace it by a line feed, or "
+            "remove it."
         )
     return line

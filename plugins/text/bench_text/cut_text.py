@@ -1,4 +1,4 @@
-"""Texts that a task cuts in two, what stands between, and the digest of what is asked; imports no torch."""
+"""Splits texts into prompt, separator and target, and digests the inputs of decoding; imports no torch."""
 
 import hashlib
 import json
@@ -12,14 +12,14 @@ class Asked(NamedTuple):
 
     id: int
     references: list[str]
-    prompt: str | None  # the source, or else the prompt; None: neither is known as a text
-    separator: str | None = None  # between prompt and target; None: that of the Config
+    prompt: str | None  # source or else prompt; None if neither is a known text
+    separator: str | None = None  # between prompt and target; None for that of the Config
 
 
 def cut(text: str, rest: str, kind: str) -> tuple[str | None, str | None]:
-    """Return what stands before the rest of a text that a `kind` of tokenizer was cut, and what stands between.
+    """Return the prompt before `rest` in a text that a `kind` of tokenizer split, and the white space between them.
 
-    Both are None where the rest is not the end of the text, because the tokenizer changes texts.
+    Both are None if the text does not end with `rest`, because the tokenizer changes texts.
     """
     if not text.endswith(rest):
         return None, None
@@ -29,18 +29,18 @@ def cut(text: str, rest: str, kind: str) -> tuple[str | None, str | None]:
 
 
 def after_words(text: str, number: int) -> str:
-    """Return a text after its first words, and the white space behind these."""
-    found = re.match(rf"\s*+(?:\S++(?:\s++|$)){{{number}}}", text) if number else re.match("", text)
-    return text[found.end() :] if found else ""
+    """Return a text without its first `number` words and the white space after them."""
+    match = re.match(rf"\s*+(?:\S++(?:\s++|$)){{{number}}}", text) if number else re.match("", text)
+    return text[match.end() :] if match else ""
 
 
 def are_spaced(pairs: Iterable[tuple[str | None, str]]) -> bool:
-    """Return whether there is white space already between all prompts and targets; False where there are none."""
+    """Return whether all prompts and targets already have white space between them; False if there are none."""
     borders = [(prompt[-1], target[0]) for prompt, target in pairs if prompt and target]
     return bool(borders) and all(end.isspace() or begin.isspace() for end, begin in borders)
 
 
 def digest_of(rows: Sequence[Asked]) -> str:
-    """Return the first digits of the sha256 of all that models are asked: prompts, separators, first references."""
+    """Return the first 12 hex digits of the sha256 of all prompts, separators and first references."""
     plain: list[Any] = [[row.id, row.prompt, row.separator, *row.references[:1]] for row in rows]
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:12]

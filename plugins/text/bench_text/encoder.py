@@ -1,4 +1,4 @@
-"""A vocabulary with its encoding, and the text of tokens by name; imports no torch."""
+"""A vocabulary with its encoding, and the conversion of token names to text; imports no torch."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,34 +8,34 @@ from typing import Any, TypeAlias
 from bench_text.merges import SEPARATOR, Merges
 from bench_text.raw_text import Pieces, utf8
 
-SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"  #: ends a text; any other token; padding
-SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # in pieces of SentencePiece
-BYTE = re.compile("<0x[0-9A-F]{2}>")  # a piece of SentencePiece that is a byte
-UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  #: stands for `<unk>` in texts; to metrics a single token
+SPECIAL = STOP, UNKNOWN, PAD = "<stop>", "<unk>", "<cpad>"  #: EOS; unknown token; padding
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # space in SentencePiece pieces
+BYTE = re.compile("<0x[0-9A-F]{2}>")  # SentencePiece byte piece
+UNREADABLE = "\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}"  #: replaces `<unk>` in texts; occurs in no corpus
 
 
-Encode: TypeAlias = Callable[[Sequence[str]], Iterator[list[int]]]  #: the tokens of each text, without stop
+Encode: TypeAlias = Callable[[Sequence[str]], Iterator[list[int]]]  #: maps texts to their tokens, without EOS
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A vocabulary of V tokens, and how texts are encoded as these."""
+    """A vocabulary of V tokens and its encoding of texts."""
 
-    vocabulary: Sequence[str]  # [V] names; the first is stop
+    vocabulary: Sequence[str]  # [V] names; the first is EOS
     encode: Encode
-    ordinary: Sequence[int]  # the tokens of which texts consist: all but stop, `<unk>` and `<cpad>`
-    #: The text after the first k tokens of each text, given texts, their tokens and k.
+    ordinary: Sequence[int]  # tokens that occur in texts: all except EOS, `<unk>` and `<cpad>`
+    #: Maps texts, their tokens and k to the text after the first k tokens of each.
     rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]
-    unknown: int | None = 1  # the token for what is not in the vocabulary, if there is one
-    extras: Mapping[str, Any] = field(default_factory=dict)  # for `TaskInfo.extras`
-    pieces: Pieces | None = None  # the text of each token, for `Task.target_sizes`
-    merges: Merges | None = None  # those of which some are left out to train, if so wished
-    saved: bytes | None = None  # what `tokens.restored` needs besides the vocabulary; None: it cannot be restored
+    unknown: int | None = 1  # the unknown token, if any
+    extras: Mapping[str, Any] = field(default_factory=dict)  # entries of `TaskInfo.extras`
+    pieces: Pieces | None = None  # the UTF-8 of each token, for `Task.target_sizes`
+    merges: Merges | None = None  # used by BPE-dropout, if configured
+    saved: bytes | None = None  # data for `tokens.restore` in addition to the vocabulary; None if not restorable
 
 
 def by_name(vocabulary: Sequence[str], cut: Callable[[str], Iterable[str]]) -> Encode:
-    """Return an encoding by the names of the pieces that `cut` makes of a text; other pieces are token 1."""
-    ids = {token: place for place, token in enumerate(vocabulary) if token not in SPECIAL}
+    """Return an encoding that looks up the pieces of `cut` in the vocabulary; unknown pieces are token 1."""
+    ids = {token: index for index, token in enumerate(vocabulary) if token not in SPECIAL}
 
     def encode(lines: Sequence[str]) -> Iterator[list[int]]:
         return ([ids.get(piece, 1) for piece in cut(line)] for line in lines)
@@ -44,14 +44,14 @@ def by_name(vocabulary: Sequence[str], cut: Callable[[str], Iterable[str]]) -> E
 
 
 def usual(vocabulary: Sequence[str]) -> Sequence[int]:
-    """Return the tokens behind stop and `<unk>` and before `<cpad>`, of which texts consist."""
+    """Return the tokens after EOS and `<unk>` and before `<cpad>`."""
     return range(2, len(vocabulary) - (vocabulary[-1] == PAD))
 
 
 def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:
-    """Return the text of tokens, given by name, of a `kind` of tokenizer, such as "word" or "bpe".
+    """Return the text of token names of a `kind` of tokenizer, such as "word" or "bpe".
 
-    `unknown` replaces `<unk>` and `<cpad>`, which stand for no text. A stop within a stream becomes a word.
+    `unknown` replaces `<unk>` and `<cpad>`, which represent no text. EOS within a stream becomes a word.
     """
     tokens = [unknown if token in (UNKNOWN, PAD) else token for token in tokens]
     if kind == "word":
@@ -61,16 +61,16 @@ def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:
     if kind == "codes":
         return f"{' '.join(tokens)} ".replace(f"{SEPARATOR} ", "").removesuffix(" ")
     if kind == "sentencepiece":
-        return _of_pieces(tokens)
+        return _join_pieces(tokens)
     from tokenizers import decoders
 
     text: str = decoders.ByteLevel().decode([f" {token}" if token in (STOP, unknown) else token for token in tokens])
     return text.removeprefix(" ")
 
 
-def _of_pieces(tokens: Iterable[str]) -> str:
-    """Return the text of pieces of SentencePiece without spaces at its beginning; bytes of no text become signs."""
+def _join_pieces(tokens: Iterable[str]) -> str:
+    """Return the text of SentencePiece pieces without leading spaces; invalid bytes become U+FFFD."""
     texts = (f"{SPACE}{token}" if token == STOP else token for token in tokens)
-    content = b"".join(bytes([int(one[3:5], 16)]) if BYTE.fullmatch(one) else utf8(one) for one in texts)
+    content = b"".join(bytes([int(piece[3:5], 16)]) if BYTE.fullmatch(piece) else utf8(piece) for piece in texts)
     text = content.decode("utf-8", "surrogateescape").lstrip(SPACE).replace(SPACE, " ")
-    return "".join("\N{REPLACEMENT CHARACTER}" if "\udc80" <= sign <= "\udcff" else sign for sign in text)
+    return "".join("\N{REPLACEMENT CHARACTER}" if "\udc80" <= char <= "\udcff" else char for char in text)

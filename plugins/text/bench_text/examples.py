@@ -1,4 +1,4 @@
-"""Examples of a task, as its author yields them, and as tokens."""
+"""Examples of a task, as yielded by its author and as tokens."""
 
 from __future__ import annotations
 
@@ -22,115 +22,115 @@ FORMS = "(source, target), (source, target, references) or (source, target, refe
 
 
 class Example(NamedTuple):
-    """What is to be generated, and from what: `Example("ein Satz", "a sentence", weight=2.0)`."""
+    """A target to generate from a source: `Example("ein Satz", "a sentence", weight=2.0)`."""
 
-    source: Any  #: a text; of a VECTOR its numbers [D], of a GRID [S, D]; None without a source
-    target: str  #: the text to learn and to score
-    references: Sequence[str] = ()  #: texts that outputs are compared with; by default the target
-    weight: float = 1.0  #: of its loss and of its scores
-    id: int | None = None  #: unique in its split; by default its number there, from 0
-    source_text: str | None = None  #: the source in reports; by default the source, if that is a text
-    purposes: Set[Purpose] = ALL  #: what it is used for, such as not DECODE for further targets of one source
+    source: Any  #: a text; numbers [D] of a VECTOR or [S, D] of a GRID; None without a source
+    target: str  #: the text to train on and to score
+    references: Sequence[str] = ()  #: texts to compare outputs with; default: the target
+    weight: float = 1.0  #: weight in losses and scores
+    id: int | None = None  #: unique in its split; default: its index, from 0
+    source_text: str | None = None  #: the source in reports; default: the source, if it is a text
+    purposes: Set[Purpose] = ALL  #: its uses; e.g. without DECODE for further targets of the same source
     extras: Mapping[str, Sequence[int]] = {}  #: integers for `Batch.extras`, padded with -1
-    raw: str | None = None  #: the target as the corpus has it, for bits per byte; by default the target
-    prompt: str = ""  #: a text before the target, which is given, not generated
-    name: str | None = None  #: what the user's data call it, unique in its split
-    group: str | None = None  #: shared by examples that were not drawn one by one, such as sentences of a document
+    raw: str | None = None  #: the target in the original corpus, for bits per byte; default: the target
+    prompt: str = ""  #: a text before the target that is given to the model
+    name: str | None = None  #: its name in the user's data, unique in its split
+    group: str | None = None  #: shared by dependent examples, such as sentences of a document
 
 
-def numbered(yielded: Iterable[Any], kind: Source, has_prefix: bool, by: str, split: Split) -> list[Example]:
-    """Return what an author has yielded as Examples with ids; raise PluginError that says what is wrong with one."""
-    ids, names, found = set[int](), set[str](), list[Example]()
-    for place, each in enumerate(yielded):
+def as_examples(yielded: Iterable[Any], kind: Source, has_prefix: bool, by: str, split: Split) -> list[Example]:
+    """Convert yielded tuples to Examples with ids; raise PluginError for an invalid one."""
+    ids, names, examples = set[int](), set[str](), list[Example]()
+    for index, each in enumerate(yielded):
         try:
-            example = _example(each, place, kind, has_prefix)
+            example = _example(each, index, kind, has_prefix)
             if example.id in ids:
-                raise ValueError(f"There is an example {example.id} already: give each its own id.")
+                raise ValueError(f"The id {example.id} is used twice. Give each example its own id.")
             if example.name in names:
-                raise ValueError(f"There is an example called {example.name!r} already: give each its own name.")
+                raise ValueError(f"The name {example.name!r} is used twice. Give each example its own name.")
         except ValueError as error:
-            raise PluginError(f"{by} yielded {_shown(each)} as example {place} of {split}. {error}") from None
+            raise PluginError(f"{by} yielded {_excerpt(each)} as example {index} of {split}. {error}") from None
         ids.add(example.id or 0)
         names.update([] if example.name is None else [example.name])
-        found.append(example)
-    return found
+        examples.append(example)
+    return examples
 
 
-def _example(found: Any, place: int, kind: Source, has_prefix: bool) -> Example:
-    """Return a tuple as an Example with an id, by default its place; raise ValueError if it is wrong."""
-    if not isinstance(found, tuple) or not 2 <= len(found) <= len(Example._fields):
+def _example(value: Any, index: int, kind: Source, has_prefix: bool) -> Example:
+    """Convert a tuple to an Example, whose id is `index` by default; raise ValueError if it is invalid."""
+    if not isinstance(value, tuple) or not 2 <= len(value) <= len(Example._fields):
         raise ValueError(f"It must yield {FORMS}.")
-    example = Example(*found)
+    example = Example(*value)
     _check(example, kind)
     if example.prompt and has_prefix:
-        raise ValueError("It has a prompt, and `prefix` says how many tokens are given: only one of them may.")
-    return example._replace(id=place) if example.id is None else example
+        raise ValueError("It has a prompt, but the task sets `prefix`. Use only one of them.")
+    return example._replace(id=index) if example.id is None else example
 
 
 def _check(example: Example, kind: Source) -> None:
-    """Raise ValueError that says what is wrong with an example of a task whose source is of a `kind`."""
+    """Raise ValueError if an example of a task with sources of a `kind` is invalid."""
     if not isinstance(example.target, str):
         raise ValueError(f"Its target must be a text, not {example.target!r}.")
     if kind in TEXTS and not isinstance(example.source, str):
         raise ValueError(f"Its source must be a text, not {example.source!r}.")
     if kind is Source.NONE and example.source is not None:
         raise ValueError(
-            "Its source must be None, as its Config declares none. Otherwise declare `source = Source.TOKENS`."
+            "Its source must be None because its Config declares none. For texts, declare `source = Source.TOKENS`."
         )
-    listed = not isinstance(example.references, str) and isinstance(example.references, Iterable)
-    if not listed or not all(isinstance(text, str) for text in example.references):
+    is_list = not isinstance(example.references, str) and isinstance(example.references, Iterable)
+    if not is_list or not all(isinstance(text, str) for text in example.references):
         raise ValueError(f"Its references must be a list of texts, not {example.references!r}.")
     for name in ("prompt", "name", "group"):
         if not isinstance(getattr(example, name), str | (type(None) if name != "prompt" else str)):
             raise ValueError(f"Its {name} must be a text, not {getattr(example, name)!r}.")
     if not isinstance(example.weight, int | float) or not example.weight >= 0 or not isfinite(example.weight):
-        raise ValueError(f"Its weight must be a number from 0, not {example.weight!r}.")
+        raise ValueError(f"Its weight must be a number of at least 0, not {example.weight!r}.")
 
 
 def numbers(sources: Sequence[Any], kind: Source) -> Numbers:
-    """Return vectors or grids, float32 [R, D] or [R, S, D]; raise PluginError if they are none of one shape."""
+    """Stack vectors or grids to float32 [R, D] or [R, S, D]; raise PluginError if their shapes differ."""
     try:
-        found = np.array(sources, np.float32)
+        values = np.array(sources, np.float32)
     except (ValueError, TypeError) as error:
-        raise PluginError(f"sources are not numbers of one shape: {error}.") from None
-    if not np.isfinite(found).all():
-        raise PluginError("sources have NaN or infinity among their numbers.")
-    if found.ndim != DIMENSIONS[kind] + 1:
-        raise PluginError(f"sources have shape {found.shape[1:]}; a {kind.name} has shape {SHAPES[kind]}.")
-    return found
+        raise PluginError(f"sources are not numbers of the same shape: {error}.") from None
+    if not np.isfinite(values).all():
+        raise PluginError("sources contain NaN or infinity.")
+    if values.ndim != DIMENSIONS[kind] + 1:
+        raise PluginError(f"sources have shape {values.shape[1:]}; a {kind.name} has shape {SHAPES[kind]}.")
+    return values
 
 
-def _shown(found: Any) -> str:
-    """Return an example as messages show it."""
-    text = repr(tuple(found) if isinstance(found, tuple) else found)
+def _excerpt(value: Any) -> str:
+    """Return an example for a message, truncated to 80 characters."""
+    text = repr(tuple(value) if isinstance(value, tuple) else value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 @dataclass(frozen=True)
 class EncodedExamples:
-    """The R examples of a split as tokens, without stop, while a task prepares."""
+    """The R examples of a split as tokens without EOS, during the preparation of a task."""
 
     examples: Sequence[Example]  # [R] as they were yielded
-    encoder: Encoder  # of targets
+    encoder: Encoder  # encodes targets
     target: Ragged  # [R]
-    source_encoder: Encoder | None = None  # of sources, if these are texts
+    source_encoder: Encoder | None = None  # encodes sources that are texts
     source: Ragged | Numbers | None = None  # tokens [R], or numbers, float32 [R, D] or [R, S, D]
     extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, from -1
-    prompt: Ragged | None = None  # [R] tokens before the target, if some are given
+    prompt: Ragged | None = None  # [R] tokens before the target, if any
 
     def __len__(self) -> int:
         return len(self.examples)
 
     @property
     def longer(self) -> Numbers:
-        """The number of tokens of each example's longer side, prompt and target being one, int64 [R]."""
+        """The number of tokens of the longer of source and prompt with target, int64 [R]."""
         source = self.source.lengths if isinstance(self.source, Ragged) else 0
         prompt = self.prompt.lengths if self.prompt else 0
         return np.maximum(self.target.lengths + prompt, source)
 
     @property
     def counts(self) -> list[int]:
-        """How often each target token, stop included, occurs in the examples to train on."""
+        """The count of each target token, including EOS, in the training examples."""
         rows = self.target if self.trains.all() else self.target.take(np.flatnonzero(self.trains))
         counts = np.bincount(rows.tokens, minlength=len(self.encoder.vocabulary))
         counts[STOP] = len(rows)
@@ -138,8 +138,8 @@ class EncodedExamples:
 
     @cached_property
     def trains(self) -> Numbers:
-        """Whether each example is one to train on, bool [R]."""
-        return np.array([one.purposes is ALL or Purpose.TRAIN in one.purposes for one in self.examples], bool)
+        """Whether each example is used in training, bool [R]."""
+        return np.array([each.purposes is ALL or Purpose.TRAIN in each.purposes for each in self.examples], bool)
 
     def renumbered(self) -> EncodedExamples:
         """Return the examples with ids 0, 1, ..., R - 1."""

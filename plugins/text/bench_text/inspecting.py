@@ -1,4 +1,4 @@
-"""What can be said of texts as tokens before a vocabulary is learned: whether any has enough of them; no torch."""
+"""Checks of tokenizers and of text lengths before a vocabulary is learned; imports no torch."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,38 +8,38 @@ from typing import cast
 
 from bench_text.encoder import UNREADABLE, join
 from bench_text.given_tokens import read_model
-from bench_text.merges import read_codes, read_known
-from bench_text.pretrained import Numbered
+from bench_text.merges import read_codes, read_vocabulary
+from bench_text.pretrained import PretrainedTokenizer
 from bench_text.raw_text import utf8
 from bench_text.settings import Characters, Codes, Learned, Pretrained, SentencePiece, Words
 from bench_text.tokens import learn
 
-ENCODED = 1_000_000  #: characters that are encoded to count their tokens, or to see whether these can write them
+MAX_ENCODED_CHARS = 1_000_000  #: characters that are encoded to count tokens or check whether they are invertible
 
 
 def check_tokenizer(settings: object, data: Path) -> None:
-    """Raise DataError if the files of a tokenizer cannot be read, or it does not say how texts end."""
+    """Raise DataError if the files of a tokenizer cannot be read or do not define EOS."""
     if isinstance(settings, Pretrained):
-        Numbered.of(settings, data)
+        PretrainedTokenizer.of(settings, data)
     if isinstance(settings, SentencePiece):
         read_model(settings)
     if isinstance(settings, Codes):
         read_codes(settings.codes)
         if settings.vocabulary:
-            read_known(settings.vocabulary, settings.threshold)
+            read_vocabulary(settings.vocabulary, settings.threshold)
 
 
 class Writing:
-    """Which references of a task its tokens can write, learned from its texts to train on."""
+    """Determines which references of a task its tokens can represent, given its training texts."""
 
     def __init__(self, settings: object, data: Path) -> None:
         self.settings, self.data = settings, data
-        self.known = Counter[str]()  # what is learned from: words or characters
-        self.examples: dict[str, list[tuple[str, Sequence[str]]]] = {}  # by split: target and references
-        self.left = ENCODED
+        self.known = Counter[str]()  # words or characters of training texts
+        self.examples: dict[str, list[tuple[str, Sequence[str]]]] = {}  # target and references, by split
+        self.left = MAX_ENCODED_CHARS
 
     def learn_from(self, *texts: str | None) -> None:
-        """Count what the vocabulary is learned from; byte pairs write the same whatever they learned."""
+        """Count the words or characters of texts; byte pairs represent every text."""
         for text in filter(None, texts):
             if isinstance(self.settings, Words):
                 self.known.update(text.split())
@@ -49,51 +49,57 @@ class Writing:
                 self.known.update(text)
 
     def add(self, split: str, target: str, references: Sequence[str]) -> None:
-        """Remember an example, unless there are too many."""
+        """Store an example, unless MAX_ENCODED_CHARS is exceeded."""
         self.left -= len(target)
         if self.left >= 0:
             self.examples.setdefault(split, []).append((target, references or [target]))
 
     @property
     def is_partial(self) -> bool:
-        """Return whether there were too many examples to remember."""
+        """Whether examples were omitted because MAX_ENCODED_CHARS was exceeded."""
         return self.left < 0
 
     def lost(self) -> Mapping[str, tuple[int, int]]:
-        """Return by split the number of references, and of those that tokens make another text."""
+        """Return, for each split, the numbers of references and of references that their tokens change."""
         if not self.examples:
             return {}
-        read = self._reading()
+        round_trip = self._round_trip()
         return {
-            split: (len(rows), sum(text not in own for text, (_, own) in zip(read(rows), rows, strict=True)))
+            split: (
+                len(rows),
+                sum(text not in references for text, (_, references) in zip(round_trip(rows), rows, strict=True)),
+            )
             for split, rows in self.examples.items()
         }
 
-    def _reading(self) -> Callable[[Sequence[tuple[str, Sequence[str]]]], Iterator[str]]:
+    def _round_trip(self) -> Callable[[Sequence[tuple[str, Sequence[str]]]], Iterator[str]]:
         if isinstance(self.settings, Pretrained):
-            given = Numbered.of(self.settings, self.data)
-            return lambda rows: (given.text(row, UNREADABLE) for row in given.encode([one for one, _ in rows]))
+            tokenizer = PretrainedTokenizer.of(self.settings, self.data)
+            return lambda rows: (
+                tokenizer.text(row, UNREADABLE) for row in tokenizer.encode([target for target, _ in rows])
+            )
         settings = cast(Learned, self.settings)
-        words = list(self.known) if isinstance(settings, Codes) else self.known.elements()  # whose numbers count
+        words = list(self.known) if isinstance(settings, Codes) else self.known.elements()  # with repetitions
         encoder = learn(settings, cast(Sequence[str], words), ())
         names = encoder.vocabulary
         return lambda rows: (
-            join(settings.kind, [names[token] for token in row]) for row in encoder.encode([one for one, _ in rows])
+            join(settings.kind, [names[token] for token in row])
+            for row in encoder.encode([target for target, _ in rows])
         )
 
 
 class Lengths:
-    """Bounds of the tokens of texts, which are exact for words and characters."""
+    """Bounds of the number of tokens of texts; exact for words and characters."""
 
     def __init__(self, settings: object, data: Path) -> None:
         self.kind = getattr(settings, "kind", "")
-        self.numbered = Numbered.of(settings, data) if isinstance(settings, Pretrained) else None
-        self.left = ENCODED
-        self.most = 0.0  #: tokens that any text may have
-        self.least = inf  #: tokens that every text has
+        self.pretrained = PretrainedTokenizer.of(settings, data) if isinstance(settings, Pretrained) else None
+        self.left = MAX_ENCODED_CHARS
+        self.most = 0.0  #: upper bound for all texts
+        self.least = inf  #: lower bound for all texts
 
     def add(self, text: str) -> tuple[int, float]:
-        """Return the fewest and the most tokens that a text may have, without EOS, and remember the extremes."""
+        """Return lower and upper bounds of the tokens of a text, without EOS, and update the overall bounds."""
         least, most = self._of(text)
         self.most, self.least = max(self.most, most), min(self.least, least)
         return least, most
@@ -104,9 +110,9 @@ class Lengths:
             return words, words
         if self.kind == "char":
             return len(text), len(text)
-        if self.numbered and len(text) <= self.left:
+        if self.pretrained and len(text) <= self.left:
             self.left -= len(text)
-            number = len(next(self.numbered.encode([text])))
+            number = len(next(self.pretrained.encode([text])))
             return number, number
         if self.kind in ("bpe", "codes"):
             return words, len(utf8(text))

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from bench_core import hookimpl
 
 
-@hookimpl(optionalhook=True)  # of bench-reports
+@hookimpl(optionalhook=True)  # specified by bench-reports
 def bench_corpus_citations(corpus: str) -> Sequence[str]:
-    """Return the keys of what a corpus is to be cited by."""
+    """Return the citation keys of a corpus."""
     from bench_text.corpora import catalogue
 
     entry = catalogue().get(corpus)

@@ -1,7 +1,7 @@
-"""The tokenizer of a pretrained model, renumbered so that its end-of-text token is 0.
+"""The tokenizer of a pretrained model, renumbered so that EOS is token 0.
 
-That token and the one numbered 0 are swapped. A model that uses the same tokenizer swaps them back: `info.extras` has
-the digest of the file as `tokenizer`, and the number of its end-of-text token as `stop`.
+EOS and token 0 are swapped. A model that uses the same tokenizer swaps them back: `info.extras` has the digest of the
+file as `tokenizer`, and the original number of EOS as `stop`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from bench_text.raw_text import utf8
 from bench_text.settings import Pretrained
 
 FILE, CONFIGS = "tokenizer.json", ("tokenizer_config.json", "config.json")
-TOGETHER = 10_000  # lines encoded at a time
+MAX_LINES = 10_000  # encoded in one call
 
 
 def tokenizer_files(settings: Pretrained, data: Path) -> list[Path]:
-    """Return the tokenizer, and the files that say how texts end; raise DataError if there is no tokenizer."""
+    """Return the paths of the tokenizer and of the files that define EOS; raise DataError without a tokenizer."""
     folder = data / settings.path
     if not (folder / FILE).is_file():
         raise DataError(
-            f"no tokenizer is at {folder / FILE}. Put the {FILE} of a pretrained model there, with its config.json, "
+            f"{folder / FILE} is missing. Put the {FILE} of a pretrained model there, with its config.json, "
             "or correct the `path` of the tokenizer."
         )
     configs = [] if settings.stop else [folder / name for name in CONFIGS]
@@ -37,34 +37,34 @@ def tokenizer_files(settings: Pretrained, data: Path) -> list[Path]:
 
 
 def tokenizer_digests(settings: object, data: Path) -> Mapping[str, str]:
-    """Return the digest of each file of a pretrained tokenizer, for a Config's `reads`; others have no file."""
+    """Return the digests of a pretrained tokenizer's files for a Config's `reads`; empty for other tokenizers."""
     if not isinstance(settings, Pretrained):
         return {}
     return {f"{settings.path}/{path.name}": corpora.digest(path) for path in tokenizer_files(settings, data)}
 
 
 @dataclass(frozen=True)
-class Numbered:
-    """The tokens of one file, of which the one that has the number `stop` there is our 0."""
+class PretrainedTokenizer:
+    """The tokens of a file, in which EOS has the number `stop`; here it is token 0."""
 
     file: Path
     stop: int
 
     @classmethod
-    def of(cls, settings: Pretrained, data: Path) -> Numbered:
-        """Read the files that are there; raise DataError if one is damaged or no token ends a text."""
+    def of(cls, settings: Pretrained, data: Path) -> PretrainedTokenizer:
+        """Read the available files; raise DataError if a file is damaged or EOS is undefined."""
         file, *configs = tokenizer_files(settings, data)
         tokenizer = _read(file)
-        found = settings.stop or _ending({config.name: _mapping(config) for config in configs})
-        stop = tokenizer.token_to_id(found) if isinstance(found, str) else found
+        token = settings.stop or _eos({config.name: _mapping(config) for config in configs})
+        stop = tokenizer.token_to_id(token) if isinstance(token, str) else token
         if stop is None or tokenizer.id_to_token(stop) is None:
-            fault = f"has no token {found!r}" if found is not None else "does not say which token ends a text"
-            raise DataError(f"the tokenizer in {file.parent} {fault}. Give one of its tokens as its `stop:`.")
+            fault = f"has no token {token!r}" if token is not None else "does not define EOS"
+            raise DataError(f"the tokenizer in {file.parent} {fault}. Set `stop:` to one of its tokens.")
         return cls(file, stop)
 
     @cached_property
     def vocabulary(self) -> list[str]:
-        """Return its tokens in our order; numbers that are not in use have names of their own."""
+        """The names of tokens in the order used here; unused numbers get unique names."""
         names = {number: name for name, number in self._tokenizer.get_vocab().items()}
         tokens = [names.get(number, f"<unused {number}>") for number in range(max(names) + 1)]
         tokens[STOP], tokens[self.stop] = tokens[self.stop], tokens[STOP]
@@ -72,66 +72,66 @@ class Numbered:
 
     @cached_property
     def ordinary(self) -> list[int]:
-        """Return the tokens that text is made of."""
+        """The tokens that occur in texts."""
         special = {number for number, token in self._tokenizer.get_added_tokens_decoder().items() if token.special}
         numbers = set(self._tokenizer.get_vocab().values()) - special - {self.stop}
-        return sorted(self._swapped(numbers))
+        return sorted(self._swap(numbers))
 
     @cached_property
     def unknown(self) -> int | None:
-        """Return the token that stands for what it cannot say, if it has one."""
+        """The unknown token, if any."""
         name = getattr(self._tokenizer.model, "unk_token", None)
         number = None if name is None else self._tokenizer.token_to_id(name)
-        return None if number is None else self._swapped([number])[0]
+        return None if number is None else self._swap([number])[0]
 
     def encode(self, lines: Sequence[str]) -> Iterator[list[int]]:
-        """Yield the tokens of each line; raise DataError where one of them would be stop."""
-        for line, found in self._encodings(lines):
-            if self.stop in found.ids:
+        """Yield the tokens of each line; raise DataError if EOS occurs in a line."""
+        for line, encoding in self._encodings(lines):
+            if self.stop in encoding.ids:
                 raise DataError(
-                    f"{self.vocabulary[STOP]!r}, which ends texts, is inside of one: {line[:60]!r}. "
-                    "Take it out, or give the tokenizer another `stop:`."
+                    f"EOS {self.vocabulary[STOP]!r} occurs inside a text: {line[:60]!r}. "
+                    "Remove it, or set another `stop:` for the tokenizer."
                 )
-            yield self._swapped(found.ids)
+            yield self._swap(encoding.ids)
 
     def rest(self, lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
-        """Yield the text of each line after its first tokens, without the space that it may begin with."""
-        for line, found in self._encodings(lines):
-            begins = [begin for begin, _ in found.offsets[first : first + 1]]
+        """Yield the text of each line after its first tokens, without a leading space."""
+        for line, encoding in self._encodings(lines):
+            begins = [begin for begin, _ in encoding.offsets[first : first + 1]]
             yield line[begins[0] :].removeprefix(" ") if begins else ""
 
     def pieces(self, lines: Sequence[str], rows: Iterable[Sequence[int]]) -> Iterator[Sequence[bytes]]:
-        """Yield the UTF-8 of each token of each line, empty for all of a line that they do not spell.
+        """Yield the UTF-8 of each token of each line; empty for lines that their tokens change.
 
-        Of tokens that begin within one character, the last one has it.
+        A character that several tokens share is assigned to the last of them.
         """
-        for line, found in self._encodings(lines):
-            decoded = str(self._tokenizer.decode(found.ids, skip_special_tokens=False))
-            spelled = line if line == decoded.removeprefix(" " * self._begins_with_space) else ""
-            begins = [begin if place else 0 for place, (begin, _) in enumerate(found.offsets)]
-            yield [utf8(spelled[begin:end]) for begin, end in pairwise([*begins, len(line)])]
+        for line, encoding in self._encodings(lines):
+            decoded = str(self._tokenizer.decode(encoding.ids, skip_special_tokens=False))
+            text = line if line == decoded.removeprefix(" " * self._begins_with_space) else ""
+            begins = [begin if index else 0 for index, (begin, _) in enumerate(encoding.offsets)]
+            yield [utf8(text[begin:end]) for begin, end in pairwise([*begins, len(line)])]
 
     def text(self, tokens: Sequence[int], unknown: str = UNREADABLE) -> str:
-        """Return the text of tokens, without the space before its first word, and with `unknown` for unknown ones."""
-        text = str(self._tokenizer.decode(self._swapped(tokens), skip_special_tokens=False)).removeprefix(" ")
+        """Return the text of tokens without a leading space, and with `unknown` for unknown tokens."""
+        text = str(self._tokenizer.decode(self._swap(tokens), skip_special_tokens=False)).removeprefix(" ")
         if self.unknown is None or self.unknown not in tokens:
             return text
         return text.replace(self.vocabulary[self.unknown], unknown)
 
     def _encodings(self, lines: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Yield each line, and what the library makes of it."""
-        for start in range(0, len(lines), TOGETHER):
-            some = lines[start : start + TOGETHER]
-            yield from zip(some, self._tokenizer.encode_batch(some, add_special_tokens=False), strict=True)
+        """Yield each line with its encoding by the library."""
+        for start in range(0, len(lines), MAX_LINES):
+            batch = lines[start : start + MAX_LINES]
+            yield from zip(batch, self._tokenizer.encode_batch(batch, add_special_tokens=False), strict=True)
 
-    def _swapped(self, tokens: Iterable[int]) -> list[int]:
+    def _swap(self, tokens: Iterable[int]) -> list[int]:
         other = {STOP: self.stop, self.stop: STOP}
         return [other.get(token, token) for token in tokens]
 
     @cached_property
     def _begins_with_space(self) -> bool:
-        """Return whether it reads texts as if a space stood before them; what is read back is then without it."""
-        plain, spaced = (self._tokenizer.encode(one, add_special_tokens=False).ids for one in ("a", " a"))
+        """Whether encoding adds a space before texts, which decoding removes again."""
+        plain, spaced = (self._tokenizer.encode(text, add_special_tokens=False).ids for text in ("a", " a"))
         return bool(plain == spaced)
 
     @cached_property
@@ -144,24 +144,24 @@ def _read(path: Path) -> Any:
 
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library has no other name for it
-        raise DataError(f"{path} is no tokenizer: {' '.join(str(error).split())}.") from None
+    except Exception as error:  # the library raises no more specific class
+        raise DataError(f"{path} is not a tokenizer: {' '.join(str(error).split())}.") from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    tokenizer.encode_special_tokens = True  # as text like any other
+    tokenizer.encode_special_tokens = True  # treat them as ordinary text
     return tokenizer
 
 
 def _mapping(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(corpora.read_text(path))
+        content = json.loads(corpora.read_text(path))
     except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}.") from None
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
-def _ending(configs: Mapping[str, Mapping[str, Any]]) -> str | int | None:
-    """Return the token that ends texts, or its number, if configurations tell one."""
+def _eos(configs: Mapping[str, Mapping[str, Any]]) -> str | int | None:
+    """Return EOS or its number according to configurations, if defined."""
     for_tokenizer, for_model = (configs.get(name, {}) for name in CONFIGS)
     token = for_tokenizer.get("eos_token")
     token = token.get("content") if isinstance(token, dict) else token

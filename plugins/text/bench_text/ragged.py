@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-Numbers: TypeAlias = NDArray[Any]  #: numpy arrays; which type and shape is said where they are used
+Numbers: TypeAlias = NDArray[Any]  #: numpy arrays; dtype and shape are documented where they are used
 
 
 @dataclass(frozen=True)
 class Ragged:
-    """R rows of tokens, stored one after the other: `[*Ragged.of([[5, 6], [], [7]])] == [[5, 6], [], [7]]`."""
+    """R rows of tokens, stored contiguously: `[*Ragged.of([[5, 6], [], [7]])] == [[5, 6], [], [7]]`."""
 
     tokens: Numbers  # int32
-    edges: Numbers  # int64 [R + 1]: where each row begins, and where the last one ends
+    edges: Numbers  # int64 [R + 1]: the start of each row and the end of the last row
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]]) -> Ragged:
-        """Gather rows."""
+        """Concatenate rows."""
         tokens, edges = array("i"), array("q", [0])
         for row in rows:
             tokens.extend(row)
@@ -36,12 +36,12 @@ class Ragged:
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Ragged:
-        """Open the rows that `save` wrote; tokens are read from disk as they are used."""
+        """Open the rows that `save` wrote; tokens are read from disk on access."""
         tokens = np.load(folder / f"{name}.tokens.npy", mmap_mode="r", allow_pickle=False)
         return cls(tokens, np.load(folder / f"{name}.edges.npy", allow_pickle=False))
 
     def save(self, folder: Path, name: str) -> None:
-        """Write two arrays to a folder."""
+        """Write the two arrays to a folder."""
         np.save(folder / f"{name}.tokens.npy", self.tokens, allow_pickle=False)
         np.save(folder / f"{name}.edges.npy", self.edges, allow_pickle=False)
 
@@ -50,7 +50,7 @@ class Ragged:
 
     @property
     def lengths(self) -> Numbers:
-        """Return the number of tokens of each row, int64 [R]."""
+        """The number of tokens in each row, int64 [R]."""
         return np.diff(self.edges)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -60,8 +60,8 @@ class Ragged:
         """Return the rows [M] at these indices."""
         lengths = self.lengths[rows]
         edges = np.concatenate([[0], lengths.cumsum()])
-        places = np.arange(edges[-1]) + np.repeat(self.edges[rows] - edges[:-1], lengths)
-        return Ragged(self.tokens[places], edges)
+        indices = np.arange(edges[-1]) + np.repeat(self.edges[rows] - edges[:-1], lengths)
+        return Ragged(self.tokens[indices], edges)
 
     def padded(self, rows: Numbers) -> Tensor:
         """Return the rows [M] at these indices, padded with 0: int64 [M, T]."""
@@ -70,8 +70,8 @@ class Ragged:
 
 def padded(tokens: Numbers, starts: Numbers, ends: Numbers) -> Tensor:
     """Return `tokens[start:end]` for each of M starts and ends, padded with 0: int64 [M, T]."""
-    import torch  # which is not needed to read examples
+    import torch  # not needed for reading examples
 
-    places = starts[:, None] + np.arange((ends - starts).max(initial=0))
-    inside = places < ends[:, None]
-    return torch.from_numpy(np.where(inside, tokens[np.where(inside, places, 0)], 0).astype(np.int64))
+    indices = starts[:, None] + np.arange((ends - starts).max(initial=0))
+    is_inside = indices < ends[:, None]
+    return torch.from_numpy(np.where(is_inside, tokens[np.where(is_inside, indices, 0)], 0).astype(np.int64))

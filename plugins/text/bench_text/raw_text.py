@@ -1,4 +1,4 @@
-"""The UTF-8 of raw text, and the pieces of it that tokens stand for; imports neither torch nor numpy."""
+"""The UTF-8 of raw text and of its tokens; imports neither torch nor numpy."""
 
 import re
 import sys
@@ -6,64 +6,64 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
 
-#: Texts [R] and their tokens [R] -> the UTF-8 of each token, which in a row are the text if its tokens spell it.
+#: Maps texts [R] and their tokens [R] to the UTF-8 of each token, whose concatenation is the text if they spell it.
 Pieces: TypeAlias = Callable[[Sequence[str], Iterable[Sequence[int]]], Iterator[Sequence[bytes]]]
 
-BREAK = b"\n"  # what a stop stands for
-_INSIDE = bytes(range(0x80, 0xC0))  # bytes that begin no character
+BREAK = b"\n"  # represented by EOS
+_CONTINUATION = bytes(range(0x80, 0xC0))  # UTF-8 continuation bytes
 
 
 @cache
 def pattern() -> str:
-    """Return a regular expression whose matches are words with the space before them, and all other white space.
+    """Return a regular expression that matches words with the space before them, and other white space.
 
-    It spells out what is white space, as that differs among libraries.
+    It lists all white space characters because their definition differs between libraries.
     """
     space = "".join(filter(str.isspace, map(chr, range(sys.maxunicode + 1))))
     return f" [^{space}]+|[{space}]+(?= [^{space}])|[{space}]+|[^{space}]+"
 
 
 def words_and_gaps(text: str) -> list[str]:
-    """Return the pieces of a text behind a space: each word with a space before it, other white space apart."""
+    """Split a text after a space into words with the space before them, and other white space."""
     return re.findall(pattern(), f" {text}") if text else []
 
 
 def utf8(text: str) -> bytes:
-    """Return the UTF-8 of a text; surrogates, which JSON may hold, have three bytes each."""
+    """Return the UTF-8 of a text; surrogates, which JSON may contain, become three bytes each."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def characters(piece: bytes) -> int:
-    """Return how many characters begin in a piece of UTF-8."""
-    return len(piece.translate(None, _INSIDE))
+    """Return the number of characters that begin in a piece of UTF-8."""
+    return len(piece.translate(None, _CONTINUATION))
 
 
 def size(text: str) -> tuple[int, int]:
-    """Return the bytes and characters of a text and of the line break after it."""
+    """Return the numbers of bytes and characters of a text with a line break."""
     return len(utf8(text)) + 1, len(text) + 1
 
 
 def byte_level(piece: str) -> bytes:
-    """Return the bytes that a token of byte pairs stands for, given its name."""
-    return piece.translate(_bytes_by_sign()).encode("latin-1")
+    """Return the bytes of a byte pair token, given its name."""
+    return piece.translate(_bytes_by_char()).encode("latin-1")
 
 
 def sign_level(text: bytes) -> str:
-    """Return the name of a token of byte pairs, given the bytes that it stands for."""
-    return text.decode("latin-1").translate(_signs_by_byte())
+    """Return the name of a byte pair token, given its bytes."""
+    return text.decode("latin-1").translate(_chars_by_byte())
 
 
 @cache
-def _signs_by_byte() -> Mapping[int, int]:
-    return {byte: sign for sign, byte in _bytes_by_sign().items()}
+def _chars_by_byte() -> Mapping[int, int]:
+    return {byte: char for char, byte in _bytes_by_char().items()}
 
 
 @cache
-def _bytes_by_sign() -> Mapping[int, int]:
-    """Return the byte that each sign in the names of byte pairs stands for (Radford et al., 2019).
+def _bytes_by_char() -> Mapping[int, int]:
+    """Return the byte of each character in names of byte pair tokens (Radford et al., 2019).
 
-    Bytes that print stand for themselves; for the others, in turn, stand the signs from U+0100 on.
+    Printable bytes represent themselves; the others are represented by the characters from U+0100 on.
     """
     plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in plain]
-    return {byte: byte for byte in plain} | {256 + place: byte for place, byte in enumerate(others)}
+    return {byte: byte for byte in plain} | {256 + index: byte for index, byte in enumerate(others)}

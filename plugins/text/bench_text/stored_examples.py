@@ -1,4 +1,4 @@
-"""The examples of a split in the folder of a prepared task, and batches of them."""
+"""The examples of a split, stored in the folder of a prepared task, and their batches."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ ARRAYS = ("ids", "purposes", "weight", "source", "opening")
 
 @dataclass(frozen=True)
 class StoredExamples:
-    """R examples as arrays, which batches read piece by piece."""
+    """R examples as arrays, from which batches are read."""
 
     ids: Numbers  # int64 [R]
-    target: Ragged  # [R] prefix and continuation, stop included
+    target: Ragged  # [R] prefix and continuation, including EOS
     source: Ragged | Numbers | None = None  # tokens [R], or numbers [R, D] or [R, S, D]
-    purposes: Numbers | None = None  # bool [R, 3]: whether each is used for each Purpose; by default it is
-    weight: Numbers | None = None  # float64 [R]; by default 1
-    extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, 1 more than the integers of `Batch.extras`
-    opening: Numbers | None = None  # int64 [R]: the tokens of each target that are given, where their number varies
+    purposes: Numbers | None = None  # bool [R, 3]: uses of each example by Purpose; default: all
+    weight: Numbers | None = None  # float64 [R]; default: 1
+    extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, the integers of `Batch.extras` plus 1
+    opening: Numbers | None = None  # int64 [R]: prompt tokens in each target, if their number varies
 
     @classmethod
     def of(cls, encoded: EncodedExamples, kind: Source, prefix: int = 0) -> StoredExamples:
-        """Pad targets on the left to `prefix` tokens, and end them and sources of TOKENS by stop."""
+        """Pad targets on the left to `prefix` tokens; append EOS to targets and to sources of TOKENS."""
         pad, source = len(encoded.encoder.vocabulary) - 1, encoded.source
         if kind is Source.TOKENS and isinstance(source, Ragged):
-            source = stopped(source)
+            source = append_stop(source)
         weight = np.array([example.weight for example in encoded.examples], np.float64)
         purposes = None
         if any(example.purposes is not ALL for example in encoded.examples):
             purposes = np.array([[each in example.purposes for each in Purpose] for example in encoded.examples])
         return cls(
             np.array([example.id for example in encoded.examples], np.int64),
-            stopped(encoded.target, encoded.prompt, prefix, pad),
+            append_stop(encoded.target, encoded.prompt, prefix, pad),
             source,
             purposes,
             None if (weight == 1).all() else weight,
@@ -52,7 +52,7 @@ class StoredExamples:
         )
 
     def save(self, folder: Path, split: str) -> None:
-        """Write arrays to a folder."""
+        """Write the arrays to a folder."""
         self.target.save(folder, f"{split}.target")
         for name, rows in self.extras.items():
             rows.save(folder, f"{split}.extras.{name}")
@@ -65,7 +65,7 @@ class StoredExamples:
 
     @classmethod
     def load(cls, folder: Path, split: str) -> StoredExamples:
-        """Open what `save` wrote; large arrays are read from disk as they are used."""
+        """Open the arrays that `save` wrote; large arrays are read from disk on access."""
         arrays = {name: _array(folder, f"{split}.{name}") for name in ARRAYS}
         suffix = ".edges.npy"
         names = [path.name.removesuffix(suffix) for path in sorted(folder.glob(f"{split}.extras.*{suffix}"))]
@@ -79,10 +79,10 @@ class StoredExamples:
         return np.flatnonzero(self.purposes[:, [*Purpose].index(purpose)])
 
     def batches(self, purpose: Purpose, size: Size, noise: Noise | None = None, prefix: int = 0) -> Iterator[Batch]:
-        """Yield an epoch of the examples for `purpose`, an example a row.
+        """Yield an epoch of the examples for `purpose`, one example per row.
 
-        The first `prefix` tokens of a target are in the opening, or as many as `opening` says, in a batch equally
-        many. A size in tokens counts the longer side of each example, the opening apart, with padding.
+        The prompt has the first `prefix` tokens of a target, or as many as `opening` says; prompts in a batch have
+        equal length. A size in tokens counts the longer side of each example without its prompt, including padding.
         """
         rows = self.rows(purpose)
         openings = None if self.opening is None else self.opening[rows]
@@ -103,19 +103,19 @@ class StoredExamples:
             opening=opening,
             gold=padded(target.tokens, starts + prefix, ends),
             length=torch.from_numpy(ends - starts - prefix),
-            source=source.padded(rows) if isinstance(source, Ragged) else _chosen(source, rows),
+            source=source.padded(rows) if isinstance(source, Ragged) else _select(source, rows),
             source_length=torch.from_numpy(source.lengths[rows]) if isinstance(source, Ragged) else None,
             extras=self._extras(rows),
         )
 
     def _extras(self, rows: Numbers) -> dict[str, Tensor]:
         extras = {name: extra.padded(rows) - 1 for name, extra in self.extras.items()}
-        weight = _chosen(self.weight, rows)
+        weight = _select(self.weight, rows)
         return extras if weight is None else {**extras, "weight": weight}
 
 
-def stopped(rows: Ragged, prompts: Ragged | None = None, prefix: int = 0, pad: int = STOP) -> Ragged:
-    """End rows by stop; begin them with prompts [R], or pad them on the left so that they have `prefix` tokens."""
+def append_stop(rows: Ragged, prompts: Ragged | None = None, prefix: int = 0, pad: int = STOP) -> Ragged:
+    """Append EOS to rows; prepend prompts [R], or else pad rows on the left to `prefix` tokens."""
     if prompts:
         return Ragged.of([*prompt, *row, STOP] for prompt, row in zip(prompts, rows, strict=True))
     return Ragged.of([*[pad] * (prefix - len(row)), *row, STOP] for row in rows)
@@ -125,9 +125,9 @@ def _array(folder: Path, name: str) -> Ragged | Numbers | None:
     if (folder / f"{name}.edges.npy").exists():
         return Ragged.load(folder, name)
     path = folder / f"{name}.npy"
-    mode: Literal["r"] | None = "r" if name.endswith(".source") else None  # numbers of each example may be many
+    mode: Literal["r"] | None = "r" if name.endswith(".source") else None  # may be large
     return np.load(path, mode, allow_pickle=False) if path.exists() else None
 
 
-def _chosen(array: Numbers | None, rows: Numbers) -> Tensor | None:
+def _select(array: Numbers | None, rows: Numbers) -> Tensor | None:
     return None if array is None else torch.from_numpy(np.array(array[rows]))

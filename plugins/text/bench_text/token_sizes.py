@@ -1,4 +1,4 @@
-"""How many bytes and characters of raw text each token stands for."""
+"""The numbers of bytes and characters of raw text that tokens represent."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import numpy as np
 from bench_text.ragged import Numbers
 from bench_text.raw_text import BREAK, characters, utf8
 
-NONE = -1  #: in place of the size of a text that its tokens do not spell
+NONE = -1  #: size of a text that its tokens do not spell
 
 
 @dataclass(frozen=True)
 class TokenSizes:
     """The sizes of M tokens of R texts."""
 
-    sizes: Numbers  # int64 [M, 2], in bytes and in characters
-    exact: Numbers  # bool [M], whether the tokens of its text spell that
+    sizes: Numbers  # int64 [M, 2], bytes and characters
+    exact: Numbers  # bool [M], whether the tokens of the text spell it
 
     @classmethod
     def of(cls, texts: Iterable[str], pieces: Iterable[Sequence[bytes]], stop: bool) -> TokenSizes:
-        """Measure the tokens of texts, with a stop after each text if `stop`."""
+        """Measure the tokens of texts, with EOS after each text if `stop`."""
         sizes, exact = array("q"), array("b")
-        for text, own in zip(texts, pieces, strict=True):
-            same = b"".join(own) == utf8(text)
-            for piece in [*own, BREAK] if stop else own:
+        for text, tokens in zip(texts, pieces, strict=True):
+            is_exact = b"".join(tokens) == utf8(text)
+            for piece in [*tokens, BREAK] if stop else tokens:
                 sizes.extend((len(piece), characters(piece)))
-                exact.append(same)
+                exact.append(is_exact)
         return cls(np.array(sizes, np.int64).reshape(-1, 2), np.array(exact, bool))
 
     def sums(self, edges: Numbers) -> Numbers:
-        """Return the sizes of the tokens between edges [W + 1], which ascend, NONE if any is not exact: [W, 2]."""
+        """Return the total sizes of tokens between ascending edges [W + 1], NONE if any is not exact: [W, 2]."""
         sums = np.diff(np.concatenate([np.zeros((1, 2), np.int64), self.sizes.cumsum(0)])[edges], axis=0)
         exact = np.diff(np.concatenate([[0], self.exact.cumsum()])[edges]) == np.diff(edges)
         return np.where(exact[:, None], sums, NONE)

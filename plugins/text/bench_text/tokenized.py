@@ -1,4 +1,4 @@
-"""Tasks whose targets are tokens: how their vocabulary is learned and stored, and how tokens become text again."""
+"""Tasks with tokenized targets: learning and storing of vocabularies, and conversion of tokens to text."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import numpy as np
 from bench_core import STOP, Split, SuiteError, Task, TextSize
 from bench_text import corpora
 from bench_text.encoder import PAD, UNREADABLE, Encoder, join
-from bench_text.pretrained import FILE, Numbered
+from bench_text.pretrained import FILE, PretrainedTokenizer
 from bench_text.ragged import Numbers, Ragged
 from bench_text.settings import Learned, Pretrained
 from bench_text.token_sizes import NONE
-from bench_text.tokens import learn, restored
+from bench_text.tokens import learn, restore
 
-SOURCE = "source.vocabulary.json"  # of sources with tokens of their own
+SOURCE = "source.vocabulary.json"  # for sources with a separate vocabulary
 
 
 class TokenizedTask(Task):
-    """A task whose targets are tokens of a vocabulary that it learned, or of a pretrained model.
+    """A task whose targets are tokens of a learned vocabulary or of a pretrained model.
 
-    Its Config has a setting `tokenizer`. In `prepare`, it calls `encoder` and `save_vocabulary`.
+    Its Config has a setting `tokenizer`. Its `prepare` calls `encoder` and `save_vocabulary`.
     """
 
-    cuts_anew: ClassVar[bool] = False  #: whether texts to train on are cut in each epoch, as `dropout` needs
+    cuts_anew: ClassVar[bool] = False  #: whether training texts are segmented in each epoch, as `dropout` requires
 
     def encoder(
         self,
@@ -39,20 +39,22 @@ class TokenizedTask(Task):
         valid: Sequence[str] = (),
         pad: bool = False,
     ) -> Encoder:
-        """Learn a vocabulary from texts, or copy that of a pretrained model into the folder.
+        """Learn a vocabulary from texts, or copy that of a pretrained model to the folder.
 
         Words and characters are learned from `train` and `valid`, byte pairs from `train` alone. `pad` appends
-        `<cpad>`. Raises DataError if a pretrained tokenizer is missing or damaged, and SuiteError for merges that are
-        to be left out at random if this task does not cut texts anew.
+        `<cpad>`. Raises DataError if a pretrained tokenizer is missing or damaged, and SuiteError for `dropout` if
+        `cuts_anew` is False.
         """
         if getattr(settings, "dropout", 0) and not self.cuts_anew:
             name = self.config.name
-            raise SuiteError(f"{name} cuts texts once, so its tokenizer cannot have a `dropout`. Leave it out.")
+            raise SuiteError(
+                f"{name} segments texts only once, so its tokenizer does not support `dropout`. Remove it."
+            )
         if not isinstance(settings, Pretrained):
             return learn(settings, train, valid, pad)
-        given = Numbered.of(settings, data)
-        shutil.copyfile(given.file, self.folder / FILE)
-        return _of_pretrained(given, [*given.vocabulary, *[PAD] * pad])
+        tokenizer = PretrainedTokenizer.of(settings, data)
+        shutil.copyfile(tokenizer.file, self.folder / FILE)
+        return _of_pretrained(tokenizer, [*tokenizer.vocabulary, *[PAD] * pad])
 
     def save_vocabulary(self, vocabulary: Sequence[str]) -> None:
         """Write the names of target tokens to the folder."""
@@ -60,20 +62,20 @@ class TokenizedTask(Task):
 
     @cached_property
     def vocabulary(self) -> list[str]:
-        """The names of target tokens, as `save_vocabulary` wrote them."""
+        """The names of target tokens."""
         return list(self.load_json("vocabulary.json"))
 
     def save_json(self, name: str, value: Any) -> None:
-        """Write JSON data to a file of the folder."""
+        """Write JSON data to a file in the folder."""
         (self.folder / name).write_text(json.dumps(value), encoding="utf-8")
 
     def load_json(self, name: str, default: Any = None) -> Any:
-        """Return the JSON data of a file of the folder; `default`, if it is given, where there is no such file."""
+        """Return the JSON data of a file in the folder; if it is missing, return `default` unless that is None."""
         path = self.folder / name
         return default if default is not None and not path.exists() else json.loads(path.read_text(encoding="utf-8"))
 
     def save_tokenizers(self, target: Encoder, source: Encoder | None = None) -> None:
-        """Write to the folder what `restored` needs to encode new texts."""
+        """Write the data that `restored` needs to the folder."""
         self.save_vocabulary(target.vocabulary)
         if source is not None and source is not target:
             self.save_json(SOURCE, source.vocabulary)
@@ -82,30 +84,31 @@ class TokenizedTask(Task):
                 (self.folder / f"{side}.tokenizer").write_bytes(encoder.saved)
 
     def save_tokenizers_of(self, other: TokenizedTask) -> None:
-        """Copy to the folder what `restored` needs from that of a task with the same tokenizers."""
+        """Copy the data that `restored` needs from the folder of a task with the same tokenizers."""
         for name in ("vocabulary.json", SOURCE, FILE, "source.tokenizer", "target.tokenizer"):
             if (other.folder / name).exists():
                 shutil.copyfile(other.folder / name, self.folder / name)
 
     def restored(self, side: Literal["source", "target"], settings: Learned | Pretrained) -> Encoder:
-        """Return the encoder of one side as it was prepared; raise SuiteError if its tokenizer was not stored."""
+        """Restore the encoder of sources or targets; raise SuiteError if its tokenizer was not stored."""
         file = self.folder / f"{side}.tokenizer"
         vocabulary = self.load_json(SOURCE, self.vocabulary) if side == "source" else self.vocabulary
         if not file.exists():
             raise SuiteError(
-                f"the tokenizer of {side}s of {self.config.name} was not stored, so it cannot encode new texts. If "
-                "the task comes from an older version, run the suite again; else build its encoders by `encoder`."
+                f"the {side} tokenizer of {self.config.name} was not stored, so it cannot encode new texts. If "
+                "the task was prepared by an older version, run the suite again; otherwise build its encoders by "
+                "`encoder`."
             )
         if isinstance(settings, Pretrained):
             return _of_pretrained(self._pretrained, vocabulary)
-        return restored(settings, vocabulary, file.read_bytes())
+        return restore(settings, vocabulary, file.read_bytes())
 
     def save_sizes(self, split: Split, sizes: Numbers) -> None:
-        """Write the sizes of the raw texts of targets [R, 2], in bytes and characters, to the folder."""
+        """Write the sizes of raw target texts in bytes and characters [R, 2] to the folder."""
         np.save(self.folder / f"{split}.sizes.npy", sizes, allow_pickle=False)
 
     def load_sizes(self, split: Split, ids: Iterable[int]) -> Mapping[int, TextSize | None]:
-        """Return the sizes that `save_sizes` wrote, if it did, by the ids [R] of targets; None in place of `NONE`."""
+        """Return the sizes of `save_sizes` by the ids [R] of targets, None for `NONE`; empty if none were written."""
         path = self.folder / f"{split}.sizes.npy"
         if not path.exists():
             return {}
@@ -114,20 +117,22 @@ class TokenizedTask(Task):
 
     @property
     def target_tokenizer(self) -> Learned | Pretrained:
-        """The settings of the tokenizer of targets; by default the only one."""
-        found: Learned | Pretrained = self.config.tokenizer
-        return found
+        """The settings of the target tokenizer."""
+        settings: Learned | Pretrained = self.config.tokenizer
+        return settings
 
     @cached_property
-    def _pretrained(self) -> Numbered:
-        return Numbered.of(Pretrained(kind="pretrained", path=".", stop=self.vocabulary[STOP]), self.folder)
+    def _pretrained(self) -> PretrainedTokenizer:
+        return PretrainedTokenizer.of(
+            Pretrained(kind="pretrained", path=".", stop=self.vocabulary[STOP]), self.folder
+        )
 
     def text(self, tokens: list[int]) -> str:
-        """Return the text of tokens; one that stands for no text, such as `<unk>`, becomes a sign of no corpus."""
+        """Return the text of tokens; `<unk>` becomes UNREADABLE, a character that occurs in no corpus."""
         return self.join(tokens, UNREADABLE)
 
     def join(self, tokens: Sequence[int], unknown: str) -> str:
-        """Return the text of tokens, with `unknown` in place of those that stand for no text."""
+        """Return the text of tokens, with `unknown` in place of tokens without text."""
         if not isinstance(self.target_tokenizer, Pretrained):
             return join(self.target_tokenizer.kind, [self.vocabulary[token] for token in tokens], unknown)
         runs: list[list[int]] = [[]]
@@ -139,24 +144,31 @@ class TokenizedTask(Task):
         return f" {unknown} ".join([self._pretrained.text(run, unknown) for run in runs])
 
 
-def _of_pretrained(given: Numbered, vocabulary: Sequence[str]) -> Encoder:
-    extras = {"tokenizer": corpora.digest(given.file), "stop": given.stop}
+def _of_pretrained(tokenizer: PretrainedTokenizer, vocabulary: Sequence[str]) -> Encoder:
+    extras = {"tokenizer": corpora.digest(tokenizer.file), "stop": tokenizer.stop}
     return Encoder(
-        vocabulary, given.encode, given.ordinary, given.rest, given.unknown, extras, given.pieces, saved=b""
+        vocabulary,
+        tokenizer.encode,
+        tokenizer.ordinary,
+        tokenizer.rest,
+        tokenizer.unknown,
+        extras,
+        tokenizer.pieces,
+        saved=b"",
     )
 
 
 def token_statistics(rows: Ragged, unknown: int | None = 1, side: str = "") -> dict[str, Any]:
-    """Return statistics of tokens for reports: their number, types, unknown ones, and lengths of rows.
+    """Return token statistics for reports: numbers of tokens, types and unknown tokens, and row lengths.
 
-    `side`, such as `source_`, is put before each key; `unknown` is the token that counts as unknown, if there is one.
+    `side`, such as `source_`, is a prefix of each key; `unknown` is the unknown token, if any.
     """
     lengths = rows.lengths
-    found = {
+    statistics = {
         "tokens": len(rows.tokens),
         "types": len(np.unique(rows.tokens)),
         "unknown": 0 if unknown is None else int((rows.tokens == unknown).sum()),
         "mean_length": round(float(lengths.mean()), 2),
         "max_length": int(lengths.max()),
     }
-    return {f"{side}{name}": number for name, number in found.items()}
+    return {f"{side}{name}": number for name, number in statistics.items()}

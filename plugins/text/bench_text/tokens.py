@@ -1,8 +1,8 @@
 """Vocabularies of words, characters and byte pairs, learned from texts.
 
-Token 0 is stop, 1 is `<unk>`, and `<cpad>` is the last token of a vocabulary that has it. A word `<unk>` of a text is
-token 1, whatever the tokenizer. In the text of an output, tokens that stand for no text become UNREADABLE, which
-occurs in no corpus.
+Token 0 is EOS, 1 is `<unk>`, and `<cpad>`, if present, is the last token of a vocabulary. A word `<unk>` in a text is
+token 1 for every tokenizer. In the text of an output, tokens without text become UNREADABLE, a character that occurs
+in no corpus.
 """
 
 import json
@@ -21,10 +21,10 @@ from bench_text.settings import BytePairs, Characters, Codes, Learned, SentenceP
 
 
 def learn(settings: Learned, train: Sequence[str], valid: Sequence[str], pad: bool = False) -> Encoder:
-    """Learn a vocabulary: words and characters from both splits, the most frequent first, byte pairs from `train`.
+    """Learn a vocabulary: words and characters from both splits, most frequent first, byte pairs from `train`.
 
-    That of codes is of their pieces in both splits, and that of SentencePiece is given. `pad` appends `<cpad>`, which
-    `vocab_size` counts. Raises DataError for a file that is not what it should be.
+    For codes, the vocabulary has their pieces in both splits; for SentencePiece, it is fixed. `pad` appends `<cpad>`,
+    which is included in `vocab_size`. Raises DataError for an invalid file.
     """
     if isinstance(settings, BytePairs):
         return _byte_pairs(settings, train, pad)
@@ -36,19 +36,21 @@ def learn(settings: Learned, train: Sequence[str], valid: Sequence[str], pad: bo
     counts = Counter(token for lines in (train, valid) for line in lines for token in cut(line))
     for special in SPECIAL:
         del counts[special]
-    least, most = (settings.min_count, settings.most_words) if isinstance(settings, Words) else (1, None)
-    kept = sorted((token for token in counts if counts[token] >= least), key=lambda token: (-counts[token], token))
-    return restored(settings, [STOP, UNKNOWN, *kept[:most], *[PAD] * pad], b"")
+    min_count, max_tokens = (settings.min_count, settings.most_words) if isinstance(settings, Words) else (1, None)
+    tokens = sorted(
+        (token for token in counts if counts[token] >= min_count), key=lambda token: (-counts[token], token)
+    )
+    return restore(settings, [STOP, UNKNOWN, *tokens[:max_tokens], *[PAD] * pad], b"")
 
 
-def restored(settings: Learned, vocabulary: Sequence[str], saved: bytes) -> Encoder:
-    """Return the encoder of a learned tokenizer, from its vocabulary and `Encoder.saved`; without `dropout`."""
+def restore(settings: Learned, vocabulary: Sequence[str], saved: bytes) -> Encoder:
+    """Restore the encoder of a learned tokenizer from its vocabulary and `Encoder.saved`, without `dropout`."""
     if isinstance(settings, BytePairs):
-        return _restored_pairs(vocabulary, saved)
+        return _restore_pairs(vocabulary, saved)
     if isinstance(settings, Codes):
-        return given_tokens.restored_codes(vocabulary, saved)
+        return given_tokens.restore_codes(vocabulary, saved)
     if isinstance(settings, SentencePiece):
-        return given_tokens.restored_pieces(vocabulary, saved)
+        return given_tokens.restore_pieces(vocabulary, saved)
     has_words = isinstance(settings, Words)
     cut = str.split if has_words else _characters
 
@@ -61,7 +63,7 @@ def restored(settings: Learned, vocabulary: Sequence[str], saved: bytes) -> Enco
 
 
 def _pieces(first: Sequence[bytes], others: Sequence[bytes]) -> Pieces:
-    """Return the pieces of texts, given those of the first token and of others [V]."""
+    """Return `Pieces`, given the UTF-8 of each token [V] at the start of a text and elsewhere."""
 
     def pieces(lines: Sequence[str], rows: Iterable[Sequence[int]]) -> Iterator[Sequence[bytes]]:
         return ([*(first[token] for token in row[:1]), *(others[token] for token in row[1:])] for row in rows)
@@ -74,7 +76,7 @@ def _characters(line: str) -> list[str]:
 
 
 def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder:
-    """Learn pieces of words, with the space before each, that of the first one too, and of other white space."""
+    """Learn pieces of words with the space before them, also at the start of a text, and of other white space."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
     pairs = Tokenizer(models.BPE(unk_token=UNKNOWN))
@@ -89,21 +91,21 @@ def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder
     )
     pairs.train_from_iterator(map(_without_special, train), trainer)
 
-    learnt = pairs.get_vocab()  # by piece; `<unk>` is 0
-    vocabulary = [STOP, *sorted(learnt, key=learnt.__getitem__), *[PAD] * pad]
+    learned = pairs.get_vocab()  # ids by piece; `<unk>` is 0
+    vocabulary = [STOP, *sorted(learned, key=learned.__getitem__), *[PAD] * pad]
     merges = Merges("bpe", _pairs(pairs), settings.dropout) if settings.dropout else None
-    return replace(_restored_pairs(vocabulary, str(pairs.to_str()).encode()), merges=merges)
+    return replace(_restore_pairs(vocabulary, str(pairs.to_str()).encode()), merges=merges)
 
 
-def _restored_pairs(vocabulary: Sequence[str], saved: bytes) -> Encoder:
+def _restore_pairs(vocabulary: Sequence[str], saved: bytes) -> Encoder:
     from tokenizers import Tokenizer
 
     others = [f" {piece}".encode() if piece in SPECIAL else byte_level(piece) for piece in vocabulary]
 
     def rest(lines: Sequence[str], rows: Iterable[Sequence[int]], first: int) -> Iterator[str]:
         for line, row in zip(lines, rows, strict=True):
-            left = f" {line}".encode()[sum(len(others[piece]) for piece in row[:first]) :]
-            yield left.decode("utf-8", "replace").removeprefix(" ")  # a piece may end inside of a character
+            remaining = f" {line}".encode()[sum(len(others[piece]) for piece in row[:first]) :]
+            yield remaining.decode("utf-8", "replace").removeprefix(" ")  # a piece may end inside a character
 
     pieces = _pieces([piece.removeprefix(b" ") for piece in others], others)
     encode = _by_pairs(Tokenizer.from_str(saved.decode()))
@@ -111,8 +113,8 @@ def _restored_pairs(vocabulary: Sequence[str], saved: bytes) -> Encoder:
 
 
 def _by_pairs(pairs: Any) -> Encode:
-    """Return the encoding by byte pairs of each word and each other white space; a word `<unk>` is token 1."""
-    pairs.encode_special_tokens = True  # `<unk>` inside a word or behind other white space is text like any other
+    """Return the encoding by byte pairs of words and other white space; a word `<unk>` is token 1."""
+    pairs.encode_special_tokens = True  # `<unk>` inside a word or after other white space is ordinary text
 
     def encode(lines: Sequence[str]) -> Iterator[list[int]]:
         types = sorted({word for line in lines for word in words_and_gaps(line)})
@@ -125,16 +127,13 @@ def _by_pairs(pairs: Any) -> Encode:
 
 
 def _without_special(line: str) -> str:
-    """Return a text to learn byte pairs from, without words in which is the name of a special token.
-
-    So no pairs can be merged to such a name.
-    """
+    """Remove words that contain the name of a special token, so that no such name is learned as a piece."""
     if not any(name in line for name in SPECIAL):
         return f" {line}" if line else ""
     return "".join(word for word in words_and_gaps(line) if not any(name in word for name in SPECIAL))
 
 
 def _pairs(tokenizer: Any) -> list[tuple[str, str]]:
-    """Return the merges that byte pairs have learnt, the first one first."""
-    found = json.loads(tokenizer.to_str())["model"]["merges"]
-    return [(one, other) for one, other in (pair.split(" ") if isinstance(pair, str) else pair for pair in found)]
+    """Return the learned byte pair merges in order."""
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    return [(left, right) for left, right in (pair.split(" ") if isinstance(pair, str) else pair for pair in merges)]

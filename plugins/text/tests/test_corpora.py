@@ -111,7 +111,7 @@ def test_fetch_downloads_what_is_missing_and_verify_agrees(toy, tmp_path):
 
 def test_fetch_refuses_another_file_than_the_published_one(toy, tmp_path):
     (toy / "a.txt").write_bytes(b"something else")
-    with pytest.raises(DataError, match=r"could not be fetched.*by hand"):
+    with pytest.raises(DataError, match=r"could not be fetched.*manually"):
         corpora.fetch("toy", tmp_path)
     assert not (tmp_path / "toy" / "a.txt").exists()
 
@@ -125,7 +125,7 @@ def test_fetch_says_that_an_address_leads_nowhere(toy, tmp_path):
 def test_fetch_leaves_a_users_own_file_alone_and_says_that_it_differs(toy, tmp_path):
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "a.txt").write_bytes(b"mine")
-    with pytest.raises(DataError, match=r"a\.txt differs in sha256"):
+    with pytest.raises(DataError, match=r"a\.txt has another sha256"):
         corpora.fetch("toy", tmp_path)
     assert (tmp_path / "toy" / "a.txt").read_bytes() == b"mine"
 
@@ -179,7 +179,7 @@ def test_a_packed_file_is_read_like_a_plain_one(tmp_path):
     [
         (b"fine\nna\xefve\n", r"0xef at offset 7, in line 2"),
         ("text".encode("utf-16"), "UTF-16"),
-        (b"GIF\0\1", "zero byte stands at offset 3"),
+        (b"GIF\0\1", "zero byte at offset 3"),
     ],
 )
 def test_what_is_not_utf8_text_is_refused_with_its_place(content, message, tmp_path):

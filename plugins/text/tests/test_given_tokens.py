@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from bench_core import DataError
 from bench_text.api import UNREADABLE, Tokenizer, join, learn
-from bench_text.merges import Merges, merged, read_codes, read_known
+from bench_text.merges import Merges, merge, read_codes, read_vocabulary
 
 TRAIN = ["the cat sat on the mat .", "the  naïve 日本 cat", "aaa aaaa a bab abba", "the thatch hath a hat @@ x@@ y"]
 UNSEEN = ["a thesis that bathes", " zzz  the\u00a0cat ", "", "@@@ @ the"]
@@ -34,7 +34,7 @@ def files(folder, codes=CODES, known=None, **settings):
 
 def cut(settings, lines):
     pairs, apart = read_codes(settings.codes)
-    known = read_known(settings.vocabulary, settings.threshold) if settings.vocabulary else None
+    known = read_vocabulary(settings.vocabulary, settings.threshold) if settings.vocabulary else None
     merges = Merges("codes", pairs, settings.dropout, apart, known)
     return [merges.cut(line) for line in lines]
 
@@ -143,11 +143,11 @@ def test_with_dropout_the_vocabulary_has_every_piece_that_may_come(tmp_path):
 @pytest.mark.parametrize(
     ("codes", "says"),
     [
-        ("#version: 0.2\nt h\nthe\n", r"codes:3: 'the' is no merge"),
-        ("#version: 0.2\nt h e\n", r"codes:2: 't h e' is no merge"),
-        ("t h\n\nth e\n", r"codes:2: '' is no merge"),
-        ("", r"codes:1: '' is no merge"),
-        ("#version: 0.3\nt h\n", r"codes:1: '#version: 0.3' is not known"),
+        ("#version: 0.2\nt h\nthe\n", r"codes:3: 'the' is not a merge"),
+        ("#version: 0.2\nt h e\n", r"codes:2: 't h e' is not a merge"),
+        ("t h\n\nth e\n", r"codes:2: '' is not a merge"),
+        ("", r"codes:1: '' is not a merge"),
+        ("#version: 0.3\nt h\n", r"codes:1: unknown version '#version: 0.3'"),
     ],
 )
 def test_a_wrong_line_of_codes_is_named(tmp_path, codes, says):
@@ -156,7 +156,7 @@ def test_a_wrong_line_of_codes_is_named(tmp_path, codes, says):
 
 
 @pytest.mark.parametrize(
-    ("known", "says"), [("the 9\nth@@\n", "known:2: 'th@@' is no piece"), ("a b c 3\n", "known:1"), ("a x\n", "known:1"), ("a 3\n", "no piece occurs 5 times")]
+    ("known", "says"), [("the 9\nth@@\n", "known:2: 'th@@' is not a piece"), ("a b c 3\n", "known:1"), ("a x\n", "known:1"), ("a 3\n", "no piece occurs 5 times")]
 )  # fmt: skip
 def test_a_wrong_line_of_a_vocabulary_is_named(tmp_path, known, says):
     with pytest.raises(DataError, match=says):
@@ -172,7 +172,7 @@ def test_byte_pairs_with_no_merge_left_out_are_those_of_the_library():
     ]
     again = Merges.of(json.loads(json.dumps(encoder.merges.plain)))
     assert again == encoder.merges
-    assert {len(piece) for piece in merged([*"abc"], again.ranks, random.Random(0), 1.0)} == {1}
+    assert {len(piece) for piece in merge([*"abc"], again.ranks, random.Random(0), 1.0)} == {1}
 
 
 @pytest.fixture(scope="module", params=["unigram", "bpe", "bytes", "suffix"])
@@ -235,7 +235,7 @@ def test_what_follows_the_first_pieces_keeps_unknown_signs(model):
 def test_a_file_that_is_no_model_is_named(tmp_path):
     pytest.importorskip("sentencepiece")
     (tmp_path / "m.model").write_text("no model")
-    with pytest.raises(DataError, match=r"m\.model is no model of SentencePiece"):
+    with pytest.raises(DataError, match=r"m\.model is not a SentencePiece model"):
         learn(
             TypeAdapter(Tokenizer).validate_python({"kind": "sentencepiece", "model": tmp_path / "m.model"}), [], []
         )

@@ -169,7 +169,7 @@ def test_a_task_whose_prompts_are_numbers_is_refused_by_name(kind, tmp_path):
 def test_a_task_that_was_prepared_before_tokenizers_were_stored_says_what_to_do(files, tmp_path):
     task = prepared(JsonPairsConfig(**files), tmp_path / "task")
     (tmp_path / "task" / "source.tokenizer").unlink()
-    with pytest.raises(SuiteError, match=r"tokenizer of sources of \S+ was not stored.*run the suite again"):
+    with pytest.raises(SuiteError, match=r"source tokenizer of \S+ was not stored.*run the suite again"):
         [*task.encode([Prompt(0, "a")])]
 
 

@@ -280,12 +280,12 @@ def test_extras_reach_batches_padded_with_minus_1(monkeypatch, tmp_path):
         ("none", ("only",), r"yielded \('only',\) as example 1 of train\. It must yield"),
         ("none", (None, 3), "Its target must be a text, not 3"),
         ("tokens", (None, "a"), "Its source must be a text, not None"),
-        ("none", ("a", "b"), r"Its source must be None, .* declare `source = Source\.TOKENS`"),
+        ("none", ("a", "b"), r"Its source must be None .* declare `source = Source\.TOKENS`"),
         ("none", (None, "b", "b"), "Its references must be a list of texts, not 'b'"),
         ("none", (None, "b", [1]), r"Its references must be a list of texts, not \[1\]"),
-        ("none", (None, "b", [], -1), "Its weight must be a number from 0, not -1"),
-        ("none", (None, "b", [], float("nan")), "Its weight must be a number from 0, not nan"),
-        ("none", Example(None, "b", id=0), "There is an example 0 already: give each its own id"),
+        ("none", (None, "b", [], -1), "Its weight must be a number of at least 0, not -1"),
+        ("none", (None, "b", [], float("nan")), "Its weight must be a number of at least 0, not nan"),
+        ("none", Example(None, "b", id=0), "The id 0 is used twice. Give each example its own id"),
     ],
 )
 def test_an_example_that_is_wrong_is_named(kind, example, message, monkeypatch, tmp_path):
@@ -297,11 +297,11 @@ def test_an_example_that_is_wrong_is_named(kind, example, message, monkeypatch, 
 @pytest.mark.parametrize(
     ("kind", "sources", "message"),
     [
-        ("vector", [[1, 2], [1]], "sources are not numbers of one shape"),
+        ("vector", [[1, 2], [1]], "sources are not numbers of the same shape"),
         ("vector", ["a", "b"], "sources are not numbers"),
         ("vector", [[[1]], [[2]]], r"sources have shape \(1, 1\); a VECTOR has shape \(D,\)"),
         ("grid", [[1], [2]], r"sources have shape \(1,\); a GRID has shape \(S, D\)"),
-        ("vector", [[1.0], [np.inf]], "sources have NaN or infinity"),
+        ("vector", [[1.0], [np.inf]], "sources contain NaN or infinity"),
     ],
 )
 def test_sources_of_numbers_that_are_wrong_are_told(kind, sources, message, monkeypatch, tmp_path):
@@ -313,7 +313,7 @@ def test_sources_of_numbers_that_are_wrong_are_told(kind, sources, message, monk
 def test_sources_must_have_one_shape_in_all_splits(monkeypatch, tmp_path):
     monkeypatch.setattr(Counting, "examples", lambda self, split, data: [([1] * len(split), "a")])
     with pytest.raises(
-        PluginError, match=r"Counting\.examples yielded sources of several shapes, by split: .*'test': \(4,\)"
+        PluginError, match=r"Counting\.examples yielded sources of different shapes: .*'test': \(4,\)"
     ):
         prepared(CountingConfig(kind="vector"), tmp_path)
 
@@ -321,7 +321,7 @@ def test_sources_must_have_one_shape_in_all_splits(monkeypatch, tmp_path):
 def test_a_split_without_examples_is_an_error(pairs, tmp_path):
     pairs["valid"].write_text("\n")
     with pytest.raises(
-        DataError, match=r"json-pairs has no examples in valid\. Each of train, valid, test needs some"
+        DataError, match=r"json-pairs has no examples in valid\. Each of train, valid, test needs at least one"
     ):
         prepared(JsonPairsConfig(**pairs), tmp_path)
 
@@ -354,7 +354,7 @@ def test_a_pretrained_tokenizer_gives_both_sides_its_tokens_and_is_digested(pair
     assert (info.extras["stop"], {*config.reads(tmp_path)}) == (3, {"model/tokenizer.json"})
     assert task.text(one(task).gold[0, :3].tolist()) == "c b a"
     assert info.extras["statistics"]["test"]["target_unknown"] == 1
-    with pytest.raises(DataError, match="no tokenizer is at"):
+    with pytest.raises(DataError, match=r"is missing\. Put the tokenizer\.json"):
         config.reads(tmp_path / "nowhere")
 
 

@@ -1,4 +1,4 @@
-"""What other distributions may build on: settings of a training, optimizers, and seeds stacked as one model."""
+"""Public interface for other distributions: training settings, optimizers, and models stacked over seeds."""
 
 from bench_training.optimizers import optimizers
 from bench_training.settings import TrainingConfig

@@ -1,4 +1,4 @@
-"""`batch_size: auto`: as many rows or tokens as the memory of the device holds, found by computing gradients."""
+"""`batch_size: auto`: the most rows or tokens that fit in device memory, searched by computing gradients."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,47 +13,47 @@ from bench_core.data import Batch
 from bench_core.errors import TrainingError
 from bench_training.memory import available
 
-MOST = 2**20  #: rows or tokens
-FREE = 0.6  #: share of the memory that is free which a batch may take, on a CPU
-LOOKED_AT = 8  #: batches of which the one with the longest rows is computed
+MAX_BATCH_SIZE = 2**20  #: rows or tokens
+MAX_MEMORY_SHARE = 0.6  #: of the available memory that a batch may use on a CPU
+MAX_CANDIDATES = 8  #: batches among which the largest is computed
 
 
 @dataclass
 class BatchSizeSearch:
-    """Searches the largest power of two whose batches fit into memory; model and generators stay as they are.
+    """Searches for the largest power of two whose batches fit in memory; restores model and generators.
 
-    The batch with the most positions among the first ones of an epoch stands for all. On a CPU, where the system
-    would kill the process, what the next size would take is extrapolated from the last.
+    Only the batch with the most positions among the first of an epoch is computed. On a CPU, where the system would
+    kill the process, the memory of the next size is extrapolated from the last.
     """
 
     model: nn.Module
     device: torch.device
-    batches: Callable[[int], Iterator[Batch]]  # of an epoch, of so many rows or tokens
-    gradient: Callable[[Batch], object]  # leaves the gradient of a batch in the weights
+    batches: Callable[[int], Iterator[Batch]]  # maps rows or tokens per batch to an epoch
+    gradient: Callable[[Batch], object]  # stores a batch's gradient in the weights
 
     def run(self) -> int:
-        """Return the size; raise TrainingError if not even the smallest batch fits, or there is none."""
+        """Return the size; raise TrainingError if not even the smallest batch fits or the split is empty."""
         buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            found = self._search()
+            size = self._search()
         for name, buffer in self.model.named_buffers():
             buffer.copy_(buffers[name])
-        return found
+        return size
 
     def _search(self) -> int:
-        taken, best = list[int](), 0
-        # The moments of an optimizer come with the first update.
+        used, best = list[int](), 0
+        # Reserve the memory of optimizer moments, which are allocated at the first update.
         moments = [torch.empty_like(each) for each in self.model.parameters() for _ in range(2)]
         positions = 0
-        for size in (2**power for power in range(MOST.bit_length())):
-            first = islice(self.batches(size), LOOKED_AT)
-            batch = max(first, key=lambda one: one.gold.numel(), default=None)
+        for size in (2**power for power in range(MAX_BATCH_SIZE.bit_length())):
+            first = islice(self.batches(size), MAX_CANDIDATES)
+            batch = max(first, key=lambda batch: batch.gold.numel(), default=None)
             if batch is None:
                 raise TrainingError("the training split has no batches. Is it empty?")
-            if batch.gold.numel() <= positions or self._too_large(taken):
+            if batch.gold.numel() <= positions or self._too_large(used):
                 break
             try:
-                taken.append(self._computed(batch))
+                used.append(self._backward_bytes(batch))
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -63,15 +63,15 @@ class BatchSizeSearch:
             best, positions = size, batch.gold.numel()
         del moments
         if not best:
-            raise TrainingError("batch_size auto: not even the smallest batch fits into memory. Use a smaller model.")
+            raise TrainingError("batch_size auto: not even the smallest batch fits in memory. Use a smaller model.")
         return best
 
-    def _too_large(self, taken: list[int]) -> bool:
-        """Return whether the next size would take too much of the memory of a CPU."""
-        return self.device.type == "cpu" and bool(taken) and 2 * taken[-1] > _free()
+    def _too_large(self, used: list[int]) -> bool:
+        """Return whether the next size would need too much CPU memory."""
+        return self.device.type == "cpu" and bool(used) and 2 * used[-1] > _max_batch_bytes()
 
-    def _computed(self, batch: Batch) -> int:
-        """Compute a gradient; return the bytes that its backward pass needed."""
+    def _backward_bytes(self, batch: Batch) -> int:
+        """Compute a gradient; return the bytes saved for its backward pass."""
         self.model.train()
         sizes: dict[int, int] = {}
 
@@ -93,6 +93,6 @@ class BatchSizeSearch:
                 torch.cuda.empty_cache()
 
 
-def _free() -> float:
-    """Return the bytes that a batch may take on a CPU."""
-    return FREE * available(torch.device("cpu"))
+def _max_batch_bytes() -> float:
+    """Return the bytes that a batch may use on a CPU."""
+    return MAX_MEMORY_SHARE * available(torch.device("cpu"))

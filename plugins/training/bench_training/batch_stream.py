@@ -1,4 +1,4 @@
-"""Brings batches to a device: parts of them, from a thread that reads ahead, from memory that a GPU copies from."""
+"""Batches on their way to a device: splitting, reading ahead in a thread, and pinned memory."""
 
 from __future__ import annotations
 
@@ -13,63 +13,63 @@ from torch import Tensor
 
 from bench_core.data import Batch
 
-AHEAD = 4  #: batches that are read before they are needed, on a GPU
+MAX_BATCHES_AHEAD = 4  #: read before they are needed, on a GPU
 
 
 def parts_of(batch: Batch, number: int) -> list[Batch]:
-    """Return a batch in consecutive parts of about as many rows, fewer where it has fewer rows than `number`."""
+    """Split a batch into up to `number` consecutive parts of about equal numbers of rows, none of them empty."""
     if number == 1:
         return [batch]
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
-    return [batch.select(some) for some in torch.tensor_split(rows, number) if len(some)]
+    return [batch.select(part) for part in torch.tensor_split(rows, number) if len(part)]
 
 
 def share_of(batch: Batch, number: int, of: int) -> Batch | None:
-    """Return the part of a batch that belongs to one of several processes; None if it has no rows."""
+    """Return the share of process `number` of `of`; None if it has no rows."""
     if of == 1:
         return batch
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
-    own = torch.tensor_split(rows, of)[number]
-    return batch.select(own) if len(own) else None
+    share = torch.tensor_split(rows, of)[number]
+    return batch.select(share) if len(share) else None
 
 
-def pinned(batch: Batch) -> Batch:
-    """Return a batch in memory that a GPU copies from by itself; as it is where there is none."""
+def pin(batch: Batch) -> Batch:
+    """Return a batch in pinned memory; unchanged without a GPU."""
     try:
         return batch.change(Tensor.pin_memory)
-    except RuntimeError:  # no GPU, but a pretended one
+    except RuntimeError:  # a simulated GPU
         return batch
 
 
 def read_ahead(
-    batches: Iterator[Any], prepare: Callable[[Any], Any] = lambda one: one, lock: Lock | None = None
+    batches: Iterator[Any], prepare: Callable[[Any], Any] = lambda item: item, lock: Lock | None = None
 ) -> Iterator[Any]:
-    """Yield what an iterator yields, prepared by a thread that is up to AHEAD items in advance, and one at work.
+    """Yield items that a thread prepares up to MAX_BATCHES_AHEAD items ahead, plus the item in progress.
 
-    The iterator is advanced under the lock, so that nobody who holds it meets the thread in the same task. An error
-    of the iterator is raised where its item would have come. The thread ends with the generator.
+    The iterator is advanced under the lock, which a caller holds to use the same task without interference. An error
+    of the iterator is raised in place of its item. The thread ends with the generator.
     """
-    lock, over = lock or Lock(), object()
+    lock, end = lock or Lock(), object()
 
     def read() -> Any:
         with lock:
-            one = next(batches, over)
-        return one if one is over else prepare(one)
+            item = next(batches, end)
+        return item if item is end else prepare(item)
 
     with ThreadPoolExecutor(1, "batches") as thread:
-        due = deque(thread.submit(read) for _ in range(AHEAD + 1))
+        pending = deque(thread.submit(read) for _ in range(MAX_BATCHES_AHEAD + 1))
         try:
-            while (one := due.popleft().result()) is not over:
-                due.append(thread.submit(read))
-                yield one
+            while (item := pending.popleft().result()) is not end:
+                pending.append(thread.submit(read))
+                yield item
         finally:
             thread.shutdown(cancel_futures=True)
 
 
 def with_last(batches: Iterator[Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield items, each with whether it is the last."""
-    for one in batches:
+    """Yield pairs of an item and whether it is the last."""
+    for item in batches:
         for following in batches:
-            yield one, False
-            one = following
-        yield one, True
+            yield item, False
+            item = following
+        yield item, True

@@ -22,48 +22,48 @@ from bench_core.tensor_rows import Rows
 
 WEIGHTS, TENSORS, REST = "weights.safetensors", "tensors.safetensors", "rest.json"
 
-Kept: TypeAlias = Any  # tensors, numbers, words and None, in lists, tuples, mappings and Rows
+Storable: TypeAlias = Any  # tensors, numbers, strings and None, in lists, tuples, mappings and Rows
 
 
 @dataclass
 class Checkpoints:
-    """The checkpoints of one training, alternating between two places of a store, so one is always intact."""
+    """The checkpoints of a training, which alternate between two places of a store so that one is always intact."""
 
     store: Store
-    key: str  # of the training
+    key: str
     label: str
-    every: float  # seconds from one to the next
+    every: float  # seconds between checkpoints
     until: float | None = None  # seconds since 1970 at which to stop
-    of: str = ""  # key of a training that is to come of it, where that is another one
-    inputs: Callable[[], Inputs] = dict  # of the training so far, besides those in its key
+    of: str = ""  # key of the training that this one is part of, if that is different
+    inputs: Callable[[], Inputs] = dict  # observed so far, in addition to the inputs in `key`
     earlier: Inputs = field(default_factory=dict)  # filled from the loaded checkpoint
-    spent: float = 0.0  # seconds of earlier runs
+    spent: float = 0.0  # seconds in earlier runs
     begun: float = field(default_factory=time.monotonic)
-    saved: float = field(default_factory=time.monotonic)  # when the last one was
-    place: int = 0  # of the next
+    saved: float = field(default_factory=time.monotonic)  # when the last checkpoint was written
+    place: int = 0  # where the next checkpoint goes
 
     @property
     def weights(self) -> Path | None:
-        """Return the path of the weights of the last checkpoint, if there is one."""
+        """The path of the last checkpoint's weights, if there is a checkpoint."""
         path = self.store.path(CHECKPOINT, self._key(1 - self.place)) / WEIGHTS
         return path if path.exists() else None
 
-    def last(self, model: nn.Module, device: torch.device) -> Kept:
-        """Load the last checkpoint into the model, and return the rest of its state on a device; None without one.
+    def last(self, model: nn.Module, device: torch.device) -> Storable:
+        """Load the last checkpoint's weights into the model; return the remaining state on a device, or None.
 
-        A damaged one is set aside with a warning, and the previous one is used.
+        A damaged checkpoint is set aside with a warning, and the previous one is used.
         """
-        found = [(one.manifest["step"], place, one) for place in PLACES if (one := self._stored(place))]
-        for _, place, artifact in sorted(found, reverse=True, key=lambda one: one[0]):
+        stored = [(each.manifest["step"], place, each) for place in PLACES if (each := self._load(place))]
+        for _, place, artifact in sorted(stored, reverse=True, key=lambda entry: entry[0]):
             try:
-                kept = _built(artifact.json(REST), load_file(str(artifact.file(TENSORS))), device)
+                state = _built(artifact.json(REST), load_file(str(artifact.file(TENSORS))), device)
                 load_model(unshared(model), str(artifact.file(WEIGHTS)))
             except (StoreError, SafetensorError, RuntimeError, LookupError, TypeError, ValueError) as error:
                 self._set_aside(place, error)
                 continue
             self.place, self.spent = 1 - place, float(artifact.manifest["seconds"])
             self.earlier.update(artifact.manifest.get("observed", {}))
-            return kept
+            return state
         return None
 
     def due(self) -> bool:
@@ -74,8 +74,8 @@ class Checkpoints:
         """Return whether the time limit is reached."""
         return self.until is not None and time.time() >= self.until
 
-    def save(self, step: int, model: nn.Module, kept: Kept) -> None:
-        """Write a checkpoint; if it cannot be written, warn and continue.
+    def save(self, step: int, model: nn.Module, state: Storable) -> None:
+        """Write a checkpoint; if that fails, warn and continue.
 
         Raises StageFailed for refused inputs, and PluginError if an input file changed after it was read.
         """
@@ -84,19 +84,19 @@ class Checkpoints:
         about["observed"] = self.inputs()
         tensors: dict[str, Tensor] = {}
         try:
-            rest = _flat(kept, tensors)
+            rest = _flat(state, tensors)
             self.store.remove(CHECKPOINT, key)
-            with self.store.writing(CHECKPOINT, key, about, sync=False) as folder:  # there is another place
+            with self.store.writing(CHECKPOINT, key, about, sync=False) as folder:  # the other place is intact
                 save_model(unshared(model), str(folder / WEIGHTS))
                 save_file(tensors, str(folder / TENSORS))
                 (folder / REST).write_text(json.dumps(rest), encoding="utf-8")
             self.place = 1 - self.place
         except (StoreError, PluginError) as error:
-            self.store.warn(f"{self.label}: no checkpoint was written. {error}")
+            self.store.warn(f"{self.label}: the checkpoint could not be written. {error}")
         self.saved = time.monotonic()
 
     def seconds(self) -> float:
-        """Return the duration of the training, including earlier runs."""
+        """Return the duration of the training including earlier runs."""
         return round(self.spent + time.monotonic() - self.begun, 4)
 
     def remove(self) -> None:
@@ -104,7 +104,7 @@ class Checkpoints:
         for place in PLACES:
             self.store.remove(CHECKPOINT, self._key(place))
 
-    def _stored(self, place: int) -> Artifact | None:
+    def _load(self, place: int) -> Artifact | None:
         if not self.store.path(CHECKPOINT, self._key(place)).exists():
             return None
         if names := self.store.changed_inputs(CHECKPOINT, self._key(place)):
@@ -119,29 +119,29 @@ class Checkpoints:
 
     def _set_aside(self, place: int, why: object) -> None:
         aside = self.store.set_aside(CHECKPOINT, self._key(place))
-        self.store.warn(f"a checkpoint of {self.label} is not used: {why} It is kept in {aside}.")
+        self.store.warn(f"a checkpoint of {self.label} is ignored: {why} It was moved to {aside}.")
 
     def _key(self, place: int) -> str:
         return checkpoint_key(self.key, place)
 
 
-def to_bytes(value: Kept) -> bytes:
-    """Return data, as a checkpoint keeps them, as bytes; `from_bytes` is the inverse."""
+def to_bytes(value: Storable) -> bytes:
+    """Serialize storable data; `from_bytes` is the inverse."""
     tensors: dict[str, Tensor] = {}
     rest = json.dumps(_flat(value, tensors))
     return save(tensors, {"rest": rest})
 
 
-def from_bytes(content: bytes, device: torch.device) -> Kept:
-    """Return data with their tensors on a device."""
+def from_bytes(content: bytes, device: torch.device) -> Storable:
+    """Deserialize the result of `to_bytes`, with tensors on a device."""
     size = int.from_bytes(content[:8], "little")
     rest = json.loads(content[8 : 8 + size])["__metadata__"]["rest"]
     return _built(json.loads(rest), load(content), device)
 
 
-def _flat(value: Kept, tensors: dict[str, Tensor]) -> Any:
-    """Return JSON data in which tensors are indices into `tensors`, which is filled."""
-    inside: Callable[[Kept], Any] = lambda item: _flat(item, tensors)  # noqa: E731
+def _flat(value: Storable, tensors: dict[str, Tensor]) -> Any:
+    """Return JSON data in which tensors are indices into `tensors`, and fill `tensors`."""
+    inside: Callable[[Storable], Any] = lambda item: _flat(item, tensors)  # noqa: E731
     if isinstance(value, Tensor):
         tensors[str(len(tensors))] = value.detach().cpu().contiguous().clone()
         return ["tensor", len(tensors) - 1]
@@ -154,15 +154,17 @@ def _flat(value: Kept, tensors: dict[str, Tensor]) -> Any:
         return [type(value).__name__ if type(value) in (tuple, list) else "tuple", [*map(inside, value)]]
     if value is None or isinstance(value, (bool, int, float, str)):
         return ["plain", value]
-    raise PluginError(f"A {type(value).__name__} cannot be stored: only tensors, numbers, strings, and Rows of them.")
+    raise PluginError(
+        f"A {type(value).__name__} cannot be stored. Use only tensors, numbers, strings, and Rows of these."
+    )
 
 
-def _built(flat: Any, tensors: Mapping[str, Tensor], device: torch.device) -> Kept:
-    """Inverse of `_flat`; Rows must be classes of modules that are already imported."""
-    inside: Callable[[Any], Kept] = lambda item: _built(item, tensors, device)  # noqa: E731
+def _built(flat: Any, tensors: Mapping[str, Tensor], device: torch.device) -> Storable:
+    """Inverse of `_flat`; Rows must be classes of imported modules."""
+    inside: Callable[[Any], Storable] = lambda item: _built(item, tensors, device)  # noqa: E731
     kind, *content = flat
     if kind == "tensor":
-        # A copy: inside of the file it lies where it may, and sums in the processor depend on that by their last bit.
+        # Copied because alignment in the file is arbitrary, and sums on a CPU depend on it in the last bit.
         return tensors[str(content[0])].to(device, copy=True)
     if kind == "rows":
         return _rows_class(*content[:2])(**{name: inside(item) for name, item in content[2].items()})
@@ -174,9 +176,9 @@ def _built(flat: Any, tensors: Mapping[str, Tensor], device: torch.device) -> Ke
 
 
 def _rows_class(module: str, name: str) -> type[Rows]:
-    found: Any = sys.modules.get(module)
+    value: Any = sys.modules.get(module)
     for word in name.split("."):
-        found = getattr(found, word, None)
-    if not (isinstance(found, type) and issubclass(found, Rows)):
-        raise ValueError(f"it holds {module}.{name}, which is not known here")
-    return found
+        value = getattr(value, word, None)
+    if not (isinstance(value, type) and issubclass(value, Rows)):
+        raise ValueError(f"it contains {module}.{name}, which is not an imported Rows class")
+    return value

@@ -1,4 +1,4 @@
-"""Gradient clipping: by the norm of the whole gradient, of that of each weight, or by value."""
+"""Gradient clipping: by global norm, by the norm of each weight's gradient, or by value."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,10 @@ from bench_training.settings import Clip
 
 
 def clip_gradients(weights: Sequence[nn.Parameter], clip: Clip | None) -> Tensor:
-    """Clip the gradients of weights; return the norm of the whole gradient before [].
+    """Clip the gradients of weights; return the global norm before clipping [].
 
-    By `norm`, g becomes g min(1, norm / ||g||); by `each`, the gradient of each weight does so by itself; by `value`,
-    every entry is at most that large.
+    `norm` scales the whole gradient g by min(1, norm / ||g||), `each` does so for the gradient of each weight, and
+    `value` limits the absolute value of every entry.
     """
     gradients = [gradient_entries(each) for each in weights if each.grad is not None]
     norm = nn.utils.get_total_norm(gradients)
@@ -22,7 +22,7 @@ def clip_gradients(weights: Sequence[nn.Parameter], clip: Clip | None) -> Tensor
     if clip.norm is not None:
         torch._foreach_mul_(gradients, (clip.norm / norm).clamp(max=1.0))
     elif clip.each is not None:
-        torch._foreach_mul_(gradients, [_factor(one, clip.each) for one in torch._foreach_norm(gradients)])
+        torch._foreach_mul_(gradients, [_factor(each, clip.each) for each in torch._foreach_norm(gradients)])
     elif clip.value is not None:
         torch._foreach_clamp_min_(gradients, -clip.value)
         torch._foreach_clamp_max_(gradients, clip.value)
@@ -30,24 +30,24 @@ def clip_gradients(weights: Sequence[nn.Parameter], clip: Clip | None) -> Tensor
 
 
 def clip_copies(weights: Sequence[nn.Parameter], clip: Clip | None) -> Tensor:
-    """Clip the gradients of stacked copies [S, *], each by itself; return their norms before [S]."""
+    """Clip the gradients of stacked copies [S, *] separately; return their norms before clipping [S]."""
     gradients = [each.grad for each in weights if each.grad is not None]
-    flat = [one.reshape(len(one), -1) for one in gradients]
+    flat = [gradient.reshape(len(gradient), -1) for gradient in gradients]
     norm: Tensor = torch.linalg.vector_norm(torch.cat(flat, 1), dim=1)
     if clip is None:
         return norm
-    for one, rows in zip(gradients, flat, strict=True):
+    for gradient, rows in zip(gradients, flat, strict=True):
         if clip.norm is not None:
-            one.mul_(_along(_factor(norm, clip.norm), one))
+            gradient.mul_(_along(_factor(norm, clip.norm), gradient))
         elif clip.each is not None:
-            one.mul_(_along(_factor(torch.linalg.vector_norm(rows, dim=1), clip.each), one))
+            gradient.mul_(_along(_factor(torch.linalg.vector_norm(rows, dim=1), clip.each), gradient))
         elif clip.value is not None:
-            one.clamp_(-clip.value, clip.value)
+            gradient.clamp_(-clip.value, clip.value)
     return norm
 
 
-def _factor(norm: Tensor, most: float) -> Tensor:
-    return (most / norm).clamp(max=1.0)
+def _factor(norm: Tensor, max_norm: float) -> Tensor:
+    return (max_norm / norm).clamp(max=1.0)
 
 
 def _along(factors: Tensor, like: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Compiled losses: `torch.compile`, and what happens where it cannot."""
+"""Losses compiled by `torch.compile`, with a fallback where compilation fails."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -12,7 +12,7 @@ LossFunction: TypeAlias = Callable[[Batch, Training], Loss]
 
 
 class CompiledLoss:
-    """The loss of a model, compiled at its first use; where that fails, the loss as it is, with a warning."""
+    """The loss of a model, compiled at its first use; if that fails, the uncompiled loss, with a warning."""
 
     def __init__(self, model: Any, warn: Callable[[str], None]) -> None:
         self.model, self.warn = model, warn
@@ -28,18 +28,18 @@ class CompiledLoss:
                 self._try(batch, training)
                 self.tried = True
             return self.loss(batch, training)
-        except Exception as error:  # whatever the compiler, or the C++ compiler behind it, raises
+        except Exception as error:  # torch.compile and its C++ compiler may raise anything
             torch.set_rng_state(generator)
-            return self._plain(batch, training, error)
+            return self._fall_back(batch, training, error)
 
     def _try(self, batch: Batch, training: Training) -> None:
-        """Compile the loss and its backward pass by using them once; generator and buffers stay as they are.
+        """Compile the loss and its backward pass by using them once; restore generator and buffers.
 
-        The gradient is of a loss of its own: a compiled graph may free what a second backward pass would need.
+        This loss is not reused: a compiled graph may free tensors that a second backward pass would need.
         """
         generator = torch.get_rng_state()
         buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
-        weights = [one for one in self.model.parameters() if one.requires_grad]
+        weights = [weight for weight in self.model.parameters() if weight.requires_grad]
         try:
             torch.autograd.grad(self.loss(batch, training).value, weights, allow_unused=True)
         finally:
@@ -48,10 +48,10 @@ class CompiledLoss:
                 for name, buffer in self.model.named_buffers():
                     buffer.copy_(buffers[name])
 
-    def _plain(self, batch: Batch, training: Training, error: Exception) -> Loss:
-        """Give up compiling; an error of the loss itself is raised here."""
+    def _fall_back(self, batch: Batch, training: Training, error: Exception) -> Loss:
+        """Use the uncompiled loss from now on; raise an error of the loss itself."""
         self.loss, self.compiled = self.model.loss, False
-        found = self.loss(batch, training)
+        loss = self.loss(batch, training)
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        self.warn(f"compile: {type(self.model).__name__} is trained without it, as torch.compile failed: {first}")
-        return found
+        self.warn(f"compile: {type(self.model).__name__} is trained uncompiled because torch.compile failed: {first}")
+        return loss

@@ -1,4 +1,4 @@
-"""Judges the weights of a training: by a metric, or by the training loss on a split."""
+"""Scores the weights of a training: by a metric, or by the training loss on a split."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from bench_training.log import Average
 
 @dataclass(frozen=True)
 class Selection:
-    """A score by which checkpoints are selected, or training stops; higher (+1) or lower (-1) is better."""
+    """A score for checkpoint selection or early stopping; higher (+1) or lower (-1) is better."""
 
     judge: Callable[[Any], float]
     better: int
@@ -27,7 +27,7 @@ class Selection:
 def mean_loss(
     model: Any, task: Task, split: str, size: Size, noise: Noise, device: torch.device, smoothing: float = 0.0
 ) -> float:
-    """Return the training loss on a split, per target token, of a model in evaluation mode."""
+    """Return the training loss per target token on a split, for a model in evaluation mode."""
     average, memory = Average(), None
     for step, batch in enumerate(task.batches(split, Purpose.TRAIN, size)):
         carried = memory if batch.continues else None

@@ -1,4 +1,4 @@
-"""A task of which as many batches are read as fit in a time, and the rest are counted."""
+"""A task that yields batches within a time limit and counts the rest."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,23 +11,23 @@ from bench_core.data import Batch, Purpose
 from bench_core.random_numbers import Noise
 from bench_core.task import Size, Split
 
-SECONDS = 2.0  #: for which batches are given
+SECONDS = 2.0  #: for which batches are yielded
 
 
 class Excerpt(CheckedTask):
-    """Yields the first batches of a split, at least one, until time is out; counts the elements of all of them."""
+    """Yields the first batches of a split until the time limit, at least one; counts the elements of all batches."""
 
     def __init__(
         self, task: CheckedTask, seconds: float = SECONDS, rows: int | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:  # fmt: skip
         super().__init__(task.task, task.info)
-        self.seconds = seconds  # of wall-clock time, for which batches are yielded
-        self.rows = rows  # of each pass, if not all
-        self.clock = clock  # by which counting is timed
-        self.part = 1.0  # of the rows of each batch that is yielded
-        self.given = self.all = 0  # elements
-        self.counting = 0.0  # seconds of the clock
+        self.seconds = seconds  # wall-clock time for which batches are yielded
+        self.rows = rows  # limit per pass; None for all
+        self.clock = clock  # times the counting
+        self.part = 1.0  # share of rows that is yielded of each batch
+        self.yielded = self.all = 0  # elements
+        self.counting = 0.0  # seconds on the clock
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         begun, seen, end = time.perf_counter(), 0, None
@@ -40,24 +40,24 @@ class Excerpt(CheckedTask):
             seen += len(batch)
             if end is None:
                 part = share_of(batch, self.part)
-                self.given += elements(part)
+                self.yielded += elements(part)
                 yield part
         self.counting += 0.0 if end is None else self.clock() - end
 
     @property
     def share(self) -> float:
-        """Return which share of the elements was yielded."""
-        return self.given / self.all if self.all else 1.0
+        """The share of elements that was yielded."""
+        return self.yielded / self.all if self.all else 1.0
 
 
 def share_of(batch: Batch, share: float) -> Batch:
-    """Return the first rows of a batch, at least one."""
+    """Return a share of the rows of a batch, the first ones, at least one row."""
     number = max(1, round(len(batch) * share))
     return batch if number >= len(batch) else batch.select(torch.arange(number, device=batch.ids.device))
 
 
 def elements(batch: Batch) -> int:
-    """Return the tokens of targets and sources with padding, which cost is about proportional to."""
+    """Return the number of target and source tokens including padding, to which cost is about proportional."""
     source = batch.source
     tokens = source is not None and not torch.is_floating_point(source)
     return batch.gold.numel() + (prod(source.shape) if source is not None and tokens else 0)

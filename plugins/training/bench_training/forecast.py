@@ -1,4 +1,4 @@
-"""Predicts what trainings cost: by calibrations, for any number of updates; imports torch only to calibrate."""
+"""Predicts training costs from calibrations, for any number of updates; imports torch only to calibrate."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from bench_core.computing.context import StageContext
 
 NOT_KNOWN = "not known"
-EPOCH = 1000  #: updates, where the data are not known
-AUTO = 256  #: the size of batches that are to fill the memory
-#: Settings of trainings that decide how many updates there are, or their numbers, but not how long one takes.
+EPOCH = 1000  #: assumed updates per epoch where the data are unknown
+AUTO = 256  #: assumed batch size for `batch_size: auto`
+#: Training settings that affect the number or the values of updates but not the duration of an update.
 LENGTH = frozenset({
     "lr", "warmup", "schedule", "epochs", "updates", "evaluate_every", "patience",
 })  # fmt: skip
@@ -35,23 +35,23 @@ def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSp
 
 
 def _speed(stage: Stage, costs: Costs, key: str) -> TrainingSpeed | None:
-    """Return the calibration of a training, if there is one."""
+    """Return the calibration of a training, if any."""
     return costs.read(TrainingSpeed, key, device_name(stage.settings["device"]))
 
 
-def known_speed(stage: Stage, predictions: Any) -> TrainingSpeed | None:
-    """Return the calibration of a training of a plan, if there is one."""
+def speed_in_plan(stage: Stage, predictions: Any) -> TrainingSpeed | None:
+    """Return the calibration of a training in a plan, if any."""
     return _speed(stage, predictions.costs, predictions.keys.of_speed(stage))
 
 
 def is_calibrated(stage: Stage, costs: Costs, key: str) -> bool:
-    """Return whether there is a calibration of a training, in CPU seconds unless it is on a GPU."""
+    """Return whether a training is calibrated, in CPU seconds unless it runs on a GPU."""
     speed = _speed(stage, costs, key)
     return speed is not None and (stage.settings["device"] == "cuda" or speed.cpu_rate is not None)
 
 
 def predicted(stage: Stage, costs: Costs, key: str) -> tuple[float, int, float | None, float | None] | None:
-    """Return wall-clock seconds, bytes, CPU seconds, and the load when that was measured; None if unknown."""
+    """Return wall-clock seconds, bytes, CPU seconds, and the load during the calibration; None if unknown."""
     speed = _speed(stage, costs, key)
     if speed is None:
         return None
@@ -62,68 +62,68 @@ def predicted(stage: Stage, costs: Costs, key: str) -> tuple[float, int, float |
 
 
 def training_seconds(stage: Stage, speed: TrainingSpeed) -> float:
-    """Return the seconds of a whole training, of the clock of its speed, unless patience ends it before."""
+    """Return the seconds of a whole training, on the clock of its speed, assuming that patience does not end it."""
     lengths = training_length(stage.settings["training"], speed.updates_per_epoch)
     phases = zip(lengths, speed.updates, strict=True)
-    return speed.setup + sum(one.updates * each + one.evaluations * speed.evaluation for one, each in phases)
+    return speed.setup + sum(phase.updates * each + phase.evaluations * speed.evaluation for phase, each in phases)
 
 
 def rough_size(settings: Mapping[str, Any]) -> float:
-    """Return a number that grows with the cost of a training, by its settings alone: for an order, not for a time.
+    """Return a number that grows with the cost of a training, from its settings alone: for ordering, not a time.
 
-    It is the number of updates, times the size of a batch, times the squares of the sizes in the model's settings.
+    It is the number of updates times the batch size times the sum of squares of the sizes in the model's settings.
     """
     training = settings.get("training", {})
-    updates = sum(one.updates for one in training_length(training, EPOCH))
+    updates = sum(phase.updates for phase in training_length(training, EPOCH))
     sizes = [value for value in settings.get("model", {}).values() if type(value) is int]
     batch = training.get("batch_size", 1)
     return updates * float(AUTO if batch == "auto" else batch) * (1.0 + sum(value * value for value in sizes))
 
 
 def without_length(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings of a stage that decide how long an update takes."""
+    """Return the settings of a stage that affect the duration of an update."""
     training = settings["training"]
     phases = [
-        {name: value for name, value in one.items() if name not in LENGTH} for one in training.get("phases", ())
+        {name: value for name, value in phase.items() if name not in LENGTH} for phase in training.get("phases", ())
     ]
-    own = {name: value for name, value in training.items() if name not in LENGTH}
-    return {**settings, "training": {**own, "phases": phases}}
+    other = {name: value for name, value in training.items() if name not in LENGTH}
+    return {**settings, "training": {**other, "phases": phases}}
 
 
 def rows(stages: Sequence[Stage], predictions: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return a row for the trainings of each model that take equally long: what is known of their cost."""
-    own = [one for one in stages if one.about.trains and not one.is_taken]
-    numbers = Counter(predictions.keys.of_record(one) for one in own)
-    firsts = {predictions.keys.of_record(one): one for one in reversed(own)}
+    """Return a row of costs for each group of trainings that take equally long."""
+    trainings = [stage for stage in stages if stage.about.trains and not stage.is_taken]
+    numbers = Counter(predictions.keys.of_record(stage) for stage in trainings)
+    firsts = {predictions.keys.of_record(stage): stage for stage in reversed(trainings)}
     return [_training(firsts[key], number, predictions, failures) for key, number in numbers.items()]
 
 
 def _training(stage: Stage, number: int, predictions: Any, failures: Mapping[str, str]) -> dict[str, Any]:
-    found, speed = predictions.of(stage), known_speed(stage, predictions)
+    cost, speed = predictions.of(stage), speed_in_plan(stage, predictions)
     row: dict[str, Any] = {
         "training": stage.label.rpartition(", ")[0], "number": number, "updates": None, "update_seconds": None,
-        "evaluations": None, "evaluation_seconds": None, "memory": found.memory, "fits": None,
-        "cpu_seconds": found.cpu_seconds, "seconds": found.seconds, "source": found.source,
+        "evaluations": None, "evaluation_seconds": None, "memory": cost.memory, "fits": None,
+        "cpu_seconds": cost.cpu_seconds, "seconds": cost.seconds, "source": cost.source,
         "failure": failures.get(stage.key, ""),
     }  # fmt: skip
     if speed:
         lengths = training_length(stage.settings["training"], speed.updates_per_epoch)
-        updates = sum(one.updates for one in lengths)
-        spent = fsum(one.updates * each for one, each in zip(lengths, speed.updates, strict=True))
+        updates = sum(phase.updates for phase in lengths)
+        spent = fsum(phase.updates * each for phase, each in zip(lengths, speed.updates, strict=True))
         row |= {
             "updates": updates, "update_seconds": spent / updates if updates else None,
-            "evaluations": sum(one.evaluations for one in lengths), "evaluation_seconds": speed.evaluation,
+            "evaluations": sum(phase.evaluations for phase in lengths), "evaluation_seconds": speed.evaluation,
             "fits": speed.memory.fits, "available": speed.memory.available, "share": speed.share,
         }  # fmt: skip
     return row
 
 
 def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of trainings for a terminal, without columns that are empty in all of them.
+    """Format rows of trainings for a terminal, without empty columns.
 
-    The CPU column is empty for trainings of which only the wall time is known.
+    The CPU column is empty for trainings with only wall time.
     """
-    found = [
+    table = [
         {
             "training": row["training"],
             "number": f"{row['number']}",
@@ -138,7 +138,7 @@ def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
-    return [{name: text for name, text in row.items() if any(one[name] for one in found)} for row in found]
+    return [{name: text for name, text in row.items() if any(each[name] for each in table)} for row in table]
 
 
 def _times(seconds: float | None, number: int = 1) -> str:
@@ -146,24 +146,25 @@ def _times(seconds: float | None, number: int = 1) -> str:
 
 
 def brief(seconds: float | None) -> str:
-    """Return seconds with three digits."""
+    """Format seconds with three significant digits."""
     return "" if seconds is None else f"{seconds:.3g} s"
 
 
 def remarks(rows: Sequence[Mapping[str, Any]], only_calibrated: bool) -> Iterator[str]:
-    """Yield what is to be known of the rows: trainings that do not fit, failed, or are unknown, and what to do."""
+    """Yield remarks on trainings that do not fit, failed, or lack an estimate, and what to do."""
     for row in rows:
         if row["failure"]:
             yield f"{row['training']} could not be measured: {row['failure']}"
         elif row["fits"] is False:
-            need, there = row["memory"] / 1e9, row["available"] / 1e9
+            needed, available = row["memory"] / 1e9, row["available"] / 1e9
             yield (
-                f"{row['training']} does not fit in memory: it needs about {need:.1f} GB, and {there:.1f} GB were "
-                "available. Its time is that of a device like this one with more memory. Lower `batch_size`."
+                f"{row['training']} does not fit in memory: it needs about {needed:.1f} GB, but only "
+                f"{available:.1f} GB were available. Its time assumes a device like this one with more memory. "
+                "Lower `batch_size`."
             )
     unknown = sum(row["number"] for row in rows if row["seconds"] is None and not row["failure"])
     if unknown and not only_calibrated:
         yield (
-            f"The cost of {counted(unknown, 'training')} is not known: none like it has run on this device. "
-            "--calibrate measures some updates of each model, in seconds."
+            f"No estimate for {counted(unknown, 'training')}: nothing comparable has run on this device. "
+            "Use --calibrate to measure some updates of each model; this takes seconds."
         )

@@ -1,4 +1,4 @@
-"""What a training has lost since its last evaluation, and whether it is sound, without waiting for the device."""
+"""Mean losses since the last evaluation, and checks for divergence, without waiting for the device."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from torch import Tensor
 from bench_core.errors import Fault
 from bench_core.model import Loss
 
-READ_EVERY = 50  #: updates between readings of the log on a GPU, each of which waits for it
+READ_EVERY = 50  #: updates between readings of the log, each of which waits for the GPU
 
 
 @dataclass
 class Average:
-    """Mean losses of several batches, weighted by target tokens; does not wait for the device before `values`.
+    """Mean losses of several batches, weighted by target tokens; only `values` waits for the device.
 
-    A term that some batches lack is averaged over those that have it.
+    A term that some batches lack is averaged over the others.
     """
 
     totals: dict[str, Tensor] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, loss: Loss, gradient_norm: Tensor | None = None, parts: Sequence[Loss] | None = None) -> None:
-        """Add a batch, with the terms of the parts that it was computed in; by default they are its own."""
+        """Add a batch, with the loss terms of the parts in which it was computed (default: the batch itself)."""
         self._add({"loss": loss.value}, loss.weight)
         for part in [loss] if parts is None else parts:
             self._add(part.parts, part.weight)
@@ -41,7 +41,7 @@ class Average:
             self.weights[name] = self.weights.get(name, 0) + weight
 
     def means(self) -> dict[str, Tensor]:
-        """Return the current means, of a single model [], or of copies [S]."""
+        """Return the current means: [] for a single model, [S] for copies."""
         return {name: total / self.weights[name] for name, total in self.totals.items()}
 
     def values(self) -> dict[str, float]:
@@ -49,55 +49,55 @@ class Average:
         return {name: float(mean) for name, mean in self.means().items()}
 
     def copy(self) -> Average:
-        """Return what has been added so far."""
+        """Return a copy, to be passed to `since` later."""
         return Average({**self.totals}, {**self.weights})
 
     def since(self, before: Average) -> Average:
-        """Return what has been added since `before`, a copy of this."""
-        found = Average()
+        """Return the average of what was added since the copy `before`."""
+        average = Average()
         for name, total in self.totals.items():
             if before.weights.get(name) is not self.weights[name]:
-                found.totals[name] = total - before.totals.get(name, 0)
-                found.weights[name] = self.weights[name] - before.weights.get(name, 0)
-        return found
+                average.totals[name] = total - before.totals.get(name, 0)
+                average.weights[name] = self.weights[name] - before.weights.get(name, 0)
+        return average
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"totals": self.totals, "weights": self.weights}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Inverse of `state`."""
+        """Load the result of `state`."""
         self.totals, self.weights = dict(state["totals"]), dict(state["weights"])
 
 
-class Soundness:
-    """Notes the first update whose loss or gradient is not finite, or whose loss has no weight.
+class DivergenceMonitor:
+    """Records the first update whose loss or gradient is not finite, or whose loss has no weight.
 
-    It is kept on the device; `broken` waits for it.
+    The record stays on the device; `failures` waits for it.
     """
 
     def __init__(self) -> None:
-        self.found: Tensor | None = None  # [4], or [S, 4] of copies: step (0 if none), loss, weight, norm
+        self.first: Tensor | None = None  # [4], or [S, 4] for copies: step (0 if none), loss, weight, norm
 
-    def note(self, step: int, loss: Loss, norm: Tensor, scaled: bool = False) -> None:
-        """Look at an update; a gradient that loss scaling leaves out may be infinite."""
+    def record(self, step: int, loss: Loss, norm: Tensor, scaled: bool = False) -> None:
+        """Check an update; with loss scaling, the gradient may be infinite, as the update is then skipped."""
         if loss.value.device.type == "cpu" and loss.value.dim() == 0 and not scaled and _is_sound(loss, norm):
-            return  # numbers in main memory are looked at with less work
+            return  # fast path: numbers in main memory
         value, weight = loss.value.detach().double(), loss.weight.detach().double()
-        sound = torch.isfinite(value) & (weight > 0) & (weight < math.inf)
+        is_sound = torch.isfinite(value) & (weight > 0) & (weight < math.inf)
         if not scaled:
-            sound &= torch.isfinite(norm)
+            is_sound &= torch.isfinite(norm)
         steps = torch.full_like(value, step)
-        now = torch.stack((steps, value, weight, norm.double().expand_as(value)), -1)
-        now = torch.where(sound[..., None], torch.zeros_like(now), now)
-        self.found = now if self.found is None else torch.where(self.found[..., :1] > 0, self.found, now)
+        row = torch.stack((steps, value, weight, norm.double().expand_as(value)), -1)
+        row = torch.where(is_sound[..., None], torch.zeros_like(row), row)
+        self.first = row if self.first is None else torch.where(self.first[..., :1] > 0, self.first, row)
 
-    def broken(self) -> list[str | None]:
-        """Return what is wrong, for each copy or the single model; None where all is well."""
-        if self.found is None:
+    def failures(self) -> list[str | None]:
+        """Return the failure of each copy, or of the single model; None for a sound one."""
+        if self.first is None:
             return [None]
-        rows = self.found.reshape(-1, 4).tolist()
-        return [_sentence(*row) if row[0] else None for row in rows]
+        rows = self.first.reshape(-1, 4).tolist()
+        return [_message(*row) if row[0] else None for row in rows]
 
 
 def _is_sound(loss: Loss, norm: Tensor) -> bool:
@@ -105,9 +105,9 @@ def _is_sound(loss: Loss, norm: Tensor) -> bool:
     return math.isfinite(value) and 0 < weight < math.inf and math.isfinite(size)
 
 
-def _sentence(step: float, value: float, weight: float, norm: float) -> Fault:
+def _message(step: float, value: float, weight: float, norm: float) -> Fault:
     if not 0 < weight < math.inf:
-        return f"step {step:.0f}: the loss has the weight {weight:g}, not its target tokens."
+        return f"step {step:.0f}: the weight of the loss is {weight:g}; it must be the number of target tokens."
     return (
         f"step {step:.0f}: the loss is {value:g} and the gradient's norm {norm:g}. "
         "Lower `lr`, set `clip`, or train in fp32."

@@ -1,4 +1,4 @@
-"""Classes that a training names, optimizers and schedules, of torch or of any module; finding them imports both."""
+"""Optimizer and schedule classes by name, of torch or any other module; lookup imports the module."""
 
 import sys
 from collections.abc import Mapping
@@ -8,70 +8,70 @@ from typing import Any, Literal, TypeAlias
 from bench_core.errors import Fault, SuiteError
 from bench_core.registry import suggestion
 
-Sort: TypeAlias = Literal["optimizer", "schedule"]
+Kind: TypeAlias = Literal["optimizer", "schedule"]
 
-#: Schedules of our own, with their settings and defaults.
-OWN: Mapping[str, Mapping[str, float]] = {
+#: Built-in schedules with their settings and defaults.
+BUILT_IN_SCHEDULES: Mapping[str, Mapping[str, float]] = {
     "constant": {"factor": 1.0},
     "plateau": {"factor": 0.5},
     "inverse-sqrt": {},
     "linear": {"end": 0.0},
     "cosine": {"end": 0.0},
 }
-#: Classes that a suite cannot use, and why.
+#: Unsupported torch classes, and why.
 REFUSED: dict[str, Fault] = {
-    "lbfgs": "evaluates the loss several times an update, by a closure",
-    "sparseadam": "is for sparse gradients alone; `adam` uses it for those",
+    "lbfgs": "evaluates the loss several times per update, using a closure",
+    "sparseadam": "supports only sparse gradients; `adam` uses it for these",
     "lambdalr": "takes a function",
     "multiplicativelr": "takes a function",
-    "sequentiallr": "combines schedules: give a list of schedules",
-    "chainedscheduler": "combines schedules: give a list of schedules",
-    "reducelronplateau": "hears of evaluations: use `plateau`",
+    "sequentiallr": "combines schedules; use a list of schedules",
+    "chainedscheduler": "combines schedules; use a list of schedules",
+    "reducelronplateau": "needs evaluation results; use `plateau`",
 }
 _BASES = {"optimizer", "lrscheduler"}
 
 
-def class_of(sort: Sort, name: str) -> Any:
-    """Return the class that a name stands for; raise SuiteError for an unknown one, or one that cannot be used."""
+def class_of(kind: Kind, name: str) -> Any:
+    """Return a class by name; raise SuiteError if it is unknown or unsupported."""
     module, colon, attribute = name.partition(":")
     if colon:
-        return _custom(sort, module, attribute)
-    known = _known(sort)
+        return _custom(kind, module, attribute)
+    classes = _torch_classes(kind)
     if reason := REFUSED.get(name.lower()):
-        raise SuiteError(f"{sort} {name!r} {reason}.")
-    if name.lower() not in known:
-        names = [one.__name__ for one in known.values()] if sort == "schedule" else [*known]
-        near = suggestion(name, [*(OWN if sort == "schedule" else ()), *names])
-        raise SuiteError(f"no {sort} is called {name!r}. {near} Others are `package.module:Class`.")
-    return known[name.lower()]
+        raise SuiteError(f"{kind} {name!r} {reason}.")
+    if name.lower() not in classes:
+        names = [cls.__name__ for cls in classes.values()] if kind == "schedule" else [*classes]
+        near = suggestion(name, [*(BUILT_IN_SCHEDULES if kind == "schedule" else ()), *names])
+        raise SuiteError(f"no {kind} is called {name!r}. {near} For other classes, use `package.module:Class`.")
+    return classes[name.lower()]
 
 
 def tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with tuples in place of lists, as torch expects them."""
+    """Convert lists in settings to tuples, as torch expects."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
-def names(sort: Sort) -> list[str]:
-    """Return the names of the classes of torch that a suite can use."""
-    return [one.__name__ for one in _known(sort).values()]
+def names(kind: Kind) -> list[str]:
+    """Return the names of the supported torch classes."""
+    return [cls.__name__ for cls in _torch_classes(kind).values()]
 
 
-def _known(sort: Sort) -> dict[str, Any]:
-    """Return the classes of torch by their names in small letters."""
-    module = import_module("torch.optim" if sort == "optimizer" else "torch.optim.lr_scheduler")
-    base = module.Optimizer if sort == "optimizer" else module.LRScheduler
-    found = {name: getattr(module, name) for name in sorted(module.__all__)}
-    classes = {name.lower(): one for name, one in found.items() if isinstance(one, type) and issubclass(one, base)}
-    return {name: one for name, one in classes.items() if name not in {*REFUSED, *_BASES}}
+def _torch_classes(kind: Kind) -> dict[str, Any]:
+    """Return the supported torch classes by their lower-case names."""
+    module = import_module("torch.optim" if kind == "optimizer" else "torch.optim.lr_scheduler")
+    base = module.Optimizer if kind == "optimizer" else module.LRScheduler
+    members = {name: getattr(module, name) for name in sorted(module.__all__)}
+    classes = {name.lower(): cls for name, cls in members.items() if isinstance(cls, type) and issubclass(cls, base)}
+    return {name: cls for name, cls in classes.items() if name not in {*REFUSED, *_BASES}}
 
 
-def _custom(sort: Sort, module: str, attribute: str) -> Any:
+def _custom(kind: Kind, module: str, attribute: str) -> Any:
     try:
-        found = getattr(import_module(module), attribute)
-    except (Exception, SystemExit) as error:  # whatever the import of a module raises, or if it ends the process
+        cls = getattr(import_module(module), attribute)
+    except (Exception, SystemExit) as error:  # an import may raise anything, even end the process
         near = suggestion(attribute, [*vars(sys.modules.get(module, type))])
         near = f" {near}" if near.startswith("Did") else ""
-        raise SuiteError(f"{sort} '{module}:{attribute}' cannot be imported: {error}.{near}") from None
-    if not hasattr(found, "step"):
-        raise SuiteError(f"{sort} '{module}:{attribute}' has no method `step`.")
-    return found
+        raise SuiteError(f"{kind} '{module}:{attribute}' cannot be imported: {error}.{near}") from None
+    if not hasattr(cls, "step"):
+        raise SuiteError(f"{kind} '{module}:{attribute}' has no method `step`.")
+    return cls

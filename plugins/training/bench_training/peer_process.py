@@ -1,6 +1,6 @@
-"""One of the other processes of a training on several devices, started by `process_group`.
+"""A further process of a training on several devices, started by `process_group`.
 
-The first line of its input is what it has to do. It ends when its input is closed.
+It reads its task from the first line of its input, and ends when its input is closed.
 """
 
 import json
@@ -20,17 +20,17 @@ from bench_core.storage.store import Store
 
 
 def main() -> None:
-    """Take part in a training; its weights are written by process 0."""
-    told = json.loads(sys.stdin.buffer.readline())
+    """Participate in a training, whose weights process 0 writes."""
+    task = json.loads(sys.stdin.buffer.readline())
     Thread(target=_end_with, args=(sys.stdin.buffer,), daemon=True).start()
-    request = StageRequest.from_json(told["request"])
-    runner = StageRunner(Store(Path(told["store"])), Path(told["data"]), request=request)
-    runner.peer = Peer(told["rank"], told["place"])
+    request = StageRequest.from_json(task["request"])
+    runner = StageRunner(Store(Path(task["store"])), Path(task["data"]), request=request)
+    runner.peer = Peer(task["rank"], task["place"])
     with tempfile.TemporaryDirectory() as folder:
         try:
             with meaning_of(request.stage):
                 runner.perform(request.stage, Path(folder))
-        except Stopped:  # at the time limit, as process 0
+        except Stopped:  # at the time limit, like process 0
             return
         except BenchError as error:
             sys.exit(str(error))

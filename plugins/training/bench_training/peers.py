@@ -1,4 +1,4 @@
-"""Processes that share each batch of a training: sums of their gradients, and decisions that all of them follow."""
+"""Data-parallel processes of a training, which sum gradients and follow common decisions."""
 
 import sys
 from collections.abc import Sequence
@@ -14,99 +14,102 @@ from bench_training.checkpoint import from_bytes, to_bytes
 from bench_training.log import Average
 
 CPU = torch.device("cpu")
-PATIENCE = timedelta(days=7)  #: while process 0 evaluates; a process that ends is noticed at once
+COLLECTIVE_TIMEOUT = timedelta(days=7)  #: covers evaluations by process 0; a process that ends is noticed at once
 
 
 @dataclass(frozen=True)
 class Peers:
-    """The processes of one training, as seen by one of them, in a process group of `torch.distributed`.
+    """The processes of a training in a `torch.distributed` group, as seen by one of them.
 
-    All hold the same weights. Process 0 evaluates, decides and writes; the others follow it. Plain data go through
+    All have the same weights. Process 0 evaluates, decides and writes; the others follow. Plain data are sent through
     main memory, so that no process waits for its GPU.
     """
 
     rank: int
     number: int
-    talk: Any = None  # the group by which plain data are sent; None is that of gradients
+    data_group: Any = None  # the process group for plain data; None for that of gradients
 
     def add_gradients(self, model: nn.Module, value: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Replace gradients by their sums over all processes; return the sums of two numbers [].
+        """Replace gradients by their sums over all processes; return the sums of `value` and `weight` [].
 
-        Weights without a gradient in this process have it from the others; those without one anywhere keep none.
+        Weights without a gradient in this process get that of the others; weights without a gradient in any process
+        stay without.
         """
         trained = [each for each in model.parameters() if each.requires_grad]
         if any(each.grad is not None and each.grad.is_sparse for each in trained):
-            raise SuiteError("sparse gradients are not shared among devices. Set the model's `sparse: false`.")
-        has = torch.tensor([each.grad is not None for each in trained], dtype=torch.int32)
-        distributed.all_reduce(has, group=self.talk)
-        used = [each for each, one in zip(trained, has.tolist(), strict=True) if one]
+            raise SuiteError(
+                "sparse gradients are not supported on several devices. Set the model's `sparse: false`."
+            )
+        has_gradient = torch.tensor([each.grad is not None for each in trained], dtype=torch.int32)
+        distributed.all_reduce(has_gradient, group=self.data_group)
+        used = [each for each, is_used in zip(trained, has_gradient.tolist(), strict=True) if is_used]
         for dtype in dict.fromkeys(each.dtype for each in used):
             _add_up([each for each in used if each.dtype == dtype])
-        told = torch.stack([value, weight])
-        distributed.all_reduce(told)
-        return told[0], told[1]
+        sums = torch.stack([value, weight])
+        distributed.all_reduce(sums)
+        return sums[0], sums[1]
 
     def decide(self, answers: Sequence[bool]) -> list[bool]:
         """Return the answers of process 0."""
-        return [bool(one) for one in self.numbers(answers)]
+        return [bool(answer) for answer in self.numbers(answers)]
 
     def numbers(self, values: Sequence[float]) -> list[float]:
-        """Return the numbers of process 0, as many as this process has."""
+        """Return the numbers of process 0, as many as `values`."""
         if self.number == 1:
             return [*values]
-        told = torch.tensor([float(one) for one in values], dtype=torch.float64)
-        distributed.broadcast(told, 0, group=self.talk)
-        return told.tolist()
+        sent = torch.tensor([float(value) for value in values], dtype=torch.float64)
+        distributed.broadcast(sent, 0, group=self.data_group)
+        return sent.tolist()
 
-    def gather(self, own: Any) -> list[Any]:
-        """Return what each process has, as a checkpoint keeps it, in main memory."""
+    def gather(self, data: Any) -> list[Any]:
+        """Return the storable data of every process, in main memory."""
         if self.number == 1:
-            return [own]
-        content = to_bytes(own)
+            return [data]
+        content = to_bytes(data)
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.number)]
-        distributed.all_gather(sizes, torch.tensor([len(content)]), group=self.talk)
-        most = max(map(int, sizes))
-        found = [torch.zeros(most, dtype=torch.uint8) for _ in range(self.number)]
-        padded = torch.frombuffer(bytearray(content.ljust(most, b" ")), dtype=torch.uint8)
-        distributed.all_gather(found, padded, group=self.talk)
-        return [from_bytes(bytes(one[: int(size)].numpy()), CPU) for one, size in zip(found, sizes, strict=True)]
+        distributed.all_gather(sizes, torch.tensor([len(content)]), group=self.data_group)
+        longest = max(map(int, sizes))
+        received = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.number)]
+        padded = torch.frombuffer(bytearray(content.ljust(longest, b" ")), dtype=torch.uint8)
+        distributed.all_gather(received, padded, group=self.data_group)
+        return [from_bytes(bytes(each[: int(size)].numpy()), CPU) for each, size in zip(received, sizes, strict=True)]
 
-    def added(self, losses: Average) -> Average:
-        """Return the means of losses over all processes."""
+    def combine(self, losses: Average) -> Average:
+        """Return the mean losses over all processes."""
         if self.number == 1:
             return losses
-        found = Average()
-        for one in self.gather(losses.state()):
-            for name, total in one["totals"].items():
-                found.totals[name] = found.totals.get(name, 0) + total
-                found.weights[name] = found.weights.get(name, 0) + one["weights"][name]
-        return found
+        average = Average()
+        for state in self.gather(losses.state()):
+            for name, total in state["totals"].items():
+                average.totals[name] = average.totals.get(name, 0) + total
+                average.weights[name] = average.weights.get(name, 0) + state["weights"][name]
+        return average
 
 
-ALONE = Peers(0, 1)  #: the process of a training that has no others
+ALONE = Peers(0, 1)  #: the process of a training on one device
 
 
 @torch.no_grad()
 def _add_up(weights: Sequence[nn.Parameter]) -> None:
-    """Add up the gradients of weights of one dtype over all processes, as one tensor."""
+    """Sum the gradients of weights of the same dtype over all processes, as one tensor."""
     gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in weights]
-    whole = torch.cat([one.flatten() for one in gradients])
+    whole = torch.cat([gradient.flatten() for gradient in gradients])
     distributed.all_reduce(whole)
     for each, part in zip(weights, torch.split(whole, [each.numel() for each in weights]), strict=True):
         each.grad = part.view_as(each)
 
 
 def join(rank: int, number: int, place: str, device: torch.device) -> Peers:
-    """Join the process group of a training, found by a file; return it as seen by this process."""
+    """Join the process group of a training via a rendezvous file; return it as seen by this process."""
     store = distributed.FileStore(place, number)  # type: ignore[attr-defined]
     backend = "nccl" if device.type == "cuda" else "gloo"
     tracebacks = sys.excepthook
     try:
-        distributed.init_process_group(backend, store=store, rank=rank, world_size=number, timeout=PATIENCE)
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=number, timeout=COLLECTIVE_TIMEOUT)
     finally:
-        sys.excepthook = tracebacks  # which torch replaces for good, to print the rank
-    talk = None if backend == "gloo" else distributed.new_group(backend="gloo", timeout=PATIENCE)
-    return Peers(rank, number, talk)
+        sys.excepthook = tracebacks  # torch replaces it permanently to print the rank
+    data_group = None if backend == "gloo" else distributed.new_group(backend="gloo", timeout=COLLECTIVE_TIMEOUT)
+    return Peers(rank, number, data_group)
 
 
 def leave() -> None:

@@ -1,4 +1,4 @@
-"""The kinds of stages that train: one model, or several seeds as one; imports no torch."""
+"""The training stage kinds, for one seed or several vmapped seeds; imports no torch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TRAINING = (
         lookups=(
             f"{_HERE}.checkpoint:_rows_class",
             f"{_HERE}.named_classes:_custom",
-            f"{_HERE}.named_classes:_known",
+            f"{_HERE}.named_classes:_torch_classes",
         ),
     ),
 )  # fmt: skip
@@ -47,19 +47,19 @@ TRAINING = (
 
 @hookimpl
 def bench_stage_kinds(known: Sequence[str]) -> Sequence[StageKind]:
-    """Return the kinds of stages that train."""
+    """Return the training stage kinds."""
     return TRAINING
 
 
 def remove_checkpoints(store: Store, stage: Stage) -> None:
-    """Remove the checkpoints of a training that is stored."""
+    """Remove the checkpoints of a stored training."""
     from bench_training.checkpoint import Checkpoints
 
     Checkpoints(store, stage.key, stage.label, math.inf).remove()
 
 
 def check_fit(model: nn.Module, settings: Mapping[str, Any]) -> None:
-    """Raise SuiteError if a training names weights or modules that its model does not have."""
+    """Raise SuiteError if a training refers to weights or modules that its model lacks."""
     from bench_training.optimizers import check_groups
     from bench_training.reset import modules_of
     from bench_training.stages import training_config

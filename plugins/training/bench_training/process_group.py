@@ -1,4 +1,4 @@
-"""Starts the other processes of a training on several devices, and ends them."""
+"""Starts and ends the further processes of a training on several devices."""
 
 import json
 import os
@@ -18,15 +18,15 @@ from bench_core.errors import BenchError, PluginError
 from bench_core.planning.stages import Stage, StageRequest
 from bench_training.peers import ALONE, Peers, join, leave
 
-PATIENCE = 20.0  # seconds that a process has to end by itself
-LAST_WORDS = 2000  # characters of what a process wrote
+EXIT_TIMEOUT = 20.0  # seconds until a process is killed
+MAX_OUTPUT_CHARS = 2000  # of a process in an error message
 
 
 @contextmanager
 def process_group(context: StageContext, stage: Stage, device: torch.device) -> Iterator[Peers]:
-    """Yield the processes of a training, of which this is one, perhaps the only one.
+    """Yield the processes of a training, including this one.
 
-    Process 0 starts the others, each on a device of its own, which end with it: they read from a pipe that closes.
+    Process 0 starts the others, each on its own device. They end with it because they read from a pipe that closes.
     """
     number = stage.settings.get("devices", 1)
     if number == 1:
@@ -38,70 +38,70 @@ def process_group(context: StageContext, stage: Stage, device: torch.device) -> 
             return
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
             place = str(Path(folder) / "processes")
-            others = [stack.enter_context(_other(context, stage, rank, place)) for rank in range(1, number)]
-            with _named(others):
+            others = [stack.enter_context(_start_process(context, stage, rank, place)) for rank in range(1, number)]
+            with _explain_failures(others):
                 yield join(0, number, place, device)
     finally:
         leave()
 
 
 @contextmanager
-def _other(context: StageContext, stage: Stage, rank: int, place: str) -> Iterator[tuple[Any, IO[bytes]]]:
-    """Start one of the other processes; end it with the block."""
-    words = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
+def _start_process(context: StageContext, stage: Stage, rank: int, place: str) -> Iterator[tuple[Any, IO[bytes]]]:
+    """Start a further process; end it after the block."""
+    output = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
     process = subprocess.Popen(
         [sys.executable, "-m", stage.about.peer],
-        stdin=subprocess.PIPE, stdout=words, stderr=words, env={**os.environ, **_own_gpu(stage, rank)},
+        stdin=subprocess.PIPE, stdout=output, stderr=output, env={**os.environ, **_gpu_environment(stage, rank)},
         cwd=context.home,
     )  # fmt: skip
     request = asdict(context.request or StageRequest(stage))
-    told: dict[str, Any] = {"rank": rank, "place": place, "store": str(context.store.root), "data": str(context.data)}
+    task: dict[str, Any] = {"rank": rank, "place": place, "store": str(context.store.root), "data": str(context.data)}
     try:
         assert process.stdin is not None
-        with suppress(OSError):  # it is dead, as joining it will tell
-            process.stdin.write(f"{json.dumps({**told, 'request': {**request, 'stage': asdict(stage)}})}\n".encode())
+        with suppress(OSError):  # it has ended; joining it will raise the error
+            process.stdin.write(f"{json.dumps({**task, 'request': {**request, 'stage': asdict(stage)}})}\n".encode())
             process.stdin.flush()
-        yield process, words
+        yield process, output
     finally:
         with suppress(OSError):
             process.stdin.close()  # type: ignore[union-attr]
         try:
-            process.wait(PATIENCE)
+            process.wait(EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        words.close()
+        output.close()
 
 
-def _own_gpu(stage: Stage, rank: int) -> dict[str, str]:
-    """Return the environment variable that gives a process its own GPU; raise PluginError if there are too few."""
+def _gpu_environment(stage: Stage, rank: int) -> dict[str, str]:
+    """Return the environment variable that selects a GPU for a process; raise PluginError if there are too few."""
     if stage.settings["device"] != "cuda":
         return {}
     allowed = os.environ.get("BENCH_GPUS") or os.environ.get("CUDA_VISIBLE_DEVICES")
     names = allowed.split(",") if allowed else [str(place) for place in range(torch.cuda.device_count())]
-    own = os.environ.get("CUDA_VISIBLE_DEVICES", names[0]).split(",")[0]
-    others = [name for name in names if name != own]
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", names[0]).split(",")[0]
+    others = [name for name in names if name != first]
     if len(others) < rank:
         raise PluginError(
-            f"hardware.devices: {stage.settings['devices']}, but this process may use {len(names)} GPU(s): "
+            f"hardware.devices: {stage.settings['devices']}, but this process has only {len(names)} GPU(s): "
             f"{', '.join(names)}. Set fewer `devices`."
         )
     return {"CUDA_VISIBLE_DEVICES": others[rank - 1]}
 
 
 @contextmanager
-def _named(others: Sequence[tuple[Any, IO[bytes]]]) -> Iterator[None]:
-    """Turn an error of communication into what the process that ended has written."""
+def _explain_failures(others: Sequence[tuple[Any, IO[bytes]]]) -> Iterator[None]:
+    """Replace a communication error by the output of the process that ended."""
     try:
         yield
     except BenchError:
         raise
     except RuntimeError as error:
-        for number, (process, words) in enumerate(others, 1):
+        for number, (process, output) in enumerate(others, 1):
             with suppress(subprocess.TimeoutExpired):
                 if process.wait(1.0):
-                    words.seek(0)
-                    said = words.read().decode(errors="replace")[-LAST_WORDS:].strip()
-                    reason = said or f"code {process.returncode}"
+                    output.seek(0)
+                    text = output.read().decode(errors="replace")[-MAX_OUTPUT_CHARS:].strip()
+                    reason = text or f"code {process.returncode}"
                     raise PluginError(f"process {number} of the training ended: {reason}") from error
         raise

@@ -1,4 +1,4 @@
-"""How far a training is, and how it goes on from a checkpoint."""
+"""The progress of a training, and how it resumes from a checkpoint."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -20,81 +20,87 @@ from bench_training.schedules import LearningRates
 
 @dataclass
 class Progress:
-    """The progress of a training: all state besides weights and optimizer."""
+    """The progress of a training: its state except weights and optimizer."""
 
     planned: list[int] = field(default_factory=list)  # updates of each phase
-    batch_size: int = 0  # found by `batch_size: auto`
-    epoch_length: int = 0  # batches of an epoch, once counted
+    batch_size: int = 0  # result of `batch_size: auto`
+    epoch_length: int = 0  # batches; 0 until counted
     phase: int = 0
     step: int = 0
     first: int = 0  # step at which the phase began
     epoch: int = 0
-    batch: int = 0  # batches of the epoch that are done
+    batch: int = 0  # completed batches in the epoch
     best: float | None = None
     stale: int = 0  # evaluations without progress
-    stop_best: float | None = None  # of the metric to stop by
-    stop_stale: int = 0  # evaluations without progress in that
+    stop_best: float | None = None  # best value of the early-stopping metric
+    stop_stale: int = 0  # evaluations without progress in the early-stopping metric
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Resumable(ABC):
-    """A training that goes on from its last checkpoint as if it had not been interrupted."""
+    """A training that resumes from its last checkpoint as if it had never been interrupted."""
 
     model: Any
     device: torch.device
     checkpoints: Checkpoints | None
-    peers: Peers  # this and other processes, which share each batch
+    peers: Peers  # the processes that share each batch
     progress: Progress
-    numbers: Precision
+    arithmetic: Precision
     average: WeightAverage | None
-    optimizers: list[torch.optim.Optimizer]  # of the phase
-    common_optimizers: list[torch.optim.Optimizer]  # of phases without their own
-    rates: LearningRates  # of the phase
+    optimizers: list[torch.optim.Optimizer]  # current phase
+    common_optimizers: list[torch.optim.Optimizer]  # shared by phases without their own
+    rates: LearningRates  # current phase
     common_rates: LearningRates
-    memory: list[Any]  # what the last batch left, of each of its parts
+    memory: list[Any]  # state after the last batch, for each of its parts
     best: dict[str, Tensor]
     losses: Average  # since the last evaluation
-    heard: Average  # those of `losses` that have been heard of
+    heard: Average  # the part of `losses` already reported
 
     @abstractmethod
     def _check(self) -> None:
         """Raise TrainingError if the loss or gradient of an update was not finite; waits for the device."""
 
     def _last_checkpoint(self) -> Any:
-        """Return the state that the last checkpoint keeps, and load its weights; None without one.
+        """Load the weights of the last checkpoint and return its state; None without a checkpoint.
 
-        Of several processes the first one looks first, as it sets damaged ones aside.
+        Process 0 looks first because it sets damaged checkpoints aside.
         """
-        checkpoints, peers, kept = self.checkpoints, self.peers, None
+        checkpoints, peers, state = self.checkpoints, self.peers, None
         if checkpoints is None:
             return None
         if peers.rank == 0:
-            kept = checkpoints.last(self.model, self.device)
-        (step,) = peers.numbers([0 if kept is None else kept["progress"]["step"]])
+            state = checkpoints.last(self.model, self.device)
+        (step,) = peers.numbers([0 if state is None else state["progress"]["step"]])
         if peers.rank and step:
-            kept = checkpoints.last(self.model, self.device)
-            if kept is None or kept["progress"]["step"] != step:
-                raise TrainingError("the processes of this training found different checkpoints. Run it again.")
-        return kept
+            state = checkpoints.last(self.model, self.device)
+            if state is None or state["progress"]["step"] != step:
+                raise TrainingError(
+                    "the processes of this training found different checkpoints. Run the training again."
+                )
+        return state
 
-    def _keep(self) -> None:
+    def _save_if_due(self) -> None:
         """Write a checkpoint if one is due; raise Stopped at the time limit."""
-        kept, peers = self.checkpoints, self.peers
-        due, over = (kept.due() or kept.over(), kept.over()) if kept is not None else (False, False)
+        checkpoints, peers = self.checkpoints, self.peers
+        due, over = (
+            (checkpoints.due() or checkpoints.over(), checkpoints.over())
+            if checkpoints is not None
+            else (False, False)
+        )
         due, over = peers.decide([due, over])
         if not due:
             return
         self._check()
         state = self._state()
-        if kept is not None and peers.rank == 0:
-            kept.save(self.progress.step, self.model, state)
+        if checkpoints is not None and peers.rank == 0:
+            checkpoints.save(self.progress.step, self.model, state)
         if over:
             raise Stopped
 
     def _state(self) -> dict[str, Any]:
-        """Return all state besides weights; of all processes, if there are several."""
+        """Return the state of all processes except weights."""
         device = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
-        own = {"memory": self.memory, "generators": [torch.get_rng_state(), device]}
+        local = {"memory": self.memory, "generators": [torch.get_rng_state(), device]}
         common = [] if self.optimizers is self.common_optimizers else self.common_optimizers
         return {
             "progress": asdict(self.progress),
@@ -102,28 +108,28 @@ class Resumable(ABC):
             "optimizers": [state_of(optimizer) for optimizer in self.optimizers],
             "common": [state_of(optimizer) for optimizer in common],
             "rates": [self.rates.scale, self.common_rates.scale],
-            "precision": self.numbers.state(),
+            "precision": self.arithmetic.state(),
             "average": self.average.state() if self.average is not None else None,
             "losses": self.losses.state(),
             "heard": self.heard.state(),
-            "processes": self.peers.gather(own),
+            "processes": self.peers.gather(local),
         }
 
-    def _restore(self, kept: Mapping[str, Any]) -> None:
-        """Inverse of `_state`."""
-        self.best = kept["best"]
+    def _restore(self, saved: Mapping[str, Any]) -> None:
+        """Load the result of `_state`."""
+        self.best = saved["best"]
         for several, states in ((self.optimizers, "optimizers"), (self.common_optimizers, "common")):
-            for optimizer, state in zip(several, kept[states], strict=False):
+            for optimizer, state in zip(several, saved[states], strict=False):
                 load_state(optimizer, state)
-        self.rates.scale, self.common_rates.scale = kept["rates"]
-        self.numbers.restore(kept["precision"])
+        self.rates.scale, self.common_rates.scale = saved["rates"]
+        self.arithmetic.restore(saved["precision"])
         if self.average is not None:
-            self.average.restore(kept["average"])
-        self.losses.restore(kept["losses"])
-        self.heard.restore(kept["heard"])
-        own = kept["processes"][self.peers.rank]
-        self.memory = own["memory"]
-        processor, device = own["generators"]
+            self.average.restore(saved["average"])
+        self.losses.restore(saved["losses"])
+        self.heard.restore(saved["heard"])
+        local = saved["processes"][self.peers.rank]
+        self.memory = local["memory"]
+        processor, device = local["generators"]
         torch.set_rng_state(processor.cpu())
         if device is not None:
             torch.cuda.set_rng_state(device.cpu(), self.device)

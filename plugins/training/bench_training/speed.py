@@ -1,41 +1,41 @@
-"""How fast a training is, and how much memory it needs, as calibrations measure it."""
+"""The speed and memory of a training, as measured by calibration."""
 
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from bench_core.storage.costs import Cost
 
 
-class Memory(BaseModel):
-    """The bytes that a training holds at most, by what they are for."""
+class TrainingMemory(BaseModel):
+    """The peak memory of a training in bytes, by purpose."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    weights: NonNegativeInt  #: with buffers, and the copy of the best ones
-    optimizer: NonNegativeInt  #: its state
+    weights: NonNegativeInt  #: including buffers and the copy of the best weights
+    optimizer: NonNegativeInt  #: optimizer state
     update: NonNegativeInt  #: gradients and activations at the peak of an update
-    available: NonNegativeInt  #: on the device, when it was measured
-    by_dry_run: bool  #: on the meta device; else from updates with few rows
+    available: NonNegativeInt  #: on the device during the measurement
+    by_dry_run: bool  #: on the meta device; otherwise from updates with few rows
 
     @property
     def total(self) -> int:
-        """Return the bytes that a training needs."""
+        """The bytes that a training needs."""
         return self.weights + self.optimizer + self.update
 
     @property
     def fits(self) -> bool:
-        """Return whether that was available."""
+        """Whether this memory was available."""
         return self.total <= self.available
 
 
 class TrainingSpeed(Cost):
-    """How long the pieces of a training take, in CPU seconds; in wall-clock ones on a GPU and in files of 0.2."""
+    """How long the pieces of a training take, in CPU seconds; wall-clock seconds on a GPU and in files of 0.2."""
 
     setup: NonNegativeFloat  #: loading the task and building the model
-    updates: tuple[NonNegativeFloat, ...]  #: an update of each phase; 0 where there are none
+    updates: tuple[NonNegativeFloat, ...]  #: an update of each phase; 0 in phases without updates
     evaluation: NonNegativeFloat  #: an evaluation
     updates_per_epoch: NonNegativeInt
     measured: NonNegativeInt  #: updates that were timed
-    share: PositiveFloat  #: of the rows of a batch that were used
-    memory: Memory
-    cpu_rate: PositiveFloat | None = None  #: CPU seconds per wall-clock second while timed, if in CPU seconds
-    load: NonNegativeFloat | None = None  #: of the machine, averaged over the last minute
+    share: PositiveFloat  #: share of a batch's rows that was used
+    memory: TrainingMemory
+    cpu_rate: PositiveFloat | None = None  #: CPU seconds per wall-clock second; None for wall-clock measurements
+    load: NonNegativeFloat | None = None  #: load of the machine, averaged over the last minute

@@ -1,4 +1,4 @@
-"""The stages that train: one model, or several seeds as one."""
+"""The training stages: one model, or several vmapped seeds."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from bench_training.trainer import Trainer
 def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Train a model."""
     if "together" in stage.inputs:
-        return _taken(context, stage, folder)
+        return _extract_seed(context, stage, folder)
     setup, noise = TrainingSetup(context, stage), Noise(stage.settings["seed"]).fork("train")
     with setup.own_generators():
         with process_group(context, stage, setup.device) as peers:
@@ -45,13 +45,13 @@ def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
             history = trainer.run()
         if context.peer is not None:
             return {}
-    found = {"batch_size": trainer.progress.batch_size} if trainer.progress.batch_size else {}
-    counts = {"updates": trainer.progress.step, **found}
+    auto = {"batch_size": trainer.progress.batch_size} if trainer.progress.batch_size else {}
+    counts = {"updates": trainer.progress.step, **auto}
     return store_model(trainer.model, history, counts, folder) | setup.seconds()
 
 
 def together(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Train several seeds as one; write for each what it would have written alone, or why it failed."""
+    """Train several vmapped seeds; write the same files for each as separate training, or why it failed."""
     setup, seeds = TrainingSetup(context, stage), stage.settings["together"]
     noises = [Noise(seed).fork("train") for seed in seeds]
     with setup.own_generators():
@@ -77,8 +77,8 @@ def together(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any
     return counts | setup.seconds()
 
 
-def _taken(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Extract one of several seeds that were trained as one; each costs the same share."""
+def _extract_seed(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+    """Extract one of several vmapped seeds; each is assigned an equal share of the cost."""
     joint, seed, seeds = context.input(stage, "together"), str(stage.settings["seed"]), stage.settings["together"]
     failures = joint.json("failures.json")
     if seed in failures:
@@ -91,22 +91,24 @@ def _taken(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 
 
 def training_config(settings: Mapping[str, Any]) -> TrainingConfig:
-    """Return the training that settings of a stage describe; their metrics are parts, which a training only names."""
+    """Return the training config in the settings of a stage, without metrics, which the stage builds as parts."""
     training = {**settings["training"], "select": {}}
     if stop := training.get("stop"):
-        named = {"metric": "", "decoder": None}
-        training["stop"] = {key: value for key, value in {**stop, **named}.items() if key in Stop.model_fields}
+        unbuilt = {"metric": "", "decoder": None}
+        training["stop"] = {key: value for key, value in {**stop, **unbuilt}.items() if key in Stop.model_fields}
     return TrainingConfig.model_validate(training)
 
 
 class TrainingSetup:
-    """The setup of a training stage: what seeds share, and what each starts with."""
+    """The setup of a training stage: what its seeds share, and the initial state of each."""
 
     def __init__(self, context: StageContext, stage: Stage) -> None:
         self.context, self.settings = context, stage.settings
         self.config = training_config(self.settings)
         self.task, self.info = load_task(context, stage)
-        self.judged = {role: load_task(context, stage, role) for role in ("select", "stop") if role in stage.inputs}
+        self.evaluation_tasks = {
+            role: load_task(context, stage, role) for role in ("select", "stop") if role in stage.inputs
+        }
         self.device, self.precision = device_of(self.settings), self.settings["precision"]
         request, of = context.request or StageRequest(stage), stage.first
         self.checkpoints = Checkpoints(
@@ -114,32 +116,36 @@ class TrainingSetup:
         )
 
     def own_generators(self) -> AbstractContextManager[None]:
-        """Return a context that restores torch's generators."""
+        """Return a context that restores torch's random number generators."""
         return own_generators(self.device)
 
     def model(self, noise: Noise) -> Any:
-        """Return a model before its first update; torch's generator continues from its weights."""
+        """Return an initialized model; torch's generator continues from the state after initialization."""
         model = {**self.settings["model"], **self.settings["training"]["select"].get("evaluation", {})}
         settings = {"model": model, "initial": self.settings["initial"]}
         return initial_model(self.context, self.task, self.info, settings, self.size, self.device, noise)
 
     @property
     def size(self) -> Size:
-        """Return the size of batches that are not those of updates."""
+        """The size of batches outside updates."""
         return Size(*self.config.size)
 
     def stop(self, noise: Noise) -> Selection | None:
-        """Return the metric to stop by, if there is one."""
+        """Return the early-stopping metric, if any."""
         settings = self.settings["training"].get("stop")
-        return self._judging("stop", settings, noise.fork("stop")) if settings else None
+        return self._build_selection("stop", settings, noise.fork("stop")) if settings else None
 
     def selection(self, noise: Noise) -> Selection:
-        """Return the checkpoint selection: by a metric on scores or generated text, or by the training loss."""
-        return self._judging("select", self.settings["training"]["select"], noise.fork("select"))
+        """Return the metric for checkpoint selection: on scores or generated text, or the training loss."""
+        return self._build_selection("select", self.settings["training"]["select"], noise.fork("select"))
 
-    def _judging(self, role: str, select: Mapping[str, Any], noise: Noise) -> Selection:
-        """Return the metric that settings describe."""
-        (task, info), device, split = self.judged.get(role, (self.task, self.info)), self.device, select["split"]
+    def _build_selection(self, role: str, select: Mapping[str, Any], noise: Noise) -> Selection:
+        """Build a metric from its settings."""
+        (task, info), device, split = (
+            self.evaluation_tasks.get(role, (self.task, self.info)),
+            self.device,
+            select["split"],
+        )
         if isinstance(select["metric"], str):
             size, smoothing = self.size, self.config.label_smoothing
             label = f"{split} {select['metric']}"
@@ -159,5 +165,5 @@ class TrainingSetup:
         return Selection(judge, metric.better, f"{split} {select['metric']['name']}")
 
     def seconds(self) -> dict[str, float]:
-        """Return the duration of a resumed training."""
+        """Return the total duration of a resumed training, as a cost entry."""
         return {"seconds": self.checkpoints.seconds()} if self.checkpoints.spent else {}

@@ -1,7 +1,4 @@
-"""Times the pieces of a training, built as its stage builds it.
-
-All that is used of the trainer is here: how it is built, its batches, its update, and its evaluation.
-"""
+"""Times the pieces of a training that is built like its stage: construction, batches, updates, and evaluation."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,9 +26,9 @@ from bench_training.together import JointTrainer, Stack, stacked
 from bench_training.trainer import Trainer
 from bench_training.training_length import phases_of
 
-RATE = 1e-3  #: of the learning rate: the weights stay near their first values, and nothing diverges
-FEWEST, MOST = 3, 200  #: updates that are timed
-PHASE = frozenset(Phase.model_fields)  #: keys of a phase that are no settings of the model
+LR_FACTOR = 1e-3  #: of the learning rate, so that weights stay near their initial values and nothing diverges
+MIN_UPDATES, MAX_UPDATES = 3, 200  #: timed updates
+PHASE = frozenset(Phase.model_fields)  #: keys of a phase that are not model settings
 
 
 @dataclass(frozen=True)
@@ -39,14 +36,14 @@ class Epoch:
     """The size of an epoch of the training split."""
 
     batches: int
-    elements: int  # of all batches
-    largest: Batch  # by its elements; of seeds that train as one, that of the first
+    elements: int  # sum over batches
+    largest: Batch  # most elements; for vmapped seeds, the part of the first seed
 
 
 class TimedTraining:
-    """A training that is timed, but not run: a few updates, and an evaluation of a part of the split.
+    """Times a few updates of a training, and an evaluation on a part of the split, without running it.
 
-    What is measured are CPU seconds, on a GPU wall-clock seconds. The time that this may take is wall-clock time.
+    Measures CPU seconds, or wall-clock seconds on a GPU. The time limit `seconds` is wall-clock time.
     """
 
     def __init__(self, context: StageContext, stage: Stage, seconds: float) -> None:
@@ -54,20 +51,20 @@ class TimedTraining:
         self.setup = TrainingSetup(context, stage)
         self.stage, self.device = stage, self.setup.device
         self.clock: Callable[[], float] = time.perf_counter if self.device.type == "cuda" else cpu_seconds
-        self.spent = self.wall = 0.0  # seconds of both clocks, while the model was built and updated
+        self.spent = self.wall = 0.0  # seconds on both clocks, for building and updating the model
         select = stage.settings["training"]["select"]
         rows = select.get("examples") if not isinstance(select["metric"], str) else None
         self.task = self.setup.task
-        self.judged = self.setup.task = Excerpt(self.task, seconds / 2, rows, self.clock)  # to select checkpoints
+        self.excerpt = self.setup.task = Excerpt(self.task, seconds / 2, rows, self.clock)  # for evaluations
 
     @property
     def cpu_rate(self) -> float | None:
-        """Return the CPU seconds per wall-clock second of what was timed; None on a GPU."""
+        """CPU seconds per wall-clock second in timed work; None on a GPU."""
         return None if self.device.type == "cuda" else max(self.spent, 1e-9) / max(self.wall, 1e-9)
 
     def build(self) -> float:
-        """Build the models and their trainer; return the seconds."""
-        return self._timed(self._build)
+        """Build the models and their trainer; return the duration in seconds."""
+        return self._time(self._build)
 
     def _build(self) -> None:
         seeds = self.stage.settings.get("together") or [self.stage.settings["seed"]]
@@ -75,91 +72,93 @@ class TimedTraining:
         noises, setup = [Noise(seed).fork("train") for seed in seeds], self.setup
         models = [setup.model(noise) for noise in noises]
         selections = [setup.selection(noise) for noise in noises]
-        own = (self.task, setup.config, noises[0], self.device, selections[0], setup.precision)
+        arguments = (self.task, setup.config, noises[0], self.device, selections[0], setup.precision)
         if self.stage.about.joint:
-            self.trainer: Trainer = JointTrainer(Stack(models), *own, noises=noises, selections=selections)
+            self.trainer: Trainer = JointTrainer(Stack(models), *arguments, noises=noises, selections=selections)
         else:
-            self.trainer = Trainer(models[0], *own, stop=setup.stop(noises[0]))
+            self.trainer = Trainer(models[0], *arguments, stop=setup.stop(noises[0]))
         self.trainer.begin()
         self.trainer.rates = LearningRates(self.trainer.optimizers, (Schedule(),), 0, 1)
         for optimizer in self.trainer.optimizers:
-            set_peak(optimizer, setup.config.lr * RATE)
+            set_peak(optimizer, setup.config.lr * LR_FACTOR)
 
     def epoch(self) -> Epoch:
-        """Return the size of an epoch."""
+        """Measure an epoch."""
         sizes, largest = [], None
         for batch in self.batches():
             sizes.append(elements(batch))
             largest = batch if largest is None or sizes[-1] > elements(largest) else largest
         if largest is None:
             raise TrainingError("the training split has no batches. Is it empty?")
-        return Epoch(len(sizes), sum(sizes), largest if self.copies == 1 else largest.change(lambda one: one[0]))
+        return Epoch(
+            len(sizes), sum(sizes), largest if self.copies == 1 else largest.change(lambda tensor: tensor[0])
+        )
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of the first epoch, in their order."""
+        """Yield the batches of the first epoch in order."""
         return self.trainer._epoch(0)
 
     def update_bytes(self, batch: Batch) -> int:
-        """Return the bytes of gradients and activations of an update, the most of all phases."""
+        """Return the bytes of gradients and activations in an update, the maximum over phases."""
         batch = batch if self.copies == 1 else stacked([batch] * self.copies)
-        found = 0
+        most = 0
         for settings in self.phases():
-            with LiveBytes() as counted:
+            with LiveBytes() as live:
                 self._update(batch, settings)
-            found = max(found, counted.peak)
-        return found
+            most = max(most, live.peak)
+        return most
 
-    def updates(self, settings: Mapping[str, Any], share: float, fewest: int = FEWEST) -> tuple[float, int]:
-        """Time updates of a phase on a share of the rows of its batches, at least `fewest` after a first one.
+    def updates(self, settings: Mapping[str, Any], share: float, fewest: int = MIN_UPDATES) -> tuple[float, int]:
+        """Time updates of a phase on a share of the rows of its batches, at least `fewest` after a warm-up update.
 
-        Returns the seconds an element, the median of all updates, which others at work on the machine disturb little,
-        and how many updates there were.
+        Returns the median seconds per element, which is robust to other load on the machine, and the number of
+        updates.
         """
-        found = list[float]()
+        timings = list[float]()
         parts = (self._part(batch, share) for _ in repeat(None) for batch in self.batches())
         self._update(next(parts), settings)
         end = time.perf_counter() + self.budget
-        for part in islice(parts, MOST):
-            found.append(self._timed(partial(self._update, part, settings)) / elements(part))
-            if len(found) >= fewest and (time.perf_counter() >= end or fewest < FEWEST):
+        for part in islice(parts, MAX_UPDATES):
+            timings.append(self._time(partial(self._update, part, settings)) / elements(part))
+            if len(timings) >= fewest and (time.perf_counter() >= end or fewest < MIN_UPDATES):
                 break
-        return max(median(found), 1e-12), len(found)
+        return max(median(timings), 1e-12), len(timings)
 
     def every_phase(self) -> list[dict[str, Any]]:
-        """Return the settings of the model in each phase."""
+        """Return the model settings of each phase."""
         phases = phases_of(self.stage.settings["training"])
         return [{name: value for name, value in phase.items() if name not in PHASE} for phase in phases]
 
     def phases(self) -> list[dict[str, Any]]:
-        """Return the settings of the model in each phase, those that are the same once."""
+        """Return the model settings of each phase without duplicates."""
         every = self.every_phase()
-        return [one for number, one in enumerate(every) if one not in every[:number]]
+        return [settings for number, settings in enumerate(every) if settings not in every[:number]]
 
     def reading(self) -> float:
-        """Return the seconds that the task takes for a batch."""
+        """Return the seconds for reading a batch."""
         begun, number = self.clock(), 0
-        for _ in islice(self.batches(), MOST):
+        for _ in islice(self.batches(), MAX_UPDATES):
             number += 1
         return (self.clock() - begun) / max(1, number)
 
     def evaluation(self, share: float) -> float:
-        """Return the seconds of an evaluation, by a part of its split, and a share of the rows of its batches."""
-        self.judged.part, begun = share, self._now()
+        """Return the seconds of an evaluation, extrapolated from a share of each batch's rows in a part of it."""
+        self.excerpt.part, begun = share, self._now()
         self.trainer._evaluate()
-        return (self._now() - begun - self.judged.counting) / self.judged.share
+        return (self._now() - begun - self.excerpt.counting) / self.excerpt.share
 
     def _part(self, batch: Batch, share: float) -> Batch:
-        """Return the first rows of a batch; of those of copies, which are stacked, the first rows of each."""
+        """Return the first rows of a batch, or of each copy in a stacked batch."""
         if self.copies == 1:
             return share_of(batch, share)
         rows = max(1, round(batch.gold.shape[1] * share))
-        return batch.change(lambda one: one[:, :rows])
+        return batch.change(lambda tensor: tensor[:, :rows])
 
     def _update(self, batch: Batch, settings: Mapping[str, Any]) -> None:
         self.trainer._update(batch, Phase(), settings)
 
-    def _timed(self, work: Callable[[], None]) -> float:
-        """Return the seconds of work, and add them to both clocks."""
+    def _time(self, work: Callable[[], None]) -> float:
+        """Perform work and return its seconds; add them to both clocks."""
         begun, wall = self._now(), time.perf_counter()
         work()
         seconds = self._now() - begun
@@ -167,7 +166,7 @@ class TimedTraining:
         return seconds
 
     def _now(self) -> float:
-        """Return the time once the device has done what it was given."""
+        """Return the time after synchronizing with the device."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return self.clock()

@@ -1,4 +1,4 @@
-"""The training loop: phases, updates, evaluations, and selection of the best weights."""
+"""The training loop: phases, updates, evaluations, and checkpoint selection."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -20,12 +20,12 @@ from bench_core.random_numbers import Noise
 from bench_core.task import Size, Task
 from bench_training.averaging import WeightAverage
 from bench_training.batch_size import BatchSizeSearch
-from bench_training.batch_stream import pinned, read_ahead, share_of, with_last
+from bench_training.batch_stream import pin, read_ahead, share_of, with_last
 from bench_training.checkpoint import Checkpoints
 from bench_training.clipping import clip_gradients
 from bench_training.compilation import CompiledLoss, LossFunction
 from bench_training.evaluation import Selection
-from bench_training.log import READ_EVERY, Average, Soundness
+from bench_training.log import READ_EVERY, Average, DivergenceMonitor
 from bench_training.optimizers import check_groups, optimizers, set_peak
 from bench_training.peers import ALONE, Peers
 from bench_training.precision import Precision
@@ -34,14 +34,14 @@ from bench_training.resuming import Progress, Resumable
 from bench_training.schedules import LearningRates
 from bench_training.settings import Phase, TrainingConfig
 from bench_training.training_length import updates_of
-from bench_training.update import Computed, Gradient
+from bench_training.update import BatchLoss, Gradient
 
 
 @dataclass
 class Trainer(Resumable):
-    """Trains one model on one task; `run` loads the best weights into the model and returns the history."""
+    """Trains a model on a task; `run` loads the best weights into the model and returns the history."""
 
-    model: Any  # an nn.Module that is a Model
+    model: Any  # an nn.Module and a Model
     task: Task
     config: TrainingConfig
     noise: Noise
@@ -50,52 +50,52 @@ class Trainer(Resumable):
     precision: str = "fp32"
     tell: Callable[[str, float], None] = lambda text, share: None
     checkpoints: Checkpoints | None = None
-    stop: Selection | None = None  # the metric of `config.stop`
+    stop: Selection | None = None  # metric of `config.stop`
     warn: Callable[[str], None] = lambda text: None
-    peers: Peers = ALONE  # this and other processes, which share each batch
-    hear: Hear = silent  # hears of the start, of losses at each reading of the log, and of evaluations
+    peers: Peers = ALONE  # the processes that share each batch
+    hear: Hear = silent  # receives the start, mean losses every READ_EVERY updates, and evaluations
 
     def __post_init__(self) -> None:
         check_groups(self.model, self.config)
         self.progress = Progress()
-        self.numbers = Precision(self.precision, self.device)
+        self.arithmetic = Precision(self.precision, self.device)
         self.average = WeightAverage(self.config.average) if self.config.average else None
         self.size = Size(1 if self.config.batch_size == "auto" else self.config.batch_size, self.config.batch_unit)
-        self.reading = Lock()  # of the task, which evaluations read too
+        self.task_lock = Lock()  # held while reading the task, also by evaluations
         self.memory, self.best = [], {}
-        self.losses, self.heard, self.soundness = Average(), Average(), Soundness()
+        self.losses, self.heard, self.divergence = Average(), Average(), DivergenceMonitor()
         self.optimizers = self.common_optimizers = optimizers(self.model, self.config, self.device)
 
     def run(self) -> list[dict[str, Any]]:
-        """Train in phases, each starting from the best weights of the previous one.
+        """Train in phases, each starting from the best weights of the previous phase.
 
-        Resumes from the last checkpoint, if there is one, bit-identical to an uninterrupted training. Raises Stopped,
-        after a checkpoint, at the time limit.
+        Resumes from the last checkpoint, if any, bit-identically to an uninterrupted training. At the time limit,
+        raises Stopped after a checkpoint.
         """
-        phases, kept = self.config.phases or (Phase(),), self._last_checkpoint()
-        self.begin(kept and kept["progress"])
+        phases, state = self.config.phases or (Phase(),), self._last_checkpoint()
+        self.begin(state and state["progress"])
         progress = self.progress
         self._hear_of_start()
         self.common_rates = self._learning_rates(self.config.schedule, self.config.warmup, sum(progress.planned))
-        with self.numbers.products():
+        with self.arithmetic.matrix_products():
             for number in range(progress.phase, len(phases)):
-                if kept is None:
+                if state is None:
                     self._begin(phases[number], number)
                 self._use(phases[number], progress.planned[number])
-                if kept is not None:
-                    self._restore(kept)
-                    kept = None
+                if state is not None:
+                    self._restore(state)
+                    state = None
                 self._phase(phases[number], progress.first + progress.planned[number])
                 self.model.load_state_dict(self.best)
         return progress.history
 
     def begin(self, progress: Mapping[str, Any] | None = None) -> None:
-        """Plan the updates of each phase, or go on from the progress that a checkpoint has."""
+        """Plan the updates of each phase, or resume from the progress in a checkpoint."""
         if progress is not None:
             self.progress = type(self.progress)(**progress)
         elif self.config.batch_size == "auto":
             if self.peers.number > 1:
-                raise SuiteError("`batch_size: auto` is found on one device. Set a number where there are more.")
+                raise SuiteError("`batch_size: auto` is not supported on several devices. Set a number.")
             self.progress.batch_size = self._search_batch_size().run()
         if self.progress.batch_size:
             self.size = Size(self.progress.batch_size, self.config.batch_unit)
@@ -110,11 +110,11 @@ class Trainer(Resumable):
         )  # fmt: skip
 
     def _plan(self) -> None:
-        """Plan the number of updates of each phase."""
-        if any(one.epochs or one.every == "epoch" for _, several, _ in self.config.schedules for one in several):
+        """Compute the number of updates of each phase."""
+        if any(each.epochs or each.every == "epoch" for _, several, _ in self.config.schedules for each in several):
             self._batches()
         self.progress.planned = [
-            updates_of(vars(self.config), vars(one), self._batches) for one in self.config.phases or (Phase(),)
+            updates_of(vars(self.config), vars(phase), self._batches) for phase in self.config.phases or (Phase(),)
         ]
 
     def _begin(self, phase: Phase, number: int) -> None:
@@ -127,15 +127,17 @@ class Trainer(Resumable):
             self.average.restart()
 
     def _use(self, phase: Phase, updates: int) -> None:
-        """Use the optimizer, peak rates and schedule of a phase."""
-        own = phase.optimizer
-        self.optimizers = optimizers(self.model, self.config, self.device, own) if own else self.common_optimizers
+        """Set up the optimizer, peak rates and schedule of a phase."""
+        choice = phase.optimizer
+        self.optimizers = (
+            optimizers(self.model, self.config, self.device, choice) if choice else self.common_optimizers
+        )
         for optimizer in self.optimizers:
             set_peak(optimizer, phase.lr or self.config.lr)
         self.rates = self.common_rates
         if phase.own_schedule:
             self.rates = self._learning_rates(phase.schedule or self.config.schedule, phase.warmup or 0, updates)
-        elif own:
+        elif choice:
             rates = self._learning_rates(self.config.schedule, self.config.warmup, self.common_rates.total)
             rates.scale, self.rates = self.common_rates.scale, rates
         self.rates.begin()
@@ -144,9 +146,9 @@ class Trainer(Resumable):
         return LearningRates(self.optimizers, schedules, warmup, total, max(1, self.progress.epoch_length))
 
     def _phase(self, phase: Phase, end: int) -> None:
-        """Update until the last step of the phase, or until patience is exhausted."""
+        """Perform updates until the end of the phase, or until patience is exhausted."""
         settings, every, progress = phase.more, self.config.evaluate_every, self.progress
-        while progress.step < end and not self._exhausted():
+        while progress.step < end and not self._is_out_of_patience():
             before = progress.step
             for batch, last in with_last(self._batches_of_epoch()):
                 self._update(batch, phase, settings)
@@ -158,20 +160,20 @@ class Trainer(Resumable):
                     self._hear_of_losses()
                 if progress.step == end or (progress.step % every == 0 if every else last):
                     self._evaluate()
-                self._keep()
-                if progress.step == end or self._exhausted():
+                self._save_if_due()
+                if progress.step == end or self._is_out_of_patience():
                     break
             if progress.step == before:
                 raise TrainingError("the training split has no batches. Is it empty?")
-        if progress.batch:  # the phase ended inside of an epoch, and the next begins with another
+        if progress.batch:  # the phase ended within an epoch; the next phase begins with a new one
             progress.epoch, progress.batch = progress.epoch + 1, 0
-        if not self.best:  # no updates: the weights are judged as they are
+        if not self.best:  # no updates: evaluate the current weights
             self._evaluate()
 
     def _batches_of_epoch(self) -> Iterator[Batch]:
-        """Yield what is left of the epoch; read ahead for a GPU."""
-        left = islice(self._epoch(self.progress.epoch), self.progress.batch, None)
-        return read_ahead(left, pinned, self.reading) if self.device.type == "cuda" else left
+        """Yield the remaining batches of the epoch; read ahead for a GPU."""
+        remaining = islice(self._epoch(self.progress.epoch), self.progress.batch, None)
+        return read_ahead(remaining, pin, self.task_lock) if self.device.type == "cuda" else remaining
 
     def _epoch(self, number: int) -> Iterator[Batch]:
         noise = self.noise.fork("order").fork(number)
@@ -183,41 +185,41 @@ class Trainer(Resumable):
         self.rates.set(self.progress.step + 1 - (self.progress.first if phase.own_schedule else 0))
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        own = share_of(batch, self.peers.rank, self.peers.number)
+        share = share_of(batch, self.peers.rank, self.peers.number)
         memory = self.memory if batch.continues else []
-        found = self._gradient(own, self._training(settings), memory)
-        self.memory = found.memory
-        self.numbers.unscale(self.optimizers)
+        result = self._gradient(share, self._training(settings), memory)
+        self.memory = result.memory
+        self.arithmetic.unscale(self.optimizers)
         norm = self._clip()
-        self.soundness.note(self.progress.step + 1, found.loss, norm, self.numbers.scaler is not None)
+        self.divergence.record(self.progress.step + 1, result.loss, norm, self.arithmetic.scaler is not None)
         if self.device.type == "cpu" or (self.progress.step + 1) % READ_EVERY == 0:
             self._check()
         self._step()
         self.progress.step += 1
         if self.average is not None:
-            self.average.updated(self.model, self.progress.step - self.progress.first)
-        self.losses.add(found.loss, norm, found.terms)
+            self.average.add_update(self.model, self.progress.step - self.progress.first)
+        self.losses.add(result.loss, norm, result.terms)
 
     @cached_property
     def gradient(self) -> Gradient:
-        """What computes losses of the model, perhaps compiled, and their gradients."""
+        """Computes losses of the model, possibly compiled, and their gradients."""
         plain: LossFunction = lambda batch, training: self.model.loss(batch, training)  # noqa: E731
         loss = CompiledLoss(self.model, self.warn) if self.config.compile else plain
-        return Gradient(self.model, loss, self.numbers, self.device, self.config.accumulate, self.peers)
+        return Gradient(self.model, loss, self.arithmetic, self.device, self.config.accumulate, self.peers)
 
-    def _gradient(self, batch: Batch | None, training: Training, memory: list[Any]) -> Computed:
+    def _gradient(self, batch: Batch | None, training: Training, memory: list[Any]) -> BatchLoss:
         return self.gradient.of(batch, training, memory)
 
     def _check(self) -> None:
-        self.numbers.check()
-        (broken,) = self.soundness.broken()
-        if broken:
-            place = self.checkpoints.weights if self.checkpoints else None
-            kept: Fault = f" The last good weights are kept: `initial: {place}` begins with them." if place else ""
-            raise TrainingError(f"{broken}{kept}")
+        self.arithmetic.check()
+        (failure,) = self.divergence.failures()
+        if failure:
+            path = self.checkpoints.weights if self.checkpoints else None
+            advice: Fault = f" To start from the last good weights, set `initial: {path}`." if path else ""
+            raise TrainingError(f"{failure}{advice}")
 
     def _step(self) -> None:
-        self.numbers.step(self.optimizers)
+        self.arithmetic.step(self.optimizers)
 
     def _training(self, settings: Mapping[str, Any]) -> Training:
         step, total, epoch = self.progress.step, max(1, sum(self.progress.planned)), self.progress.epoch
@@ -227,16 +229,16 @@ class Trainer(Resumable):
         )  # fmt: skip
 
     def _clip(self) -> Tensor:
-        """Clip the gradient; return its norm before."""
+        """Clip the gradient; return its norm before clipping."""
         return clip_gradients([*self.model.parameters()], self.config.clip)
 
     def _evaluate(self) -> None:
-        """Evaluate the weights, keep them if they are the best, and add an entry to the history."""
+        """Evaluate the weights, keep them if they are the best, and extend the history."""
         self._check()
         progress = self.progress
         if self.average is not None:
-            self.average.evaluated(self.model)
-        value, stop = self._judged()
+            self.average.add_evaluation(self.model)
+        value, stop = self._evaluation_values()
         improved = self._improves(value, progress.best)
         if improved or not self.best:
             progress.best, progress.stale = value if improved else None, 0
@@ -245,23 +247,23 @@ class Trainer(Resumable):
             progress.stale += 1
             self.rates.worse(progress.step - (progress.first if self.rates is not self.common_rates else 0))
         self._note_stop(stop)
-        progress.history.append({**self._entry(value, improved, stop), **self.peers.added(self.losses).values()})
+        progress.history.append({**self._entry(value, improved, stop), **self.peers.combine(self.losses).values()})
         self._hear_of_losses()
         self.losses, self.heard = Average(), Average()
         self._hear_of_evaluation(progress.history[-1])
         self._tell(f", {self.selection.name} {value:.4g}")
 
-    def _judged(self) -> tuple[float, float | None]:
-        """Return the metrics of the selection and to stop by, None without that; of averaged weights if there are."""
+    def _evaluation_values(self) -> tuple[float, float | None]:
+        """Return the selection metric and the early-stopping metric or None, of averaged weights if configured."""
         judges = [self.selection, *([] if self.stop is None else [self.stop])]
         values = [0.0] * len(judges)
         if self.peers.rank == 0:
-            values = self._with_average(lambda: [self._by(judge) for judge in judges])
+            values = self._with_average(lambda: [self._score(judge) for judge in judges])
         value, *stop = self.peers.numbers(values)
         return value, stop[0] if stop else None
 
-    def _by(self, selection: Selection) -> float:
-        with self.reading, evaluating(self.model):
+    def _score(self, selection: Selection) -> float:
+        with self.task_lock, evaluating(self.model):
             return selection.judge(self.model)
 
     def _with_average(self, work: Callable[[], Any]) -> Any:
@@ -271,14 +273,14 @@ class Trainer(Resumable):
             return work()
 
     def _weights(self) -> dict[str, Tensor]:
-        """Return a copy of the weights as they were judged."""
-        found: dict[str, Tensor] = self._with_average(
+        """Return a copy of the evaluated weights."""
+        weights: dict[str, Tensor] = self._with_average(
             lambda: {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         )
-        return found
+        return weights
 
     def _note_stop(self, value: float | None) -> None:
-        """Note whether there is progress in the metric to stop by."""
+        """Record whether the early-stopping metric improved."""
         if value is None or self.stop is None or self.config.stop is None:
             return
         best, progress = self.progress.stop_best, self.progress
@@ -310,7 +312,7 @@ class Trainer(Resumable):
         self.hear(TrainingStarted(self.progress.step, sum(self.progress.planned)))
 
     def _hear_of_losses(self) -> None:
-        """Tell of the mean losses since this was done last, which waits for the device."""
+        """Report the mean losses since the last report; waits for the device."""
         if self.hear is silent:
             return
         means, self.heard = self.losses.since(self.heard).means(), self.losses.copy()
@@ -329,14 +331,14 @@ class Trainer(Resumable):
             name = self.stop.name
             self.hear(Evaluation(entry["step"], name, entry[name], self.progress.stop_stale == 0, copy=copy))
 
-    def _exhausted(self) -> bool:
+    def _is_out_of_patience(self) -> bool:
         config, progress = self.config, self.progress
         if config.stop is not None and progress.stop_stale >= config.stop.patience:
             return True
         return config.patience is not None and progress.stale >= config.patience
 
     def _batches(self) -> int:
-        """Return the number of batches of an epoch, counted once."""
+        """Return the number of batches in an epoch, counted at the first call."""
         if not self.progress.epoch_length:
             self.progress.epoch_length = max(1, sum(1 for _ in self._epoch(0)))
         return self.progress.epoch_length

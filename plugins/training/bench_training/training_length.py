@@ -1,49 +1,49 @@
-"""How many updates and evaluations a training has, by its settings and the updates in an epoch."""
+"""The number of updates and evaluations of a training, given its settings and the updates per epoch."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-EPOCHS = 10  #: of a training that says neither epochs nor updates
+EPOCHS = 10  #: default if neither `epochs` nor `updates` is set
 
 
 @dataclass(frozen=True)
 class PhaseLength:
-    """The length of a phase, unless patience ends it before."""
+    """The length of a phase that is not ended by patience."""
 
     updates: int
     evaluations: int
 
 
 def phases_of(training: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the phases of a training; one without settings if it has none."""
+    """Return the phases of a training; by default one without settings."""
     return [*training.get("phases", ())] or [{}]
 
 
 def training_length(training: Mapping[str, Any], updates_per_epoch: int) -> list[PhaseLength]:
-    """Return the length of each phase; `training` has the settings as JSON data."""
-    found, step = [], 0
+    """Return the length of each phase; `training` is JSON data."""
+    lengths, step = [], 0
     for phase in phases_of(training):
         updates = updates_of(training, phase, lambda: updates_per_epoch)
-        found.append(PhaseLength(updates, _evaluations(training, step, updates, updates_per_epoch)))
+        lengths.append(PhaseLength(updates, _evaluations(training, step, updates, updates_per_epoch)))
         step += updates
-    return found
+    return lengths
 
 
 def updates_of(training: Mapping[str, Any], phase: Mapping[str, Any], epoch: Callable[[], int]) -> int:
-    """Return the updates of a phase: whichever of its updates and epochs, each of `epoch()` updates, ends first."""
+    """Return the updates of a phase: the minimum of its updates and its epochs of `epoch()` updates each."""
     updates, epochs = phase.get("updates"), phase.get("epochs")
     if updates is None and epochs is None:
         updates, epochs = training.get("updates"), training.get("epochs")
     if updates is None and epochs is None:
         epochs = EPOCHS
-    lasting = math.inf if epochs is None else epochs * max(1, epoch())
-    return int(min(lasting, math.inf if updates is None else updates))
+    by_epochs = math.inf if epochs is None else epochs * max(1, epoch())
+    return int(min(by_epochs, math.inf if updates is None else updates))
 
 
 def _evaluations(training: Mapping[str, Any], first: int, updates: int, updates_per_epoch: int) -> int:
-    """Return the evaluations of a phase: every so many updates or at the end of an epoch, and after its last one."""
+    """Return the evaluations of a phase: every `evaluate_every` updates or after each epoch, and at its end."""
     if not updates:
         return 0 if not training.get("phases") else 1
     if training.get("evaluate_every"):

@@ -75,7 +75,7 @@ def test_parts_of_a_batch_need_the_memory_of_one_part():
 
 
 def test_nothing_that_fits_is_an_error_of_the_training():
-    with pytest.raises(TrainingError, match=r"not even the smallest batch fits into memory. Use a smaller model"):
+    with pytest.raises(TrainingError, match=r"not even the smallest batch fits in memory. Use a smaller model"):
         searched(greedy(3))
 
 
@@ -139,14 +139,14 @@ def test_on_a_cpu_a_size_that_would_take_too_much_is_not_tried(monkeypatch):
             return super().loss(batch, training)
 
     taken = {}
-    computed = BatchSizeSearch._computed
+    computed = BatchSizeSearch._backward_bytes
 
     def noted(self, batch):
         taken[len(batch)] = computed(self, batch)
         return taken[len(batch)]
 
-    monkeypatch.setattr(BatchSizeSearch, "_computed", noted)
-    monkeypatch.setattr(batch_size, "_free", lambda: free)
+    monkeypatch.setattr(BatchSizeSearch, "_backward_bytes", noted)
+    monkeypatch.setattr(batch_size, "_max_batch_bytes", lambda: free)
     found = searched(Looking())
     assert found == max(sizes) == max(taken)
     assert found < 64
@@ -157,7 +157,7 @@ def test_on_a_cpu_a_size_that_would_take_too_much_is_not_tried(monkeypatch):
 def test_the_memory_that_is_free_is_part_of_what_the_system_has(monkeypatch):
     import psutil
 
-    assert 0 < batch_size._free() < psutil.virtual_memory().total
+    assert 0 < batch_size._max_batch_bytes() < psutil.virtual_memory().total
 
 
 def test_the_size_is_recorded_with_the_training(tmp_path, suite_file):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench_core import Batch
-from bench_training.batch_stream import AHEAD, parts_of, pinned, read_ahead, share_of, with_last
+from bench_training.batch_stream import MAX_BATCHES_AHEAD, parts_of, pin, read_ahead, share_of, with_last
 
 
 def threads():
@@ -33,7 +33,7 @@ def counted(number, pause=0.0, broken=False):
         raise Broken
 
 
-@pytest.mark.parametrize("number", [0, 1, AHEAD, AHEAD + 1, 50])
+@pytest.mark.parametrize("number", [0, 1, MAX_BATCHES_AHEAD, MAX_BATCHES_AHEAD + 1, 50])
 @pytest.mark.parametrize(("giving", "taking"), [(0.0, 0.0), (0.003, 0.0), (0.0, 0.003)])
 def test_the_same_items_come_in_the_same_order(number, giving, taking):
     found = []
@@ -76,9 +76,9 @@ def test_no_more_is_read_than_the_queue_holds_and_one():
     for taken in range(1, 30):
         next(stream)
         time.sleep(0.005)
-        assert len(begun) <= taken + AHEAD + 1
+        assert len(begun) <= taken + MAX_BATCHES_AHEAD + 1
     deadline = time.monotonic() + 300
-    while len(begun) < 29 + AHEAD + 1:
+    while len(begun) < 29 + MAX_BATCHES_AHEAD + 1:
         assert time.monotonic() < deadline, "it does read ahead"
         time.sleep(0.01)
     stream.close()
@@ -118,7 +118,7 @@ def test_nothing_is_read_before_the_first_item_is_asked_for():
 
 def test_without_a_gpu_batches_are_as_they_are():
     whole = batch(3)
-    found = pinned(whole)
+    found = pin(whole)
     assert torch.equal(found.gold, whole.gold)
     assert torch.equal(found.extras["weight"], whole.extras["weight"])
 

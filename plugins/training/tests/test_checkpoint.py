@@ -253,7 +253,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_is_taken(tmp_pa
     same(ended(again), wanted)
     assert again.checkpoints.spent > 0
     (warning,) = heard
-    assert "is not used" in warning
+    assert "is ignored" in warning
     assert "damaged" in warning
     assert list((tmp_path / "set-aside").iterdir())
 
@@ -275,7 +275,9 @@ def test_a_loss_that_is_no_number_names_the_last_good_weights(tmp_path):
     one = trainer(TrainingConfig(epochs=1), tmp_path)
     one.model = Breaking()
     one.optimizers = optimizers(one.model, one.config, one.device)
-    with pytest.raises(TrainingError, match=r"step 4: .* The last good weights are kept: `initial: .*safetensors`"):
+    with pytest.raises(
+        TrainingError, match=r"step 4: .* To start from the last good weights, set `initial: .*safetensors`"
+    ):
         one.run()
 
 
@@ -296,7 +298,7 @@ def test_what_cannot_be_kept_is_told_and_the_training_goes_on(tmp_path):
     one.optimizers = optimizers(one.model, one.config, one.device)
     one.checkpoints.store = Store(tmp_path, warn=heard.append)
     one.run()
-    assert "no checkpoint was written. A set cannot be stored" in heard[0]
+    assert "the checkpoint could not be written. A set cannot be stored" in heard[0]
 
 
 def test_no_updates_leave_the_weights_and_judge_them():

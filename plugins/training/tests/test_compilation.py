@@ -46,7 +46,7 @@ def test_a_compilation_that_fails_at_any_update_leaves_the_plain_training(works)
     one, warnings = compiled(model, compiler)
     same(seeded(one), seeded(trainer(Net(0.3))))
     assert compiler.calls == works + 1, "it is not tried again"
-    assert warnings == ["compile: Net is trained without it, as torch.compile failed: no graph of this"]
+    assert warnings == ["compile: Net is trained uncompiled because torch.compile failed: no graph of this"]
 
 
 def test_a_failed_compilation_does_not_advance_the_generator_of_dropout():
@@ -65,7 +65,7 @@ def test_an_error_without_words_is_named_by_its_class():
     one, warnings = compiled(model, Compiler(model, error=""))
     one.gradient.loss.loss = lambda batch, training: (_ for _ in ()).throw(NotImplementedError)
     one.run()
-    assert warnings == ["compile: Net is trained without it, as torch.compile failed: NotImplementedError"]
+    assert warnings == ["compile: Net is trained uncompiled because torch.compile failed: NotImplementedError"]
 
 
 def test_an_error_of_the_loss_itself_is_raised_without_a_warning():
@@ -104,7 +104,7 @@ def test_a_backward_pass_that_cannot_be_compiled_is_found_at_the_first_update():
     one.gradient.loss.warn = warnings.append
     found, wanted = seeded(one), seeded(trainer(Net(0.3)))
     same(found, wanted)
-    assert warnings == ["compile: Net is trained without it, as torch.compile failed: no backward pass"]
+    assert warnings == ["compile: Net is trained uncompiled because torch.compile failed: no backward pass"]
 
 
 # With the compiler of torch
@@ -174,4 +174,4 @@ def test_a_loss_that_torch_cannot_compile_is_trained_without():
     one.gradient.loss.warn = warnings.append
     same(seeded(one), seeded(trainer(Refused(0.3))))
     (said,) = warnings
-    assert said.startswith("compile: Refused is trained without it, as torch.compile failed: ")
+    assert said.startswith("compile: Refused is trained uncompiled because torch.compile failed: ")

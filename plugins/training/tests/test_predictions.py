@@ -35,15 +35,15 @@ from bench_core.suites.load import load
 from bench_core.task import Size
 from bench_training import memory, timed_training
 from bench_training.excerpt import Excerpt
-from bench_training.forecast import known_speed
-from bench_training.speed import Memory, TrainingSpeed
+from bench_training.forecast import speed_in_plan
+from bench_training.speed import TrainingMemory, TrainingSpeed
 from bench_training.timed_training import TimedTraining
 from bench_training.trainer import Trainer
 from bench_training.training_length import training_length
 from bench_upkeep.calibrating import Calibrating
 from bench_upkeep.predictions import Predictions
 
-NOTHING = Memory(weights=1, optimizer=1, update=1, available=10, by_dry_run=True)
+NOTHING = TrainingMemory(weights=1, optimizer=1, update=1, available=10, by_dry_run=True)
 
 
 @pytest.fixture
@@ -294,7 +294,7 @@ def test_a_calibration_measures_cpu_time_and_how_much_of_it_the_machine_gave(pla
     found = planned()
     work, _ = calibrated(found, tmp_path)
     for one in trainings(found):
-        measured, predicted = known_speed(one, work.predictions), work.predictions.of(one)
+        measured, predicted = speed_in_plan(one, work.predictions), work.predictions.of(one)
         assert measured.cpu_rate == pytest.approx(1 / 4)
         assert measured.load >= 0
         (phase,) = training_length(one.settings["training"], measured.updates_per_epoch)
@@ -400,7 +400,12 @@ def test_a_model_that_fails_is_told_and_others_are_measured(planned, tmp_path):
     work, _ = calibrated(found, tmp_path)
     assert {found.stages[key].label for key in work.failures} == {"words x two, seed 0", "words x two, seed 1"}
     assert "out of luck" in next(iter(work.failures.values()))
-    assert [known_speed(one, work.predictions) is not None for one in trainings(found)] == [True, True, False, False]
+    assert [speed_in_plan(one, work.predictions) is not None for one in trainings(found)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_an_empty_training_split_is_told(planned, tmp_path, monkeypatch):
@@ -419,7 +424,7 @@ def test_an_excerpt_yields_a_batch_of_every_pass_and_counts_all(planned, tmp_pat
     for number in (1, 2):
         assert len([*excerpt.batches("valid", Purpose.TRAIN, size)]) == 1
         assert excerpt.all == number * sum(one.gold.numel() for one in whole)
-        assert excerpt.given == number * whole[0].gold.numel()
+        assert excerpt.yielded == number * whole[0].gold.numel()
     everything = Excerpt(task, seconds=60.0)
     assert len([*everything.batches("valid", Purpose.TRAIN, size)]) == len(whole)
     assert everything.share == 1.0
@@ -480,7 +485,7 @@ def test_batches_that_do_not_fit_are_cut_and_the_plan_says_so(planned, tmp_path,
     found = planned()
     monkeypatch.setattr(memory, "dry_run", lambda *_: 10**12)
     work, _ = calibrated(found, tmp_path)
-    speeds = [known_speed(one, work.predictions) for one in trainings(found)]
+    speeds = [speed_in_plan(one, work.predictions) for one in trainings(found)]
     assert all(one.share < 0.2 and not one.memory.fits for one in speeds)
     stdout = (
         CliRunner().invoke(bench, ["plan", str(tmp_path / "suite.yaml"), "--store", str(tmp_path / "store")]).stdout
@@ -499,7 +504,7 @@ def invoke(tmp_path, *words):
 def test_a_plan_says_what_is_not_known_and_what_to_do(suite_file, tmp_path):
     suite_file()
     stdout = invoke(tmp_path).stdout
-    assert "The cost of 4 trainings is not known" in stdout
+    assert "No estimate for 4 trainings" in stdout
     assert "--calibrate" in stdout
     assert {row["seconds"] for row in json.loads(invoke(tmp_path, "--json").stdout)["trainings"]} == {None}
 

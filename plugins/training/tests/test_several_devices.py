@@ -199,7 +199,7 @@ assert peers.numbers([float(rank) + 0.5, float("nan")])[0] == 0.5
 assert [one["x"].tolist() for one in peers.gather({"x": torch.arange(rank)})] == [[], [0], [0, 1]]
 losses = Average()
 losses.add(Loss(torch.tensor(float(rank)), torch.tensor(1 + rank)))
-assert peers.added(losses).values() == {"loss": (0 * 1 + 1 * 2 + 2 * 3) / 6}
+assert peers.combine(losses).values() == {"loss": (0 * 1 + 1 * 2 + 2 * 3) / 6}
 leave()
 print("fine")
 """
@@ -222,5 +222,5 @@ def test_processes_add_up_decide_and_gather(tmp_path):
 def test_sparse_gradients_are_refused():
     layer = nn.Embedding(3, 2, sparse=True)
     layer(torch.tensor([1])).sum().backward()
-    with pytest.raises(SuiteError, match="sparse gradients are not shared among devices"):
+    with pytest.raises(SuiteError, match="sparse gradients are not supported on several devices"):
         Peers(0, 2).add_gradients(layer, torch.zeros(()), torch.ones(()))

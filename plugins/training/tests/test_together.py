@@ -137,7 +137,7 @@ def test_a_copy_that_cannot_be_judged_fails_and_the_others_end_as_they_would(dou
     assert [copy.failure for copy in copies] == [None, "no distribution", None]
     assert same(found[0], weights[0])
     assert same(found[2], weights[2])
-    with pytest.raises(TrainingError, match="all 3 seeds failed; the first at no distribution"):
+    with pytest.raises(TrainingError, match="all 3 seeds failed, the first one at no distribution"):
         ended(joint(TrainingConfig.model_validate(CONFIGS["plain"]), selections=[selections[1]] * 3))
 
 
@@ -275,7 +275,7 @@ def test_the_weights_of_a_copy_do_not_change_once_it_has_failed():
 
 
 def test_a_training_of_which_no_copy_is_left_fails():
-    with pytest.raises(TrainingError, match=r"all 2 seeds failed; the first at step 3: the loss is nan"):
+    with pytest.raises(TrainingError, match=r"all 2 seeds failed, the first one at step 3: the loss is nan"):
         joint(TrainingConfig(updates=9), [net(0, fuse=2), net(1, fuse=5)], NOISES[:2]).run()
 
 
@@ -321,7 +321,9 @@ class Dropping(Net):
 def test_what_cannot_be_trained_together_is_refused():
     training = Training(0, 1, 0, 1, NOISES[0])
     (batch, *_) = Rows(None, None).batches("train", None, None)
-    with pytest.raises(SuiteError, match=r"Remembering carries a memory\. Set `training: \{together: false\}`"):
+    with pytest.raises(
+        SuiteError, match=r"Remembering carries a memory, which .*\. Set `training: \{together: false\}`"
+    ):
         Stack([Remembering(), Remembering()]).losses(stacked([batch, batch]), training, [1, 2])
     with pytest.raises(RuntimeError, match="random"):
         Stack([Dropping(), Dropping()]).losses(stacked([batch, batch]), training, [1, 2])
@@ -342,7 +344,7 @@ def test_what_cannot_be_trained_together_is_refused():
         {"batch_unit": "tokens"},
         {"accumulate": 2},
     ):
-        with pytest.raises(ValueError, match=r"so `.*` is impossible\. Leave it out, or set `together: false`"):
+        with pytest.raises(ValueError, match=r"so they do not support `.*`\. Remove it, or set `together: false`"):
             TrainingConfig(together=True, **settings)
 
 

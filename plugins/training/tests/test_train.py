@@ -196,7 +196,7 @@ def test_a_phase_can_reset_a_module_and_the_optimizer_s_memory_of_it():
     assert not torch.equal(model.inner.weight, Line().inner.weight)
     assert trainer.optimizers[0].state[model.inner.weight]["step"] == 1
     assert trainer.optimizers[0].state[model.w]["step"] == 4
-    with pytest.raises(SuiteError, match="phases reset 'outer', but the model's modules are: inner"):
+    with pytest.raises(SuiteError, match=r"phases: cannot reset 'outer'\. The model's modules are: inner"):
         trained(phases=[{"updates": 1, "reset": ["outer"]}])
 
 

@@ -180,8 +180,8 @@ FACTS = {
     "clipping each": lambda: OPTIONS["test_clipping_each_scales_only_what_is_too_long"](),
     "clipping by value": lambda: OPTIONS["test_clipping_by_value_bounds_every_entry"](),
     "rates by group": lambda: OPTIONS["test_groups_have_their_own_rates_and_settings"](),
-    "schedules of torch": a_schedule_is_that_of_torch,
-    "a sequence of schedules": lambda: OPTIONS["test_a_sequence_goes_from_one_schedule_to_the_next"](),
+    "torch schedules": a_schedule_is_that_of_torch,
+    "a schedule sequence": lambda: OPTIONS["test_a_sequence_goes_from_one_schedule_to_the_next"](),
     "resumed rates": lambda: OPTIONS["test_rates_can_be_computed_from_any_update_on"](),
     "resumption": lambda: resumes(optimizer={"name": "sgd", "momentum": 0.9}),
     "resumption of a schedule": lambda: resumes(schedule={"name": "StepLR", "step_size": 2, "gamma": 0.5}),
@@ -250,8 +250,8 @@ def gives_all_parts_the_first_memory(patch):
 
 
 def mutated_average(patch, change):
-    updated = WeightAverage.updated
-    patch.setattr(WeightAverage, "updated", lambda self, model, step: updated(self, model, change(step)))
+    add_update = WeightAverage.add_update
+    patch.setattr(WeightAverage, "add_update", lambda self, model, step: add_update(self, model, change(step)))
 
 
 @breaks("uniform average")
@@ -272,13 +272,13 @@ def swaps_the_shares_of_an_average(patch):
 
 @breaks("average of checkpoints")
 def keeps_one_evaluation_too_many(patch):
-    evaluated = WeightAverage.evaluated
+    add_evaluation = WeightAverage.add_evaluation
 
     def wrong(self, model):
         self.config = self.config.model_copy(update={"last": 3})
-        evaluated(self, model)
+        add_evaluation(self, model)
 
-    patch.setattr(WeightAverage, "evaluated", wrong)
+    patch.setattr(WeightAverage, "add_evaluation", wrong)
 
 
 @breaks("weights beside their average")
@@ -326,13 +326,13 @@ def forgets_rates_of_groups(patch):
     )
 
 
-@breaks("schedules of torch")
+@breaks("torch schedules")
 def makes_a_step_of_the_schedule_early(patch):
     late = LearningRates.set
     patch.setattr(LearningRates, "set", lambda self, update: late(self, update + 1))
 
 
-@breaks("a sequence of schedules")
+@breaks("a schedule sequence")
 def skips_the_second_schedule(patch):
     force = LearningRates._in_force
     patch.setattr(
@@ -443,9 +443,9 @@ def reads_all_seeds_in_the_order_of_the_first(patch):
 
 @breaks("gradients of processes")
 def averages_processes_and_not_tokens(patch):
-    lost = update.Gradient._lost
+    lost = update.Gradient._compute_loss
     patch.setattr(
-        update.Gradient, "_lost",
+        update.Gradient, "_compute_loss",
         lambda self, batch, training: update.replace(lost(self, batch, training), weight=torch.tensor(1.0)),
     )  # fmt: skip
 

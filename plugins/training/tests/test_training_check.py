@@ -73,9 +73,9 @@ WRONG = {
     "an unknown setting": (
         "{optimizer: {name: adamw, beta: [0.9, 0.99]}}", "beta:", ["has no setting 'beta'. Did you mean 'betas'"]),
     "a setting of another optimizer": ("{optimizer: {name: adam, momentum: 0.9}}", "momentum:", ["'momentum'"]),
-    "a rate in the optimizer": ("{optimizer: {name: adam, lr: 0.1}}", "lr: 0.1}}", ["`lr` is given by the training"]),
-    "weights in the optimizer": ("{optimizer: {name: sgd, params: 1}}", "params:", ["`params` is given by"]),
-    "a schedule's optimizer": ("{schedule: {name: StepLR, step_size: 1, optimizer: sgd}}", "optimizer:", ["given by"]),
+    "a rate in the optimizer": ("{optimizer: {name: adam, lr: 0.1}}", "lr: 0.1}}", ["`lr` is set by the trainer"]),
+    "weights in the optimizer": ("{optimizer: {name: sgd, params: 1}}", "params:", ["`params` is set by"]),
+    "a schedule's optimizer": ("{schedule: {name: StepLR, step_size: 1, optimizer: sgd}}", "optimizer:", ["set by"]),
     "text for a number": ("{optimizer: {name: adam, eps: small}}", "eps:", ["'eps' must be a number (found 'small')"]),
     "a number for a truth": ("{optimizer: {name: adam, amsgrad: 1}}", "amsgrad:", ["must be true or false"]),
     "a truth for a number": ("{optimizer: {name: adam, eps: true}}", "eps:", ["must be a number (found true)"]),
@@ -93,10 +93,10 @@ WRONG = {
     "two that are missing": ("{schedule: CyclicLR}", "schedule:", ["needs `base_lr` and `max_lr`"]),
     "the second of a sequence": (
         "{schedule: [{name: linear, updates: 3}, {name: StepLR, gama: 0.1, step_size: 2}]}", "gama:", ["'gamma'"]),
-    "a setting of our schedule": ("{schedule: {name: linear, ende: 0.1}}", "ende:", ["has no setting 'ende'. It has e"]),
-    "one that has none": ("{warmup: 2, schedule: {name: inverse-sqrt, power: 2}}", "power:", ["It has none."]),
-    "a plateau that does not fall": ("{schedule: {name: plateau, factor: 1.5}}", "factor:", ["from 0, below 1"]),
-    "epochs for our schedule": ("{schedule: {name: linear, every: epoch}}", "every:", ["`every` is for schedules of"]),
+    "a setting of our schedule": ("{schedule: {name: linear, ende: 0.1}}", "ende:", ["has no setting 'ende'. Its settings: e"]),
+    "one that has none": ("{warmup: 2, schedule: {name: inverse-sqrt, power: 2}}", "power:", ["It has no settings."]),
+    "a plateau that does not fall": ("{schedule: {name: plateau, factor: 1.5}}", "factor:", ["at least 0 and below 1"]),
+    "epochs for our schedule": ("{schedule: {name: linear, every: epoch}}", "every:", ["`every` applies only to torch"]),
     "a group's setting": ("{groups: [{match: '*', momentun: 0.1}]}", "momentun:", ["has no setting 'momentun'"]),
     "a group's own optimizer": (
         "{groups: [{match: a, lr: 1}, {match: '*', optimizer: sgd, amsgrad: true}]}", "amsgrad:", ["optimizer 'sgd'"]),
@@ -107,10 +107,10 @@ WRONG = {
         "{phases: [{updates: 1}, {updates: 1, schedule: {name: ExponentialLR}}]}", "schedule:", ["needs `gamma`"]),
     "two ways to clip": ("{clip: {norm: 1, value: 2}}", "clip:", ["one of `norm`, `each` and `value`"]),
     "no way to clip": ("{clip: {}}", "clip:", ["one of `norm`, `each` and `value`"]),
-    "a sequence without lengths": ("{schedule: [linear, cosine]}", "training:", ["needs its length"]),
+    "a sequence without lengths": ("{schedule: [linear, cosine]}", "training:", ["needs a length"]),
     "an evaluation with updates": ("{mode: evaluate, updates: 5}", "training:", ["`mode: evaluate` does not train"]),
     "an evaluation in phases": ("{mode: evaluate, phases: [{updates: 5}]}", "training:", ["does not train"]),
-    "labels that are not smoothed": ("{label_smoothing: 0.1}", "label_smoothing:", ["bigram does not smooth labels"]),
+    "labels that are not smoothed": ("{label_smoothing: 0.1}", "label_smoothing:", ["bigram does not support label smoothing"]),
     "all smoothed": ("{label_smoothing: 1.0}", "label_smoothing:", ["must be less than 1"]),
     "an average that never moves": ("{average: {decay: 1.0}}", "decay:", ["must be less than 1"]),
     "an unknown average": ("{average: mean}", "average:", ["Known: exponential, uniform"]),
@@ -152,7 +152,7 @@ def test_every_optimizer_of_torch_is_accepted_by_name_in_any_case(check, name):
 def test_what_the_training_gives_is_refused_in_settings(check, sort, setting):
     settings = "name: sgd" if sort == "optimizer" else "name: StepLR, step_size: 2"
     ((_, _, said),) = check(with_training(f"{{{sort}: {{{settings}, {setting}: 1}}}}"))
-    assert f"`{setting}` is given by the training; leave it out." in said
+    assert f"`{setting}` is set by the trainer. Remove it." in said
 
 
 @pytest.mark.parametrize("name", COMMON)
@@ -166,7 +166,10 @@ def test_settings_that_are_checked_without_torch_are_those_of_torch_with_its_def
     ("training", "told"),
     [
         ("{epochs: 2, groups: [{match: [embedding.*]}]}", "groups: no weights match 'embedding.*'"),
-        ("{phases: [{epochs: 1}, {epochs: 1, reset: [head]}]}", "phases reset 'head', but the model's modules are"),
+        (
+            "{phases: [{epochs: 1}, {epochs: 1, reset: [head]}]}",
+            "phases: cannot reset 'head'. The model's modules are",
+        ),
         ("{together: true, groups: [{match: [embedding.*]}]}", "groups: no weights match 'embedding.*'"),
     ],
 )

@@ -389,7 +389,7 @@ def test_an_exponential_average_is_its_formula(double):
         with torch.no_grad():
             model.top.weight.add_(torch.randn(5, 6))
         weights.append(model.top.weight.clone())
-        average.updated(model, step)
+        average.add_update(model, step)
     wanted = weights[2]
     for each in weights[3:]:
         wanted = 0.75 * wanted + 0.25 * each
@@ -410,8 +410,10 @@ def test_a_uniform_average_is_the_mean_of_the_weights_after_each_update(double):
 def test_an_average_of_checkpoints_is_the_mean_of_the_last_evaluations(double):
     at, judged = [], []
     one = trainer(average={"kind": "checkpoints", "last": 2}, evaluate_every=3)
-    evaluated = one.average.evaluated
-    one.average.evaluated = lambda model: (at.append(model.top.weight.detach().clone()), evaluated(model))[1]
+    add_evaluation = one.average.add_evaluation
+    one.average.add_evaluation = lambda model: (at.append(model.top.weight.detach().clone()), add_evaluation(model))[
+        1
+    ]
     one.selection = Selection(lambda model: judged.append(model.top.weight.clone()) or -len(judged), -1, "size")
     _, found = ended(one)
     wanted = [at[0], *((at[k - 1] + at[k]) / 2 for k in (1, 2, 3))]
@@ -442,11 +444,11 @@ def test_a_scaled_gradient_that_is_infinite_leaves_the_update_out(monkeypatch):
     def traced():
         if len(after) == 2:
             one.model.top.weight.grad[0, 0] = torch.inf
-            one.numbers.scaler._per_optimizer_states.clear()
-            one.numbers.scaler.unscale_(one.optimizers[0])
+            one.arithmetic.scaler._per_optimizer_states.clear()
+            one.arithmetic.scaler.unscale_(one.optimizers[0])
         step()
         after.append(one.model.top.weight.detach().clone())
-        scales.append(one.numbers.scaler.get_scale())
+        scales.append(one.arithmetic.scaler.get_scale())
 
     one._step = traced
     one.run()
@@ -469,7 +471,7 @@ def test_gradients_that_are_never_finite_end_a_training_in_fp16():
             loss = super().loss(batch, training)
             return Loss(loss.value + (self.top.weight * 0).sum().sqrt(), loss.weight)  # its gradient is NaN
 
-    with pytest.raises(TrainingError, match="gradients are not finite in fp16, even of a loss scaled by"):
+    with pytest.raises(TrainingError, match="gradients are not finite in fp16, even with a loss scale of"):
         trainer(Broken(), precision="fp16", updates=60).run()
 
 

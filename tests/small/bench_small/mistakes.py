@@ -116,7 +116,7 @@ MISTAKES: Mapping[str, tuple[str, str, str]] = {
     "a rate": ("  lr: 0.1\n", "  lr: fast\n", "'lr' must be a number (found 'fast')"),
     "a key of training": ("batch_size: 8", "bach_size: 8", "unknown key 'bach_size'. Did you mean 'batch_size'"),
     "an unknown schedule": ("schedule: constant", "schedule: cosin", "no schedule is called 'cosin'. Did you mean 'cosine'"),
-    "a schedule without warm-up": ("schedule: constant", "schedule: inverse-sqrt", "requires warmup"),
+    "a schedule without warm-up": ("schedule: constant", "schedule: inverse-sqrt", "needs `warmup`"),
     "a selection": ("{metric: nats, s", "{metric: natz, s", "no metric of this suite is called 'natz'. Did you mean"),
     "a key of a selection": ("split: valid}\n", "splt: valid}\n", "unknown key 'splt'. Did you mean 'split'"),
     "a phase": ("noisy: true", "nosy: true", "a phase of 'bigram' or 'listed' cannot set 'nosy'. Did you mean 'noisy'"),

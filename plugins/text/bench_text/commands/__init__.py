@@ -1,1 +1,1 @@
-"""The command that looks after corpora."""
+"""The command that manages corpora."""

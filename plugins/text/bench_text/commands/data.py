@@ -19,7 +19,7 @@ def command() -> None:
 @options.data
 @options.as_json
 def list_corpora(data: Path, as_json: bool) -> None:
-    """List the corpora known by name, and whether they are here."""
+    """List the known corpora, and whether they are available locally."""
     from bench_text.corpora import catalogue, present
 
     rows = [
@@ -45,30 +45,30 @@ def list_corpora(data: Path, as_json: bool) -> None:
 @click.argument("names", nargs=-1)
 @options.data
 def verify_corpora(names: tuple[str, ...], data: Path) -> int:
-    """Check the files of corpora against their published digests; of all that are here, if none is named."""
+    """Compare the files of corpora with their published digests; by default of all available corpora."""
     from bench_text.corpora import catalogue, present, verify
 
     chosen = names or tuple(name for name in catalogue() if present(name, data))
     if not chosen:
-        say(f"no corpus is in {data}. See `bench data list`.")
-    return _told_of_each(chosen, lambda name: f"{len(verify(name, data))} files as published")
+        say(f"{data} contains no known corpus. See `bench data list`.")
+    return _print_results(chosen, lambda name: f"{len(verify(name, data))} files match their digests")
 
 
 @command.command("fetch")
 @click.argument("names", nargs=-1, required=True)
 @options.data
 def fetch_corpora(names: tuple[str, ...], data: Path) -> int:
-    """Download corpora from their public homes, with a check of every file."""
+    """Download corpora from their public sources, and verify every file."""
     from bench_text.corpora import corpus, fetch
 
-    def fetched(name: str) -> str:
+    def fetch_one(name: str) -> str:
         return f"{len(fetch(name, data))} files in {data / name}; licence: {corpus(name).licence}"
 
-    return _told_of_each(names, fetched)
+    return _print_results(names, fetch_one)
 
 
-def _told_of_each(names: Iterable[str], do: Callable[[str], str]) -> int:
-    """Do something with each corpus and print what comes of it, or the error; return the exit code."""
+def _print_results(names: Iterable[str], do: Callable[[str], str]) -> int:
+    """Print the result of `do` for each corpus, or its error; return the exit code."""
     code = 0
     for name in names:
         try:
