@@ -263,8 +263,8 @@ def test_stages_whose_weights_are_not_in_the_store_are_named_and_the_others_done
     recorded("train", key, "history.jsonl", "training.json")
     recorded("prepare", first("prepare"), "facts.json")
     text = bench("verify", "runs/one", "--again")
-    assert text.count(f"not done again: the weights are not in this store (train {key[:12]}).") == 3
-    assert text.count("not done again: ") == 6, "metrics need neither weights nor data"
+    assert text.count(f"not repeated: the weights are not in this store (train {key[:12]}).") == 3
+    assert text.count("not repeated: ") == 6, "metrics need neither weights nor data"
     assert "no contradictions" in text
 
 
@@ -272,7 +272,7 @@ def test_a_stage_that_cannot_be_done_again_is_a_difference(bench, workers):
     key = next(key for kind, key in artifacts("one") if kind == "train")
     flip(STORE.path("train", key) / "weights.safetensors")
     text = bench("verify", "runs/one", "--again", code=1)
-    assert text.count("cannot be done again: ") == 3
+    assert text.count("cannot be repeated: ") == 3
     assert "weights.safetensors: the file is damaged" in text
 
 
@@ -318,7 +318,7 @@ def test_damaged_and_missing_artifacts_of_a_run_are_named(bench):
     path = STORE.path("train", next(key for kind, key in artifacts("one") if kind == "train")) / "weights.safetensors"
     flip(path)
     text = bench("verify", "runs/one", code=1)
-    assert "runs/one: not in store: 1 prepare; what the run says of them" in text.partition("not checked:")[2]
+    assert "runs/one: not in store: results of 1 prepare" in text.partition("not checked:")[2]
     assert f"{path}: the file is damaged" in text
     assert "1 contradiction\n" in text
     text = bench("verify", "runs/one", "--store", "elsewhere").partition("not checked:")[2]
