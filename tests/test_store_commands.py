@@ -159,7 +159,7 @@ def test_every_damaged_file_is_named_and_set_aside_on_request(bench):
         assert any(str(path) in line and reason in line for line in text.splitlines()), path
     assert "4 damaged" in text
     before = everything()
-    assert "set aside: it is in store/set-aside/" in bench("store", "verify", "--repair", code=1)
+    assert "set aside: moved to store/set-aside/" in bench("store", "verify", "--repair", code=1)
     assert len(everything()) == len(before)
     assert not weights.exists()
     bench("store", "verify")
@@ -474,7 +474,7 @@ def test_a_store_that_the_runs_have_nothing_to_do_with_is_left_alone(bench):
     with other.writing("train", "0" * 64, {}):
         pass
     text = bench("store", "gc", "--keep", "runs/one", "--store", "other", code=2)
-    assert "the runs refer to nothing here" in text
+    assert "the runs refer to nothing in this store" in text
     assert other.has("train", "0" * 64)
 
 

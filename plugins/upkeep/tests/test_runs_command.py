@@ -116,7 +116,7 @@ def test_what_gc_would_free_then_is_said(bench):
     assert f"would free {sum(map(sum, freed.sizes.values())) / 1024:.1f} KiB in store." in said
     assert f"`bench store gc --keep {Path.cwd() / 'runs'}/*`" in said
     said = bench("rm", TWO, "--yes", "--store", "store")
-    assert "No run is left beside them. Unless others use it, all of store can be removed: " in said
+    assert "No other runs are left. Unless it is used elsewhere, all of store can be removed: " in said
     assert "There is no store nowhere." in bench("rm", restored(), "--yes", "--store", "nowhere")
 
 
@@ -173,10 +173,10 @@ def old(folder):
     ("change", "message"),
     [
         (not_a_run, "is not a run: it has no run.json"),
-        (stranger, "thesis.tex is not a file that the run left"),
-        (old, "thesis.tex is not a file that the run left"),
-        (note, "notes is not a file that the run left"),
-        (hidden, ".git is not a file that the run left"),
+        (stranger, "thesis.tex is not a file of the run"),
+        (old, "thesis.tex is not a file of the run"),
+        (note, "notes is not a file of the run"),
+        (hidden, ".git is not a file of the run"),
         (link_inside, "is not a run: it has no run.json"),
     ],
 )
@@ -205,7 +205,7 @@ def test_links_are_not_followed(bench, tmp_path):
     (tmp_path / "mine" / "thesis.tex").touch()
     shutil.rmtree(history)
     history.symlink_to(tmp_path / "mine", target_is_directory=True)
-    assert "history is not a file that the run left" in bench("rm", ONE, "--yes", code=2)
+    assert "history is not a file of the run" in bench("rm", ONE, "--yes", code=2)
     (Path("runs", ONE) / "manifest.json").unlink()  # as of an old run, in which nobody knows what belongs to it
     bench("rm", ONE, "--yes", "--store", "store")
     assert (tmp_path / "mine" / "thesis.tex").is_file()
