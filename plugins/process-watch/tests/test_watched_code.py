@@ -194,10 +194,10 @@ def test_a_thread_that_replaces_code_while_it_is_compared_and_ends_is_named(watc
         thread.join()
         return real(mine)
 
-    asked, real = threading.Event(), watch._changed_contents
+    asked, real = threading.Event(), watch._restore_contents
     thread = threading.Thread(target=act, name="the late one")
     thread.start()
-    monkeypatch.setattr(watch, "_changed_contents", contents)
+    monkeypatch.setattr(watch, "_restore_contents", contents)
     assert watch.end() == ([], [], ["the late one"])
     assert watch.threads.left
 
