@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bench_core.planning.stages import Stage
     from bench_upkeep.predictions import Predictions
 
-UNKNOWN_COST = "unknown"
+UNKNOWN_COST = "not known"
 
 
 def expected_cost(stages: Sequence[Stage], predictions: Predictions) -> dict[str, Any]:
