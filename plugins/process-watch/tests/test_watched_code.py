@@ -251,11 +251,11 @@ def test_kernels_that_torch_adds_while_another_thread_imports_it_are_nobodys(mon
     found = Watch()
     found.begin()
     kernels.add("aten/second/CUDA")
-    assert [*found._replaced_kernels()] == []
+    assert [*found._changed_kernels()] == []
     loading.clear()
     found.note_imports()
     kernels.add("aten/third/CUDA")
-    assert [*found._replaced_kernels()] == ["the kernel aten/third/CUDA"]
+    assert [*found._changed_kernels()] == ["the kernel aten/third/CUDA"]
 
 
 def test_a_replaced_function_is_named_and_put_back(watch, monkeypatch):

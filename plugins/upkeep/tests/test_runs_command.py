@@ -94,7 +94,7 @@ def test_no_name_of_a_run_steers_the_terminal(bench):
 
 
 def test_where_there_are_no_runs_that_is_said(bench):
-    assert "Name a folder by --runs" in bench("ls", "--runs", "nowhere", code=2)
+    assert "Choose a folder with --runs" in bench("ls", "--runs", "nowhere", code=2)
     Path("empty").mkdir()
     assert "0 runs" in bench("ls", "--runs", "empty")
 
@@ -129,7 +129,7 @@ def restored():
 
 
 def test_nothing_is_removed_unless_somebody_says_yes(bench, monkeypatch):
-    assert "say --yes" in bench("rm", ONE, "--store", "store", code=2)
+    assert "Use --yes" in bench("rm", ONE, "--store", "store", code=2)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     for answer, code, left in (("n", 130, [ONE, TWO]), ("", 130, [ONE, TWO]), ("y", 0, [TWO])):
         asked = []
@@ -213,7 +213,7 @@ def test_links_are_not_followed(bench, tmp_path):
 
 def test_a_run_that_is_being_written_is_refused(bench):
     Path("runs", ONE).rename(f"runs/.{ONE}-0a1b2c3d")
-    assert "no finished run: one is being written" in bench("rm", f"runs/.{ONE}-0a1b2c3d", "--yes", code=2)
+    assert "is an unfinished run" in bench("rm", f"runs/.{ONE}-0a1b2c3d", "--yes", code=2)
     assert Path(f"runs/.{ONE}-0a1b2c3d").is_dir()
 
 
