@@ -127,7 +127,7 @@ def test_a_killed_process_is_one_failed_stage_and_the_others_go_on(suite, tmp_pa
     assert len(told) == 1, "nothing was tried again"
     failed = {cell.cell["model"]: cell.reason for cell in found.cells if cell.status == "failed"}
     assert failed.keys() == {"one"}
-    assert "the Ray process that performed it died" in failed["one"]
+    assert "its Ray process died" in failed["one"]
 
 
 @pytest.mark.nightly

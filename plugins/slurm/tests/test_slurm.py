@@ -272,7 +272,7 @@ def test_a_job_that_slurm_does_not_take_is_a_failed_stage_with_its_reason(suite,
     train = first_training(suite, tmp_path)
     with Slurm(on("slurm"), tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as failure:
         executor.submit(StageRequest(train), lambda text, share: None).result()
-    assert "the job was not taken: " in str(failure.value)
+    assert "the job was rejected: " in str(failure.value)
     assert "invalid partition specified: gpuu" in str(failure.value)
 
 
@@ -287,7 +287,7 @@ def test_settings_are_read_from_the_command_line_and_wrong_ones_refused():
     given = ("cluster=local", "minutes=30", "extra=--exclude=n1,n2 --nice=100", "folder=/shared/jobs")
     config = SlurmConfig(cluster="local", minutes=30, extra="--exclude=n1,n2 --nice=100", folder=Path("/shared/jobs"))
     assert chosen("slurm", given) == config
-    with pytest.raises(SuiteError, match="'exclude=n1' is no option of sbatch"):
+    with pytest.raises(SuiteError, match="'exclude=n1' is not an option of sbatch"):
         chosen("slurm", ("extra=exclude=n1",))
     with pytest.raises(SuiteError, match="has no setting 'partitoin'"):
         chosen("slurm", ("partitoin=gpu",))
