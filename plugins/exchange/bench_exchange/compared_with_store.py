@@ -169,8 +169,10 @@ class _StoreComparison:
 
     def _environments(self, cell: CellResult) -> Iterator[str]:
         """Yield the environments of stages that the cell does not record."""
-        several = [self.run.info["environments"][place].items() for place in cell.environments]
-        known = [_plain({name: value for name, value in items if name not in NOT_IN_ARTIFACTS}) for items in several]
+        environments = [self.run.info["environments"][place].items() for place in cell.environments]
+        known = [
+            _plain({name: value for name, value in items if name not in NOT_IN_ARTIFACTS}) for items in environments
+        ]
         for name, key in cell.artifacts.items():
             if name.partition("/")[0] not in COMPUTED or key not in self._artifacts or key in self.elsewhere:
                 continue

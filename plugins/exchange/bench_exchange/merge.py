@@ -191,13 +191,13 @@ class _MergedRun:
         """The stages behind the cells and tasks, each with the folder of its run."""
         stages_by_key: dict[str, tuple[RecordedStage, Path]] = {}
         for cell, run in self._sources():
-            folders, left = [run.folder, *self._stages_by_folder], [*cell.artifacts.values()]
-            while left:
-                key = left.pop()
+            folders, pending = [run.folder, *self._stages_by_folder], [*cell.artifacts.values()]
+            while pending:
+                key = pending.pop()
                 place = next((folder for folder in folders if key in self._stages_by_folder[folder]), None)
                 if place is not None and key not in stages_by_key:
                     stages_by_key[key] = self._stages_by_folder[place][key], place
-                    left += [inner for _, inner in stages_by_key[key][0].inputs.values()]
+                    pending += [inner for _, inner in stages_by_key[key][0].inputs.values()]
         for place, stages in self._stages_by_folder.items():  # tasks without cells
             for key, stage in stages.items():
                 if stage.kind == "prepare":

@@ -207,14 +207,14 @@ class _RecordedRun:
 
     def _unused_stages(self) -> Iterator[str]:
         """Yield recorded stages that belong to no cell and no task."""
-        left = [key for cell in self.run.cells for key in cell.artifacts.values()]
-        left += [key for key, stage in self.stages.items() if stage.kind == "prepare"]
+        pending = [key for cell in self.run.cells for key in cell.artifacts.values()]
+        pending += [key for key, stage in self.stages.items() if stage.kind == "prepare"]
         seen: set[str] = set()
-        while left:
-            key = left.pop()
+        while pending:
+            key = pending.pop()
             if key not in seen and key in self.stages:
                 seen.add(key)
-                left += [inner for _, inner in self.stages[key].inputs.values()]
+                pending += [inner for _, inner in self.stages[key].inputs.values()]
         for key in {*self.stages} - seen:
             yield f"{STAGES}: {self.stages[key].kind} {key} belongs to no cell"
 

@@ -111,7 +111,7 @@ def _check_entries(entries: Sequence[ZipInfo], limit: int) -> None:
         (name for name, count in Counter(names).items() if count > 1 or not pattern.fullmatch(name)), None
     )
     if unexpected is not None:
-        raise ValueError(f"it contains {unexpected!r} twice, or `bench export` does not write this entry")
+        raise ValueError(f"it contains an unexpected or duplicate entry: {unexpected!r}")
 
 
 def _too_large(limit: int) -> ValueError:
@@ -145,7 +145,7 @@ def _artifacts(store: Store, limit: int) -> list[Artifact]:
     store.root.mkdir(exist_ok=True)
     order = [*carried()]
     entries = sorted(store.entries(), key=lambda entry: (order.index(entry[0]), entry[1]))
-    artifacts, left = [store.get(*entry) for entry in entries], limit
+    artifacts, remaining_bytes = [store.get(*entry) for entry in entries], limit
     for artifact in artifacts:
         artifact.check()
         try:
@@ -153,7 +153,7 @@ def _artifacts(store: Store, limit: int) -> list[Artifact]:
             if ingredients.kind != recorded_kind(artifact.manifest["kind"]):
                 raise ValueError(f"its ingredients belong to a {ingredients.kind} stage")
             for name in artifact.manifest["files"]:
-                left -= check(name, (artifact.folder / name).read_bytes(), left)
+                remaining_bytes -= check(name, (artifact.folder / name).read_bytes(), remaining_bytes)
         except TooLarge:
             raise _too_large(limit) from None
         except ValueError as error:

@@ -163,8 +163,8 @@ def recompute_metrics(run: Run, store: Store) -> Iterator[Remark]:
     with Workers(1, store.root, Path(), isolate=False) as workers:
         remarks = [*Repeating(store, workers, same_code=True).of(names)]
     yield from (remark for remark in remarks if remark.wrong)
-    if left := [remark.text for remark in remarks if not remark.wrong]:
-        text = f"{len(left):,} of {len(names):,} numbers could not be recomputed, such as: {left[0]}"
+    if unchecked := [remark.text for remark in remarks if not remark.wrong]:
+        text = f"{len(unchecked):,} of {len(names):,} numbers could not be recomputed, such as: {unchecked[0]}"
         yield Remark(text, wrong=False)
 
 

@@ -49,11 +49,11 @@ def read_shared(path: Path, shared: Collection[str]) -> Iterator[dict[str, Any]]
 
 
 def _unpack(path: Path) -> Iterator[bytes]:
-    left = MAX_TOTAL_SIZE
+    remaining = MAX_TOTAL_SIZE
     with gzip.open(path) as file:
         while line := file.readline(MAX_LINE_SIZE + 1):
-            left -= len(line)
-            if len(line) > MAX_LINE_SIZE or left < 0:
+            remaining -= len(line)
+            if len(line) > MAX_LINE_SIZE or remaining < 0:
                 raise ValueError("the file is too large")
             yield line
 

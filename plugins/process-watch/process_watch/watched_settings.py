@@ -66,7 +66,7 @@ def settings() -> dict[str, ProcessSetting]:
             lambda before: [*map(resource.setrlimit, LIMITS, before)],
         ),
         "the cache of re": ProcessSetting(_wrong_cache_entries, lambda _: re.purge()),
-        "the room for open files": ProcessSetting(_can_open_files, lambda _: None),
+        "the number of free file descriptors": ProcessSetting(_can_open_files, lambda _: None),
         **{name: ProcessSetting(*functions) for name, functions in host().settings().items()},
     }
     if hasattr(os, "sched_getaffinity"):

@@ -396,7 +396,7 @@ def test_a_process_in_which_no_more_files_can_be_opened_is_no_place_for_other_st
         with suppress(OSError):
             while True:
                 opened.append(os.open(os.devnull, os.O_RDONLY))
-        assert watch.restored() == watch.lost == ["the room for open files"]
+        assert watch.restored() == watch.lost == ["the number of free file descriptors"]
     finally:
         for descriptor in opened:
             os.close(descriptor)

@@ -82,16 +82,16 @@ def command(
         )
     from bench_core.runs.plan_filter import to_do
 
-    planned, left = to_do(suite, data, store, only, local=not elsewhere)
-    failures = calibrate_trainings(suite, planned, left, store, data) if calibrate else {}
-    left = [  # calibration prepares tasks
-        stage for stage in left if not stage.about.first or not store.is_stored(stage)
+    planned, pending = to_do(suite, data, store, only, local=not elsewhere)
+    failures = calibrate_trainings(suite, planned, pending, store, data) if calibrate else {}
+    pending = [  # calibration prepares tasks
+        stage for stage in pending if not stage.about.first or not store.is_stored(stage)
     ]
-    _show(suite, planned, left, store, _predictions(planned, store), failures, calibrate, as_json)
+    _show(suite, planned, pending, store, _predictions(planned, store), failures, calibrate, as_json)
 
 
 def calibrate_trainings(
-    suite: Suite, planned: Plan, left: Sequence[Stage], store: Store, data: Path
+    suite: Suite, planned: Plan, pending: Sequence[Stage], store: Store, data: Path
 ) -> Mapping[str, str]:
     """Calibrate trainings on this machine, each in a worker process; return error messages by key."""
     from bench_core import Workers
@@ -101,7 +101,7 @@ def calibrate_trainings(
         executor.warn = store.warn
         tell = lambda text: say(text, err=True)  # noqa: E731
         calibrating = Calibrating(suite, planned, store, executor, _predictions(planned, store), tell)
-        calibrating.run(left)
+        calibrating.run(pending)
         return calibrating.failures
 
 
@@ -113,7 +113,7 @@ def _predictions(planned: Plan, store: Store) -> Predictions:
 
 
 def _show(
-    suite: Suite, planned: Plan, left: Sequence[Stage], store: Store, predictions: Predictions,
+    suite: Suite, planned: Plan, pending: Sequence[Stage], store: Store, predictions: Predictions,
     failures: Mapping[str, str], is_calibrated: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Print the stages, the trainings, and missing parts."""
@@ -123,10 +123,13 @@ def _show(
 
     joint = {name for name, kind in stage_kinds().items() if kind.joint}
     cells = sum(not is_left_out(planned, cell) for cell in planned.cells)
-    rows = [row for row in _rows(planned, store, left, predictions) if row["used"] or row["stage"] not in joint]
+    rows = [row for row in _rows(planned, store, pending, predictions) if row["used"] or row["stage"] not in joint]
     of_module = {kind.forecast: kind.forecaster for kind in stage_kinds().values()}
     forecasts = [
-        (forecast, forecast.rows([stage for stage in left if stage.about.forecast == module], predictions, failures))
+        (
+            forecast,
+            forecast.rows([stage for stage in pending if stage.about.forecast == module], predictions, failures),
+        )
         for module, forecast in of_module.items()
         if forecast is not None
     ]
@@ -145,7 +148,7 @@ def _show(
         if any(row["seconds"] is not None for row in known):
             say(f"\n{tabulate(forecast.shown(known), headers='keys')}")
     remarks = [text for forecast, known in forecasts for text in forecast.remarks(known, is_calibrated)]
-    for text in [*clocks(left, predictions), *remarks]:
+    for text in [*clocks(pending, predictions), *remarks]:
         say(f"\n{text}")
     for (part, name), reason in planned.missing.items():
         say(f"{part} {name!r} cannot be read, so its cells will not run: {reason}")
@@ -178,7 +181,9 @@ def power_text(suite: Suite, rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([tabulate(shown, headers="keys", floatfmt=".3g"), "", *notes])
 
 
-def _rows(planned: Plan, store: Store, left: Sequence[Stage], predictions: Predictions) -> Iterator[dict[str, Any]]:
+def _rows(
+    planned: Plan, store: Store, pending: Sequence[Stage], predictions: Predictions
+) -> Iterator[dict[str, Any]]:
     """Yield the numbers of used, stored and remaining stages of each kind, and the cost of the remaining."""
     from bench_core.registry import stage_kinds
     from bench_upkeep.commands.predicted import expected_cost
@@ -188,6 +193,6 @@ def _rows(planned: Plan, store: Store, left: Sequence[Stage], predictions: Predi
     uses = Counter(planned.stages[key].kind for artifacts in planned.of_cell.values() for key in artifacts.values())
     for kind in stage_kinds():
         used = max(uses[kind], number[kind])  # tasks can be prepared without cells
-        remaining = [stage for stage in left if stage.kind == kind]
+        remaining = [stage for stage in pending if stage.kind == kind]
         counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": len(remaining)}
         yield {"stage": kind, **counts, **expected_cost(remaining, predictions)}
