@@ -290,7 +290,7 @@ def test_every_changed_number_is_named(bench, word, value):
 
 def test_numbers_and_artifacts_that_a_run_hides_are_named(bench):
     rewritten("one", lambda cell: cell["numbers"].pop("nats"))
-    assert bench("verify", "runs/one", code=1).count("nats: value is None, and ") == 4
+    assert bench("verify", "runs/one", code=1).count("nats: value is None but ") == 4
     rewritten("two", lambda cell: cell["artifacts"].pop("measure/nats"))
     assert bench("verify", "runs/two", code=1).count("nats: it names no artifact that this comes from") == 4
 
@@ -322,7 +322,7 @@ def test_damaged_and_missing_artifacts_of_a_run_are_named(bench):
     assert f"{path}: the file is damaged" in text
     assert "1 contradiction\n" in text
     text = bench("verify", "runs/one", "--store", "elsewhere").partition("not checked:")[2]
-    assert "runs/one: there is no store at elsewhere: artifacts behind the run" in text
+    assert "runs/one: there is no store at elsewhere: artifacts of the run" in text
 
 
 def test_a_number_that_was_changed_everywhere_is_found_by_measuring_again(bench, workers):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from block_bootstrap.replicates_file import BLOCKS, DRAWS
 
-COUNTS_PER_BATCH = 2**22
+AT_ONCE = 2**22  # counts per batch
 MAX_CACHED_COUNTS = 2**25  # per number of examples
 
 
@@ -45,7 +45,7 @@ def _counts(examples: int, block: int) -> Iterator[NDArray[np.uint16]]:
     if not examples:
         return
     stream, number = np.random.PCG64(1), ceil(examples / block)
-    rows = max(1, COUNTS_PER_BATCH // examples)
+    rows = max(1, AT_ONCE // examples)
     for first in range(0, DRAWS, rows):
         batch = min(rows, DRAWS - first)
         starts = (stream.random_raw(batch * number) % np.uint64(examples)).astype(np.int64).reshape(batch, number, 1)

@@ -538,7 +538,7 @@ def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
         ("id: f, kind: bars, values: [ended]", "'kind': unknown value 'bars'. Did you mean 'bar'?"),
         ("id: f, kind: box, values: [endde], by: [model, decoder]", "no metric of this suite is called 'endde'. Did you"),
         ("id: f, kind: box, values: [ended], by: [model]", "figure 'f' does not say which decoder: argmax, draw. Put"),
-        ("id: f, kind: box, values: [ended], by: [modle]", "unknown value 'modle'. Did you mean 'model'?"),
+        ("id: f, kind: box, values: [ended], by: [modle]", "'modle' is not known here. Did you mean 'model'?"),
         ("id: f, kind: box, values: [ended], by: [model], where: {decoder: drow}", "no decoder of this suite is called 'drow'"),
         ("id: f, kind: box, values: [ended], by: [seed]", "they have no seed axis"),
         ("id: f, kind: box, values: [ended], by: [model, model]", "an axis can be in `by` only once"),

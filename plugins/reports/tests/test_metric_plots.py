@@ -396,7 +396,7 @@ def test_costs_against_a_setting_are_where_costs_are(tmp_path):
         ("kind: bar, x: decoder, y: ended", "figure 'f' does not say which model: one, two."),
         ("kind: bar, x: decoder, y: ended, by: [decoder, model]", "an axis can be in `by` only once, and not in `panels`, `points` or x too"),
         ("kind: bar, x: decoder, y: ended, by: model, bins: 3", "a bar has no `bins`"),
-        ("kind: bar, x: decoder, y: ended, by: model, panels: modle", "unknown value 'modle'. Did you mean 'model'?"),
+        ("kind: bar, x: decoder, y: ended, by: model, panels: modle", "'modle' is not known here. Did you mean 'model'?"),
         ("kind: bar, x: decoder, y: ended, by: split.a", "settings are those of a task, model, decoder or training"),
         ("kind: bar, x: decoder, y: ended, by: model, panels: seed", "they have no seed axis"),
         ("kind: line, x: model.scale, y: ended, by: decoder", "model 'one' has no value of 'scale'. Set one, say `at: {one: VALUE}`, or select"),

@@ -115,7 +115,7 @@ def test_jobs_give_the_same_report_as_this_process_and_observers_hear_the_same(s
 def test_events_are_read_once_also_where_a_line_is_not_yet_whole(tmp_path):
     path = tmp_path / "events.jsonl"
     events = [StageStarted("train", f"words x {number}", "ab") for number in range(3)]
-    written = EventWriter(path, written=time.monotonic() + 1000)
+    written = EventWriter(path, last_write=time.monotonic() + 1000)
     read = EventReader(path)
     assert read() == []
     for event in events[:2]:
@@ -147,7 +147,7 @@ def test_a_job_asks_for_what_its_stage_needs(suite, tmp_path, cluster):
     slurm = OnSlurm(config, tmp_path / "jobs")
     asked = {}
     for stage in stages:
-        slurm._ask = lambda: None
+        slurm._poll = lambda: None
         slurm.config = config.model_copy(update={"extra": f"{config.extra} --begin=never"})
         job = slurm.submit(StageRequest(stage), "order", "store", "data", "place", None)
         asked[stage.kind] = (cluster / f"{job.job_id}.sh").read_text().splitlines()
