@@ -292,7 +292,7 @@ def test_numbers_and_artifacts_that_a_run_hides_are_named(bench):
     rewritten("one", lambda cell: cell["numbers"].pop("nats"))
     assert bench("verify", "runs/one", code=1).count("nats: value is None but ") == 4
     rewritten("two", lambda cell: cell["artifacts"].pop("measure/nats"))
-    assert bench("verify", "runs/two", code=1).count("nats: it names no artifact that this comes from") == 4
+    assert bench("verify", "runs/two", code=1).count("nats: the cell names no artifact for it") == 4
 
 
 def test_cells_that_did_not_get_so_far_need_no_numbers(bench):

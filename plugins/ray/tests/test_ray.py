@@ -224,7 +224,7 @@ except SuiteError as error:
 def test_a_cluster_that_is_not_there_is_an_error_before_anything_starts():
     done = subprocess.run([sys.executable, "-c", NOWHERE], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(
-        "no Ray cluster answers at '127.0.0.1:1': [Errno 111] Connection refused. Start one"
+        "no Ray cluster responds at '127.0.0.1:1': [Errno 111] Connection refused. Start a cluster"
     )
 
 
