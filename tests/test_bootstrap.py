@@ -212,5 +212,5 @@ def test_anything_else_is_refused(tmp_path, content):
 @pytest.mark.parametrize("shape", [(7,), (DRAWS,), (1, 7), (len(BLOCKS) + 1, DRAWS), (1, 1, DRAWS)])
 def test_draws_of_another_shape_are_refused(tmp_path, shape):
     write_draws(tmp_path / "draws", [("a", np.zeros(shape))])
-    with pytest.raises(ValueError, match="'a' is not 1000 numbers for each block length"):
+    with pytest.raises(ValueError, match="'a' does not have 1000 replicates per block length"):
         StoredDraws(tmp_path / "draws")

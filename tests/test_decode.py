@@ -246,7 +246,7 @@ def test_what_is_not_chosen_or_unknown_is_listed(words, found, decode):
         (b"the\n \t\xc2\xa0\n", "line 2 is empty"),
         (b"the\nthe\nth\xe9\n", "line 3 is not UTF-8 (byte 3 is 0xe9)"),
         (b"\x80\x02X", "line 1 is not UTF-8 (byte 1 is 0x80)"),
-        (b"the\0\n", "line 1 has a zero byte"),
+        (b"the\0\n", "line 1 contains a zero byte"),
         (b"the\n" * 300 + b"\xff\n", "line 301 is not UTF-8"),
         ("a\n" + "word " * 31 + "\n", "prompt 2 has 31 tokens, more than the `source_limit` of 30. Raise"),
     ],

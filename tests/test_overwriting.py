@@ -282,7 +282,7 @@ def test_a_device_that_is_not_there_is_one_error_before_anything_runs(bench, ver
 def test_a_device_with_a_number_is_a_mistake_of_the_suite(bench):
     code, told = bench("run", "suite.yaml", "--set", "hardware.device=cuda:3")
     assert code == 2
-    assert "'device': 'cuda:3' is not known here. Did you mean 'cuda'?" in told
+    assert "'device': unknown value 'cuda:3'. Did you mean 'cuda'?" in told
 
 
 def test_a_device_that_is_not_there_is_a_mistake_unless_another_machine_computes(bench, monkeypatch):

@@ -63,7 +63,7 @@ def test_what_stages_share_is_written_once(tmp_path):
 
 def test_a_file_in_which_few_lines_stand_for_very_much_is_refused(tmp_path):
     doubling = [{"value": ["x" * 99]}, *({"value": [{"$": number}, {"$": number}]} for number in range(60))]
-    with pytest.raises(StoreError, match="a line refers to too much"):
+    with pytest.raises(StoreError, match="a line is too large with its references"):
         read_stages(written(tmp_path, *doubling, {"key": "k", "scheme": 1, "ingredients": {"$": 60}}))
 
 

@@ -262,4 +262,4 @@ def test_a_run_with_files_of_its_own_is_verified_by_doing_it_again(files, monkey
     assert "no contradictions\n" in done.output
     Path("words.txt").write_text("c d")
     done = CliRunner().invoke(bench, verify)
-    assert "cannot be done again" in done.output
+    assert "cannot be repeated" in done.output

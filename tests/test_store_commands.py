@@ -159,7 +159,7 @@ def test_every_damaged_file_is_named_and_set_aside_on_request(bench):
         assert any(str(path) in line and reason in line for line in text.splitlines()), path
     assert "4 damaged" in text
     before = everything()
-    assert "set aside: it is in store/set-aside/" in bench("store", "verify", "--repair", code=1)
+    assert "set aside: moved to store/set-aside/" in bench("store", "verify", "--repair", code=1)
     assert len(everything()) == len(before)
     assert not weights.exists()
     bench("store", "verify")
@@ -263,8 +263,8 @@ def test_stages_whose_weights_are_not_in_the_store_are_named_and_the_others_done
     recorded("train", key, "history.jsonl", "training.json")
     recorded("prepare", first("prepare"), "facts.json")
     text = bench("verify", "runs/one", "--again")
-    assert text.count(f"not done again: the weights are not in this store (train {key[:12]}).") == 3
-    assert text.count("not done again: ") == 6, "metrics need neither weights nor data"
+    assert text.count(f"not repeated: the weights are not in this store (train {key[:12]}).") == 3
+    assert text.count("not repeated: ") == 6, "metrics need neither weights nor data"
     assert "no contradictions" in text
 
 
@@ -272,7 +272,7 @@ def test_a_stage_that_cannot_be_done_again_is_a_difference(bench, workers):
     key = next(key for kind, key in artifacts("one") if kind == "train")
     flip(STORE.path("train", key) / "weights.safetensors")
     text = bench("verify", "runs/one", "--again", code=1)
-    assert text.count("cannot be done again: ") == 3
+    assert text.count("cannot be repeated: ") == 3
     assert "weights.safetensors: the file is damaged" in text
 
 
@@ -290,9 +290,9 @@ def test_every_changed_number_is_named(bench, word, value):
 
 def test_numbers_and_artifacts_that_a_run_hides_are_named(bench):
     rewritten("one", lambda cell: cell["numbers"].pop("nats"))
-    assert bench("verify", "runs/one", code=1).count("nats: value is None, and ") == 4
+    assert bench("verify", "runs/one", code=1).count("nats: value is None but ") == 4
     rewritten("two", lambda cell: cell["artifacts"].pop("measure/nats"))
-    assert bench("verify", "runs/two", code=1).count("nats: it names no artifact that this comes from") == 4
+    assert bench("verify", "runs/two", code=1).count("nats: the cell names no artifact for it") == 4
 
 
 def test_cells_that_did_not_get_so_far_need_no_numbers(bench):
@@ -318,11 +318,11 @@ def test_damaged_and_missing_artifacts_of_a_run_are_named(bench):
     path = STORE.path("train", next(key for kind, key in artifacts("one") if kind == "train")) / "weights.safetensors"
     flip(path)
     text = bench("verify", "runs/one", code=1)
-    assert "runs/one: not in store: 1 prepare; what the run says of them" in text.partition("not checked:")[2]
+    assert "runs/one: not in store: results of 1 prepare" in text.partition("not checked:")[2]
     assert f"{path}: the file is damaged" in text
     assert "1 contradiction\n" in text
     text = bench("verify", "runs/one", "--store", "elsewhere").partition("not checked:")[2]
-    assert "runs/one: there is no store at elsewhere: artifacts behind the run" in text
+    assert "runs/one: there is no store at elsewhere: artifacts of the run" in text
 
 
 def test_a_number_that_was_changed_everywhere_is_found_by_measuring_again(bench, workers):
@@ -474,7 +474,7 @@ def test_a_store_that_the_runs_have_nothing_to_do_with_is_left_alone(bench):
     with other.writing("train", "0" * 64, {}):
         pass
     text = bench("store", "gc", "--keep", "runs/one", "--store", "other", code=2)
-    assert "the runs refer to nothing here" in text
+    assert "the runs refer to nothing in this store" in text
     assert other.has("train", "0" * 64)
 
 

@@ -193,7 +193,7 @@ def test_unknown_profiles_and_settings_are_refused(suite_file):
         ("models.one.scale=[1", "--set models.one.scale:1:10: invalid YAML"),
         ("splits.0=test", "set lists as a whole, such as --set 'splits=[valid, test]'"),
         ("seeds=1000000000000", "at most 100,000 seeds are possible"),
-        ("limits.max_tokens=0x" + "f" * 5000, "--set limits.max_tokens:1:8: an integer may be at most"),
+        ("limits.max_tokens=0x" + "f" * 5000, "--set limits.max_tokens:1:8: integers must be at most"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_in_a_line(suite_file, setting, message):
@@ -281,8 +281,8 @@ def test_references_of_a_wrong_shape_are_refused_with_their_place(suite_file, tm
         (b"a: " + b"[" * 10_000, "S:1:44: too many values or levels"),
         (b"a: 1\nb: !!int x", "S:2:4: invalid YAML: 'x' cannot be read as int"),
         (b"a: 1\nb: " + b"9" * 5000, "S:2:4: invalid YAML: '99999999999999999999' cannot be read as int"),
-        (b"a: 0x" + b"f" * 5000, "S:1:4: an integer may be at most 9,223,372,036,854,775,807"),
-        (b"? 0x" + b"f" * 5000 + b"\n: 1", "an integer may be at most 9,223,372,036,854,775,807"),
+        (b"a: 0x" + b"f" * 5000, "S:1:4: integers must be at most 9,223,372,036,854,775,807"),
+        (b"? 0x" + b"f" * 5000 + b"\n: 1", "integers must be at most 9,223,372,036,854,775,807"),
         (b"a: 1\nb: c\x1bd", "S:2:5: invalid YAML: '\\x1b' is an invalid character"),
         (b'a: 1\nb: "c\\0"', "S:2:4: '\\x00' is an invalid character"),
         (b'a: 1\nb: {"\\ud800": 1}', "S:2:5: '\\ud800' is an invalid character"),
@@ -305,17 +305,17 @@ def test_yaml_is_read_by_the_rules_of_version_1_2(suite_file):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a: [1, 2\nb: 3\n", "S:2:2: invalid YAML: the `[` of 1:4 is not closed, or a comma is missing."),
-        ("a: {b: 1\nc: 3\n", "invalid YAML: the `{` of 1:4 is not closed, or a comma is missing."),
-        ("a: 'b\nc: 3\n", "invalid YAML: the quote of 1:4 is not closed."),
+        ("a: [1, 2\nb: 3\n", "S:2:2: invalid YAML: the `[` at 1:4 is not closed, or a comma is missing."),
+        ("a: {b: 1\nc: 3\n", "invalid YAML: the `{` at 1:4 is not closed, or a comma is missing."),
+        ("a: 'b\nc: 3\n", "invalid YAML: the quote at 1:4 is not closed."),
         ("a: b: c\n", "S:1:5: invalid YAML: a key with its `:` does not belong here."),
-        ("a:\n\tb: 1\n", "S:2:1: invalid YAML: there is a tab. Indent with spaces."),
+        ("a:\n\tb: 1\n", "S:2:1: invalid YAML: tab found. Indent with spaces."),
         ("a: @b\n", "S:1:4: invalid YAML: text cannot begin with @. Quote it."),
-        ("a: *b\n", "S:1:4: invalid YAML: there is no anchor &b before it."),
+        ("a: *b\n", "S:1:4: invalid YAML: no anchor &b is defined before it."),
         ('a: "b\\qc"\n', "has no meaning after a backslash. Use single quotes."),
         ("a: 1\nb\nc: 2\n", "there is no key with a `:` at 2:1. Write `KEY: VALUE`, or indent it as text."),
-        ("a:\n  b: 1\n c: 2\n", "S:3:2: invalid YAML: this line is not indented like its neighbours"),
-        ("a: 1\n---\nb: 2\n", "S:2:1: invalid YAML: `---` begins a second document. Keep one in a file."),
+        ("a:\n  b: 1\n c: 2\n", "S:3:2: invalid YAML: this line is not indented like the other entries"),
+        ("a: 1\n---\nb: 2\n", "S:2:1: invalid YAML: `---` begins a second document. Keep only one document per file."),
     ],
 )
 def test_what_is_no_yaml_is_told_in_plain_words(tmp_path, content, message):

@@ -1,7 +1,7 @@
-"""The circular block bootstrap, without what is resampled: samples, lengths of blocks, and files of replicates.
+"""The circular block bootstrap: samples, block lengths, and files of replicates.
 
-`drawing` says how often each example is in each sample, `lengths` how many in a row to draw together, and
-`replicates_file` keeps the scores of samples of many series, each of which is read when it is asked for.
+`drawing` counts how often each example is in each sample, `lengths` estimates block lengths, and `replicates_file`
+stores the replicates of many series and reads each on access. Scores are computed by the caller.
 """
 
 from block_bootstrap.drawing import mark, resamples

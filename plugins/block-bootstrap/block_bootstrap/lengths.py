@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 
 def block_length(series: NDArray[np.float64]) -> int:
-    """Return how many numbers in a row to draw together, by their correlations; `series` has what each contributes.
+    """Return the block length estimated from the correlations of `series` [N], the contributions of examples.
 
     For the circular block bootstrap: Politis and White (2004), corrected by Patton, Politis and White (2009).
     """
     count = len(series)
     if count < 2 or not np.isfinite(series).all():
         return 1
-    series = np.ldexp(series, -int(np.frexp(np.abs(series).max())[1]))  # so that no square is too large for a number
+    series = np.ldexp(series, -int(np.frexp(np.abs(series).max())[1]))  # avoids overflow of squares
     covariances = _covariances(series, min(count - 1, ceil(sqrt(count)) + max(5, ceil(log10(count)))))
     if not covariances[0]:
         return 1
@@ -30,12 +30,14 @@ def block_length(series: NDArray[np.float64]) -> int:
 
 
 def _covariances(series: NDArray[np.float64], lags: int) -> NDArray[np.float64]:
-    apart = series - series.mean()
-    return np.array([float(apart[: len(apart) - lag] @ apart[lag:]) / len(apart) for lag in range(lags + 1)])
+    centered = series - series.mean()
+    return np.array(
+        [float(centered[: len(centered) - lag] @ centered[lag:]) / len(centered) for lag in range(lags + 1)]
+    )
 
 
 def _last_correlated(covariances: NDArray[np.float64], count: int) -> int:
-    """Return the lag behind which several in a row are 0 by chance alone."""
+    """Return the lag after which several consecutive correlations are insignificant."""
     within = np.abs(covariances / covariances[0]) < 2 * sqrt(log10(count) / count)
     quiet, lags = max(5, ceil(log10(count))), len(covariances) - 1
     return next((lag for lag in range(lags - quiet + 1) if within[lag + 1 : lag + 1 + quiet].all()), lags)

@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-DRAWS = 1_000  #: of a number
-BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)  #: numbers of examples in a row that are drawn together, of streams
+DRAWS = 1_000  #: replicates per number
+BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)  #: block lengths of streams
 
-Draws: TypeAlias = NDArray[np.float64]  # [B, D], scores for each block length; [0, D] of a whole population
+Draws: TypeAlias = NDArray[np.float64]  # [B, D], scores per block length; [0, D] for a whole population
 
 
-def write_draws(path: Path, found: Iterable[tuple[str, Draws]]) -> None:
-    """Write the replicates of several numbers, in the order of their names, as safetensors writes them.
+def write_draws(path: Path, replicates: Iterable[tuple[str, Draws]]) -> None:
+    """Write the replicates of several numbers, sorted by name, in the safetensors format.
 
-    They are taken one by one, so that all of them need not be in memory.
+    They are consumed one at a time, so that they need not fit in memory.
     """
     table, end = dict[str, Any](), 0
     with TemporaryFile(dir=path.parent) as body, path.open("wb") as file:
-        for name, draws in found:
+        for name, draws in replicates:
             content = draws.astype("<f8").tobytes()
             table[name] = {"dtype": "F64", "shape": [*draws.shape], "data_offsets": [end, end + len(content)]}
             end += body.write(content)
@@ -37,20 +37,20 @@ def write_draws(path: Path, found: Iterable[tuple[str, Draws]]) -> None:
 
 
 class StoredDraws(Mapping[str, Draws]):
-    """The replicates written by `write_draws`, each read when it is asked for."""
+    """The replicates written by `write_draws`, each read on access."""
 
     def __init__(self, path: Path) -> None:
-        """Read their names; raise ValueError if the file is invalid."""
+        """Read the names; raise ValueError if the file is invalid."""
         try:
             with safe_open(path, "numpy") as file:
                 names = file.offset_keys()
                 parts = {name: file.get_slice(name) for name in names}
-                forms = {name: (one.get_dtype(), one.get_shape()) for name, one in parts.items()}
-                odd = next((name for name, form in forms.items() if not _is_valid(*form)), None)
+                forms = {name: (part.get_dtype(), part.get_shape()) for name, part in parts.items()}
+                invalid = next((name for name, form in forms.items() if not _is_valid(*form)), None)
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"it is not in the safetensors format: {error}") from None
-        if odd is not None:
-            raise ValueError(f"{odd[:80]!r} is not {DRAWS} numbers for each block length")
+        if invalid is not None:
+            raise ValueError(f"{invalid[:80]!r} does not have {DRAWS} replicates per block length")
         self.path = path
         with path.open("rb") as file:
             begin = 8 + int.from_bytes(file.read(8), "little")

@@ -1,9 +1,9 @@
-"""Digests of the code behind a function or class: they change with what may change its results, and with little else.
+"""Digests of the code behind a function or class, which change if the code may give other results.
 
-`canonical_form` turns syntax trees into text, `source_module` finds what a module binds, `sources` finds modules,
-`definitions` follows names from definition to definition, `digests` computes the digest of everything behind the
-roots of a computation; what they compute `once` is kept. Code is read, never imported. Not here: which roots a
-computation has, and how its digests are used.
+`canonical_form` turns syntax trees into text, `source_module` finds the names that a module binds, `sources` finds
+modules, `definitions` follows names from definition to definition, and `digests` computes the digest of all code
+behind the roots of a computation; `once` caches results. Code is read but never imported. The caller decides which
+roots a computation has, and how its digests are used.
 """
 
 from code_digests.definitions import ALL, DATA, PACKAGE, SOURCES, Codebase, Definition

@@ -1,8 +1,8 @@
-"""Digests of definitions: each covers its canonical text and all that it names, directly or through others.
+"""Digests of definitions: each covers its canonical text and everything that it names, directly or indirectly.
 
-A definition is what a module binds at its top level: a function, a class with all its methods, a constant. Names are
-followed through imports into all packages whose code counts: those outside site-packages, and those of
-`Codebase.own`. Everything else counts by the names that are used of it. Nothing is imported, sources alone are read.
+A definition is a name bound at the top level of a module: a function, a class with all its methods, a constant.
+Names are followed through imports into all followed packages: those outside site-packages, and those of
+`Codebase.own`. Of other packages only the names in use count. Sources are read; nothing is imported.
 """
 
 import sys
@@ -12,15 +12,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from code_digests.canonical_form import Text
+from code_digests.canonical_form import CanonicalText
 from code_digests.once import Once
 from code_digests.source_module import IMPORT, SourceModule
 from code_digests.sources import SourceTree, spec_of
 
-ALL = "*"  #: all that a module binds, where code has a module as a value
-PACKAGE = "**"  #: all modules of a package, where code looks up a name that it computes
-DATA = "data"  #: the files beside a module, where code asks for its `__file__`
-SOURCES = "sources"  #: the files of all modules of a package, where code asks on which line something is
+ALL = "*"  #: all names of a module; used if a module is a value in code
+PACKAGE = "**"  #: all modules of a package; used for lookups by computed names
+DATA = "data"  #: the data files next to a module; used if code reads `__file__`
+SOURCES = "sources"  #: the files of all modules of a package; used if code reads line numbers
 
 _LOOKUPS = {"__import__", "eval", "exec", "globals"}
 _RESOURCES = {"importlib.resources", "pkgutil", "importlib_resources"}
@@ -29,7 +29,7 @@ _LINES = {"co_firstlineno", "co_lines", "co_linetable", "co_lnotab", "co_positio
 
 
 class Definition(NamedTuple):
-    """The name of a definition, and the module that binds it."""
+    """A definition: its module and its name."""
 
     module: str
     name: str
@@ -38,20 +38,20 @@ class Definition(NamedTuple):
         return f"{self.module}:{self.name}"
 
 
-#: What a name means: a definition that is followed, or the dotted name of something else.
+#: Meaning of a name: a followed definition, or the dotted name of something else.
 Target: TypeAlias = Definition | str
 
 
 @dataclass
 class Codebase(SourceTree):
-    """The sources of all packages whose code counts, and the digests of what they define."""
+    """The sources of all followed packages, and the digests of their definitions."""
 
-    lookups: frozenset[Definition] = frozenset()  # that look up what is followed by other ways
+    lookups: frozenset[Definition] = frozenset()  # definitions whose lookups are covered otherwise
     always: Sequence[str] = ()  # modules that every process imports
     _digests: dict[Definition, str] = field(default_factory=dict)
 
     def root(self, name: str) -> Target:
-        """Return what `module:name` is; its text alone if there is no such definition in the sources."""
+        """Return the target of `module:name`, or the name itself if there is no such definition in the sources."""
         module, _, inside = name.partition(":")
         if self.module(module) is None:
             return f"={name}"
@@ -59,48 +59,50 @@ class Codebase(SourceTree):
         return first if isinstance(first, Definition) and first.name != ALL else f"={name}"
 
     def roots(self, names: Iterable[str]) -> list[Target]:
-        """Return what `names` are, and what the modules do that every process imports."""
-        effects = {Definition(one, IMPORT) for name in self.always for one in self.effective(name)}
+        """Return the targets of `names`, and the import effects of the modules that every process imports."""
+        effects = {Definition(module, IMPORT) for name in self.always for module in self.effective(name)}
         return [*map(self.root, names), *sorted(effects)]
 
     def closure(self, roots: Iterable[Target]) -> set[Definition]:
-        """Return all definitions that roots name, directly or through others."""
-        waiting = [one for one in roots if isinstance(one, Definition)]
-        found = set(waiting)
+        """Return all definitions that roots use, directly or indirectly."""
+        waiting = [root for root in roots if isinstance(root, Definition)]
+        reached = set(waiting)
         while waiting:
             for _, target in self.uses(waiting.pop()):
-                if isinstance(target, Definition) and target not in found:
-                    found.add(target)
+                if isinstance(target, Definition) and target not in reached:
+                    reached.add(target)
                     waiting.append(target)
-        return found
+        return reached
 
-    def imported(self, places: Iterable[Definition]) -> dict[str, Path]:
-        """Return the files of all modules that hold definitions, or that these modules import, in turn, by name."""
-        waiting, found = sorted({place.module for place in places}), dict[str, Path]()
+    def imported_files(self, places: Iterable[Definition]) -> dict[str, Path]:
+        """Return the files of the modules of definitions and of all modules that they import, by module name."""
+        waiting, files = sorted({place.module for place in places}), dict[str, Path]()
         while waiting:
             name = waiting.pop()
-            if name not in found and (path := self.path(name)) is not None:
-                found[name] = path
-                waiting += self._imported_by(name) - found.keys()
-        return found
+            if name not in files and (path := self.path(name)) is not None:
+                files[name] = path
+                waiting += self._direct_imports(name) - files.keys()
+        return files
 
     @Once
-    def _imported_by(self, name: str) -> set[str]:
+    def _direct_imports(self, name: str) -> set[str]:
         """Return the package of a module, and the names of the modules that it imports."""
         names = {name.rpartition(".")[0]} if "." in name else set()
         for target in _targets(self.module(name)):
             names.add(target.partition(":")[0])
-            names |= {one.module for one in self._follow(target, "") if isinstance(one, Definition)}
+            names |= {
+                definition.module for definition in self._follow(target, "") if isinstance(definition, Definition)
+            }
         return names
 
     def libraries(self, places: Iterable[Definition]) -> set[str]:
-        """Return the top-level modules that definitions name and whose code does not count, without Python's own."""
+        """Return the top-level modules that definitions use but that are not followed, without Python's own."""
         targets = (target for place in places for _, target in self.uses(place) if isinstance(target, str))
         tops = {target.partition(".")[0] for target in targets if not target.startswith("=")}
         return {top for top in tops if top not in sys.stdlib_module_names and not self.homes(top)}
 
     def digest(self, target: Target) -> str:
-        """Return the digest of a definition and of all that it names; definitions in a cycle are digested as one."""
+        """Return the digest of a definition and everything it uses; a cycle of definitions is digested as a whole."""
         if isinstance(target, str):
             return _hash(target)
         if target not in self._digests:
@@ -116,17 +118,17 @@ class Codebase(SourceTree):
         ]
 
     def _digest_component(self, component: Sequence[Definition]) -> None:
-        """Digest definitions that name each other: by their texts, refined by what they name until stable."""
+        """Digest definitions that use each other, refining their text digests by their uses until stable."""
         finer = {place: self.mark(place) for place in component}
         marks: dict[Definition, str] = {}
         while len({*finer.values()}) > len({*marks.values()}):
             marks = finer
-            finer = {place: _hash(marks[place], *self._named(place, marks)) for place in component}
+            finer = {place: _hash(marks[place], *self._marks_of_uses(place, marks)) for place in component}
         marks = finer
         whole = sorted(marks.values()) if len(component) > 1 else []
         self._digests |= {place: _hash(mark, *whole) for place, mark in marks.items()}
 
-    def _named(self, place: Definition, marks: Mapping[Definition, str]) -> list[str]:
+    def _marks_of_uses(self, place: Definition, marks: Mapping[Definition, str]) -> list[str]:
         known = self._digests
         return sorted(
             f"{name}={target if isinstance(target, str) else marks[target] if target in marks else known[target]}"
@@ -139,7 +141,7 @@ class Codebase(SourceTree):
         return _hash(self.form(place))
 
     def form(self, place: Definition) -> str:
-        """Return the canonical text of a definition, or what there is in place of it."""
+        """Return the canonical text of a definition, or its substitute."""
         if place.name == DATA:
             return "".join(f"{path.name} {self.content(path)}\n" for path in self.data_files(place.module))
         if place.name == SOURCES:
@@ -147,14 +149,16 @@ class Codebase(SourceTree):
             return "".join(f"{path.name} {self.content(path)}\n" for path in paths if path)
         return place.name if place.name in (ALL, PACKAGE) else self.text(place).form
 
-    def text(self, place: Definition) -> Text:
-        """Return the text of a definition with what it mentions; empty for what is none by itself."""
+    def text(self, place: Definition) -> CanonicalText:
+        """Return the canonical text of a definition and its names; empty for pseudo-definitions."""
         module = self.module(place.module)
-        return module.text(place.name) if module and place.name not in (ALL, PACKAGE, DATA, SOURCES) else Text()
+        return (
+            module.text(place.name) if module and place.name not in (ALL, PACKAGE, DATA, SOURCES) else CanonicalText()
+        )
 
     @Once
     def uses(self, place: Definition) -> frozenset[tuple[str, Target]]:
-        """Return what a definition names: each name as it stands there, and what it means."""
+        """Return (name, target) pairs for the names in a definition."""
         return frozenset(self._find_uses(place))
 
     def _find_uses(self, place: Definition) -> Iterator[tuple[str, Target]]:
@@ -164,16 +168,18 @@ class Codebase(SourceTree):
         if place.name == ALL:
             yield from ((name, Definition(module.name, name)) for name in module.bound)
             for name in module.imports:
-                yield from ((name, one) for one in self._meant(module, name, ""))
+                yield from ((name, target) for target in self._meanings(module, name, ""))
         elif place.name == PACKAGE:
             yield from ((name, Definition(name, ALL)) for name in self.modules_of(module.name))
         else:
-            yield from self._named_in(module, module.text(place.name), place)
+            yield from self._uses_in_text(module, module.text(place.name), place)
         for name in self.effective(module.name):
             if Definition(name, IMPORT) != place:
                 yield IMPORT, Definition(name, IMPORT)
 
-    def _named_in(self, module: SourceModule, text: Text, place: Definition) -> Iterator[tuple[str, Target]]:
+    def _uses_in_text(
+        self, module: SourceModule, text: CanonicalText, place: Definition
+    ) -> Iterator[tuple[str, Target]]:
         top = module.name.partition(".")[0]
         if (
             text.lookups or text.names & _LOOKUPS or "__subclasses__" in text.attributes
@@ -182,25 +188,25 @@ class Codebase(SourceTree):
         for dotted in text.names:
             first, _, rest = dotted.partition(".")
             for target in text.imports.get(first, ()):
-                yield from ((dotted, one) for one in self._follow(target, rest))
-            for one in self._meant(module, first, rest):
-                if one != place:
-                    yield dotted, one
+                yield from ((dotted, followed) for followed in self._follow(target, rest))
+            for meaning in self._meanings(module, first, rest):
+                if meaning != place:
+                    yield dotted, meaning
             if first == "__file__":
                 yield dotted, Definition(module.name, DATA)
             elif first in _OWN_PLACE:
                 yield dotted, f"={module.name}"
         for name, targets in text.imports.items():
             if name.startswith("import "):
-                yield from ((name, one) for target in targets for one in self._follow(target, ""))
-        yield from self._named_by_strings(text)
+                yield from ((name, followed) for target in targets for followed in self._follow(target, ""))
+        yield from self._uses_in_strings(text)
         if _LINES & (text.attributes | text.strings):
             yield SOURCES, Definition(top, SOURCES)
-        if self._asks_for_resources(module, text):
+        if self._reads_resources(module, text):
             yield DATA, Definition(top, DATA)
 
-    def _meant(self, module: SourceModule, name: str, rest: str, seen: tuple[str, ...] = ()) -> Iterator[Target]:
-        """Yield what a name of a module, followed by attributes, may mean; `seen` are modules that were asked."""
+    def _meanings(self, module: SourceModule, name: str, rest: str, seen: tuple[str, ...] = ()) -> Iterator[Target]:
+        """Yield the possible targets of a name in a module, followed by attributes; skip modules in `seen`."""
         if name in module.bound:
             yield Definition(module.name, name)
         for target in module.imports.get(name, ()):
@@ -209,30 +215,30 @@ class Codebase(SourceTree):
             for target in module.imports.get(ALL, ()):
                 source = self.module(target.partition(":")[0])
                 if source and source.name not in seen:
-                    yield from self._meant(source, name, rest, (*seen, module.name))
+                    yield from self._meanings(source, name, rest, (*seen, module.name))
 
-    def _named_by_strings(self, text: Text) -> Iterator[tuple[str, Target]]:
-        """Yield what strings name: "module:Class", as the target of a Config, or a module."""
+    def _uses_in_strings(self, text: CanonicalText) -> Iterator[tuple[str, Target]]:
+        """Yield the targets of strings: "module:Class", as the target of a Config, or a module."""
         for string in text.strings:
             source, colon, name = string.partition(":")
             if not source.replace(".", "").isidentifier() or not (colon or "." in source):
                 continue
             if self.module(source):
-                found = self.resolve(source, name.partition(".")[0]) if name else [Definition(source, ALL)]
-                yield from ((string, one) for one in found)
+                targets = self.resolve(source, name.partition(".")[0]) if name else [Definition(source, ALL)]
+                yield from ((string, target) for target in targets)
             elif colon and name.isidentifier() and self._is_library(source.partition(".")[0]):
                 yield string, f"{source}.{name}"
 
     def _is_library(self, top: str) -> bool:
         return not self.homes(top) and spec_of(top) is not None
 
-    def _asks_for_resources(self, module: SourceModule, text: Text) -> bool:
+    def _reads_resources(self, module: SourceModule, text: CanonicalText) -> bool:
         tops = {name.partition(".")[0] for name in text.names}
-        named = {one for top in tops for found in (text, module) for one in found.imports.get(top, ())}
-        return any(target.replace(":", ".").startswith(one) for target in named for one in _RESOURCES)
+        targets = {target for top in tops for source in (text, module) for target in source.imports.get(top, ())}
+        return any(target.replace(":", ".").startswith(resource) for target in targets for resource in _RESOURCES)
 
     def _follow(self, target: str, rest: str) -> Iterator[Target]:
-        """Yield what an import stands for, followed by attributes."""
+        """Yield the targets of an import, followed by attributes."""
         source, _, name = target.partition(":")
         names = [*([name] if name else []), *(rest.split(".") if rest else [])]
         while names and names[0] != ALL and self.is_module(f"{source}.{names[0]}"):
@@ -245,7 +251,7 @@ class Codebase(SourceTree):
             yield Definition(source, ALL)
 
     def resolve(self, source: str, name: str, rest: str = "") -> list[Target]:
-        """Return what a name of a module, followed by attributes, may mean; all of the module if it is not found."""
+        """Return the possible targets of a name in a module, followed by attributes; by default the module."""
         module = self.module(source)
         assert module is not None
         if name in module.bound:
@@ -254,41 +260,41 @@ class Codebase(SourceTree):
             inner = f"{source}.{name}"
             return [Definition(inner, ALL) if self.module(inner) else self._outside(inner)]
         targets = module.imports.get(name) or (module.lazy.get(name) if "__getattr__" in module.bound else None)
-        found = [one for target in targets or () for one in self._follow(target, rest)]
-        return found or [*self._meant(module, name, rest)] or [Definition(source, ALL)]
+        meanings = [meaning for target in targets or () for meaning in self._follow(target, rest)]
+        return meanings or [*self._meanings(module, name, rest)] or [Definition(source, ALL)]
 
     def _outside(self, module: str, *names: str) -> str:
-        """Return the dotted name of what is not followed; the digest of a compiled module instead of names in it."""
+        """Return the dotted name of a target that is not followed; for compiled modules, the digest of the file."""
         path = self.path(module)
         return f"={module} {self.content(path)}" if path and path.suffix != ".py" else ".".join([module, *names])
 
     @Once
     def effective(self, name: str) -> list[str]:
-        """Return the modules that have effects when they are imported: of a module and those that it imports."""
-        found, waiting = {name}, [name]
+        """Return the modules with import effects among a module and all modules that it imports."""
+        loaded, waiting = {name}, [name]
         while waiting:
-            new = self._loaded_with(waiting.pop()) - found
-            found |= new
+            new = self._loaded_with(waiting.pop()) - loaded
+            loaded |= new
             waiting += new
-        return sorted(one for one in found if (own := self.module(one)) and own.effects)
+        return sorted(module for module in loaded if (source := self.module(module)) and source.effects)
 
     @Once
     def _loaded_with(self, name: str) -> set[str]:
-        """Return the names of the modules, with their packages, that importing a module imports at once."""
+        """Return the names of the modules, with their packages, that a module imports directly."""
         names = set()
         for target in _targets(self.module(name)):
             source, _, inner = target.partition(":")
             parts = source.split(".")
             names |= {".".join(parts[: end + 1]) for end in range(len(parts))} | {f"{source}.{inner}"}
-        return {one for one in names if self.module(one)}
+        return {module for module in names if self.module(module)}
 
 
 def _targets(module: SourceModule | None) -> set[str]:
-    return {one for targets in module.imports.values() for one in targets} if module else set()
+    return {target for targets in module.imports.values() for target in targets} if module else set()
 
 
 def _components(root: Definition, below: Callable[[Definition], list[Definition]]) -> Iterator[list[Definition]]:
-    """Yield the strongly connected components reached from a root, those that others name first (Tarjan, 1972)."""
+    """Yield the strongly connected components reachable from a root, dependencies first (Tarjan, 1972)."""
     index: dict[Definition, int] = {}
     low: dict[Definition, int] = {}
     path: list[Definition] = []
@@ -304,12 +310,12 @@ def _components(root: Definition, below: Callable[[Definition], list[Definition]
     enter(root)
     while stack:
         place, rest = stack[-1]
-        for one in rest:
-            if one not in index:
-                enter(one)
+        for neighbor in rest:
+            if neighbor not in index:
+                enter(neighbor)
                 break
-            if one in inside:
-                low[place] = min(low[place], index[one])
+            if neighbor in inside:
+                low[place] = min(low[place], index[neighbor])
         else:
             stack.pop()
             if stack:

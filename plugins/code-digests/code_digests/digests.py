@@ -1,4 +1,4 @@
-"""The digest of all code behind the parts of a computation, and the files and libraries that this code uses."""
+"""Digests of all code behind the parts of a computation, and the files and libraries that this code uses."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from code_digests.definitions import ALL, DATA, Codebase, Definition
 from code_digests.once import Once
 
-#: The asides of definitions, and what reads them.
+#: Kind of aside -> names of its readers.
 _READERS = {
     "docstring": {"__doc__", "inspect.getdoc"},
     "annotation": {"__annotations__", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints"},
@@ -19,7 +19,7 @@ _READERS = {
 
 
 class Covered(NamedTuple):
-    """What the digests of several roots cover: modules, their files, data beside them, libraries by module."""
+    """The modules, their files, data files next to them, and libraries (by module) covered by digests."""
 
     modules: frozenset[str]
     files: frozenset[str]
@@ -29,10 +29,10 @@ class Covered(NamedTuple):
 
 @dataclass
 class CodeDigests:
-    """Digests by roots, each computed once. A root is `module:name`."""
+    """Digests of roots `module:name`, each computed once."""
 
     code: Codebase
-    ignored_libraries: frozenset[str] = frozenset()  # distributions whose version decides no result
+    ignored_libraries: frozenset[str] = frozenset()  # distributions whose version affects no result
 
     @Once
     def closure(self, roots: tuple[str, ...]) -> frozenset[Definition]:
@@ -40,51 +40,51 @@ class CodeDigests:
         return frozenset(self.code.closure(self.code.roots(roots)))
 
     def of_parts(self, parts: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-        """Return the digest of each part of a computation, given its roots; what one part reads counts in all."""
+        """Return the digest of each part of a computation from its roots; readers in one part count in all parts."""
         reading = frozenset().union(*map(self._reading, parts.values()))
         return {name: self.digest(roots, reading) for name, roots in parts.items()}
 
     @Once
     def digest(self, roots: tuple[str, ...], reading: frozenset[str]) -> str:
-        """Return the digest of the code behind roots, with the asides that the code of the computation reads."""
+        """Return the digest of the code behind roots, including the asides that the computation reads."""
         marks = [self.code.digest(target) for target in self.code.roots(roots)]
         asides = sorted(self._asides(self.closure(roots), reading))
         return sha256("\n".join([*marks, *asides]).encode()).hexdigest()
 
     def listing(self, roots: tuple[str, ...]) -> dict[str, str]:
-        """Return the digest of the text of each definition behind roots, by name."""
+        """Return the text digest of each definition behind roots, by name."""
         return {str(place): self.code.mark(place)[:16] for place in sorted(self.closure(roots)) if place.name != ALL}
 
     @Once
     def covered(self, parts: frozenset[tuple[str, ...]]) -> Covered:
-        """Return the modules and files that the digests of several roots cover, as far as code uses them."""
+        """Return the modules and files covered by the digests of several roots."""
         places = frozenset().union(*map(self.closure, parts))
-        modules = self.code.imported(places)
+        modules = self.code.imported_files(places)
         data = {str(path) for place in places if place.name == DATA for path in self.code.data_files(place.module)}
         files = frozenset(map(str, modules.values()))
         return Covered(frozenset(modules), files, frozenset(data), frozenset(self.code.libraries(places)))
 
     @Once
     def libraries(self, roots: tuple[str, ...]) -> frozenset[str]:
-        """Return the installed distributions that the code behind roots names."""
-        named = (distributions(module) for module in self.code.libraries(self.closure(roots)))
-        return frozenset().union(*named) - self.ignored_libraries
+        """Return the installed distributions named by the code behind roots."""
+        distributions_of_modules = (distributions(module) for module in self.code.libraries(self.closure(roots)))
+        return frozenset().union(*distributions_of_modules) - self.ignored_libraries
 
     @Once
     def _reading(self, roots: tuple[str, ...]) -> set[str]:
-        """Return which asides of definitions the code behind roots reads."""
-        found = set[str]()
+        """Return the kinds of asides that the code behind roots reads."""
+        asides = set[str]()
         for place in self.closure(roots):
             text = self.code.text(place)
             names = {target for _, target in self.code.uses(place)} | text.attributes | text.strings
-            found |= {aside for aside, readers in _READERS.items() if names & readers}
-        return found
+            asides |= {aside for aside, readers in _READERS.items() if names & readers}
+        return asides
 
     def _asides(self, places: Iterable[Definition], reading: frozenset[str]) -> Iterable[str]:
         for place in places:
             text = self.code.text(place)
             asides = {"docstring": text.docstrings, "annotation": text.annotations}
-            yield from (f"{sort} {one}" for sort in reading for one in asides[sort])
+            yield from (f"{sort} {text}" for sort in reading for text in asides[sort])
 
 
 @cache
@@ -93,18 +93,20 @@ def distributions(module: str) -> frozenset[str]:
     try:
         metadata.distribution(module)
     except PackageNotFoundError:
-        return frozenset(one.name for one in _installed() if _provides(one, module))
+        return frozenset(
+            distribution.name for distribution in _installed_distributions() if _provides(distribution, module)
+        )
     return frozenset({module})
 
 
 @cache
-def _installed() -> list[Distribution]:
+def _installed_distributions() -> list[Distribution]:
     return [*metadata.distributions()]
 
 
-def _provides(one: Distribution, module: str) -> bool:
-    """Return whether a distribution has a top-level module, by its files alone, as metadata are slow to read."""
-    if (tops := one.read_text("top_level.txt")) is not None:
+def _provides(distribution: Distribution, module: str) -> bool:
+    """Return whether a distribution has a top-level module; uses only its file lists, because metadata are slow."""
+    if (tops := distribution.read_text("top_level.txt")) is not None:
         return module in tops.split()
-    files = one.read_text("RECORD") or ""
+    files = distribution.read_text("RECORD") or ""
     return any(line.startswith((f"{module}/", f"{module}.py,")) for line in files.splitlines())

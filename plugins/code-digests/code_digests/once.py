@@ -1,4 +1,4 @@
-"""Methods whose results are computed once."""
+"""Methods whose results are cached."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -9,13 +9,13 @@ R = TypeVar("R")
 
 
 class Once(Generic[P, R]):
-    """A method whose result is computed once for each argument, and kept as long as its object lives."""
+    """A method whose result is computed once per arguments and cached for the lifetime of its object."""
 
     def __init__(self, method: Callable[Concatenate[Any, P], R]) -> None:
         self.method, self.__doc__ = method, method.__doc__
 
-    def __get__(self, one: Any, kind: Any = None) -> Callable[P, R]:
-        if one is None:
+    def __get__(self, instance: Any, kind: Any = None) -> Callable[P, R]:
+        if instance is None:
             return self.method  # type: ignore[return-value]
-        kept: Any = cache(partial(self.method, one))
-        return vars(one).setdefault(self.method.__name__, kept)  # type: ignore[no-any-return]
+        cached: Any = cache(partial(self.method, instance))
+        return vars(instance).setdefault(self.method.__name__, cached)  # type: ignore[no-any-return]

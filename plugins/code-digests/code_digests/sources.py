@@ -1,4 +1,4 @@
-"""The sources of packages whose code counts: where their modules are, and what lies beside these."""
+"""Source files of the followed packages: paths of modules, and data files next to them."""
 
 import os
 import sys
@@ -16,38 +16,38 @@ _SITE = {"site-packages", "dist-packages"}
 
 
 def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file."""
+    """Return the SHA-256 digest of a file."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
 def spec_of(top: str) -> ModuleSpec | None:
-    """Return the spec of a top-level module, which is not imported; None if it is missing, or has none."""
+    """Return the spec of a top-level module without importing it; None if it is missing or has no spec."""
     try:
         return find_spec(top)
-    except (ImportError, ValueError):  # a module without one, such as `__main__`
+    except (ImportError, ValueError):  # a module without a spec, such as `__main__`
         return None
 
 
 @dataclass
 class SourceTree:
-    """The sources of all packages whose code counts: those outside site-packages, and those of `own`."""
+    """The sources of the followed packages: those outside site-packages, and those listed in `own`."""
 
-    followed: Callable[[str], bool] = lambda module: True  # whether the code of a module counts
-    own: frozenset[str] = frozenset()  # packages in site-packages whose code counts
-    silent: frozenset[str] = frozenset()  # packages whose error messages do not count
+    followed: Callable[[str], bool] = lambda module: True  # whether to follow a module
+    own: frozenset[str] = frozenset()  # followed packages in site-packages
+    silent: frozenset[str] = frozenset()  # packages whose error messages are ignored
     read: Callable[[Path], str] = lambda path: path.read_text(encoding="utf-8")
     content: Callable[[Path], str] = sha256_of
-    no_data: frozenset[str] = frozenset({"py.typed"})  # names of files beside modules that decide nothing
+    no_data: frozenset[str] = frozenset({"py.typed"})  # names of ignored data files
     _modules: dict[str, SourceModule | None] = field(default_factory=dict)
     _homes: dict[str, list[Path]] = field(default_factory=dict)
 
     def files(self) -> list[Path]:
-        """Return the files of the modules that were looked up so far and whose code counts."""
-        return sorted(one.path for one in self._modules.values() if one is not None)
+        """Return the files of all followed modules that were looked up so far."""
+        return sorted(module.path for module in self._modules.values() if module is not None)
 
     def module(self, name: str) -> SourceModule | None:
-        """Return a module whose code counts; None for any other."""
+        """Return a followed module, or None."""
         if name not in self._modules:
             path = self.path(name) if self.followed(name) else None
             source = path is not None and path.suffix == ".py"
@@ -60,7 +60,7 @@ class SourceTree:
 
     @Once
     def path(self, name: str) -> Path | None:
-        """Return the file of a module of a package whose code counts; it is not imported."""
+        """Return the file of a module of a followed package without importing it."""
         top, _, rest = name.partition(".")
         for home in self.homes(top):
             if home.is_file():
@@ -76,14 +76,14 @@ class SourceTree:
 
     @Once
     def _names_in(self, folder: str) -> frozenset[str]:
-        """Return the names in a folder, listed once; none if it is no folder."""
+        """Return the names in a folder, listed once; empty if it is not a folder."""
         try:
             return frozenset(os.listdir(folder))
         except OSError:
             return frozenset()
 
     def homes(self, top: str) -> list[Path]:
-        """Return the folders, or the file, of a top-level module whose code counts; none of any other."""
+        """Return the folders or the file of a followed top-level module, or an empty list."""
         if top not in self._homes:
             self._homes[top] = self._find_homes(top)
         return self._homes[top]
@@ -106,7 +106,7 @@ class SourceTree:
                     yield name
 
     def data_files(self, name: str) -> Iterator[Path]:
-        """Yield the files beside a module that are not Python's, and those in folders there that are no packages."""
+        """Yield the non-Python files next to a module, including those in subfolders that are not packages."""
 
         def below(folder: Path) -> Iterator[Path]:
             for path in sorted(folder.iterdir()):

@@ -1,8 +1,9 @@
 """Exchange of runs between machines and with other programs, and verification of runs.
 
-`exporting` writes a run to one zip file, `unpacking` checks such a file (by `artifact_files`), `importing` adds it to
-a store, `merge` combines runs of one suite, as far as `compatibility` allows. `outputs` writes what was decoded and
-scored as JSON lines, CSV or text. `verifying` verifies runs, reports and exports: `recorded` and `suite_settings`
-compare a run with what it records, `compared_with_store` with a store, and `repeating` computes its stages again.
-`commands` holds the commands.
+`exporting` writes a run to one zip file, `unpacking` checks this file (using `artifact_files`), and `importing`
+adds it to a store. `merge` combines runs of one suite if `compatibility` allows it. `outputs` writes predictions and
+scores as JSON lines, CSV or text. `verifying` verifies runs, reports and exports: `recorded` and `suite_settings`
+check the files of a run against each other, `compared_with_store` compares them with a store, and `repeating`
+recomputes stages.
+`commands` contains the commands.
 """

@@ -1,4 +1,4 @@
-"""The files of artifacts in exports: which are carried, and checks of their content, lines and numbers included."""
+"""Artifact files in exports: which files are exported, and checks of their contents."""
 
 import gzip
 import zlib
@@ -10,66 +10,66 @@ from bench_core.data import Outcome
 from bench_core.registry import stage_kinds
 from bench_core.storage.file_formats import SHAPES, Evaluation, parsed
 
-MOST_LINE = 2**26  #: bytes of a JSON line
-AS_TOKENS = b'"actions": "tokens"', b'"actions": null'  # see `write_outcomes`; within a string, quotes are escaped
+MAX_LINE_BYTES = 2**26  #: of JSON
+AS_TOKENS = b'"actions": "tokens"', b'"actions": null'  # see `write_outcomes`; quotes inside strings are escaped
 LINES: dict[str, Any] = {"history.jsonl": Evaluation, "outcomes.jsonl.gz": Outcome, "parts.jsonl.gz": Any}
 
 
 def carried() -> dict[str, tuple[str, ...]]:
-    """Return the files that are carried of each kind of artifact or record, and no others; inputs first."""
-    return {one.record or one.name: tuple(one.files) for one in stage_kinds().values() if one.files}
+    """Return the exported files of each kind of artifact or record, inputs first."""
+    return {kind.record or kind.name: tuple(kind.files) for kind in stage_kinds().values() if kind.files}
 
 
 class TooLarge(ValueError):
-    """A file has more bytes than it may, unpacked."""
+    """An unpacked file exceeds its size limit."""
 
 
-def check(name: str, content: bytes, most: int) -> int:
-    """Check a file of an artifact by its name; return how many bytes it has, unpacked.
+def check(name: str, content: bytes, max_bytes: int) -> int:
+    """Check an artifact file by its name and return its unpacked size in bytes.
 
-    Of the files of a plugin's kinds of stages, JSON is checked to be JSON. Raises TooLarge where they have more bytes
-    than `most`, and ValueError that says what else is wrong.
+    For the stage kinds of plugins, only JSON syntax is checked. Raises TooLarge above `max_bytes`, and ValueError
+    with a description of any other problem.
     """
     if name == "draws.npy":
-        _check_draws(content)
+        _check_replicates(content)
         return len(content)
     size, shape = 0, {**SHAPES, **LINES}.get(name, Any)
     if not name.endswith((".json", ".jsonl", ".jsonl.gz")):
         return len(content)
-    for text in _texts(name, content, most):
+    for text in _texts(name, content, max_bytes):
         parsed(shape, text.replace(*AS_TOKENS) if shape is Outcome else text)
         size += len(text)
     return size
 
 
-def _texts(name: str, content: bytes, most: int) -> Iterable[bytes]:
-    """Return the JSON texts of a file: its lines, if it has them."""
+def _texts(name: str, content: bytes, max_bytes: int) -> Iterable[bytes]:
+    """Return the JSON texts of a file: its lines for JSON lines, otherwise the whole file."""
     if name.endswith(".gz"):
-        return lines(content, most)
+        return lines(content, max_bytes)
     return content.splitlines(keepends=True) if name.endswith(".jsonl") else [content]
 
 
-def lines(content: bytes, most: int | None = None) -> Iterator[bytes]:
-    """Yield the lines of packed text; raise TooLarge if it has more than `most` bytes, ValueError if damaged."""
+def lines(content: bytes, max_bytes: int | None = None) -> Iterator[bytes]:
+    """Yield the lines of gzipped text; raise TooLarge above `max_bytes` and ValueError for damaged data."""
     read = 0
     try:
         with gzip.open(BytesIO(content)) as file:
-            while line := file.readline(MOST_LINE + 1):
+            while line := file.readline(MAX_LINE_BYTES + 1):
                 read += len(line)
-                if len(line) > MOST_LINE:
-                    raise ValueError(f"a line has more than {MOST_LINE:,} bytes")
-                if most is not None and read > most:
+                if len(line) > MAX_LINE_BYTES:
+                    raise ValueError(f"a line exceeds {MAX_LINE_BYTES:,} bytes")
+                if max_bytes is not None and read > max_bytes:
                     raise TooLarge
                 yield line
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"it is not whole gzip: {error}") from None
+        raise ValueError(f"not a complete gzip file: {error}") from None
 
 
-def _check_draws(content: bytes) -> None:
+def _check_replicates(content: bytes) -> None:
     import numpy as np
 
     from block_bootstrap import BLOCKS, DRAWS
 
     array = np.load(BytesIO(content), allow_pickle=False, max_header_size=1000)
     if array.dtype != np.float64 or array.shape[1:] != (DRAWS,) or len(array) > len(BLOCKS):
-        raise ValueError(f"it holds {array.shape} {array.dtype}, not {DRAWS} numbers for each block length")
+        raise ValueError(f"found {array.shape} {array.dtype}, expected {DRAWS} float64 replicates per block length")

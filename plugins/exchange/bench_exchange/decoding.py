@@ -1,4 +1,4 @@
-"""Decodes lines from a file or a terminal with a trained model, and writes its outputs."""
+"""Decodes lines from a file or a terminal with a trained model and writes the outputs."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,33 +12,33 @@ from bench_core.terminal import say, to_json, visible, write
 from bench_exchange.outputs import as_example, line_break
 from bench_notebook import TrainedModel
 
-TOGETHER = 256  #: lines of a file that are decoded together
+LINES_PER_BATCH = 256
 MARK = "\N{BOM}"
 
 
 @dataclass
 class Session:
-    """Decodes lines, numbered from 0 as the examples of a split are."""
+    """Decodes lines, numbered from 0 like the examples of a split."""
 
     trained: TrainedModel
     decoder: Decoder
-    name: str  # of the model
+    model: str
     as_json: bool = False
-    has_noted: bool = False  # that outputs are sampled
+    has_noted: bool = False  # whether the note on sampled outputs was printed
 
     def decode(self, lines: Iterable[bytes]) -> None:
-        """Write the output of each line of a file; raise DataError that names a line which is no prompt."""
+        """Write the output of each line of a file; raise DataError with the number of an invalid line."""
         texts = self._texts(enumerate(lines))
         first = 0
-        while some := [*islice(texts, TOGETHER)]:
-            self._answer(some, first)
-            first += len(some)
+        while batch := [*islice(texts, LINES_PER_BATCH)]:
+            self._answer(batch, first)
+            first += len(batch)
 
     def converse(self, terminal: BinaryIO) -> None:
-        """Ask for prompts on a terminal until its end; what is wrong with one is said, and the next is asked for."""
+        """Ask for prompts on a terminal until its end; report errors and continue with the next prompt."""
         number = 0
         while True:
-            say(f"{visible(self.name)}> ", err=True, end="")
+            say(f"{visible(self.model)}> ", err=True, end="")
             sys.stderr.flush()
             if not (line := terminal.readline()):
                 say("", err=True)
@@ -55,18 +55,18 @@ class Session:
                 text = line.decode().removesuffix("\n").removesuffix("\r")
             except UnicodeDecodeError as error:
                 raise DataError(
-                    f"line {number + 1} is not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x}). Lines "
-                    "are texts: convert the file, or name another one."
+                    f"line {number + 1} is not UTF-8 (byte {error.start + 1} is 0x{line[error.start]:02x}). Convert "
+                    "the file to UTF-8, or choose another file."
                 ) from None
             text = text.removeprefix(MARK) if number == 0 else text
             if "\0" in text:
-                raise DataError(f"line {number + 1} has a zero byte: it is no text. Name a file of texts.")
+                raise DataError(f"line {number + 1} contains a zero byte, so it is not text. Choose a text file.")
             if not text.strip():
-                raise DataError(f"line {number + 1} is empty. Each line is a prompt: fill it, or take it out.")
+                raise DataError(f"line {number + 1} is empty. Each line is a prompt: add text or remove the line.")
             yield text
 
     def _answer(self, texts: list[str], first: int) -> None:
-        """Decode and write some lines."""
+        """Decode and write a batch of lines."""
         for outcome in self.trained.decode(texts, self.decoder, first):
             write(self._line(outcome))
         sys.stdout.flush()
@@ -77,12 +77,12 @@ class Session:
 
     def _line(self, outcome: Outcome) -> str:
         if self.as_json:
-            found = as_example(outcome, {"line": outcome.id + 1})
-            return to_json({name: found[name] for name in ("line", "prompt", "outputs")}) + "\n"
+            example = as_example(outcome, {"line": outcome.id + 1})
+            return to_json({name: example[name] for name in ("line", "prompt", "outputs")}) + "\n"
         text = outcome.texts[0]
         if (name := line_break(text)) and not sys.stdout.isatty():
             raise SuiteError(
-                f"the output of line {outcome.id + 1} has a line break ({name}), and there is one output a line. "
-                "Choose --json."
+                f"the output of line {outcome.id + 1} has a line break ({name}), but outputs are written one per "
+                "line. Choose --json."
             )
         return f"{text}\n"

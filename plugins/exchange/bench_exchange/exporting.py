@@ -1,7 +1,7 @@
 """Exports a run as one zip file: the run folder, and the small files of its artifacts.
 
-It is a zip of `run/...`, of artifacts in `store/<kind>/<key>/...`, and of `bundle.json` with the digest of each of
-these files. The same run and store give the same bytes.
+The zip contains `run/...`, artifacts in `store/<kind>/<key>/...`, and `bundle.json` with the digest of each of these
+files. The same run and store give the same bytes.
 """
 
 import json
@@ -37,39 +37,40 @@ RUN_FILES = (
     "lengths.jsonl", "by_length.jsonl", "draws.safetensors", "permutations.json", "log", "parts.json",
     "stages.jsonl.gz", MANIFEST,
 )  # fmt: skip
-WITH_TEXTS = ("prepare", "decode", "score")  # kinds of artifacts that hold texts of the data
-NEVER = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can tell
-OF_FOLDER = ("kind", "key", "files", "format", "seal")  # what `write_manifest` adds to a manifest
+WITH_TEXTS = ("prepare", "decode", "score")  # kinds of artifacts with text from the data
+ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # earliest timestamp in a zip
+ADDED_BY_MANIFEST = ("kind", "key", "files", "format", "seal")  # by `write_manifest`
 
 
 def run_files() -> Sequence[str]:
-    """Return the names of the files of runs that are exported, with those of sections that plugins add."""
+    """Return the names of the exported files of runs, including those of plugin sections."""
     return [*RUN_FILES, *(name for section in sections() for name in section.files if name not in RUN_FILES)]
 
 
 @dataclass
 class Exported:
-    """What went into a file, and what did not."""
+    """Summary of an export."""
 
     carried: Counter[str] = field(default_factory=Counter)  # artifacts by kind
-    left_out: Counter[str] = field(default_factory=Counter)  # those that hold texts
-    missing: int = 0  # artifacts that are not in the store
-    damaged: list[str] = field(default_factory=list)  # what is wrong with those that are
+    left_out: Counter[str] = field(default_factory=Counter)  # artifacts with text from the data, by kind
+    missing: int = 0  # number of artifacts that are not in the store
+    damaged: list[str] = field(default_factory=list)  # error messages
 
 
 def export_run(run: Run, store: Store, path: Path, numbers_only: bool = False) -> Exported:
-    """Write a run and what is small behind its cells; raise SuiteError where the file is there or cannot be."""
+    """Write a run and its small artifacts to a new file.
+
+    Raises SuiteError if the file exists or cannot be written, and for a damaged run.
+    """
     if wrong := [remark.text for remark in problems(run.folder) if remark.wrong]:
-        raise SuiteError(
-            f"{wrong[0]} The run cannot be exported. Run the suite again: what is stored is not computed."
-        )
-    found = Exported()
+        raise SuiteError(f"{wrong[0]} The run cannot be exported. Run the suite again: stored results are reused.")
+    exported = Exported()
     with tempfile.TemporaryDirectory(prefix="bench-export-") as folder:
         _copy_run(run.folder, Path(folder) / "run")
         for kind, key in run.artifacts():
-            _add(found, store, kind, key, Path(folder) / "store", numbers_only)
+            _add(exported, store, kind, key, Path(folder) / "store", numbers_only)
         _write(path, Path(folder), run.folder.resolve().name)
-    return found
+    return exported
 
 
 def _copy_run(source: Path, target: Path) -> None:
@@ -77,30 +78,30 @@ def _copy_run(source: Path, target: Path) -> None:
     for path in [*(source / name for name in run_files()), *history_files(source).values()]:
         if path.is_file():
             copyfile(path, target / path.relative_to(source))
-    if {*files_of(target)} != {*read_manifest(target).files}:  # not what other plugins have added
+    if {*files_of(target)} != {*read_manifest(target).files}:  # without files of other plugins
         (target / MANIFEST).unlink()
         write_manifest(target, "run", read_manifest(source).name)
 
 
-def _add(found: Exported, store: Store, kind: str, key: str, target: Path, numbers_only: bool) -> None:
-    """Copy what is carried of an artifact; count it, or note why it is not."""
+def _add(exported: Exported, store: Store, kind: str, key: str, target: Path, numbers_only: bool) -> None:
+    """Copy the exported files of an artifact and count it, or record why it is left out."""
     here = store.kept_as(kind, key)
     if not os.path.lexists(store.path(here, key)):
-        found.missing += 1
+        exported.missing += 1
         return
     try:
         artifact = store.get(here, key)
         if numbers_only and (kind in WITH_TEXTS or _has_texts(kind, artifact)):
-            found.left_out[kind] += 1
+            exported.left_out[kind] += 1
             return
         _copy(artifact, records().get(kind, kind), target)
-        found.carried[kind] += 1
+        exported.carried[kind] += 1
     except StoreError as error:
-        found.damaged.append(str(error))
+        exported.damaged.append(str(error))
 
 
 def _copy(artifact: Artifact, kind: str, target: Path) -> None:
-    """Copy the small files of an artifact; its manifest tells the digests of the others."""
+    """Copy the small files of an artifact; its manifest keeps the digests of the others."""
     known, key = artifact.manifest["files"], artifact.manifest["key"]
     sources = {name: artifact.file(name) for name in carried()[kind] if name in known}
     folder = target / kind / key
@@ -113,12 +114,12 @@ def _copy(artifact: Artifact, kind: str, target: Path) -> None:
 
 
 def about(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a manifest tells of an artifact besides its name and its files."""
-    return {name: value for name, value in manifest.items() if name not in OF_FOLDER}
+    """Return the entries of a manifest except name and files."""
+    return {name: value for name, value in manifest.items() if name not in ADDED_BY_MANIFEST}
 
 
 def _has_texts(kind: str, artifact: Artifact) -> bool:
-    """Return whether a metric keeps more of an example than numbers, such as its n-grams."""
+    """Return whether a metric stores text of examples, such as n-grams, rather than only numbers."""
     return kind == "measure" and any(map(_is_text, read_lines(artifact.file("parts.jsonl.gz"))))
 
 
@@ -127,10 +128,10 @@ def _is_text(value: Any) -> bool:
 
 
 def _write(path: Path, folder: Path, run: str) -> None:
-    """Pack a folder; raise SuiteError if the file is there, or cannot be written."""
+    """Pack a folder into a new zip; raise SuiteError if it exists or cannot be written."""
     digests = {}
-    with whole(path, "-o") as partial, ZipFile(partial, "w") as archive:
-        for source in sorted(one for one in folder.rglob("*") if one.is_file()):
+    with new_file(path, "-o") as partial, ZipFile(partial, "w") as archive:
+        for source in sorted(path for path in folder.rglob("*") if path.is_file()):
             name, content = source.relative_to(folder).as_posix(), source.read_bytes()
             digests[name] = sha256(content).hexdigest()
             _pack(archive, name, content)
@@ -139,24 +140,24 @@ def _write(path: Path, folder: Path, run: str) -> None:
 
 
 def _pack(archive: ZipFile, name: str, content: bytes) -> None:
-    info = ZipInfo(name, NEVER)
-    info.create_system, info.external_attr = 3, 0o100644 << 16  # as on Unix, wherever it is written
+    info = ZipInfo(name, ZIP_EPOCH)
+    info.create_system, info.external_attr = 3, 0o100644 << 16  # Unix mode on every platform
     archive.writestr(info, content, ZIP_DEFLATED, 6)
 
 
 @contextmanager
-def whole(path: Path, option: str) -> Iterator[Path]:
-    """Give another name for a new file, which gets its own at the end; others are named by an option of a command.
+def new_file(path: Path, option: str) -> Iterator[Path]:
+    """Yield a temporary path and rename it to `path` at the end, so that `path` is always complete.
 
-    Raises SuiteError if the file is there, or cannot be written.
+    Raises SuiteError if the file exists or cannot be written; `option` is the command's option for another file.
     """
     if os.path.lexists(path):
-        raise SuiteError(f"{path} already exists. Choose another file by {option}, or remove it.")
+        raise SuiteError(f"{path} already exists. Choose another file with {option}, or remove it.")
     partial = path.with_name(f".{path.name}-{token_hex(4)}")
     try:
         yield partial
         os.rename(partial, path)
     except OSError as error:
-        raise SuiteError(f"{path}: cannot be written: {reason(error)}. Name another file by {option}.") from None
+        raise SuiteError(f"{path}: cannot be written: {reason(error)}. Choose another file with {option}.") from None
     finally:
         partial.unlink(missing_ok=True)

@@ -31,59 +31,59 @@ from bench_core.runs.run_suite import effective_suite
 from bench_core.runs.unverified import read_unverified, write_unverified
 from bench_core.stage_kinds import weights_of
 from bench_exchange.compatibility import (
-    PARTS,
-    Choice,
+    PART_SECTIONS,
+    CellChoice,
+    ChosenCell,
     Place,
-    Taken,
     check,
     matrix,
     place_of,
-    prepared,
+    prepared_tasks,
     seeds_of,
     suite_of,
 )
 from placed_settings import Located, as_yaml
 from plain_files import from_csv, to_csv
 
-OF_CELLS = ("seeds", "skip")  # settings that a part of the cells may have of their own
-NOWHERE = "in none of the merged runs"
+OF_CELLS = ("seeds", "skip")  # settings that may apply to some cells only
+NOT_RUN_REASON = "in none of the merged runs"
 
 
 def merge(folders: Sequence[Path], out: Path, prefer: Sequence[Path] = ()) -> Run:
-    """Write a run that has the cells of several, and return it.
+    """Write a run with the cells of several runs, and return it.
 
-    Raises SuiteError if they are not of one suite, or if a cell was computed otherwise in two of them and none of
-    those is to `prefer`, where the first comes before the others.
+    Raises SuiteError if the runs come from different suites, or if a cell was computed differently in two runs that
+    are not listed in `prefer`, where earlier runs take precedence.
     """
     runs = {folder: read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)}
     if len(runs) < 2:
-        raise SuiteError("there is nothing to merge. Give the folders of two runs or more.")
+        raise SuiteError("there is nothing to merge. Give the folders of two or more runs.")
     for folder in prefer:
         if folder.resolve() not in runs:
-            raise SuiteError(f"--prefer {folder}: this is none of the runs to merge. Give one of them.")
+            raise SuiteError(f"--prefer {folder}: this is not one of the runs to merge. Choose one of them.")
     check([*runs.values()])
     preferred = list(dict.fromkeys(folder.resolve() for folder in prefer))
-    choice = Choice([runs[folder] for folder in dict.fromkeys([*preferred, *runs])], len(preferred))
-    union = _Union([*runs.values()], choice.cells(), choice.notes)
-    label = re.sub(r"[^\w.-]", "-", str(union.runs[0].info["label"]))
-    return read_run(write_run(out, f"{label}-{time.strftime('%Y%m%d-%H%M%S')}", union.write))
+    choice = CellChoice([runs[folder] for folder in dict.fromkeys([*preferred, *runs])], len(preferred))
+    merged = _MergedRun([*runs.values()], choice.cells(), choice.notes)
+    label = re.sub(r"[^\w.-]", "-", str(merged.runs[0].info["label"]))
+    return read_run(write_run(out, f"{label}-{time.strftime('%Y%m%d-%H%M%S')}", merged.write))
 
 
 @dataclass
-class _Union:
-    """What several runs of one suite are together."""
+class _MergedRun:
+    """The combined contents of several runs of one suite."""
 
     runs: Sequence[Run]
-    taken: Mapping[Place, Taken]
+    chosen: Mapping[Place, ChosenCell]
     notes: Sequence[str]
 
     def __post_init__(self) -> None:
-        self.suite = united(self.runs, [one.result for one in self.taken.values()])
+        self.suite = merged_suite(self.runs, [choice.result for choice in self.chosen.values()])
         self.environments: list[Mapping[str, Any]] = []
-        self.cells = [self._numbered(cell) for cell in self._ordered()]
+        self.cells = [self._with_environments(cell) for cell in self._sorted_cells()]
 
     def write(self, folder: Path) -> None:
-        """Fill a run folder."""
+        """Write the files of the run to a folder."""
         from block_bootstrap import write_draws
 
         texts = {name: text for section in sections() for name, text in section.united(self.runs).items()}
@@ -100,35 +100,37 @@ class _Union:
         self._write_stages(folder)
 
     def _draws(self) -> Iterator[tuple[str, Any]]:
-        """Yield the bootstrap replicates of the cells, in the order of their keys; of two runs, those of the last."""
+        """Yield the bootstrap replicates of the cells, sorted by key; the last run takes precedence."""
         for key in sorted({key for cell in self.cells for key in cell.artifacts.values()}):
-            several = (run.draws for run in reversed(self.runs) if key in run.draws)
-            yield from ((key, draws[key]) for draws in islice(several, 1))
+            stored = (run.draws for run in reversed(self.runs) if key in run.draws)
+            yield from ((key, draws[key]) for draws in islice(stored, 1))
 
-    def _ordered(self) -> list[CellResult]:
-        """Return all cells, in the order of the suite; those that no run has are not run."""
+    def _sorted_cells(self) -> list[CellResult]:
+        """Return all cells in the order of the suite; cells of no run have the status "not run"."""
         suite, _ = effective_suite(Located("suite.yaml", dict(self.suite)))
         places = {place_of(cell): cell for cell in matrix(suite)}
         ranks = {place: rank for rank, place in enumerate(places)}
-        lacking = [CellResult(cell, "not run", NOWHERE) for place, cell in places.items() if place not in self.taken]
-        cells = [*(one.result for one in self.taken.values()), *lacking]
-        return sorted(cells, key=lambda one: ranks.get(place_of(one.cell), len(ranks)))
+        missing = [
+            CellResult(cell, "not run", NOT_RUN_REASON) for place, cell in places.items() if place not in self.chosen
+        ]
+        cells = [*(choice.result for choice in self.chosen.values()), *missing]
+        return sorted(cells, key=lambda result: ranks.get(place_of(result.cell), len(ranks)))
 
-    def _numbered(self, cell: CellResult) -> CellResult:
-        """Return a cell whose environments are numbered as in the whole."""
-        found = []
+    def _with_environments(self, cell: CellResult) -> CellResult:
+        """Return a cell with the merged run's environment numbers."""
+        indices = []
         for place in cell.environments:
-            environment = self.taken[place_of(cell.cell)].run.info["environments"][place]
+            environment = self.chosen[place_of(cell.cell)].run.info["environments"][place]
             self.environments += [environment] if environment not in self.environments else []
-            found.append(self.environments.index(environment))
-        return replace(cell, environments=tuple(sorted(found)))
+            indices.append(self.environments.index(environment))
+        return replace(cell, environments=tuple(sorted(indices)))
 
     def _info(self) -> dict[str, Any]:
         infos = [run.info for run in self.runs]
         of_stages = (stage.observed for stage, _ in self._stages.values())
-        observed = dependencies.united([*(one.get("observed", {}) for one in infos), *of_stages])
-        several = dict.fromkeys(change for info in infos for change in info.get("changes", ()))
-        changes = [change for change in several if change.partition(".")[0] not in OF_CELLS]
+        observed = dependencies.united([*(info.get("observed", {}) for info in infos), *of_stages])
+        changes_of_runs = dict.fromkeys(change for info in infos for change in info.get("changes", ()))
+        changes = [change for change in changes_of_runs if change.partition(".")[0] not in OF_CELLS]
         return {
             "format": FORMAT,
             **{key: infos[0].get(key) for key in ("suite", "profile", "label", "title", "source")},
@@ -136,10 +138,13 @@ class _Union:
             **({"changes": changes} if changes else {}),
             "environments": self.environments or infos[0]["environments"],
             "read": {
-                what: _nested([one.get("read", {}).get(what, {}) for one in infos]) for what in ("tasks", "models")
+                what: _merge_nested([info.get("read", {}).get(what, {}) for info in infos])
+                for what in ("tasks", "models")
             },
-            "tasks": _together([_nested([*map(prepared, self.runs)]), *(info["tasks"] for info in infos)]),
-            "models": _together(info["models"] for info in infos),
+            "tasks": _merge_mappings(
+                [_merge_nested([*map(prepared_tasks, self.runs)]), *(info["tasks"] for info in infos)]
+            ),
+            "models": _merge_mappings(info["models"] for info in infos),
             "samples": list(self._samples()),
             "merged": [{"run": run.folder.name, "cells": len(run.cells)} for run in self.runs],
             "notes": self.notes,
@@ -147,13 +152,13 @@ class _Union:
         }
 
     def _sources(self) -> Iterator[tuple[CellResult, Run]]:
-        """Yield the cells that some run has, and the run that each was taken from."""
+        """Yield each cell that some run has, with the run it was taken from."""
         for cell in self.cells:
-            if taken := self.taken.get(place_of(cell.cell)):
-                yield cell, taken.run
+            if choice := self.chosen.get(place_of(cell.cell)):
+                yield cell, choice.run
 
     def _samples(self) -> Iterator[Any]:
-        """Yield the outputs of one seed of each group of cells: the first of which a run shows any."""
+        """Yield the samples of one seed per group of cells: the first seed with any samples."""
         seen = set()
         for cell, run in self._sources():
             names = place_of(cell.cell)[:-1]
@@ -163,7 +168,7 @@ class _Union:
                 yield from samples
 
     def _write_costs(self, path: Path) -> None:
-        """Write what every stage cost, once: in the run from which it was taken."""
+        """Write the costs of every stage once, from the run it was taken from."""
         rows: dict[tuple[str, str], Mapping[str, str]] = {}
         origins = {(stage.kind, key[:16]): place for key, (stage, place) in self._stages.items()}
         for run in self.runs:
@@ -173,105 +178,113 @@ class _Union:
                     if key not in rows or origins.get(key) == run.folder:
                         rows[key] = row
             except (OSError, ValueError, KeyError) as error:
-                raise StoreError(f"{run.folder / 'costs.csv'}: the costs cannot be read: {error}.") from None
+                raise StoreError(f"{run.folder / 'costs.csv'}: the file cannot be read: {error}.") from None
         path.write_text(to_csv(rows.values(), COST_COLUMNS), encoding="utf-8", newline="")
 
     @cached_property
-    def _recorded(self) -> dict[Path, dict[str, RecordedStage]]:
-        """The stages that each run records, by its folder."""
+    def _stages_by_folder(self) -> dict[Path, dict[str, RecordedStage]]:
+        """The recorded stages of each run, by its folder."""
         return {run.folder: read_stages(run.folder) for run in self.runs}
 
     @cached_property
     def _stages(self) -> dict[str, tuple[RecordedStage, Path]]:
-        """The stages behind the cells and tasks, each with the run from which it was taken."""
-        found: dict[str, tuple[RecordedStage, Path]] = {}
+        """The stages behind the cells and tasks, each with the folder of its run."""
+        stages_by_key: dict[str, tuple[RecordedStage, Path]] = {}
         for cell, run in self._sources():
-            folders, left = [run.folder, *self._recorded], [*cell.artifacts.values()]
-            while left:
-                key = left.pop()
-                place = next((folder for folder in folders if key in self._recorded[folder]), None)
-                if place is not None and key not in found:
-                    found[key] = self._recorded[place][key], place
-                    left += [inner for _, inner in found[key][0].inputs.values()]
-        for place, stages in self._recorded.items():  # of tasks that no cell uses
+            folders, pending = [run.folder, *self._stages_by_folder], [*cell.artifacts.values()]
+            while pending:
+                key = pending.pop()
+                place = next((folder for folder in folders if key in self._stages_by_folder[folder]), None)
+                if place is not None and key not in stages_by_key:
+                    stages_by_key[key] = self._stages_by_folder[place][key], place
+                    pending += [inner for _, inner in stages_by_key[key][0].inputs.values()]
+        for place, stages in self._stages_by_folder.items():  # tasks without cells
             for key, stage in stages.items():
                 if stage.kind == "prepare":
-                    found.setdefault(key, (stage, place))
-        return found
+                    stages_by_key.setdefault(key, (stage, place))
+        return stages_by_key
 
     def _write_stages(self, folder: Path) -> None:
-        """Write what the runs record of the stages behind the cells, and of their parts."""
-        if all(self._recorded.values()):
+        """Write the recorded stages behind the cells, and the settings of their parts."""
+        if all(self._stages_by_folder.values()):
             write_stages(folder / STAGES, (stage for stage, _ in self._stages.values()))
             parts = self._parts()
             (folder / PARTS_FILE).write_text(json.dumps(parts, indent=1, ensure_ascii=False), encoding="utf-8")
-            write_unverified(folder, _together(read_unverified(run.folder) for run in self.runs))
+            write_unverified(folder, _merge_mappings(read_unverified(run.folder) for run in self.runs))
 
     def _parts(self) -> dict[str, Any]:
-        """Return the settings of the parts of all runs."""
-        several = [read_parts(run.folder) for run in self.runs]
-        seeds = {seed for parts in several for seed in parts.get("seeds", ())}
-        splits = dict.fromkeys(split for parts in several for split in parts.get("splits", ()))
-        sizes = sorted({parts["limits"]["batch_size"] for parts in several})
+        """Return the merged settings of the parts of all runs."""
+        parts_of_runs = [read_parts(run.folder) for run in self.runs]
+        seeds = {seed for parts in parts_of_runs for seed in parts.get("seeds", ())}
+        splits = dict.fromkeys(split for parts in parts_of_runs for split in parts.get("splits", ()))
+        sizes = sorted({parts["limits"]["batch_size"] for parts in parts_of_runs})
         suite = hashlib.sha256(as_yaml(self.suite).encode()).hexdigest()
-        return {**_nested(several), "suite": suite, "seeds": sorted(seeds), "splits": [*splits], "batch_sizes": sizes}
+        return {
+            **_merge_nested(parts_of_runs),
+            "suite": suite,
+            "seeds": sorted(seeds),
+            "splits": [*splits],
+            "batch_sizes": sizes,
+        }
 
     def _copy_histories(self, folder: Path) -> None:
         folder.mkdir()
         trained = {*filter(None, (weights_of(cell.artifacts) for cell in self.cells))}
-        for key, path in _together(history_files(run.folder) for run in self.runs).items():
-            if any(one.startswith(key) for one in trained):
+        for key, path in _merge_mappings(history_files(run.folder) for run in self.runs).items():
+            if any(weights.startswith(key) for weights in trained):
                 shutil.copyfile(path, folder / path.name)
 
 
-def _nested(several: Sequence[Any]) -> Any:
-    """Return the entries of nested mappings, each as the first of them has it."""
-    found = _together(several)
-    for name, value in found.items():
+def _merge_nested(mappings: Sequence[Any]) -> Any:
+    """Merge nested mappings; the first value of each entry takes precedence."""
+    merged = _merge_mappings(mappings)
+    for name, value in merged.items():
         if isinstance(value, Mapping):
-            found[name] = _nested([one[name] for one in several if isinstance(one.get(name), Mapping)])
-    return found
+            merged[name] = _merge_nested(
+                [mapping[name] for mapping in mappings if isinstance(mapping.get(name), Mapping)]
+            )
+    return merged
 
 
-def _together(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the entries of several mappings, each as the first of them has it."""
-    found: dict[str, Any] = {}
-    for one in several:
-        for name, value in one.items():
-            found.setdefault(name, value)
-    return found
+def _merge_mappings(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge mappings; the first value of each entry takes precedence."""
+    merged: dict[str, Any] = {}
+    for mapping in mappings:
+        for name, value in mapping.items():
+            merged.setdefault(name, value)
+    return merged
 
 
-def united(runs: Sequence[Run], cells: Sequence[CellResult]) -> dict[str, Any]:
-    """Return the suite of runs that agree, for all of their cells."""
-    several = [suite_of(run) for run in runs]
-    found = dict(several[0])
-    for section in PARTS:
-        if names := _together(one.get(section) or {} for one in several):
-            found[section] = names
+def merged_suite(runs: Sequence[Run], cells: Sequence[CellResult]) -> dict[str, Any]:
+    """Return the suite of all cells of compatible runs."""
+    suites = [suite_of(run) for run in runs]
+    merged = dict(suites[0])
+    for section in PART_SECTIONS:
+        if names := _merge_mappings(suite.get(section) or {} for suite in suites):
+            merged[section] = names
     seeds = {seed for run in runs for seed in seeds_of(run.suite)}
-    found["seeds"] = len(seeds) if seeds == {*range(len(seeds))} else sorted(seeds)
+    merged["seeds"] = len(seeds) if seeds == {*range(len(seeds))} else sorted(seeds)
     splits = list(dict.fromkeys(split for run in runs for split in run.suite.splits))
     if splits != runs[0].suite.splits:
-        found["splits"] = splits
-    found["skip"] = _skipped(runs, several, cells)
-    found["hardware"] = _hardware(runs, several)
-    return {key: value for key, value in found.items() if value}
+        merged["splits"] = splits
+    merged["skip"] = _merge_skips(runs, suites, cells)
+    merged["hardware"] = _merge_hardware(runs, suites)
+    return {key: value for key, value in merged.items() if value}
 
 
-def _skipped(runs: Sequence[Run], several: Sequence[Mapping[str, Any]], cells: Sequence[CellResult]) -> list[Any]:
-    """Return what none of the runs has: each entry of theirs that keeps out no cell, and no number, of any."""
-    found: list[Any] = []
-    for run, suite in zip(runs, several, strict=True):
+def _merge_skips(runs: Sequence[Run], suites: Sequence[Mapping[str, Any]], cells: Sequence[CellResult]) -> list[Any]:
+    """Return the skip entries that exclude no cell and no number of any run."""
+    kept: list[Any] = []
+    for run, suite in zip(runs, suites, strict=True):
         for raw, skip in zip(suite.get("skip") or [], run.suite.skip, strict=True):
-            numbers = ((one, name) for one in cells for name in (one.numbers if skip.metric else [None]))
-            covered = (skip.covers(**{**one.cell, "metric": metric}) for one, metric in numbers)
-            if raw not in found and not any(covered):
-                found.append(raw)
-    return found
+            numbers = ((cell, name) for cell in cells for name in (cell.numbers if skip.metric else [None]))
+            covered = (skip.covers(**{**cell.cell, "metric": metric}) for cell, metric in numbers)
+            if raw not in kept and not any(covered):
+                kept.append(raw)
+    return kept
 
 
-def _hardware(runs: Sequence[Run], several: Sequence[Mapping[str, Any]]) -> Any:
-    """Return the hardware of every name, or of the first run where hardware has none."""
-    settings = [suite.get("hardware") or {} for suite in several]
-    return _together(settings) if all(isinstance(run.suite.hardware, dict) for run in runs) else settings[0]
+def _merge_hardware(runs: Sequence[Run], suites: Sequence[Mapping[str, Any]]) -> Any:
+    """Return the hardware settings of all names, or those of the first run if hardware is not named."""
+    settings = [suite.get("hardware") or {} for suite in suites]
+    return _merge_mappings(settings) if all(isinstance(run.suite.hardware, dict) for run in runs) else settings[0]

@@ -1,4 +1,4 @@
-"""Follows every cell of a run to its stages and their keys, by what the run records and by nothing else."""
+"""Traces every cell of a run to its stages and their keys, using only the records of the run."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,15 +22,15 @@ from bench_core.runs.results import CellResult, Run, finding_digest, history_fil
 from bench_core.runs.selecting import cell_name
 from bench_core.stage_kinds import WEIGHTS
 from bench_exchange.compatibility import matrix
-from bench_exchange.suite_settings import as_mapping, shortened, unlike_settings
+from bench_exchange.suite_settings import as_mapping, truncate, unlike_settings
 from input_digests import described
 from plain_files import from_csv
 
-SHORT = 16  # letters of a key in costs.csv
+COSTS_KEY_LENGTH = 16  # characters
 
 
 def contradictions(run: Run) -> Iterator[Remark]:
-    """Yield where the files of a run contradict each other, and what they do not tell."""
+    """Yield contradictions between the files of a run, and missing records."""
     try:
         stages, parts = read_stages(run.folder), read_parts(run.folder)
     except StoreError as error:
@@ -38,21 +38,21 @@ def contradictions(run: Run) -> Iterator[Remark]:
         return
     if not stages:
         if any(cell.artifacts or cell.numbers for cell in run.cells):
-            yield Remark(f"{run.folder}: {STAGES} is missing: nothing says what its cells were computed from")
+            yield Remark(f"{run.folder}: {STAGES} is missing: the stages of its cells are unknown")
         return
-    yield from _Recorded(run, stages, parts).remarks()
+    yield from _RecordedRun(run, stages, parts).remarks()
 
 
 def key_fits(stage: RecordedStage) -> bool | None:
-    """Return whether the key of a stage is that of its ingredients; None if its scheme is not known here."""
+    """Return whether the key of a stage matches its ingredients; None for an unknown key scheme."""
     if key_of({**stage.ingredients, "scheme": stage.scheme}) == stage.key:
         return True
     return False if stage.scheme == SCHEME else None
 
 
 @dataclass
-class _Recorded:
-    """A run, and what it records of its stages and parts."""
+class _RecordedRun:
+    """A run with its recorded stages and part settings."""
 
     run: Run
     stages: Mapping[str, RecordedStage]
@@ -64,22 +64,29 @@ class _Recorded:
         fits = {key: key_fits(stage) for key, stage in self.stages.items()}
         for stage in self.stages.values():
             if fits[stage.key] is False:
-                yield Remark(f"{folder / STAGES}: {stage.kind} {stage.key}: the key is not that of its ingredients")
+                yield Remark(f"{folder / STAGES}: {stage.kind} {stage.key}: the key does not match the ingredients")
         other = sum(fit is None for fit in fits.values())
         if other:
-            why = "were computed by another scheme than this version knows"
+            why = "have a scheme unknown to this version"
             yield Remark(f"{folder / STAGES}: the keys of {other:,} stages {why}", wrong=False)
         for cell in self.run.cells:
             name = cell_name(cell.cell)
             yield from (Remark(f"{folder}: {name}: {text}") for text in [*self._cell(cell), *self._results(cell)])
-        texts = [*self._matrix(), *self._behind(), *self._shared(), *self._info(), *self._observed(), *self._files()]
+        texts = [
+            *self._matrix(),
+            *self._unused_stages(),
+            *self._unused_replicates(),
+            *self._info(),
+            *self._unrecorded_inputs(),
+            *self._files(),
+        ]
         for text in texts:
             yield Remark(f"{folder}: {text}")
         for text in unlike_settings(self.run, self.parts):
             yield Remark(f"{folder / 'suite.yaml'}: {text}")
 
     def _cell(self, cell: CellResult) -> Iterator[str]:
-        """Yield where the stages of a cell are not those of its names."""
+        """Yield stages of a cell that do not match its names."""
         for name, key in cell.artifacts.items():
             stage = self.stages.get(key)
             if stage is None:
@@ -93,10 +100,10 @@ class _Recorded:
             if name in WEIGHTS:
                 yield from self._hardware(cell, stage)
         if cell.artifacts:
-            yield from self._lacking(cell)
+            yield from self._missing(cell)
 
     def _settings(self, cell: CellResult, name: str, stage: RecordedStage) -> Iterator[str]:
-        """Yield the settings of a stage that are not those of the names of its cell."""
+        """Yield stage settings that do not match the names of the cell."""
         for place, value in settings_by_part(cell.cell, name, stage.settings):
             section, *inside = place
             if section == "cell":
@@ -106,27 +113,27 @@ class _Recorded:
                 fits = isinstance(value, list) and cell.cell["seed"] in value and {*value} <= {*(known or ())}
             else:
                 known = at(self.parts, place)
-                several = self.parts.get("batch_sizes") if place == ("limits", "batch_size") else None
-                fits = value == known or value in (several or ())  # merged runs may differ in it
+                batch_sizes = self.parts.get("batch_sizes") if place == ("limits", "batch_size") else None
+                fits = value == known or value in (batch_sizes or ())  # merged runs may differ
             if not fits:
                 way, ours, theirs = _leaf(value, known, place[-1])
-                yield f"{way} is {shortened(ours)}, and {_owner(place)} has {shortened(theirs)}"
+                yield f"{way} is {truncate(ours)}, but {_owner(place)} has {truncate(theirs)}"
 
     def _inputs(self, cell: CellResult, name: str, stage: RecordedStage) -> Iterator[str]:
-        """Yield the inputs of a stage that are not the cell's other stages."""
+        """Yield inputs of a stage that are not stages of the same cell."""
         for role, (kind, key) in stage.inputs.items():
             if kind == "together":
                 joint = self.stages.get(key)
                 if joint is None or joint.kind != kind or cell.cell["seed"] not in joint.settings.get(kind, ()):
-                    yield f"{name}: its joint training {key} is not recorded, or not of this seed"
+                    yield f"{name}: its joint training {key} is not recorded or does not cover this seed"
                 else:
                     yield from (f"{kind}: {text}" for text in self._settings(cell, kind, joint))
                     yield from self._inputs(cell, kind, joint)
                 continue
             if role in ("select", "stop"):
-                judged, asked = self.stages.get(key), at(stage.settings, ("training", role, "split"))
-                if judged is None or judged.kind != kind or judged.settings.get("split") != asked:
-                    yield f"{name}: the split that it is judged on, {kind} {key}, is not recorded, or another one"
+                evaluated, split = self.stages.get(key), at(stage.settings, ("training", role, "split"))
+                if evaluated is None or evaluated.kind != kind or evaluated.settings.get("split") != split:
+                    yield f"{name}: its evaluation split, {kind} {key}, is not recorded or differs"
                 continue
             ours = f"score/{name.partition('/')[2]}" if kind == "score" else kind
             if role == "task" and name in ("prepare", "together", *WEIGHTS) and "prepare/train" in cell.artifacts:
@@ -135,7 +142,7 @@ class _Recorded:
                 yield f"{name}: its {role} is {kind} {key}, which is not the cell's"
 
     def _hardware(self, cell: CellResult, stage: RecordedStage) -> Iterator[str]:
-        """Yield what a cell was computed with by its stages, and not by its environments."""
+        """Yield library versions and hardware of a stage that no environment of the cell has."""
         places = [self.run.info["environments"][place] for place in cell.environments]
         known = as_mapping(stage.ingredients.get("libraries"))
         for name, version in known.items() if places else ():
@@ -144,124 +151,124 @@ class _Recorded:
         for name in (*HARDWARE, "torch"):
             value = known.get(name) if name == "torch" else stage.settings.get(name)
             if value is not None and places and value not in [place.get(name, value) for place in places]:
-                yield f"it was computed with {name} {value}, and its environments say otherwise"
+                yield f"it was computed with {name} {value}, but none of its environments has this value"
 
-    def _lacking(self, cell: CellResult) -> Iterator[str]:
-        """Yield the stages and numbers that a cell should have, and those that it should not."""
+    def _missing(self, cell: CellResult) -> Iterator[str]:
+        """Yield missing and unexpected stages and numbers of a cell."""
         suite = self.run.suite
         skipped = [skip for skip in suite.skip if skip.metric]
         of_cell = ({**cell.cell, "metric": name} for name in suite.metrics)
-        metrics = {one["metric"] for one in of_cell if not any(skip.covers(**one) for skip in skipped)}
+        metrics = {names["metric"] for names in of_cell if not any(skip.covers(**names) for skip in skipped)}
         weights = next((name for name in WEIGHTS if name in cell.artifacts), WEIGHTS[0])
         expected = {"prepare", weights, *(f"measure/{name}" for name in metrics)}
         expected |= {"decode"} if cell.cell.get("decoder") else set()
-        kinds = {name.partition("/")[0] for name in (*expected, "decode", *WEIGHTS)}  # not of sections of plugins
+        kinds = {name.partition("/")[0] for name in (*expected, "decode", *WEIGHTS)}  # no plugin sections
         known = {name for name in cell.artifacts if name.partition("/")[0] in kinds}
-        known.discard("prepare/train")  # of tasks of which splits are prepared apart
+        known.discard("prepare/train")  # exists if splits are prepared separately
         for name in sorted(expected ^ known):
             yield f"{name} is {'missing' if name in expected else 'not in the suite'}"
         for name in sorted(metrics ^ {*cell.numbers}) if cell.status == "done" else ():
             yield f"{name}: {'the number is missing' if name in metrics else 'the suite has no such metric'}"
 
     def _results(self, cell: CellResult) -> Iterator[str]:
-        """Yield the numbers and findings of a cell that are not those of its stages, and a status that is not."""
-        left = {name: self.stages[key].result for name, key in cell.artifacts.items() if key in self.stages}
+        """Yield numbers and findings of a cell that differ from its stages, and a wrong status."""
+        results = {name: self.stages[key].result for name, key in cell.artifacts.items() if key in self.stages}
         for name, number in cell.numbers.items():
             key = cell.artifacts.get(f"measure/{name}")
-            result = left.get(f"measure/{name}", "")
-            told = number_digest(number, self.run.draws.get(key or "")) if number.value is not None else ""
-            if told != result:
-                wrong = "the number is not the one that its stage left"
+            result = results.get(f"measure/{name}", "")
+            digest = number_digest(number, self.run.draws.get(key or "")) if number.value is not None else ""
+            if digest != result:
+                wrong = "the number differs from the result of its stage"
                 wrong = wrong if result else "there is a number, but its stage did not finish"
-                wrong = wrong if told else "the number that its stage left is missing"
-                yield f"{name}: {wrong}, or its bootstrap replicates"
-        for name in {*left} & {f"probe/{name}" for name in cell.probes}:
-            if finding_digest(cell.probes[name.partition("/")[2]]) != left[name]:
-                yield f"{name}: the finding is not the one that its stage left"
-        for name in sorted(name for name in left if name.startswith("probe/") and left[name]):
+                wrong = wrong if digest else "the number from its stage is missing"
+                yield f"{name}: {wrong} (or its bootstrap replicates differ)"
+        for name in {*results} & {f"probe/{name}" for name in cell.probes}:
+            if finding_digest(cell.probes[name.partition("/")[2]]) != results[name]:
+                yield f"{name}: the finding differs from the result of its stage"
+        for name in sorted(name for name in results if name.startswith("probe/") and results[name]):
             if name.partition("/")[2] not in cell.probes:
-                yield f"{name}: the finding that its stage left is missing"
-        whole = bool(left) and all(left.values())
+                yield f"{name}: the finding from its stage is missing"
+        whole = bool(results) and all(results.values())
         if whole != (cell.status == "done"):
             yield f"it is {cell.status!r}, but {'all' if whole else 'not all'} of its stages finished"
 
     def _matrix(self) -> Iterator[str]:
-        """Yield the cells that a run lacks by its suite, and those that it has besides or twice."""
+        """Yield missing, unexpected and duplicate cells."""
         expected = {cell_name(cell) for cell in matrix(self.run.suite) if self._pairs(cell)}
-        found = Counter(cell_name(cell.cell) for cell in self.run.cells)
-        for name in sorted(expected ^ {*found}):
+        counts = Counter(cell_name(cell.cell) for cell in self.run.cells)
+        for name in sorted(expected ^ {*counts}):
             yield f"{name}: the {'cell is missing' if name in expected else 'suite has no such cell'}"
-        yield from (f"{name}: the cell is there twice" for name, number in found.items() if number > 1)
+        yield from (f"{name}: the cell is duplicated" for name, number in counts.items() if number > 1)
 
     def _pairs(self, cell: Mapping[str, Any]) -> bool:
-        """Return whether model and decoder of a cell were planned together with its seed."""
+        """Return whether the model and decoder of a cell were planned together with its seed."""
         seeds = at(self.parts, ("pairs", str(cell["task"]), str(cell["model"]), str(cell["decoder"])))
         return seeds is None or str(cell["seed"]) in seeds
 
-    def _behind(self) -> Iterator[str]:
-        """Yield the recorded stages that are behind no cell and no task."""
-        left = [key for cell in self.run.cells for key in cell.artifacts.values()]
-        left += [key for key, stage in self.stages.items() if stage.kind == "prepare"]
+    def _unused_stages(self) -> Iterator[str]:
+        """Yield recorded stages that belong to no cell and no task."""
+        pending = [key for cell in self.run.cells for key in cell.artifacts.values()]
+        pending += [key for key, stage in self.stages.items() if stage.kind == "prepare"]
         seen: set[str] = set()
-        while left:
-            key = left.pop()
+        while pending:
+            key = pending.pop()
             if key not in seen and key in self.stages:
                 seen.add(key)
-                left += [inner for _, inner in self.stages[key].inputs.values()]
+                pending += [inner for _, inner in self.stages[key].inputs.values()]
         for key in {*self.stages} - seen:
-            yield f"{STAGES}: {self.stages[key].kind} {key} is behind no cell"
+            yield f"{STAGES}: {self.stages[key].kind} {key} belongs to no cell"
 
-    def _shared(self) -> Iterator[str]:
-        """Yield the bootstrap replicates that are of no number of the run."""
+    def _unused_replicates(self) -> Iterator[str]:
+        """Yield bootstrap replicates that belong to no number of the run."""
         keys = {key for cell in self.run.cells for key in cell.artifacts.values()}
-        yield from (f"draws.safetensors: {key} is no measure of a cell" for key in {*self.run.draws} - keys)
+        yield from (f"draws.safetensors: {key} belongs to no measure of a cell" for key in {*self.run.draws} - keys)
 
     def _info(self) -> Iterator[str]:
-        """Yield what run.json tells otherwise than the suite and the stages."""
+        """Yield differences between run.json and the suite or the stages."""
         info, suite = self.run.info, self.run.suite
         for name, known in (("suite", suite.suite), ("title", suite.title), ("source", suite.source)):
             if info.get(name, known) != known:
-                yield f"run.json: {name} is {shortened(info[name])}, and {shortened(known)} in suite.yaml"
+                yield f"run.json: {name} is {truncate(info[name])} but {truncate(known)} in suite.yaml"
         label = f"{suite.suite}-{info['profile']}" if info.get("profile") else suite.suite
         if info["label"] != label:
-            yield f"run.json: the label is {shortened(info['label'])}, not {shortened(label)}"
+            yield f"run.json: the label is {truncate(info['label'])}, not {truncate(label)}"
         for what, setting in (("tasks", "data"), ("models", "files")):
             for name, digests in info.get("read", {}).get(what, {}).items():
                 recorded = at(self.parts, (what, name))
-                several = [recorded] if what == "tasks" else [*as_mapping(recorded).values()]
-                planned = [as_mapping(as_mapping(one).get(setting)) for one in several]
+                settings_of_parts = [recorded] if what == "tasks" else [*as_mapping(recorded).values()]
+                planned = [as_mapping(as_mapping(settings).get(setting)) for settings in settings_of_parts]
                 for file, digest in digests.items():
-                    told = [one[file] for one in planned if file in one]
-                    if told and digest not in told:
-                        yield f"run.json: the digest of {file} of {what[:-1]} {name!r} is not that in {PARTS}"
+                    expected = [files[file] for files in planned if file in files]
+                    if expected and digest not in expected:
+                        yield f"run.json: the digest of {file} of {what[:-1]} {name!r} differs from {PARTS}"
 
-    def _observed(self) -> Iterator[str]:
-        """Yield the inputs that a stage observed besides its key and run.json does not tell."""
+    def _unrecorded_inputs(self) -> Iterator[str]:
+        """Yield observed inputs of stages that run.json does not record."""
         marks: dict[tuple[str, str], set[str]] = {}
         for stage in self.stages.values():
-            for sort, found in stage.observed.items():
-                for name, mark in found.items():
+            for sort, inputs in stage.observed.items():
+                for name, mark in inputs.items():
                     marks.setdefault((sort, name), set()).add(mark)
-        told = self.run.info.get("observed", {})
+        recorded = self.run.info.get("observed", {})
         for (sort, name), known in marks.items():
-            if told.get(sort, {}).get(name) not in known:
-                yield f"run.json: {described(sort, name)} is not among its observed inputs as in {STAGES}"
+            if recorded.get(sort, {}).get(name) not in known:
+                yield f"run.json: observed input {described(sort, name)} is missing or differs from {STAGES}"
 
     def _files(self) -> Iterator[str]:
-        """Yield costs, histories and lines of the log that are of no recorded stage."""
-        kinds = {key[:SHORT]: stage.kind for key, stage in self.stages.items()}
+        """Yield costs and histories that belong to no recorded stage."""
+        kinds = {key[:COSTS_KEY_LENGTH]: stage.kind for key, stage in self.stages.items()}
         rows = from_csv(plain_file(self.run.folder / "costs.csv").decode())
         for row in rows:
             if kinds.get(row["key"]) != row["stage"]:
-                yield f"costs.csv: {row['stage']} {row['what']} ({row['key']}) is no recorded stage"
+                yield f"costs.csv: {row['stage']} {row['what']} ({row['key']}) is not a recorded stage"
         for key, path in history_files(self.run.folder).items():
-            trained = (one for one, stage in self.stages.items() if stage.kind in WEIGHTS)
-            if not any(one.startswith(key) for one in trained):
-                yield f"history/{path.name} is of no recorded training"
+            trained = (stage_key for stage_key, stage in self.stages.items() if stage.kind in WEIGHTS)
+            if not any(stage_key.startswith(key) for stage_key in trained):
+                yield f"history/{path.name} belongs to no recorded training"
 
 
 def _owner(place: Iterable[str]) -> str:
-    """Say whose setting a place is, such as `model 'lstm' on 'words'`."""
+    """Return the owner of a setting, such as `model 'lstm' on 'words'`."""
     section, *names = place
     if section in ("cell", "seeds", "limits"):
         return {"cell": "the cell", "seeds": "the suite", "limits": "the suite"}[section]
@@ -269,9 +276,9 @@ def _owner(place: Iterable[str]) -> str:
     return f"{kind} {names[0]!r} on {names[1]!r}" if section == "models" else f"{kind} {names[0]!r}"
 
 
-def _leaf(one: Any, other: Any, way: str) -> tuple[str, Any, Any]:
-    """Return the first place at which two settings differ, and what is there."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        name = next(name for name in {**one, **other} if one.get(name) != other.get(name) or name not in one)
-        return _leaf(one.get(name), other.get(name), f"{way}.{name}")
-    return way, one, other
+def _leaf(first: Any, other: Any, way: str) -> tuple[str, Any, Any]:
+    """Return the first place where two settings differ, and both values."""
+    if isinstance(first, Mapping) and isinstance(other, Mapping):
+        name = next(name for name in {**first, **other} if first.get(name) != other.get(name) or name not in first)
+        return _leaf(first.get(name), other.get(name), f"{way}.{name}")
+    return way, first, other

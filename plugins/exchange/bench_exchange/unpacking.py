@@ -1,4 +1,4 @@
-"""Unpacks an exported file, and checks that it is one: sizes, names, digests, and the shape of every file."""
+"""Unpacks and validates an exported file: sizes, names, digests, and the format of every file."""
 
 import json
 import re
@@ -23,14 +23,14 @@ from bench_core.terminal import visible
 from bench_exchange.artifact_files import TooLarge, carried, check
 from bench_exchange.exporting import CONTENTS, run_files
 
-LIMIT = 8 * 2**30  #: bytes of all that a file holds, unpacked
-LARGEST = 2**30  #: bytes of an entry, which is read as a whole
-LONGEST = 300  # characters of what is wrong
+LIMIT = 8 * 2**30  #: default limit of the unpacked bytes of an export
+MAX_ENTRY_BYTES = 2**30  #: entries are read as a whole
+MAX_ERROR_CHARACTERS = 300
 DAMAGED = (BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError, zlib.error)
 
 
-class Contents(Open):
-    """What is in a file."""
+class ExportContents(Open):
+    """The table of contents of an export (`bundle.json`)."""
 
     format: Literal["bench export 3"]
     run: Annotated[str, Field(pattern=r"^\w[\w.-]*$", max_length=250)]
@@ -38,52 +38,54 @@ class Contents(Open):
 
 
 class Ingredients(Open):
-    """What an artifact was made of."""
+    """The inputs recorded in the manifest of an artifact."""
 
     kind: str
     inputs: dict[str, tuple[str, str]]  # role -> kind and key
 
 
 def recorded_kind(kind: str) -> str:
-    """Return the kind of stage whose record a kind of artifact is; the same kind if it is no record."""
+    """Return the stage kind whose record `kind` is, or `kind` itself if it is not a record."""
     return next((name for name, record in records().items() if record == kind), kind)
 
 
 def _entries() -> re.Pattern[str]:
-    """Return a pattern of the names that entries of a file may have."""
-    own = (re.escape(name) for name in (CONTENTS, *(f"run/{name}" for name in run_files())))
+    """Return a pattern that matches the allowed names of entries."""
+    names_of_run = (re.escape(name) for name in (CONTENTS, *(f"run/{name}" for name in run_files())))
     history = r"run/history/[\w.-]{1,230}-[0-9a-f]{12}\.jsonl"
     files = ((kind, re.escape(name)) for kind, names in carried().items() for name in (MANIFEST, *names))
-    return re.compile("|".join([*own, history, *(f"store/{kind}/[0-9a-f]{{64}}/{name}" for kind, name in files)]))
+    return re.compile(
+        "|".join([*names_of_run, history, *(f"store/{kind}/[0-9a-f]{{64}}/{name}" for kind, name in files)])
+    )
 
 
-def unpacked(path: Path, folder: Path, limit: int) -> tuple[Contents, list[Artifact]]:
-    """Unpack a file into an empty folder, as `run` and `store`; return what it tells of itself, and its artifacts.
+def unpack(path: Path, folder: Path, limit: int) -> tuple[ExportContents, list[Artifact]]:
+    """Unpack a file into an empty folder as `run` and `store`; return its contents and its artifacts.
 
-    Raises StoreError that says what is wrong with the file; that its numbers fit each other is not checked.
+    Raises StoreError for an invalid file; the consistency of its numbers is not checked.
     """
     try:
-        contents = _unpack(path, folder, limit)
+        contents = _extract(path, folder, limit)
         artifacts = _artifacts(Store(folder / "store"), limit)
         _check_run(folder / "run")
     except (BenchError, ValueError, OSError) as error:
         text = reason(error) if isinstance(error, OSError) else str(error).replace(f"{folder}/", "")
-        raise refused(path, text) from None
+        raise refusal(path, text) from None
     return contents, artifacts
 
 
-def refused(path: Path, text: str) -> StoreError:
-    """Return the error of a file that is not imported, and why."""
-    why = " ".join(visible(text).split())[:LONGEST].rstrip(".")
+def refusal(path: Path, text: str) -> StoreError:
+    """Return the error for a file that is not imported."""
+    why = " ".join(visible(text).split())[:MAX_ERROR_CHARACTERS].rstrip(".")
     return StoreError(f"{path}: {why}. Nothing of it was imported.")
 
 
-def _unpack(path: Path, folder: Path, limit: int) -> Contents:
-    """Unpack a file into a folder; raise ValueError for what no export writes."""
+def _extract(path: Path, folder: Path, limit: int) -> ExportContents:
+    """Extract a file into a folder; raise ValueError for anything that `bench export` does not write."""
     try:
         archive = ZipFile(path)
     except (BadZipFile, NotImplementedError):
-        raise ValueError("it is no zip, or not all of it; copy or export it again") from None
+        raise ValueError("not a complete zip file; copy or export it again") from None
     with archive:
         entries = {info.filename: info for info in archive.infolist()}
         _check_entries(archive.infolist(), limit)
@@ -91,44 +93,46 @@ def _unpack(path: Path, folder: Path, limit: int) -> Contents:
         for name, digest in contents.digests.items():
             content = _content(archive, entries[name])
             if sha256(content).hexdigest() != digest:
-                raise ValueError(f"{name} is damaged: its digest is not that of {CONTENTS}")
+                raise ValueError(f"{name} is damaged: its digest differs from {CONTENTS}")
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
     return contents
 
 
 def _check_entries(entries: Sequence[ZipInfo], limit: int) -> None:
-    """Raise ValueError for entries that are too large together or alone, and for names that no export gives."""
+    """Raise ValueError for entries that are too large, duplicate, or have unexpected names."""
     sizes, names = [info.file_size for info in entries], [info.filename for info in entries]
     if sum(sizes) > limit:
         raise _too_large(limit)
-    if max(sizes, default=0) > LARGEST:
-        raise ValueError(f"an entry has more than {LARGEST:,} bytes")
+    if max(sizes, default=0) > MAX_ENTRY_BYTES:
+        raise ValueError(f"an entry exceeds {MAX_ENTRY_BYTES:,} bytes")
     pattern = _entries()
-    odd = next((name for name, count in Counter(names).items() if count > 1 or not pattern.fullmatch(name)), None)
-    if odd is not None:
-        raise ValueError(f"it holds {odd!r}, which no export does, or holds it twice")
+    unexpected = next(
+        (name for name, count in Counter(names).items() if count > 1 or not pattern.fullmatch(name)), None
+    )
+    if unexpected is not None:
+        raise ValueError(f"it contains an unexpected or duplicate entry: {unexpected!r}")
 
 
 def _too_large(limit: int) -> ValueError:
-    return ValueError(f"unpacked it has more than {limit:,} bytes; give a higher --limit if you know who wrote it")
+    return ValueError(f"unpacked it exceeds {limit:,} bytes; raise --limit if you trust its author")
 
 
-def _contents(archive: ZipFile, entries: Mapping[str, ZipInfo]) -> Contents:
-    """Return the list of entries; raise ValueError unless it is that of an export, and of just these entries."""
+def _contents(archive: ZipFile, entries: Mapping[str, ZipInfo]) -> ExportContents:
+    """Return the table of contents; raise ValueError if it is invalid or differs from the entries."""
     try:
-        contents: Contents = parsed(Contents, _content(archive, entries[CONTENTS]))
+        contents: ExportContents = parsed(ExportContents, _content(archive, entries[CONTENTS]))
     except (KeyError, ValueError) as error:
-        text = f"no `bench export` of this version wrote it ({CONTENTS}: {error}); export it again"
+        text = f"it was not written by `bench export` of this version ({CONTENTS}: {error}); export it again"
         raise ValueError(text) from None
-    odd = sorted({*contents.digests, CONTENTS} ^ {*entries})
-    if odd:
-        raise ValueError(f"{odd[0]!r} is not both in it and in its {CONTENTS}")
+    unmatched = sorted({*contents.digests, CONTENTS} ^ {*entries})
+    if unmatched:
+        raise ValueError(f"{unmatched[0]!r} is not both in the file and in its {CONTENTS}")
     return contents
 
 
 def _content(archive: ZipFile, info: ZipInfo) -> bytes:
-    """Return an entry, of which no more is read than the size that it declares."""
+    """Return the content of an entry, reading at most one byte more than its declared size."""
     try:
         with archive.open(info) as file:
             return file.read(info.file_size + 1)
@@ -137,28 +141,28 @@ def _content(archive: ZipFile, info: ZipInfo) -> bytes:
 
 
 def _artifacts(store: Store, limit: int) -> list[Artifact]:
-    """Return the artifacts of a file, inputs first; raise StoreError or ValueError for what is wrong with them."""
+    """Return the artifacts of a file, inputs first; raise StoreError or ValueError for invalid artifacts."""
     store.root.mkdir(exist_ok=True)
     order = [*carried()]
     entries = sorted(store.entries(), key=lambda entry: (order.index(entry[0]), entry[1]))
-    artifacts, left = [store.get(*entry) for entry in entries], limit
+    artifacts, remaining_bytes = [store.get(*entry) for entry in entries], limit
     for artifact in artifacts:
         artifact.check()
         try:
-            made: Ingredients = parsed(Ingredients, json.dumps(artifact.manifest.get("ingredients")).encode())
-            if made.kind != recorded_kind(artifact.manifest["kind"]):
-                raise ValueError(f"the ingredients are those of a {made.kind} stage")
+            ingredients: Ingredients = parsed(Ingredients, json.dumps(artifact.manifest.get("ingredients")).encode())
+            if ingredients.kind != recorded_kind(artifact.manifest["kind"]):
+                raise ValueError(f"its ingredients belong to a {ingredients.kind} stage")
             for name in artifact.manifest["files"]:
-                left -= check(name, (artifact.folder / name).read_bytes(), left)
+                remaining_bytes -= check(name, (artifact.folder / name).read_bytes(), remaining_bytes)
         except TooLarge:
             raise _too_large(limit) from None
         except ValueError as error:
-            raise ValueError(f"{artifact.folder}: it is not what it should be: {error}") from None
+            raise ValueError(f"{artifact.folder}: invalid artifact: {error}") from None
     return artifacts
 
 
 def _check_run(folder: Path) -> None:
-    """Read all files of a run; raise BenchError or ValueError for those that cannot be read."""
+    """Read all files of a run; raise BenchError or ValueError for unreadable files."""
     from block_bootstrap import StoredDraws
 
     (folder / "history").mkdir(parents=True, exist_ok=True)
@@ -172,4 +176,4 @@ def _check_run(folder: Path) -> None:
             else:
                 path.read_bytes().decode()
         except ValueError as error:
-            raise ValueError(f"{path} is not what it should be: {error}") from None
+            raise ValueError(f"{path}: invalid file: {error}") from None

@@ -22,40 +22,40 @@ from bench_core.terminal import counted
 from bench_exchange.compared_with_store import unlike_store
 from bench_exchange.recorded import contradictions
 from bench_exchange.repeating import Repeating
-from bench_exchange.unpacking import LIMIT, unpacked
+from bench_exchange.unpacking import LIMIT, unpack
 
-RUN = ("cells.jsonl", "run.json", "stages.jsonl.gz")  # any of these makes a folder a run
-REPORT = ("results.json", "report.md", "report.html", "report.tex")  # and any of these a report
-OLD_REPORTS = "reports-0.1.sha256"  #: digests of the reports that version 0.1 wrote, and their names
-AGAIN = {
-    "run": "Run the suite again: what is stored is not computed again.",
-    "report": "Write it again from its run: `bench report RUN`.",
+RUN = ("cells.jsonl", "run.json", "stages.jsonl.gz")  # a folder with any of these is a run
+REPORT = ("results.json", "report.md", "report.html", "report.tex")  # a folder with any of these is a report
+OLD_REPORTS = "reports-0.1.sha256"  #: digests and names of all reports written by version 0.1
+ADVICE = {
+    "run": "Run the suite again: stored results are reused.",
+    "report": "Generate it again from its run: `bench report RUN`.",
 }
-ODD = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OSError, BenchError)
+ERRORS = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OSError, BenchError)
 
 
 @dataclass
 class Verifier:
-    """Verifies what is at paths: runs, reports, folders of these, and exported files."""
+    """Verifies the runs, reports and exported files at paths, folders included."""
 
     store: Store
-    runs: Path = Path("runs")  # where the runs of reports are looked for
-    require_run: bool = False  # whether a report without its run is wrong
-    seen: list[Run] = field(default_factory=list)  # runs that were verified where they are
-    counts: Counter[str] = field(default_factory=Counter)  # of what was verified
+    runs: Path = Path("runs")  # searched for the runs of reports
+    require_run: bool = False  # whether a missing run is an error
+    seen: list[Run] = field(default_factory=list)  # verified runs
+    counts: Counter[str] = field(default_factory=Counter)  # kind of item -> number verified
 
     def verify(self, path: Path) -> Iterator[Remark]:
-        """Yield what is wrong at a path, and what was not checked; raise SuiteError if nothing is there."""
+        """Yield problems and unchecked items at a path; raise SuiteError if there is nothing to verify."""
         if path.is_file():
             yield from self._export(path)
             return
         folders = [*_verifiable(path)]
         if not folders:
-            raise SuiteError(f"{path} is not a run, a report or an export, and holds none.")
+            raise SuiteError(f"{path} is not a run, a report or an export, and contains none. Check the path.")
         old = [folder for folder in folders if _is_old_report(folder)]
         if old:
             self.counts["version-0.1 report"] += len(old)
-            text = f"{counted(len(old), 'report')} of version 0.1, unchanged: they name no run"
+            text = f"{counted(len(old), 'report')} of version 0.1, unchanged: their runs are unknown"
             yield Remark(f"{path}: {text}", wrong=self.require_run)
         for folder in folders:
             if folder not in old:
@@ -76,57 +76,57 @@ class Verifier:
         self._count("run", run)
         yield from verify_run(run, self.store if self.store.root.is_dir() else None)
         if trusted := read_unverified(folder):
-            text = f"{counted(len(trusted), 'stage')} imported on trust, or made of such"
+            text = f"{counted(len(trusted), 'stage')} imported on trust or computed from such stages"
             yield Remark(f"{folder}: {text}", wrong=False)
         if not self.store.root.is_dir():
-            yield Remark(f"{folder}: there is no store at {self.store.root}: artifacts behind the run", wrong=False)
+            yield Remark(f"{folder}: there is no store at {self.store.root}: artifacts of the run", wrong=False)
         self.seen.append(run)
 
     def _report(self, folder: Path) -> Iterator[Remark]:
         remarks = [*_manifest(folder, "report")]
-        with suppress(StoreError):  # which was reported
+        with suppress(StoreError):  # already reported
             named = read_manifest(folder).run
             self._count("report")
             run = self._run_of(named.digest) if named and named.digest else None
             if run is None:
-                remarks += self._disowned(folder, named)
+                remarks += self._check_run_name(folder, named)
             for section in sections():
                 remarks += section.verify_report(folder, run)
             if run is None:
-                alone = "" if any(one.wrong for one in remarks) else "consistent in itself, "
+                alone = "" if any(remark.wrong for remark in remarks) else "consistent in itself, "
                 text = f"{folder}: {alone}its run is not here: bold numbers, p-values, figures and costs"
                 remarks.append(Remark(text, wrong=self.require_run))
-            elif run.folder not in [one.folder for one in self.seen]:
+            elif run.folder not in [seen.folder for seen in self.seen]:
                 remarks += self._run(run.folder)
         yield from remarks
 
-    def _disowned(self, folder: Path, named: Named | None) -> Iterator[Remark]:
-        """Yield where a report does not name the run of its name that is here, or none."""
+    def _check_run_name(self, folder: Path, named: Named | None) -> Iterator[Remark]:
+        """Yield a problem if the manifest of a report has no run, or another digest for an existing run."""
         if named is None:
-            yield Remark(f"{folder / FILE}: the report names no run")
-        elif (other := self._named(named.name)) and (named.digest or (other / FILE).exists()):
-            yield Remark(f"{folder / FILE}: the report names its run {other} by another digest than that has now")
+            yield Remark(f"{folder / FILE}: the report has no run")
+        elif (other := self._folder_of(named.name)) and (named.digest or (other / FILE).exists()):
+            yield Remark(f"{folder / FILE}: the digest of its run {other} differs from the run's present digest")
 
     def _folders(self) -> list[Path]:
-        """Return the runs that are verified, and others that are here."""
+        """Return the folders of the verified runs and of the other runs in `runs`."""
         return [*(run.folder for run in self.seen), *(sorted(self.runs.iterdir()) if self.runs.is_dir() else ())]
 
     def _run_of(self, digest: str) -> Run | None:
-        """Return the run that a report names by the digest of its manifest, or of an earlier one."""
+        """Return the run with this present or earlier manifest digest."""
         for folder in self._folders():
             with suppress(BenchError):
                 if digest in read_manifest(folder).digests:
                     return read_run(folder)
         return None
 
-    def _named(self, name: str) -> Path | None:
+    def _folder_of(self, name: str) -> Path | None:
         """Return the folder of a run by its name."""
         return next((folder for folder in self._folders() if folder.name == name), None)
 
     def _export(self, path: Path) -> Iterator[Remark]:
         with tempfile.TemporaryDirectory(prefix="bench-verify-") as name:
             try:
-                unpacked(path, Path(name), LIMIT)
+                unpack(path, Path(name), LIMIT)
             except StoreError as error:
                 yield Remark(str(error))
                 return
@@ -136,46 +136,46 @@ class Verifier:
 
 
 def verify_run(run: Run, store: Store | None) -> Iterator[Remark]:
-    """Yield what contradicts what in a run and in its store, but for its manifest."""
+    """Yield contradictions in a run and with its store, except in its manifest."""
     try:
         yield from contradictions(run)
         if store is not None:
             yield from unlike_store(run, store)
         for section in sections():
             yield from section.verify(run, store)
-    except ODD as error:  # of files that no bench writes
-        yield Remark(f"{run.folder}: the run cannot be followed: {type(error).__name__}: {error}")
+    except ERRORS as error:  # malformed files
+        yield Remark(f"{run.folder}: the run cannot be verified: {type(error).__name__}: {error}")
 
 
 def verify_export(folder: Path) -> Iterator[Remark]:
-    """Yield what contradicts what in an unpacked export, its numbers measured again from its outcomes."""
+    """Yield contradictions in an unpacked export, after recomputing its numbers from its predictions."""
     run, store = read_run(folder / "run"), Store(folder / "store")
     yield from _manifest(folder / "run", "run")
     yield from verify_run(run, store)
-    yield from measured_again(run, store)
+    yield from recompute_metrics(run, store)
 
 
-def measured_again(run: Run, store: Store) -> Iterator[Remark]:
-    """Measure the outcomes in a store again, where code and libraries are those of the run; yield what differs."""
+def recompute_metrics(run: Run, store: Store) -> Iterator[Remark]:
+    """Recompute metrics from stored predictions where code and libraries are the same; yield differences."""
     names = [(kind, key) for kind, key in run.artifacts() if kind == "measure" and store.has(kind, key)]
     if not names:
         return
-    with Workers(1, store.root, Path(), isolate=False) as performing:
-        found = [*Repeating(store, performing, same_code=True).of(names)]
-    yield from (remark for remark in found if remark.wrong)
-    if left := [remark.text for remark in found if not remark.wrong]:
-        text = f"{len(left):,} of {len(names):,} numbers could not be measured again, such as: {left[0]}"
+    with Workers(1, store.root, Path(), isolate=False) as workers:
+        remarks = [*Repeating(store, workers, same_code=True).of(names)]
+    yield from (remark for remark in remarks if remark.wrong)
+    if unchecked := [remark.text for remark in remarks if not remark.wrong]:
+        text = f"{len(unchecked):,} of {len(names):,} numbers could not be recomputed, such as: {unchecked[0]}"
         yield Remark(text, wrong=False)
 
 
-def repeated(run: Run, store: Store, data: Path, workers: int, limit: int | None) -> Iterator[Remark]:
-    """Repeat the stages of a run, except trainings; yield what differs, and what cannot be repeated here."""
-    with Workers(workers, store.root, data, isolate=True) as performing:
-        yield from Repeating(store, performing, limit, _places(run, data)).of(run.artifacts())
+def repeat_stages(run: Run, store: Store, data: Path, workers: int, limit: int | None) -> Iterator[Remark]:
+    """Repeat the stages of a run, except training; yield differences and stages that cannot be repeated here."""
+    with Workers(workers, store.root, data, isolate=True) as executor:
+        yield from Repeating(store, executor, limit, _places(run, data)).of(run.artifacts())
 
 
 def _places(run: Run, data: Path) -> dict[str, str]:
-    """Return where the files of the suite of a run are, with their marks in keys; none if it cannot be planned."""
+    """Return the paths of the files of a run's suite, with their marks in keys; empty if it cannot be planned."""
     with suppress(BenchError):
         stages = plan(suite_of(run.folder), data).stages.values()
         return {place: mark for stage in stages for place, mark in stage.places.items()}
@@ -183,12 +183,12 @@ def _places(run: Run, data: Path) -> dict[str, str]:
 
 
 def _verifiable(path: Path) -> Iterable[Path]:
-    """Yield the runs and reports at a path: itself, or those below."""
-    found: list[Path] = []
+    """Return the runs and reports at a path: the folder itself, or those below it."""
+    matches: list[Path] = []
     for place, folders, _ in os.walk(path):
-        found += [Path(place)] if _has(Path(place), (*RUN, *REPORT)) else []
-        folders[:] = [name for name in folders if not name.startswith(".") and found != [path]]
-    return sorted(found)
+        matches += [Path(place)] if _has(Path(place), (*RUN, *REPORT)) else []
+        folders[:] = [name for name in folders if not name.startswith(".") and matches != [path]]
+    return sorted(matches)
 
 
 def _has(folder: Path, names: Iterable[str]) -> bool:
@@ -196,7 +196,7 @@ def _has(folder: Path, names: Iterable[str]) -> bool:
 
 
 def _is_old_report(folder: Path) -> bool:
-    """Return whether a folder is a report of version 0.1, by the digest of all its files and not by its own word."""
+    """Return whether a folder is a report of version 0.1, by the digest of all its files."""
     return not os.path.lexists(folder / FILE) and folder_digest(folder) in _old_reports()
 
 
@@ -207,19 +207,19 @@ def _old_reports() -> frozenset[str]:
 
 
 def folder_digest(folder: Path) -> str:
-    """Return the digest of the names and contents of all files in a folder, but for notes of people."""
+    """Return the digest of the names and contents of all files in a folder, without users' notes."""
     entries = {name: listed(folder / name) for name in files_of(folder)}
     lines = (f"{entry.sha256 if entry else 'no file'}  {name}\n" for name, entry in entries.items())
     return sha256("".join(lines).encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _manifest(folder: Path, kind: str) -> Iterator[Remark]:
-    """Yield what is wrong with the files of a folder by its manifest."""
+    """Yield problems found with the manifest of a folder."""
     if not os.path.lexists(folder / FILE):
-        text = "nor is it a report that version 0.1 is known to have written: nothing shows that it is unchanged"
-        yield Remark(f"{folder} has no {FILE}, {text}. {AGAIN[kind]}")
+        text = "and it is not a known report of version 0.1, so it cannot be verified"
+        yield Remark(f"{folder} has no {FILE}, {text}. {ADVICE[kind]}")
         return
     yield from problems(folder)
     with suppress(StoreError):
         if read_manifest(folder).kind != kind:
-            yield Remark(f"{folder / FILE}: it is not that of a {kind}")
+            yield Remark(f"{folder / FILE}: it is not the manifest of a {kind}")

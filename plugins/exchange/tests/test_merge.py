@@ -143,7 +143,7 @@ def test_a_cell_of_a_merged_run_that_is_taken_for_another_seed_is_named(made, tm
     other = {1: 2, 2: 1}
     cells = [replace(one, cell={**one.cell, "seed": other.get(one.cell["seed"], 0)}) for one in run.cells]
     told = [remark.text for remark in verify_run(replace(run, cells=cells), None) if remark.wrong]
-    assert any("words/one/argmax/test, seed 2: train: seed is 1, and the cell has 2" in text for text in told)
+    assert any("words/one/argmax/test, seed 2: train: seed is 1, but the cell has 2" in text for text in told)
 
 
 @pytest.mark.slow
@@ -246,7 +246,7 @@ def test_a_cell_that_was_computed_otherwise_is_refused_unless_one_is_preferred(m
     one, other = made(), made("hardware.threads=2", "seeds=[0]")
     with pytest.raises(SuiteError, match=r"words/one/argmax/test, seed 0; .*: threads 1 and 2 \(") as error:
         merge([one.folder, other.folder], tmp_path / "merged")
-    assert "Say by --prefer RUN" in str(error.value)
+    assert "Choose a run with --prefer RUN" in str(error.value)
     assert not (tmp_path / "merged").exists()
     for preferred in (one, other):
         merged = merge([one.folder, other.folder], tmp_path / "merged", [preferred.folder])
@@ -255,7 +255,7 @@ def test_a_cell_that_was_computed_otherwise_is_refused_unless_one_is_preferred(m
         assert len(merged.info["notes"]) == 4
         assert "taken from" in merged.info["notes"][0]
         assert "threads 1 and 2" in merged.info["notes"][0] or "threads 2 and 1" in merged.info["notes"][0]
-    with pytest.raises(SuiteError, match="--prefer elsewhere: this is none of the runs"):
+    with pytest.raises(SuiteError, match="--prefer elsewhere: this is not one of the runs"):
         merge(
             [one.folder, other.folder],
             tmp_path / "merged",
@@ -272,7 +272,7 @@ def test_other_numbers_under_the_same_keys_are_refused(made, tmp_path, copied):
     number = replace(run.cells[0].numbers["nats"], value=99.0)
     wrong = replace(run.cells[0], numbers={**run.cells[0].numbers, "nats": number})
     other = copied(run, "other", [wrong, *run.cells[1:]])
-    with pytest.raises(SuiteError, match="other numbers under the same keys"):
+    with pytest.raises(SuiteError, match="different numbers under the same keys"):
         merge([run.folder, other], tmp_path / "merged")
 
 
@@ -391,4 +391,4 @@ def test_the_command_writes_a_report_and_says_where(made, tmp_path):
         {"run": made("seeds=[1]").folder.name, "cells": 4},
     ]
     failing = CliRunner().invoke(command, [runs[0], runs[0], *options], standalone_mode=False)
-    assert "give the folders of two runs or more" in str(failing.exception).lower()
+    assert "give the folders of two or more runs" in str(failing.exception).lower()

@@ -178,7 +178,7 @@ def test_a_cell_that_failed_says_why_it_has_no_outputs(run, tmp_path):
 def test_a_file_that_is_there_is_kept_and_one_is_there_only_when_it_is_whole(made, bench, run, tmp_path):
     path = tmp_path / "out"
     path.write_text("mine")
-    assert "already exists. Choose another file by --out" in bench("--out", str(path), code=2)[1]
+    assert "already exists. Choose another file with --out" in bench("--out", str(path), code=2)[1]
     assert path.read_text() == "mine"
     assert "cannot be written" in bench("--out", str(tmp_path / "none" / "out"), code=2)[1]
     found = of_cell(run, tmp_path, [Outcome(0, hypotheses=[Hypothesis([], True)], texts=["a\nb"])])

@@ -158,24 +158,24 @@ def swapped_numbers(cell):
 EDITS = {
     "a value": (lambda: number("value", 0.5), "words/one/argmax/test, seed 0: nats"),
     "an error": (lambda: number("error", 0.4), "words/one/argmax/test, seed 0: nats"),
-    "models swapped": (lambda: exchanged("model", "one", "two"), "words/two/argmax/test, seed 0: train: model.scale is 0.1, and model 'two' on 'words' has 2.0"),
-    "decoders swapped": (lambda: exchanged("decoder", "argmax", "draw"), "words/one/draw/test, seed 0: decode: decoder.name is 'bad', and decoder 'draw' has 'draw'"),
-    "seeds swapped": (lambda: cells(swapped_seeds), "words/one/argmax/test, seed 1: train: seed is 0, and the cell has 1"),
+    "models swapped": (lambda: exchanged("model", "one", "two"), "words/two/argmax/test, seed 0: train: model.scale is 0.1, but model 'two' on 'words' has 2.0"),
+    "decoders swapped": (lambda: exchanged("decoder", "argmax", "draw"), "words/one/draw/test, seed 0: decode: decoder.name is 'bad', but decoder 'draw' has 'draw'"),
+    "seeds swapped": (lambda: cells(swapped_seeds), "words/one/argmax/test, seed 1: train: seed is 0, but the cell has 1"),
     "a seed deleted": (lambda: cells(lambda one: one if one["cell"]["seed"] else None), "words/one/argmax/test, seed 0: the cell is missing"),
     "cells failed": (lambda: cells(failed), "words/two/argmax/test, seed 0: it is 'failed', but all of its stages finished"),
-    "metrics exchanged": (lambda: cells(swapped_numbers), "words/one/argmax/test, seed 0: ended: the number is not"),
-    "a limit": (lambda: replaced("suite.yaml", "max_tokens: 6", "max_tokens: 1500"), "suite.yaml: limits.max_tokens is 1500, and was planned as 6"),
-    "a size": (lambda: replaced("suite.yaml", "scale: 2.0", "scale: 1024.0"), "suite.yaml: models.two.scale is 1024.0, and was planned as 2.0"),
-    "a caption": (lambda: replaced("suite.yaml", "caption: Main", "caption: Ours"), "suite.yaml: its digest is not that in parts.json"),
+    "metrics exchanged": (lambda: cells(swapped_numbers), "words/one/argmax/test, seed 0: ended: the number differs"),
+    "a limit": (lambda: replaced("suite.yaml", "max_tokens: 6", "max_tokens: 1500"), "suite.yaml: limits.max_tokens is 1500, but was planned as 6"),
+    "a size": (lambda: replaced("suite.yaml", "scale: 2.0", "scale: 1024.0"), "suite.yaml: models.two.scale is 1024.0, but was planned as 2.0"),
+    "a caption": (lambda: replaced("suite.yaml", "caption: Main", "caption: Ours"), "suite.yaml: its digest differs from parts.json"),
     "a device": (lambda: environment("device", "cuda"), "words/one/argmax/test, seed 0: it was computed with device cpu"),
     "a library": (lambda: environment("torch", "1.0"), "words/one/argmax/test, seed 0: it was computed with torch "),
     "a sample": (sample, "run.json: a sample of words/one/argmax/test, seed 0: example "),
-    "draws": (without_draws, "words/one/argmax/test, seed 0: nats: the number is not the one that its stage left, or its bootstrap"),
+    "draws": (without_draws, "words/one/argmax/test, seed 0: nats: the number differs from the result of its stage (or its bootstrap"),
     "costs": (costs, "costs.csv: words x one, seed 0: seconds is 0.0001"),
     "a history": (history, "history/words_x_one__seed_0"),
-    "a sample, and all observed inputs": (sample_of_no_inputs, "run.json: $SMALL is not among its observed inputs as in stages.jsonl.gz"),
-    "what is unobserved": (lambda: inputs(lambda told: {"variable": told["variable"]}), "run.json: compiled code, called by ctypes is not among its observed inputs as in stages.jsonl.gz"),
-    "an observed input": (lambda: inputs(lambda told: told | {"variable": {"SMALL": "0" * 32}}), "run.json: $SMALL is not among its observed inputs"),
+    "a sample, and all observed inputs": (sample_of_no_inputs, "run.json: observed input $SMALL is missing or differs from stages.jsonl.gz"),
+    "what is unobserved": (lambda: inputs(lambda told: {"variable": told["variable"]}), "run.json: observed input compiled code, called by ctypes is missing or differs from stages.jsonl.gz"),
+    "an observed input": (lambda: inputs(lambda told: told | {"variable": {"SMALL": "0" * 32}}), "run.json: observed input $SMALL is missing or differs"),
     "the log": (lambda: (RUN / "log").write_text("nothing went wrong\n"), "runs/run/log"),
 }  # fmt: skip
 BY_STORE = ("a sample", "costs", "a history")  # where nothing in the run itself contradicts
@@ -241,7 +241,7 @@ def test_each_edit_is_contradicted_by_what_else_is_recorded_when_all_digests_are
     if name == "the log":  # of which nothing else in the run tells
         assert "no contradictions" in verify(code=0)
         told = (
-            "reports/tests/small/manifest.json: the report names its run runs/run by another digest than that has now"
+            "reports/tests/small/manifest.json: the digest of its run runs/run differs from the run's present digest"
         )
     else:
         assert "the file was changed" not in verify()
@@ -250,7 +250,7 @@ def test_each_edit_is_contradicted_by_what_else_is_recorded_when_all_digests_are
         assert (told in text) != (name in BY_STORE)
     edited_json(REPORT / "manifest.json", lambda about: about["run"].update(name="run"))
     reseal(REPORT)
-    assert "by another digest than that has now" in verify(REPORT)
+    assert "differs from the run's present digest" in verify(REPORT)
 
 
 def test_a_key_of_other_ingredients_does_not_fit_and_one_of_an_unknown_scheme_cannot_be_judged():
@@ -457,27 +457,27 @@ def a_cell_twice():
 
 
 ATTACKS = {
-    forged_settings: "words/two/argmax/test, seed 0: train: model.scale is 2.0, and model 'two' on 'words' has 1024.0",
-    forged_ingredients: r"stages.jsonl.gz: train [0-9a-f]{64}: the key is not that of its ingredients",
+    forged_settings: "words/two/argmax/test, seed 0: train: model.scale is 2.0, but model 'two' on 'words' has 1024.0",
+    forged_ingredients: r"stages.jsonl.gz: train [0-9a-f]{64}: the key does not match the ingredients",
     number_of_another_decoder: "words/one/argmax/test, seed 0: measure/ended: its outcomes is decode [0-9a-f]{64}, which is not the cell's",
-    forged_number: "words/one/argmax/test, seed 0: nats: value is 0.5, and [0-9.]+ in the store",
-    dropped_model: "stages.jsonl.gz: train [0-9a-f]{64} is behind no cell",
+    forged_number: "words/one/argmax/test, seed 0: nats: value is 0.5 but [0-9.]+ in the store",
+    dropped_model: "stages.jsonl.gz: train [0-9a-f]{64} belongs to no cell",
     dropped_metric: "words/one/argmax/test, seed 0: measure/nats is missing",
-    other_weights: r"store/train/[0-9a-f]{64}: runs/run was computed from another train, with other files",
+    other_weights: r"store/train/[0-9a-f]{64}: runs/run was computed from a different train with other files",
     stages_of_no_inputs: r"store/decode/[0-9a-f]{64}: runs/run does not record that it depends on .*\$SMALL",
     stages_of_other_inputs: r"store/decode/[0-9a-f]{64}: runs/run does not record that it depends on \$SMALL",
     decoding_of_other_inputs_elsewhere: "run.json: a sample of words/one/argmax/test, seed 0: example ",
-    value_of_no_inputs: "words/one/argmax/test, seed 0: nats: value is 0.5, and [0-9.]+ in the store",
+    value_of_no_inputs: "words/one/argmax/test, seed 0: nats: value is 0.5 but [0-9.]+ in the store",
     other_distribution: r"distributions.jsonl: words/one/argmax/test, seed 0: ended: its values are not those in the store",
     other_lengths: r"lengths.jsonl: words/one/argmax/test, seed 0: lengths: its values are not those in the store",
     other_scores_by_length: r"by_length.jsonl: words/one/argmax/test, seed 0: ended by reference.tokens, 3: its values are not",
-    other_data: "run.json: vocabulary of task 'words' is 33278, not as in the store",
-    other_parameters: "run.json: parameters of model 'one' is 7, not as in the store",
-    two_histories_exchanged: r"history/words_x_one__seed_0-[0-9a-f]{12}.jsonl: it is not the one in the store",
-    unknown_training: "history/words-000000000000.jsonl is of no recorded training",
+    other_data: "run.json: vocabulary of task 'words' is 33278, which differs from the store",
+    other_parameters: "run.json: parameters of model 'one' is 7, which differs from the store",
+    two_histories_exchanged: r"history/words_x_one__seed_0-[0-9a-f]{12}.jsonl: the file differs from the store",
+    unknown_training: "history/words-000000000000.jsonl belongs to no recorded training",
     stages_forgotten: "runs/run: stages.jsonl.gz is missing",
-    later_seeds: "stages.jsonl.gz: train [0-9a-f]{64} is behind no cell",
-    a_cell_twice: "words/one/argmax/test, seed 0: the cell is there twice",
+    later_seeds: "stages.jsonl.gz: train [0-9a-f]{64} belongs to no cell",
+    a_cell_twice: "words/one/argmax/test, seed 0: the cell is duplicated",
 }  # fmt: skip
 
 
@@ -495,9 +495,9 @@ def test_of_a_run_that_was_made_up_as_a_whole_the_store_knows_nothing(verify):
     text = verify(code=0, store="elsewhere")
     assert "no contradictions" in text, "nothing is left in it that was recorded otherwise"
     text = verify(code=0).partition("not checked:")[2]
-    assert "runs/run: not in store: 4 decode, 6 measure, 2 score, 2 train; what the run says of them" in text
+    assert "runs/run: not in store: results of 4 decode, 6 measure, 2 score, 2 train" in text
     text = verify(REPORT)
-    assert "by another digest than that has now" in text
+    assert "differs from the run's present digest" in text
 
 
 def test_files_that_are_added_removed_or_links_are_named(verify):
@@ -733,7 +733,7 @@ def test_a_report_leads_to_its_run_and_a_folder_to_all_that_is_in_it(verify):
     )
     reseal(REPORT)
     for path in (REPORT, "reports"):
-        assert "runs/run: words/one/argmax/test, seed 0: nats: value is 0.5, and " in verify(path)
+        assert "runs/run: words/one/argmax/test, seed 0: nats: value is 0.5 but " in verify(path)
 
 
 @pytest.mark.slow
@@ -1015,7 +1015,7 @@ def test_a_training_that_was_not_made_cannot_be_made_up(verify):
     digest = sha256(name.read_bytes()).hexdigest()
     edited_json(run.folder / "parts.json", lambda parts: parts.update(suite=digest))
     said = verify(run.folder, store="other")
-    assert "suite.yaml: models.two is trained by the suite, and was planned to be evaluated as it is" in said
+    assert "suite.yaml: models.two is trained by the suite, but was planned for evaluation without training" in said
 
 
 @pytest.mark.parametrize("folder", ["quickstart", "rnn", "strlm"])

@@ -1,4 +1,4 @@
-"""Digests of what code has read, by name, to know later whether it has changed: see `inputs`."""
+"""Digests of inputs that code has read, to detect later changes: see `inputs`."""
 
 from input_digests.inputs import (
     IN_PROVENANCE,

@@ -1,8 +1,9 @@
-"""Settings files in YAML whose values know their places, and all problems with them at once, in plain words.
+"""YAML settings with the place of every value, and reports of all problems at once.
 
-`yaml_files` reads YAML as plain data with the line and column of each value, and merges files; `yaml_messages` says
-what is wrong with text that is no YAML. `problems` validates data by schemas of pydantic and collects what is wrong,
-at its place; `value_messages` says it in sentences, and `partial` keeps what is valid, so that checks go on.
+`yaml_files` reads YAML as plain data with the line and column of each value, and merges files; `yaml_messages`
+explains text that is not valid YAML. `problems` validates data with pydantic schemas and collects problems with
+their places; `value_messages` turns errors into sentences, and `partial` keeps valid settings so that further checks
+can run.
 """
 
 from placed_settings.errors import SettingsError

@@ -2,4 +2,4 @@
 
 
 class SettingsError(Exception):
-    """Settings cannot be read, or are invalid: file, line, column, what was found and what to do."""
+    """Settings cannot be read or are invalid; the message has file, line, column, finding and remedy."""

@@ -1,4 +1,4 @@
-"""Collects the problems of settings, to report all of them at once: file, line, column, finding, remedy."""
+"""Collects the problems of settings to report all of them at once: file, line, column, finding, remedy."""
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -14,12 +14,12 @@ from placed_settings.yaml_files import Keys, Located
 
 T = TypeVar("T", bound=BaseModel)
 
-#: Maps the keys to a value inside of settings to its keys in the file; None if its problems are reported elsewhere.
+#: Maps keys inside settings to keys in the file; None if problems are reported elsewhere.
 Places: TypeAlias = Callable[[Keys], "Keys | None"]
 
-LONGEST, MOST = 600, 100  #: characters of the description of a problem, and problems that are listed
+MAX_CHARACTERS, MAX_PROBLEMS = 600, 100  #: characters per problem, and problems per listing
 PLACE = re.compile(r":(\d+):(\d+): ")
-SHAPES = {*EXPECTED, "literal_error", "enum"}  # errors of a value that has none of the shapes it may have
+SHAPES = {*EXPECTED, "literal_error", "enum"}  # errors of values with a wrong type or choice
 
 
 @dataclass
@@ -28,25 +28,25 @@ class Problems:
 
     source: Located
     found: list[str] = field(default_factory=list)
-    told: set[str] = field(default_factory=set)  # problems, whichever combination of a grid they were found in
-    removed: set[tuple[str, str]] = field(default_factory=set)  # axis and name of what `--set` removes
-    notes: list[str] = field(default_factory=list)  # where the file names these
+    told: set[str] = field(default_factory=set)  # problems of all combinations of a grid
+    removed: set[tuple[str, str]] = field(default_factory=set)  # (axis, name) of entries removed by `--set`
+    notes: list[str] = field(default_factory=list)  # places where the file uses removed names
 
     def __post_init__(self) -> None:
         for problem in self.source.problems:
             self.note(problem)
 
     def add(self, keys: Sequence[str | int], text: str, combination: str = "") -> None:
-        """Report a problem at `keys`; a problem that several combinations of a grid share is reported once.
+        """Report a problem at `keys`; a problem shared by several combinations of a grid is reported once.
 
-        Values that could not be read, and have been reported as such, have no other problems.
+        Values that could not be read have already been reported and have no further problems.
         """
         if not any(tuple(keys[:end]) in self.source.unread for end in range(1, len(keys) + 1)):
             self.note(f"{self.source.place(keys)}: {text}", combination)
 
     def note(self, line: str, combination: str = "") -> None:
-        """Report a problem, given with its place."""
-        line = line if len(line) <= LONGEST else f"{line[:LONGEST]} …"
+        """Report a problem whose text includes its place."""
+        line = line if len(line) <= MAX_CHARACTERS else f"{line[:MAX_CHARACTERS]} …"
         if line not in self.told:
             self.told.add(line)
             self.found.append(f"{line} (In {combination}.)" if combination else line)
@@ -55,10 +55,10 @@ class Problems:
         self, schema: type[T], data: Any, keys: Sequence[str | int], combination: str = "",
         places: Places | None = None, known: Container[str] = (),
     ) -> T:  # fmt: skip
-        """Return `data` as `schema`, after reporting every problem; invalid settings of the result are unreadable.
+        """Validate `data` with `schema` and report all problems; invalid settings of the result are unreadable.
 
-        `combination` is named if it is invalid as a whole although each setting is valid. `places` says where
-        problems are reported, by default inside of `keys`; what is wrong with the whole and in `known` is not.
+        `combination` is mentioned if it is invalid as a whole although each setting is valid. `places` maps problems
+        to keys in the file, by default inside `keys`; model-level problems in `known` are not reported.
         """
         try:
             return schema.model_validate(data)
@@ -69,43 +69,45 @@ class Problems:
             name: self._inner(kind, data[name], _inside(places, name))
             for name, kind in _inner_mappings(schema, data, errors)
         }
-        errors = [one for one in errors if not one["loc"] or one["loc"][0] not in inner]
+        errors = [details for details in errors if not details["loc"] or details["loc"][0] not in inner]
         names = {field.alias or name: name for name, field in schema.model_fields.items()}
-        invalid = {names.get(str(one["loc"][0]), "") for one in errors if one["loc"]} - {""}
-        found = partial(schema, data, invalid | {*inner})
-        vars(found).update(inner)
-        whole = dict.fromkeys(objections(schema, found))
-        errors = [one for one in errors if one["loc"] or one["msg"].partition(", ")[2] not in whole]
+        invalid = {names.get(str(details["loc"][0]), "") for details in errors if details["loc"]} - {""}
+        settings = partial(schema, data, invalid | {*inner})
+        vars(settings).update(inner)
+        whole = dict.fromkeys(objections(schema, settings))
+        errors = [details for details in errors if details["loc"] or details["msg"].partition(", ")[2] not in whole]
         errors += [
             {"type": "value_error", "loc": (), "msg": text, "input": {}} for text in whole if text not in known
         ]
         self._report(errors, schema, places, combination)
-        return found
+        return settings
 
     def _inner(self, schema: type[BaseModel], data: Any, places: Places) -> Any:
-        """Return a mapping inside of settings, or a list of such, as `parsed` does."""
+        """Return a nested mapping, or a tuple of the mappings in a list, validated as by `parsed`."""
         if isinstance(data, Mapping):
             return self.parsed(schema, data, (), places=places)
-        return tuple(self.parsed(schema, one, (), places=_inside(places, number)) for number, one in enumerate(data))
+        return tuple(
+            self.parsed(schema, item, (), places=_inside(places, number)) for number, item in enumerate(data)
+        )
 
     def _report(
         self, errors: Iterable[ErrorDetails], schema: type[BaseModel], places: Places, combination: str
     ) -> None:
-        """Report errors: all shapes that a value may have as one, none of a value with an error inside."""
+        """Report errors: one for all alternative types of a value, none for a value with errors inside."""
         groups: dict[tuple[Keys, str], list[ErrorDetails]] = {}
-        for one in errors:
-            keys = places(one["loc"])
+        for details in errors:
+            keys = places(details["loc"])
             if keys is not None:
-                way = self._known((*keys, "grid") if combination and not one["loc"] else keys)
-                apart = "" if one["type"] in SHAPES else repr((one["type"], one["loc"], one["msg"]))
-                groups.setdefault((way, apart), []).append(one)
-        for (way, apart), several in groups.items():
+                way = self._keys_in_file((*keys, "grid") if combination and not details["loc"] else keys)
+                apart = "" if details["type"] in SHAPES else repr((details["type"], details["loc"], details["msg"]))
+                groups.setdefault((way, apart), []).append(details)
+        for (way, apart), alternatives in groups.items():
             others = [other for other, distinct in groups if len(other) > len(way) or (distinct and not apart)]
             if apart or not any(other[: len(way)] == way for other in others):
-                self.add(way, sentence(several, schema, way), "" if several[0]["loc"] else combination)
+                self.add(way, sentence(alternatives, schema, way), "" if alternatives[0]["loc"] else combination)
 
-    def _known(self, keys: Keys) -> Keys:
-        """Return the keys that lead to a value in the file, without others such as the alternative of a union."""
+    def _keys_in_file(self, keys: Keys) -> Keys:
+        """Return the keys to a value without keys that are not in the file, such as alternatives of a union."""
         way: Keys = ()
         for key in keys:
             way = (*way, key) if (*way, key) in self.source.places else way
@@ -116,11 +118,11 @@ class Problems:
         return "\n".join(listing(self.found))
 
 
-def listing(found: Iterable[str]) -> list[str]:
-    """Return the first problems in the order of the file, and their number if there are several."""
-    lines = sorted(found, key=_by_place)
-    count = f"{len(lines):,} problems{f', the first {MOST} shown' if len(lines) > MOST else ''}."
-    return [*lines[:MOST], *([count] if len(lines) > 1 else [])]
+def listing(problems: Iterable[str]) -> list[str]:
+    """Return the first problems in the order of the file, and the total number if there are several."""
+    lines = sorted(problems, key=_by_place)
+    count = f"{len(lines):,} problems{f', the first {MAX_PROBLEMS} shown' if len(lines) > MAX_PROBLEMS else ''}."
+    return [*lines[:MAX_PROBLEMS], *([count] if len(lines) > 1 else [])]
 
 
 def _by_place(line: str) -> tuple[int, int, str]:
@@ -135,13 +137,17 @@ def _inside(places: Places, name: str | int) -> Places:
 def _inner_mappings(
     schema: type[BaseModel], data: Any, errors: Iterable[ErrorDetails]
 ) -> list[tuple[str, type[BaseModel]]]:
-    """Return the settings with errors inside that are mappings of one kind, or lists of such, with their classes."""
-    wrong = {str(one["loc"][0]) for one in errors if len(one["loc"]) > 1}
-    found = []
-    for name, one in schema.model_fields.items():
-        kinds = [kind for kind in get_args(one.annotation) or (one.annotation,) if kind not in (NoneType, ...)]
-        shape = list if get_origin(one.annotation) in (list, tuple) else Mapping
-        is_one = len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel)
-        if is_one and name in wrong and isinstance(data.get(name), shape):
-            found.append((name, kinds[0]))
-    return found
+    """Return (name, schema) of the settings with nested errors that are mappings of one schema, or lists of them."""
+    wrong = {str(details["loc"][0]) for details in errors if len(details["loc"]) > 1}
+    nested = []
+    for name, field_info in schema.model_fields.items():
+        kinds = [
+            kind
+            for kind in get_args(field_info.annotation) or (field_info.annotation,)
+            if kind not in (NoneType, ...)
+        ]
+        shape = list if get_origin(field_info.annotation) in (list, tuple) else Mapping
+        is_nested = len(kinds) == 1 and isinstance(kinds[0], type) and issubclass(kinds[0], BaseModel)
+        if is_nested and name in wrong and isinstance(data.get(name), shape):
+            nested.append((name, kinds[0]))
+    return nested

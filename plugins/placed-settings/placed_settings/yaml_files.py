@@ -1,4 +1,4 @@
-"""YAML files as plain data that remembers the line and column of each value."""
+"""Reads YAML files as plain data with the line and column of each value."""
 
 import re
 import warnings
@@ -15,13 +15,13 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from placed_settings.errors import SettingsError
-from placed_settings.yaml_messages import explained
+from placed_settings.yaml_messages import explain
 
-Keys: TypeAlias = tuple[str | int, ...]  #: the way from the root of a file to a value
+Keys: TypeAlias = tuple[str | int, ...]  #: path from the root of a file to a value
 
-MOST_VALUES, MOST_LEVELS = 200_000, 40  # aliases can make a small file endless
-MOST_BYTES = 2**24  #: of a file
-LARGEST = 2**63 - 1  #: whole number, as far from 0
+MAX_VALUES, MOST_LEVELS = 200_000, 40  # aliases can expand a small file endlessly
+MAX_FILE_BYTES = 2**24
+MAX_INTEGER = 2**63 - 1  #: absolute value
 NO_LETTER = re.compile("[\0\ud800-\udfff]")
 STANDARD = "tag:yaml.org,2002:"
 SCALARS = ("str", "int", "float", "bool", "null", "timestamp")
@@ -35,26 +35,26 @@ class Located:
 
     path: str
     data: dict[str, Any]
-    places: dict[Keys, str] = field(default_factory=dict)  # "line:column" of each value, or where else it is from
-    problems: list[str] = field(default_factory=list)  # values that cannot be read, each with its place
-    unread: set[Keys] = field(default_factory=set)  # where these are
+    places: dict[Keys, str] = field(default_factory=dict)  # "line:column" of each value, or another origin
+    problems: list[str] = field(default_factory=list)  # messages with places of values that cannot be read
+    unread: set[Keys] = field(default_factory=set)  # keys of these values
 
     def place(self, keys: Sequence[str | int]) -> str:
-        """Return `file:line:column` of the value at `keys`, or of the closest enclosing one.
+        """Return `file:line:column` of the value at `keys`, or of the closest enclosing value.
 
-        A sequence of one may be written as its only item.
+        A list with one item may be written as that item.
         """
-        written: Keys = ()
+        known: Keys = ()
         for key in keys:
-            if key != 0 or (*written, key) in self.places:
-                written = (*written, key)
-        for end in range(len(written), 0, -1):
-            if written[:end] in self.places:
-                return f"{self.path}:{self.places[written[:end]]}"
+            if key != 0 or (*known, key) in self.places:
+                known = (*known, key)
+        for end in range(len(known), 0, -1):
+            if known[:end] in self.places:
+                return f"{self.path}:{self.places[known[:end]]}"
         return f"{self.path}:1:1"
 
     def overlay(self, other: Mapping[str, Any], origin: Keys) -> None:
-        """Merge a mapping into this one; None removes a mapping, one with a name or kind replaces it.
+        """Merge a mapping into this file; None removes a mapping, a mapping with a name or kind replaces it.
 
         Its values are at `origin` in the file.
         """
@@ -69,7 +69,7 @@ class Located:
                 self._overlay(below[key], value, (*keys, key), origin)
             else:
                 below[key] = value
-                self._replaced(value, (*keys, key), origin)
+                self._record_places(value, (*keys, key), origin)
 
     def put(self, keys: tuple[str, ...], value: Any, place: str) -> None:
         """Set a value."""
@@ -81,7 +81,7 @@ class Located:
         inside[keys[-1]] = value
         for end in range(1, len(keys) + 1):
             self.places[keys[:end]] = place
-        self._replaced(value, keys, (), place)
+        self._record_places(value, keys, (), place)
 
     def remove(self, keys: Keys) -> None:
         """Remove a value of a mapping, or an item of a list that is a section of the file."""
@@ -90,20 +90,20 @@ class Located:
             inside = inside[key]
         del inside[keys[-1]]
         number = keys[-1]
-        if isinstance(number, int):  # those behind it move up
+        if isinstance(number, int):  # later items move up
             section = keys[:-1]
-            kept = {one: place for one, place in self.places.items() if one[: len(keys)] != keys}
-            self.places = {_moved_up(one, section, number): place for one, place in kept.items()}
+            kept = {path: place for path, place in self.places.items() if path[: len(keys)] != keys}
+            self.places = {_move_up(path, section, number): place for path, place in kept.items()}
 
-    def _replaced(self, value: Any, keys: Keys, origin: Keys, place: str = "") -> None:
+    def _record_places(self, value: Any, keys: Keys, origin: Keys, place: str = "") -> None:
         """Record the places inside a value that was set as a whole."""
         inside = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
         for key, item in inside:
             self.places[*keys, key] = place or self.places.get((*origin, *keys, key), "1:1")
-            self._replaced(item, (*keys, key), origin, place)
+            self._record_places(item, (*keys, key), origin, place)
 
 
-def _moved_up(keys: Keys, section: Keys, number: int) -> Keys:
+def _move_up(keys: Keys, section: Keys, number: int) -> Keys:
     """Return the keys to a value after an item of a list was removed."""
     place = keys[len(section)] if len(keys) > len(section) and keys[: len(section)] == section else None
     behind = isinstance(place, int) and place > number
@@ -113,7 +113,7 @@ def _moved_up(keys: Keys, section: Keys, number: int) -> Keys:
 def read(path: Path, tolerant: bool = False) -> Located:
     """Read a YAML 1.2 file whose root is a mapping; raise SettingsError with file, line and column.
 
-    If `tolerant`, values that cannot be read are None, and among its `problems`; but the file must be YAML.
+    If `tolerant`, unreadable values are None and listed in `problems`; the file still must be YAML.
     """
     return parse(content(path), str(path), tolerant)
 
@@ -122,12 +122,12 @@ def content(path: Path) -> str:
     """Return the text of a file; raise SettingsError if it cannot be read."""
     try:
         with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1)
+            text = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise SettingsError(f"{path}: cannot be read ({reason}). Give the path of a YAML file.") from None
-    if len(text) > MOST_BYTES:
-        raise SettingsError(f"{path}: larger than {MOST_BYTES:,} bytes. Give the path of a YAML file.")
+    if len(text) > MAX_FILE_BYTES:
+        raise SettingsError(f"{path}: larger than {MAX_FILE_BYTES:,} bytes. Give the path of a YAML file.")
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -136,31 +136,31 @@ def content(path: Path) -> str:
 
 
 def parse(text: str, path: str = "<text>", tolerant: bool = False) -> Located:
-    """Read YAML 1.2 text whose root is a mapping, as `read` does."""
+    """Read YAML 1.2 text whose root is a mapping, like `read`."""
     try:
-        kept = _parsed(text)
+        parsed = _parse(text)
     except SettingsError as error:
         raise SettingsError(f"{path}{error}") from None
-    problems = [f"{path}{one}" for one in kept.problems]
+    problems = [f"{path}{problem}" for problem in parsed.problems]
     if problems and not tolerant:
         raise SettingsError("\n".join(problems))
-    return Located(path, deepcopy(kept.data), {**kept.places}, problems, {*kept.unread})  # callers change it
+    return Located(path, deepcopy(parsed.data), {**parsed.places}, problems, {*parsed.unread})  # callers modify it
 
 
-@lru_cache(maxsize=64)  # programs read a file again and again
-def _parsed(text: str) -> Located:
-    """Read YAML, noting problems with values; raise SettingsError if it is not YAML or no mapping.
+@lru_cache(maxsize=64)  # files are read repeatedly
+def _parse(text: str) -> Located:
+    """Read YAML and record problems with values; raise SettingsError if it is not YAML or not a mapping.
 
-    Problems and messages begin where the path belongs.
+    Problems and messages omit the path of the file.
     """
     reader = YAML(typ="safe", pure=True)
     root = _root(reader, text)
     if not isinstance(root, MappingNode):
-        found = "nothing" if root is None else "a list" if isinstance(root, SequenceNode) else "a value"
-        raise SettingsError(f":1:1: expected a mapping such as `KEY: VALUE`, found {found}.")
+        kind = "nothing" if root is None else "a list" if isinstance(root, SequenceNode) else "a value"
+        raise SettingsError(f":1:1: expected a mapping such as `KEY: VALUE`, found {kind}.")
     nodes = _Nodes(Located("", {}), reader.constructor)
-    nodes.found.data = nodes.mapping(root, ())
-    return nodes.found
+    nodes.located.data = nodes.mapping(root, ())
+    return nodes.located
 
 
 def _root(reader: YAML, text: str) -> Any:
@@ -168,84 +168,86 @@ def _root(reader: YAML, text: str) -> Any:
     reader.max_depth = MOST_LEVELS + 1
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about anchors that are used again, and the like
+            warnings.simplefilter("ignore")  # e.g. on reused anchors
             return reader.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f":{_place(mark)}" if mark else ""
         problem = " ".join(str(part) for part in (error.context, error.problem) if part)
-        raise SettingsError(f"{place}: {TOO_MUCH if 'maximum depth' in problem else explained(error)}") from None
+        raise SettingsError(f"{place}: {TOO_MUCH if 'maximum depth' in problem else explain(error)}") from None
     except ReaderError as error:
         line, before = text.count("\n", 0, error.position), text.rfind("\n", 0, error.position)
-        odd = f"{text[error.position]!r} is an invalid character. Remove it."
-        raise SettingsError(f":{line + 1}:{error.position - before}: invalid YAML: {odd}") from None
+        message = f"{text[error.position]!r} is an invalid character. Remove it."
+        raise SettingsError(f":{line + 1}:{error.position - before}: invalid YAML: {message}") from None
     except Exception as error:  # the parser may raise anything, such as RecursionError
         reason = " ".join(str(error).split()) or type(error).__name__
         raise SettingsError(f": invalid YAML: {reason}.") from None
 
 
 def scalar(text: str, origin: str) -> Any:
-    """Return one value, such as `1e-3`, `true`, `[1, 2]` or a word; errors name its `origin`, such as `--set`."""
-    found = parse(f"value: {text}", origin).data
-    if [*found] != ["value"]:
+    """Return one value, such as `1e-3`, `true`, `[1, 2]` or a word; errors start with `origin`, such as `--set`."""
+    data = parse(f"value: {text}", origin).data
+    if [*data] != ["value"]:
         raise SettingsError(f"{origin}: expected one value, found several keys. Give one value.")
-    return found["value"]
+    return data["value"]
 
 
 def _merges(value: Any) -> bool:
-    """Return whether a mapping is merged; one that names a part or a kind replaces the old one."""
+    """Return whether a mapping is merged; mappings with a name or kind replace the old value instead."""
     return isinstance(value, Mapping) and not any(isinstance(value.get(key), str) for key in ("name", "kind"))
 
 
 @dataclass
 class _Nodes:
-    """Converts nodes of YAML to plain data, and records the place of each value."""
+    """Converts YAML nodes to plain data and records the place of each value."""
 
-    found: Located
-    scalars: Any  # the constructor of scalars
-    around: tuple[Any, ...] = ()  # the nodes that contain the current one
+    located: Located
+    scalars: Any  # constructor of scalars
+    around: tuple[Any, ...] = ()  # nodes that contain the current node
     seen: int = 0
 
     def mapping(self, node: Any, keys: Keys) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for key, value in self.items(node):
             name = self.name(key, keys)
-            if name in found:  # such as 1 and "1"
+            if name in entries:  # such as 1 and "1"
                 self.note(key, f"the key {name!r} appears twice in one mapping. Keep one.")
             elif name is not None:
-                found[name] = self.child(value, (*keys, name), key)
-        return found
+                entries[name] = self.child(value, (*keys, name), key)
+        return entries
 
     def items(self, node: Any) -> list[tuple[Any, Any]]:
-        """Return the items of a mapping, those merged by `<<` after its own; its own keys take precedence."""
-        own = [(key, value) for key, value in node.value if key.tag != MERGE]
+        """Return the items of a mapping, followed by items merged with `<<`; its own keys take precedence."""
+        pairs = [(key, value) for key, value in node.value if key.tag != MERGE]
         merged = [value for key, value in node.value if key.tag == MERGE]
-        for one in (
+        for mapping in (
             part for value in merged for part in (value.value if isinstance(value, SequenceNode) else [value])
         ):
-            if not isinstance(one, MappingNode) or one in (node, *self.around):
-                problem = "an alias inside its own anchor" if isinstance(one, MappingNode) else "<< merges mappings"
-                raise self.error(one, f"invalid YAML: {problem}.")
-            known = {key.value for key, _ in own}
-            own += [(key, value) for key, value in self.items(one) if key.value not in known]
-        return own
+            if not isinstance(mapping, MappingNode) or mapping in (node, *self.around):
+                problem = (
+                    "an alias inside its own anchor" if isinstance(mapping, MappingNode) else "<< merges mappings"
+                )
+                raise self.error(mapping, f"invalid YAML: {problem}.")
+            known = {key.value for key, _ in pairs}
+            pairs += [(key, value) for key, value in self.items(mapping) if key.value not in known]
+        return pairs
 
     def name(self, node: Any, keys: Keys) -> str | None:
-        """Return a key as text; None if it cannot be one."""
-        known = len(self.found.problems)
+        """Return a key as text, or None if it is invalid."""
+        known = len(self.located.problems)
         value = self.scalar(node) if isinstance(node, ScalarNode) else [] if isinstance(node, SequenceNode) else {}
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             return str(value)
-        if known == len(self.found.problems):
+        if known == len(self.located.problems):
             self.note(node, f"expected text as a key, found {value!r}. Quote it.", keys)
         return None
 
     def child(self, node: Any, keys: Keys, place: Any) -> Any:
-        self.found.places[keys] = _place(place.start_mark)
+        self.located.places[keys] = _place(place.start_mark)
         self.seen += 1
         if node in self.around:
             raise self.error(node, "invalid YAML: an alias inside its own anchor.")
-        if self.seen > MOST_VALUES or len(keys) > MOST_LEVELS:
+        if self.seen > MAX_VALUES or len(keys) > MOST_LEVELS:
             raise self.error(place, TOO_MUCH)
         if isinstance(node, ScalarNode):
             return self.scalar(node, keys)
@@ -253,23 +255,23 @@ class _Nodes:
             return self.note(node, f"tags such as {node.tag!r} are not supported. Remove it.", keys)
         self.around = (*self.around, node)
         if isinstance(node, MappingNode):
-            found: Any = self.mapping(node, keys)
+            content: Any = self.mapping(node, keys)
         else:
-            found = [self.child(one, (*keys, number), one) for number, one in enumerate(node.value)]
+            content = [self.child(item, (*keys, number), item) for number, item in enumerate(node.value)]
         self.around = self.around[:-1]
-        return found
+        return content
 
     def scalar(self, node: Any, keys: Keys | None = None) -> Any:
-        """Return the value of a scalar; None after noting why it has none."""
+        """Return the value of a scalar; None after recording a problem."""
         kind = str(node.tag).removeprefix(STANDARD)
         if kind not in SCALARS:
             return self.note(node, f"tags such as {node.tag!r} are not supported. Remove it.", keys)
         try:
             value = self.scalars.construct_object(node)
-        except Exception:  # ValueError, KeyError, what not
+        except Exception:  # ValueError, KeyError, ...
             return self.note(node, f"invalid YAML: {node.value[:20]!r} cannot be read as {kind}.", keys)
-        if isinstance(value, int) and abs(value) > LARGEST:
-            return self.note(node, f"an integer may be at most {LARGEST:,}.", keys)
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            return self.note(node, f"integers must be at most {MAX_INTEGER:,}.", keys)
         if isinstance(value, str) and (odd := NO_LETTER.search(value)):
             return self.note(node, f"{odd[0]!r} is an invalid character. Remove it.", keys)
         if value is not None and not isinstance(value, bool | int | float | str):
@@ -277,13 +279,13 @@ class _Nodes:
         return value
 
     def note(self, node: Any, text: str, keys: Keys | None = None) -> None:
-        """Note a value that cannot be read."""
-        self.found.problems.append(str(self.error(node, text)))
+        """Record a value that cannot be read."""
+        self.located.problems.append(str(self.error(node, text)))
         if keys:
-            self.found.unread.add(keys)
+            self.located.unread.add(keys)
 
     def error(self, node: Any, text: str) -> SettingsError:
-        return SettingsError(f"{self.found.path}:{_place(node.start_mark)}: {text}")
+        return SettingsError(f"{self.located.path}:{_place(node.start_mark)}: {text}")
 
 
 def _place(mark: Any) -> str:
@@ -291,7 +293,7 @@ def _place(mark: Any) -> str:
 
 
 def as_yaml(data: Any) -> str:
-    """Return plain data as YAML text; keys keep their order."""
+    """Return plain data as YAML text, keys in their order."""
     from io import StringIO
 
     text = StringIO()

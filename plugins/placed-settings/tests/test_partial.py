@@ -107,7 +107,7 @@ def test_every_validator_of_the_whole_is_heard_and_those_that_need_what_is_inval
         ),
         ("{name: x, several: [{low: a}, {low: 3, high: 1}]}", ["1:29: 'low' must be", "1:38: low must not be above"]),
         ("{name: x, unit: {kind: piece, mergs: 3}}", ["1:38: unknown key 'mergs'. Did you mean 'merges'?"]),
-        ("{name: x, unit: {kind: peice}}", ["1:18: 'unit': 'peice' is not known here. Did you mean 'piece'?"]),
+        ("{name: x, unit: {kind: peice}}", ["1:18: 'unit': unknown value 'peice'. Did you mean 'piece'?"]),
         ("{name: x, either: b}", ["1:11: 'either' must be a whole number or a list (found 'b')."]),
         ("{name: x, either: [1, b]}", ["1:30: an entry of 'either' must be a whole number (found 'b')."]),
         ("{name: x, share: 2}", ["1:18: 'share' must be at most 1 (found 2)."]),

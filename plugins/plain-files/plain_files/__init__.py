@@ -1,7 +1,7 @@
-"""Plain files of data that are read as carefully as they are written: JSON in lines, and CSV.
+"""Reads and writes plain data files safely: gzipped JSON lines, and CSV.
 
-`packed_lines` keeps sequences on disk as gzipped lines of JSON, and reads their items one by one; `shared_lines`
-writes values that lines have in common once; `csv_text` is CSV in which no spreadsheet finds a formula.
+`packed_lines` stores sequences as gzipped JSON lines and reads items one at a time; `shared_lines` writes values
+shared by several lines only once; `csv_text` writes CSV without spreadsheet formulas.
 """
 
 from plain_files.csv_text import csv_lines, from_csv, to_csv

@@ -1,4 +1,4 @@
-"""Sequences of items that stay on disk as lines of JSON: gzipped files, and temporary files of what is computed."""
+"""Sequences of items stored as JSON lines: in gzipped files, or in temporary files for computed items."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any, TypeVar, overload
 
 X = TypeVar("X")
 
-IN_MEMORY = 2**24  # bytes of a spool that are kept in memory before it uses the disk
-BLOCK = 2**20  # bytes that are compressed at a time
+IN_MEMORY = 2**24  # bytes of a spool before it moves to disk
+BLOCK = 2**20  # bytes per call of the compressor
 
 
 def to_line(item: Any) -> bytes:
@@ -25,12 +25,12 @@ def to_line(item: Any) -> bytes:
 
 
 def write_lines(path: Path, items: Iterable[Any]) -> None:
-    """Write gzipped JSON lines, item by item and without a time stamp: the same bytes for the same items."""
+    """Write gzipped JSON lines, one item at a time; the same items give the same bytes."""
     pack_lines(path, items.lines() if isinstance(items, Lines) else map(to_line, items))
 
 
 def pack_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Write lines, gzipped; how they are divided into blocks does not show in the bytes."""
+    """Write gzipped lines; the bytes do not depend on the division into blocks."""
     pack, waiting, size = zlib.compressobj(6, zlib.DEFLATED, 31), list[bytes](), 0
     with path.open("wb") as file:
         for line in lines:
@@ -44,23 +44,23 @@ def pack_lines(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def read_lines(path: Path) -> Lines[Any]:
-    """Return the items of gzipped JSON lines, each read when it is needed."""
+    """Return the items of gzipped JSON lines, each read on access."""
     return StoredLines(path, lambda item: item)
 
 
 class Lines(Sequence[X]):
-    """A sequence of items that are built from lines of JSON whenever they are read; it equals a list of the same."""
+    """A sequence of items that are built from JSON lines on every access; equal to a list of these items."""
 
     def __init__(self, build: Callable[[Any], X]) -> None:
         self._build = build
 
     @abstractmethod
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines, from the first to the last."""
+        """Yield all lines in order."""
 
     @abstractmethod
     def _line(self, place: int) -> bytes:
-        """Return the line at a place from 0 to the length - 1."""
+        """Return the line at an index from 0 to the length - 1."""
 
     def __iter__(self) -> Iterator[X]:
         return (self._build(json.loads(line)) for line in self.lines())
@@ -71,37 +71,37 @@ class Lines(Sequence[X]):
     def __getitem__(self, place: slice) -> list[X]: ...
     def __getitem__(self, place: int | slice) -> X | list[X]:
         if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
+            return [self[index] for index in range(*place.indices(len(self)))]
         return self._build(json.loads(self._line(range(len(self))[place])))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, list | tuple | Lines):
             return NotImplemented
-        return len(self) == len(other) and all(one == its for one, its in zip(self, other, strict=True))
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
 
 
 class Spool(Lines[X]):
-    """Items in a temporary file, or in memory while they are few; at most 16 bytes an item are always in memory.
+    """Items in a temporary file, or in memory while small; the index needs at most 16 bytes of memory per item.
 
-    The file has no name in `folder`, and is gone with the spool.
+    The file has no name in `folder` and disappears with the spool.
     """
 
     def __init__(self, build: Callable[[Any], X], folder: Path | None = None) -> None:
         super().__init__(build)
         self._file = SpooledTemporaryFile(IN_MEMORY, dir=None if folder is None else str(folder))  # noqa: SIM115
-        self._ends, self._order = array("q", [0]), array("q")  # of lines; places after sorting
+        self._ends, self._order = array("q", [0]), array("q")  # ends of lines; order after sorting
 
     def extend(self, lines: Iterable[bytes]) -> None:
-        """Append lines as they come."""
+        """Append lines one at a time."""
         self._file.seek(self._ends[-1])
         for line in lines:
             self._file.write(line)
             self._ends.append(self._ends[-1] + len(line))
 
     def sort(self, numbers: Sequence[int]) -> None:
-        """Order the items by their `numbers`; those of equal ones stay in order."""
+        """Sort the items by `numbers`, stably."""
         import numpy as np
 
         self._order = array("q", np.argsort(np.asarray(numbers, np.int64), kind="stable").tobytes())
@@ -119,13 +119,13 @@ class Spool(Lines[X]):
 
 
 class StoredLines(Lines[X]):
-    """The items of a gzipped file, read in order; who goes back by an index makes a spool of them."""
+    """The items of a gzipped file, read in order; access to an earlier index copies the file to a spool."""
 
     def __init__(self, path: Path, build: Callable[[Any], X]) -> None:
         super().__init__(build)
         self.path = path
         self._count: int | None = None
-        self._next, self._ahead = 0, iter(list[bytes]())  # the place that comes next by index, and lines from there
+        self._next, self._ahead = 0, iter(list[bytes]())  # next index, and the lines from there
         self._spool: Spool[X] | None = None
 
     def lines(self) -> Iterator[bytes]:

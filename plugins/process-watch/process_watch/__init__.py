@@ -1,11 +1,11 @@
-"""Watches the blocks of code that a process performs: what they read, and what they leave behind.
+"""Watches blocks of code in a process: the inputs that they read, and the changes that they leave behind.
 
-`observe` notes the files, folders, variables and modules that a block reads: `input_events` by audit events,
-`wrapped_readers` where there are none; `whose_code` tells users' code from libraries, `observed_inputs` keeps what
-was read. `Watch` compares the code (`replaced_code`, `replacements`, `held_contents`, `own_variables`) and the
-settings (`watched_settings`) of the process before and after a block, and restores them; `threads` finds those that
-outlive a block. `host` is what the program that performs blocks says of itself. Not here: which inputs matter, and
-what becomes of a block that left changes.
+`observe` records the files, folders, variables and modules that a block reads: `input_events` uses audit events,
+`wrapped_readers` wraps functions without events. `whose_code` distinguishes user code from libraries, and
+`observed_inputs` stores the inputs. `Watch` compares the code (`replaced_code`, `replacements`, `held_contents`,
+`own_variables`) and the settings (`watched_settings`) of the process before and after a block, and restores them;
+`threads` finds threads that outlive a block. `host` describes the program that runs blocks. The host decides which
+inputs matter, and what happens to a block that left changes.
 """
 
 from process_watch.host import Host, Refused

@@ -1,6 +1,6 @@
-"""What containers, arrays, objects and functions hold: copies of it to compare, and how to restore it.
+"""Contents of containers, arrays, objects and functions: copies for comparison, and their restoration.
 
-What is looked at may be odd: its own methods are not called, and nothing that they raise is an error.
+Values may misbehave: their own methods are not called, and exceptions that they raise are suppressed.
 """
 
 import sys
@@ -19,34 +19,34 @@ BYTES = (bytearray, array)
 CONTAINERS = (dict, list, set, deque, *BYTES)
 ARRAYS = {("numpy", "ndarray"), ("torch", "Tensor")}
 LAYER = ("torch.nn.modules.module", "Module")
-OF_LAYERS = {"_buffers", "_modules", "_parameters"}  # attributes in which torch keeps what a layer holds
-SAMPLED = 100_000  # elements of an array that are compared; of longer ones as many at equal distances
+OF_LAYERS = {"_buffers", "_modules", "_parameters"}  # attributes with the contents of a torch layer
+MAX_ELEMENTS = 100_000  # compared per array; longer arrays are sampled at equal distances
 MISSING = object()
 
 
 class Content(NamedTuple):
-    """What a container, an object or a function held, and the names that it has."""
+    """The earlier content of a container, an object or a function, and its names."""
 
     value: Any
     before: Any
-    names: set[tuple[str, ...]]  # the module, its attribute, and the attributes of objects in that
-    homes: set[str]  # modules that define the classes of these objects, or the functions whose cells these are
+    names: set[tuple[str, ...]]  # module, attribute, nested attributes
+    homes: set[str]  # modules of the classes, or of the functions with these cells
 
 
 def is_array(kind: type) -> bool:
-    """Return whether a class is one of arrays or tensors."""
+    """Return whether a class is an array or tensor class."""
     return not ARRAYS.isdisjoint(_bases(kind))
 
 
 def holds(kind: type) -> bool:
-    """Return whether objects of a class, whoever defines it, hold what others may read."""
+    """Return whether objects of a class have contents that other code may read, whoever defines the class."""
     return issubclass(kind, (*CONTAINERS, Enum, SimpleNamespace)) or is_array(kind) or LAYER in _bases(kind)
 
 
 def homes_of(value: Any) -> frozenset[str]:
     """Return the modules whose code may change the content of an object or the cells of a function.
 
-    Only users' code may change a layer: torch changes layers on behalf of others.
+    Layers may be changed only by user code: torch changes layers on behalf of others.
     """
     if type(value) is FunctionType:
         return frozenset({str(value.__globals__.get("__name__"))})
@@ -64,14 +64,14 @@ def has_attributes(kind: type) -> bool:
     return bool(kind.__dictoffset__) or bool(_slots(kind))
 
 
-def held(value: Any) -> Any:
-    """Return a copy of what a value holds: items, bytes of elements, attributes, or the content of cells."""
+def snapshot(value: Any) -> Any:
+    """Return a copy of the contents of a value: items, bytes of elements, attributes, or contents of cells."""
     kind = type(value)
-    if kind is dict:  # as most are
+    if kind is dict:  # the most frequent case
         return value.copy()
     with suppress(Exception):
         if kind is FunctionType:
-            return {name: _inside(cell) for name, cell in _cells(value)}
+            return {name: _cell_content(cell) for name, cell in _cells(value)}
         if issubclass(kind, dict):
             return {**dict((OrderedDict if issubclass(kind, OrderedDict) else dict).items(value))}
         if issubclass(kind, list):
@@ -88,44 +88,46 @@ def held(value: Any) -> Any:
 
 
 def items(content: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the values in the content of a container or an object, each with its key; 0 where there are no keys."""
+    """Return (key, value) pairs of the content of a container or an object; keys are 0 if there are none."""
     if isinstance(content, dict):
         return content.items()
-    return ((0, one) for one in content) if isinstance(content, list | set | tuple) else ()
+    return ((0, item) for item in content) if isinstance(content, list | set | tuple) else ()
 
 
 def equal(now: Any, before: Any) -> bool:
-    """Return whether values are equal, which for what is identical is quick to see."""
+    """Return whether values are equal; fast for identical values."""
     try:
         return bool(now == before)
-    except Exception:  # of values that cannot be compared
+    except Exception:  # incomparable values
         return False
 
 
 def is_same(now: Any, before: Any) -> bool:
-    """Return whether contents are the same, in the same order."""
+    """Return whether contents are equal and in the same order."""
     return equal(now, before) and (not isinstance(now, dict) or equal([*now], [*before]))
 
 
-def may_change(one: Content, now: Any, name: tuple[str, ...]) -> bool:
-    """Return whether a module that takes part in a block may change this: a variable, or a cache that grew."""
-    if now is MISSING or one.before is MISSING:
+def may_change(content: Content, now: Any, name: tuple[str, ...]) -> bool:
+    """Return whether a module in use by a block may change this content: a variable, or a growing cache."""
+    if now is MISSING or content.before is MISSING:
         return True
-    names = frozenset[str]().union(*map(variables, {name[0], *one.homes}))
-    is_object = isinstance(now, dict) and not issubclass(type(one.value), dict)
+    names = frozenset[str]().union(*map(variables, {name[0], *content.homes}))
+    is_object = isinstance(now, dict) and not issubclass(type(content.value), dict)
     if not is_object and not names.isdisjoint(name[1:]):
         return True
     if isinstance(now, bytes):
         return False
     if isinstance(now, list):
-        is_full = len(now) == getattr(one.value, "maxlen", None)  # a bounded deque drops its oldest items
-        return is_full or equal(now[: len(one.before)], one.before)
+        is_full = len(now) == getattr(content.value, "maxlen", None)  # a bounded deque drops its oldest items
+        return is_full or equal(now[: len(content.before)], content.before)
     if isinstance(now, set):
-        return bool(now > one.before)
-    changed = {key for key in {**one.before, **now} if now.get(key, MISSING) is not one.before.get(key, MISSING)}
+        return bool(now > content.before)
+    changed = {
+        key for key in {**content.before, **now} if now.get(key, MISSING) is not content.before.get(key, MISSING)
+    }
     if not is_object:
-        return changed.isdisjoint(one.before)
-    kind = one.before.get("__class__", FunctionType)
+        return changed.isdisjoint(content.before)
+    kind = content.before.get("__class__", FunctionType)
     names |= variables(str(kind.__module__))
     if LAYER in _bases(kind):
         names = names.union(*(variables(str(base.__module__)) for base in kind.__mro__))
@@ -133,7 +135,7 @@ def may_change(one: Content, now: Any, name: tuple[str, ...]) -> bool:
 
 
 def restore(value: Any, before: Any) -> bool:
-    """Have a value hold what it held before; return whether it does."""
+    """Restore the earlier content of a value; return whether this succeeded."""
     with suppress(Exception):
         kind = type(value)
         if issubclass(kind, list):
@@ -148,13 +150,13 @@ def restore(value: Any, before: Any) -> bool:
                 cell.cell_contents = before[name]
         else:
             _put_attributes(value, before)
-    return is_same(held(value), before)
+    return is_same(snapshot(value), before)
 
 
 def _slots(kind: type) -> dict[str, Any]:
     """Return the slots of a class by name."""
-    found = [(name, slot) for base in kind.__mro__ for name, slot in vars(base).items()]
-    return {name: slot for name, slot in found if type(slot) is MemberDescriptorType and name != "__dict__"}
+    members = [(name, slot) for base in kind.__mro__ for name, slot in vars(base).items()]
+    return {name: slot for name, slot in members if type(slot) is MemberDescriptorType and name != "__dict__"}
 
 
 def _is_set(slot: Any, value: Any) -> bool:
@@ -165,11 +167,11 @@ def _is_set(slot: Any, value: Any) -> bool:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Return the dict of the attributes of an object, whatever its class says."""
+    """Return the attribute dict of an object, regardless of its class's own hooks."""
     for base in type(value).__mro__:
         if type(slot := vars(base).get("__dict__")) is GetSetDescriptorType:
-            found: dict[str, Any] = slot.__get__(value)
-            return found
+            attributes: dict[str, Any] = slot.__get__(value)
+            return attributes
     return object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else {}
 
 
@@ -183,15 +185,15 @@ def _put_attributes(value: Any, before: dict[str, Any]) -> None:
         elif _is_set(slot, value):
             slot.__delete__(value)
     attributes.clear()
-    attributes.update({name: one for name, one in before.items() if name != "__class__" and name not in slots})
+    attributes.update({name: item for name, item in before.items() if name != "__class__" and name not in slots})
 
 
 def _step(size: int) -> int:
-    return size // SAMPLED + 1
+    return size // MAX_ELEMENTS + 1
 
 
 def _elements(value: Any) -> bytes:
-    """Return the bytes of elements of an array or of a tensor on the CPU."""
+    """Return the bytes of (sampled) elements of an array or a tensor on the CPU."""
     if isinstance(value, BYTES):
         return bytes(value[:: _step(len(value))])
     if not hasattr(type(value), "detach"):
@@ -201,7 +203,7 @@ def _elements(value: Any) -> bytes:
 
 
 def _put_elements(value: Any, before: bytes) -> None:
-    """Restore an array of which all elements are known."""
+    """Restore an array from all its elements."""
     if isinstance(value, BYTES):
         assert _step(len(value)) == 1
         other: Any = array(value.typecode, before) if isinstance(value, array) else before
@@ -219,7 +221,7 @@ def _cells(function: FunctionType) -> Iterator[tuple[str, CellType]]:
     return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
-def _inside(cell: CellType) -> Any:
+def _cell_content(cell: CellType) -> Any:
     with suppress(ValueError):
         return cell.cell_contents
     return MISSING

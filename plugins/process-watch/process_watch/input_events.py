@@ -1,4 +1,4 @@
-"""Notes the inputs that audit events and `os.environ` report.
+"""Records inputs reported by audit events and `os.environ`.
 
 These are opened files, listed folders, imports, child processes, connections and variables.
 """
@@ -16,37 +16,42 @@ from process_watch.observed_inputs import (
     STANDARD_INPUT,
     Input,
     absolute,
-    asked_for_input,
     assigned,
     bodies,
     escape,
     handle_event,
+    is_older_than_block,
     mark_of,
     note,
     note_path,
-    noted,
     observe,
-    was_before,
+    reading_of,
+    refuse_input,
     wrote,
 )
 from process_watch.whose_code import (
     is_import_system,
-    is_known,
+    is_not_user_code,
+    is_showing_source,
     python_modules,
-    quotes,
     reader_of,
     sort_of,
     within,
     wrapping,
 )
 
-BODY = ("__code__", "__defaults__", "__kwdefaults__", "__bases__")  # of functions and classes, as events name them
+BODY = (
+    "__code__",
+    "__defaults__",
+    "__kwdefaults__",
+    "__bases__",
+)  # attributes of functions and classes, as named by events
 ATTACH = 24  # sqlite3.SQLITE_ATTACH
-WRITING = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
+WRITE_FLAGS = os.O_WRONLY | os.O_TRUNC | os.O_EXCL
 
 
 def begin() -> None:
-    """Begin to observe this process, for good."""
+    """Start to observe this process permanently."""
     sys.addaudithook(_audit)
     for environment in (os.environ, os.environb):
         environment.__class__ = _Environment
@@ -61,111 +66,111 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         handle_event(handle, (frame.f_code in wrapping and frame.f_back) or frame, *arguments)
 
 
-def _opened(frame: FrameType, path: Any, mode: Any = None, flags: int = 0, *more: Any) -> None:
+def _handle_open(frame: FrameType, path: Any, mode: Any = None, flags: int = 0, *more: Any) -> None:
     if isinstance(path, int):
-        if path == 0 and sort_of(frame.f_code.co_filename) == "own":  # Python opens it in new processes
+        if path == 0 and sort_of(frame.f_code.co_filename) == "own":  # new Python processes open it
             escape(frame, STANDARD_INPUT, "refused")
         return
-    if not flags & WRITING:
+    if not flags & WRITE_FLAGS:
         _note_file(path, frame)
     else:
         wrote(path)
 
 
 def of_descriptor(path: Any) -> Any:
-    """Return the path of an open folder if given its descriptor; anything else unchanged."""
+    """Return the path of an open folder from its descriptor; anything else unchanged."""
     try:
         return _read_link(f"/proc/self/fd/{path}") if isinstance(path, int) else path
-    except OSError:  # no such descriptor, or no such system
+    except OSError:  # no such descriptor, or no /proc
         return path
 
 
-def _linked(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
-    """Note a file that has another name now; a symbolic link names it from its own folder."""
+def _handle_link(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
+    """Record a file that gets another name; a symbolic link is relative to its own folder."""
     note_path("file", os.path.join(os.path.dirname(absolute(target)), os.fsdecode(source)), frame)
     wrote(target)
 
 
-def _renamed(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
-    """Note a file that users' code moves, unless a child or a library has written it since the block began."""
+def _handle_rename(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
+    """Record a file that user code moves, unless it was written since the block began."""
     mark = mark_of(absolute(source))
-    if was_before(mark) and reader_of(frame)[1] == "own":
+    if is_older_than_block(mark) and reader_of(frame)[1] == "own":
         note_path("file", source, frame)
     wrote(target)
 
 
-def connected_database(frame: FrameType, name: Any) -> None:
-    """Note the file of a database by its name or URI; a database in memory has none."""
+def note_database(frame: FrameType, name: Any) -> None:
+    """Record the file of a database from its name or URI; in-memory databases have none."""
     path = os.fsdecode(name).removeprefix("file:").partition("?")[0]
     if path and not path.startswith(":"):
         note_path("file", path, frame)
 
 
-def _listed(frame: FrameType, path: Any = None, *more: Any) -> None:
+def _handle_listing(frame: FrameType, path: Any = None, *more: Any) -> None:
     if not is_import_system(frame):
         note_path("listing", "." if path is None else of_descriptor(path), frame)
 
 
-def _scanned(frame: FrameType, path: Any = None, *more: Any) -> None:
-    """Note a listing; entries that users' code has itself tell it the status of files without an event."""
-    _listed(frame, path)
+def _handle_scan(frame: FrameType, path: Any = None, *more: Any) -> None:
+    """Record a listing, and its entries for user code, which can read their status without an event."""
+    _handle_listing(frame, path)
     if sort_of(frame.f_code.co_filename) == "own":
         note_path("entries", "." if path is None else of_descriptor(path), frame)
 
 
-def _imported(frame: FrameType, name: str, *more: Any) -> None:
+def _handle_import(frame: FrameType, name: str, *more: Any) -> None:
     who, kind = reader_of(frame, importing=True)
     if kind == "own":
         note(Input("library", name.partition(".")[0]), None, who)
 
 
-def _connected(frame: FrameType, socket: Any, address: Any) -> None:
+def _handle_connect(frame: FrameType, socket: Any, address: Any) -> None:
     if isinstance(address, tuple):
         escape(frame, f"a connection to {address[0]}:{address[1]}", "refused")
-    elif address is not None:  # to a process of this machine, such as one that loads data
+    elif address is not None:  # to a local process, such as a data loader
         escape(frame, "a connection to another process")
 
 
-def _bound(frame: FrameType, socket: Any, address: Any) -> None:
+def _handle_bind(frame: FrameType, socket: Any, address: Any) -> None:
     if isinstance(address, tuple):
-        _ask(frame, f"connections at {address[0]}:{address[1]}")
+        _note_request(frame, f"connections at {address[0]}:{address[1]}")
 
 
-def _resolved(frame: FrameType, host: Any = None, *more: Any) -> None:
-    """Note a name that is resolved; a number or the name of this machine leads nowhere else."""
+def _handle_resolve(frame: FrameType, host: Any = None, *more: Any) -> None:
+    """Record a resolved host name, except numeric addresses and localhost."""
     name = host.decode(errors="replace") if isinstance(host, bytes) else str(host or "")
     if name and name != "localhost" and ":" not in name and not name.replace(".", "").isdigit():
-        _ask(frame, f"the address of {name}")
+        _note_request(frame, f"the address of {name}")
 
 
-def _ask(frame: FrameType, what: str) -> None:
-    """Refuse what users' code itself asks of others; what a library asks is unobserved."""
+def _note_request(frame: FrameType, what: str) -> None:
+    """Refuse requests of user code to other machines; those of libraries are unobserved."""
     escape(frame, what, "refused" if reader_of(frame)[1] == "own" else "unobserved")
 
 
 def watch_database(frame: FrameType, connection: Any) -> None:
-    """Note the databases that users' code attaches to one."""
+    """Record the databases that user code attaches to a connection."""
     if reader_of(frame)[1] == "own":
-        connection.set_authorizer(_attached)
+        connection.set_authorizer(_authorize)
 
 
-def _attached(action: int, name: str | None, *more: Any) -> int:
+def _authorize(action: int, name: str | None, *more: Any) -> int:
     if action == ATTACH and name is None:
         handle_event(escape, sys._getframe(1), "an attached database")
     elif action == ATTACH:
-        handle_event(connected_database, sys._getframe(1), name)
-    return 0  # allowed
+        handle_event(note_database, sys._getframe(1), name)
+    return 0  # SQLITE_OK
 
 
-def _child(frame: FrameType, *arguments: Any) -> None:
+def _handle_child(frame: FrameType, *arguments: Any) -> None:
     if "platform" in python_modules(frame) and reader_of(frame)[1] != "own":
-        return  # a library asks which machine this is
+        return  # a library identifies the machine
     what = arguments[0] if arguments else ""
     name = os.path.basename(str(what if what and not isinstance(what, list) else "")).partition(" ")[0]
     escape(frame, f"a child process{f' ({name})' if name else ''}")
 
 
-def _library(frame: FrameType, name: Any, *more: Any) -> None:
+def _handle_library(frame: FrameType, name: Any, *more: Any) -> None:
     if reader_of(frame)[1] == "own":
         escape(frame, f"compiled code, called by ctypes{f' ({name})' if name else ''}")
         if name and os.path.exists(name):
@@ -173,33 +178,33 @@ def _library(frame: FrameType, name: Any, *more: Any) -> None:
 
 
 def _note_body(owner: Any, name: str, value: Any) -> None:
-    """Note what a function or a class had before code, defaults or bases are written."""
+    """Save code, defaults or bases of a function or a class before they are overwritten."""
     if name in BODY and issubclass(type(owner), FunctionType | type) and hasattr(owner, name):
         bodies.setdefault((id(owner), name), (owner, getattr(owner, name)))
 
 
 _HANDLERS: dict[str, Callable[..., None]] = {
-    "open": _opened,
-    "os.listdir": _listed,
-    "os.scandir": _scanned,
-    "import": _imported,
+    "open": _handle_open,
+    "os.listdir": _handle_listing,
+    "os.scandir": _handle_scan,
+    "import": _handle_import,
     "os.mkdir": lambda frame, path, *_: wrote(path),
-    "os.rename": _renamed,
-    "os.link": lambda frame, source, target, *_: _linked(frame, absolute(source), target),
-    "os.symlink": _linked,
-    "sqlite3.connect": connected_database,
-    **dict.fromkeys(("socket.connect", "socket.sendto", "socket.sendmsg"), _connected),
-    "socket.bind": _bound,
-    **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), _resolved),
-    "ctypes.dlopen": _library,
-    "builtins.input": asked_for_input,
-    **dict.fromkeys(("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec"), _child),
-    **dict.fromkeys(("os.system", "os.fork", "os.forkpty", "pty.spawn"), lambda frame, *_: _child(frame)),
+    "os.rename": _handle_rename,
+    "os.link": lambda frame, source, target, *_: _handle_link(frame, absolute(source), target),
+    "os.symlink": _handle_link,
+    "sqlite3.connect": note_database,
+    **dict.fromkeys(("socket.connect", "socket.sendto", "socket.sendmsg"), _handle_connect),
+    "socket.bind": _handle_bind,
+    **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), _handle_resolve),
+    "ctypes.dlopen": _handle_library,
+    "builtins.input": refuse_input,
+    **dict.fromkeys(("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec"), _handle_child),
+    **dict.fromkeys(("os.system", "os.fork", "os.forkpty", "pty.spawn"), lambda frame, *_: _handle_child(frame)),
 }
 
 
 class _Environment(os._Environ):  # type: ignore[type-arg]
-    """`os.environ`, which reports which variables are read."""
+    """`os.environ` that reports which variables are read."""
 
     def __getitem__(self, name: Any) -> Any:
         handle_event(_note_variable, sys._getframe(1), name)
@@ -207,7 +212,7 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
 
     def __setitem__(self, name: Any, value: Any) -> None:
         super().__setitem__(name, value)
-        if reader_of(sys._getframe(1))[1] == "own":  # a library sets its own once for all
+        if reader_of(sys._getframe(1))[1] == "own":  # libraries set their own variables only once
             assigned.add(os.fsdecode(name))
 
     def __delitem__(self, name: Any) -> None:
@@ -223,18 +228,18 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
 def _note_variable(frame: FrameType, name: str | bytes) -> None:
     who, kind = reader_of(frame)
     if kind == "own" and os.fsdecode(name) not in assigned and "tempfile" not in python_modules(frame):
-        every = noted(Input("variable", ALL_VARIABLES))
-        if every is None or not who <= every.modules:
+        all_variables = reading_of(Input("variable", ALL_VARIABLES))
+        if all_variables is None or not who <= all_variables.modules:
             note(Input("variable", os.fsdecode(name)), None, who)
 
 
 def _note_file(path: Any, frame: FrameType) -> None:
     if not is_import_system(frame):
-        if not quotes(frame):
+        if not is_showing_source(frame):
             note_path("file", path, frame)
         return
     place = absolute(path)
-    if is_known(place):
+    if is_not_user_code(place):
         return
     source = _source_of(place)
     note(Input("module", source), mark_of(source), reader_of(frame, importing=True)[0])
@@ -242,7 +247,7 @@ def _note_file(path: Any, frame: FrameType) -> None:
 
 @cache
 def _source_of(path: str) -> str:
-    """Return the source of a compiled module, if the path is that of one."""
+    """Return the source path of a compiled module; other paths unchanged."""
     try:
         return source_from_cache(path) if path.endswith(".pyc") else path
     except ValueError:

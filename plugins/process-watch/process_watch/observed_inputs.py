@@ -1,8 +1,8 @@
-"""Observes undeclared inputs of a process: files, folders, variables, libraries; and names what it cannot observe.
+"""Observes undeclared inputs of a process: files, folders, variables, libraries; and reports unobservable ones.
 
 Audit events report opened files, listed folders, imports, child processes and connections; `os.environ` reports its
-reads; `os.stat` and readers in compiled code, which raise no events, are wrapped. The inputs of a block are those
-reported while it runs, and those that its modules read earlier in this process, since they may have kept them.
+reads; `os.stat` and readers in compiled code raise no events and are wrapped. The inputs of a block are those
+reported while it runs, and those that its modules read earlier in this process, because they may have cached them.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ Sort: TypeAlias = Literal[
     "unobserved",
     "refused",
 ]
-Mark: TypeAlias = tuple[int, ...] | None  #: the status of a file when it was read; None of all else
+Mark: TypeAlias = tuple[int, ...] | None  #: the status of a file when it was read; None for other inputs
 
 ALL_VARIABLES = "*"
 STANDARD_INPUT = "standard input"
 ZONES = ("/usr/share/zoneinfo/", "/usr/lib/locale/")
 SYSTEM = ("/dev/", "/proc/", "/sys/")
-#: Files of the system that libraries read, and that change no result.
+#: System files that libraries read and that change no result.
 HARMLESS = ("/usr/share/", "/usr/lib/", "/etc/", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero", "/dev/fd/")
 
 
 class Input(NamedTuple):
-    """An input that was read: a path, a variable or a library; or one that is `unobserved` or `refused`.
+    """An input that was read: a path, a variable or a library; or an `unobserved` or `refused` input.
 
-    Of a path, its content was read, or its `status`: times, mode and target of a link; of a folder, its `listing`, or
-    the status of its `entries`. `reads` makes it `declared`. A `library` may be a module that is absent.
-    The `variable` "*" stands for all of them.
+    Of a path, the content was read, or its `status`: times, mode, link target; of a folder, its `listing`, or the
+    status of its `entries`. `reads` makes it `declared`. A `library` may be a missing module. The `variable` "*"
+    stands for all variables.
     """
 
     sort: Sort
@@ -68,45 +68,45 @@ class Input(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The name of the loaded module whose file this is; empty if there is none."""
+        """The name of the loaded module with this file, or an empty string."""
         return module_of(self.name)
 
     def is_unchanged(self, reading: Reading) -> bool:
-        """Return whether a file is unchanged since it was read; True for a file that was absent then."""
+        """Return whether a file is unchanged since it was read; True if it did not exist then."""
         return self.sort not in ("file", "module", "declared") or reading.mark in (None, mark_of(self.name))
 
 
 class Reading(NamedTuple):
-    """When and by whom something was read."""
+    """Context in which an input was read."""
 
-    modules: set[str]  #: in whose code; empty if in no user's
+    modules: set[str]  #: user modules that read it; may be empty
     mark: Mark  #: the status of a file
-    relative: str  #: the path as it was given, if it was relative to the working directory of blocks
+    relative: str  #: the original path, if relative to the working directory of blocks
 
 
 class _State(local):
-    busy = False  # with an event, whose own reads are not observed
-    declared = False  # inside of `reads`
+    busy = False  # handling an event, whose own reads are ignored
+    declared = False  # inside `reads`
 
 
 _state = _State()
-_readings: dict[Input, Reading] = {}  # of this process, but for the block that is performed
-_current: dict[Input, Reading] | None = None  # of the block that is performed
-_written: set[str] = set()  # by that block
-_ignored: tuple[str, ...] = ()  # prefixes of paths
-_above: set[str] = set()  # folders in which these are
+_readings: dict[Input, Reading] = {}  # of this process, without the running block
+_current: dict[Input, Reading] | None = None  # of the running block
+_written: set[str] = set()  # paths written by the running block
+_ignored: tuple[str, ...] = ()  # path prefixes
+_above: set[str] = set()  # parent folders of ignored paths
 _home = ""  # the working directory of blocks
-_began = 0  # when the block began, in nanoseconds since 1970
-bodies: dict[tuple[int, str], tuple[Any, Any]] = {}  #: id, attribute -> function or class, and what it had before
-assigned: set[str] = set()  #: environment variables that users' code set or removed
+_began = 0  # start of the block in nanoseconds since 1970
+bodies: dict[tuple[int, str], tuple[Any, Any]] = {}  #: (id, attribute) -> (function or class, previous value)
+assigned: set[str] = set()  #: environment variables that user code set or removed
 
 
 @contextmanager
 def reads(*paths: str | os.PathLike[str]) -> Iterator[None]:
-    """Declare files that are read unobserved in this context, such as by a child process or by compiled code.
+    """Declare files that are read unobserved in this context, e.g. by a child process or by compiled code.
 
     The files at `paths` count as inputs. Child processes, connections and variables in this context do not: `paths`,
-    or what identifies the block otherwise, must determine their results.
+    or whatever else identifies the block, must determine their results.
     """
     before, _state.declared = _state.declared, True
     try:
@@ -117,17 +117,17 @@ def reads(*paths: str | os.PathLike[str]) -> Iterator[None]:
         _state.declared = before
 
 
-def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *ignored: Path) -> T:
-    """Return the result of `work`; note its inputs in `found`, except those in ignored folders."""
+def observe(work: Callable[[], T], inputs: dict[Input, Reading], home: str, *ignored: Path) -> T:
+    """Return the result of `work` and record its inputs in `inputs`, except those in ignored folders."""
     global _current, _ignored, _above, _home, _began
-    ways = (os.path.abspath, os.path.realpath)
+    normalizers = (os.path.abspath, os.path.realpath)
     _began = time.time_ns()
-    _home, _ignored = home, tuple(f"{way(one)}{os.sep}" for one in ignored for way in ways)
-    places = [Path(way(one)) for one in ignored for way in ways]
-    _above = {f"{parent}{os.sep}" for one in places for parent in (one, *one.parents)}
-    _current = found
+    _home, _ignored = home, tuple(f"{normalize(folder)}{os.sep}" for folder in ignored for normalize in normalizers)
+    places = [Path(normalize(folder)) for folder in ignored for normalize in normalizers]
+    _above = {f"{parent}{os.sep}" for place in places for parent in (place, *place.parents)}
+    _current = inputs
     _written.clear()
-    _forget_lines()
+    _clear_caches()
     children = _started_children()
     try:
         with _without_standard_input():
@@ -135,88 +135,88 @@ def observe(work: Callable[[], T], found: dict[Input, Reading], home: str, *igno
     finally:
         if _started_children() != children:
             note(Input("unobserved", "a child process"), None, set())
-        for path in _written.copy():  # which the next run will find, where this one found none
-            if (asked := found.get(Input("existence", path))) and (mark := mark_of(path)):
-                found.setdefault(Input("file", path), asked._replace(mark=mark))
+        for path in _written.copy():  # missing before this run, present for the next
+            if (reading := inputs.get(Input("existence", path))) and (mark := mark_of(path)):
+                inputs.setdefault(Input("file", path), reading._replace(mark=mark))
         _current = None
 
 
-def _forget_lines() -> None:
-    """Empty caches of Python in which one block would find what another has read."""
+def _clear_caches() -> None:
+    """Empty caches of Python through which a block could see files read by another."""
     lines = getattr(sys.modules.get("linecache"), "cache", {})
-    for name in [name for name, entry in [*lines.items()] if len(entry) > 1 and entry[1] is not None]:  # of files
+    for name in [name for name, entry in [*lines.items()] if len(entry) > 1 and entry[1] is not None]:  # files
         lines.pop(name, None)
     getattr(sys.modules.get("gettext"), "_translations", {}).clear()
 
 
 @contextmanager
 def _without_standard_input() -> Iterator[None]:
-    """Refuse reads of standard input, and have none in it but a terminal, at which somebody may debug."""
-    before, kept = sys.stdin, None
+    """Refuse reads of standard input and replace it by an empty file, except a terminal, for debuggers."""
+    before, original = sys.stdin, None
     with suppress(OSError):
         if not os.isatty(0):
-            kept, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+            original, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
             os.dup2(nothing, 0)
             os.close(nothing)
-    sys.stdin = before and _Input(before)
+    sys.stdin = before and _RefusingInput(before)
     try:
         yield
     finally:
         sys.stdin = before
-        if kept is not None:
-            os.dup2(kept, 0)
-            os.close(kept)
+        if original is not None:
+            os.dup2(original, 0)
+            os.close(original)
 
 
-class _Input:
-    """Standard input while a block is performed: reads of users' code are refused; debuggers read it."""
+class _RefusingInput:
+    """Standard input during a block: refuses reads of user code; debuggers may read it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def __getattr__(self, name: str) -> Any:
         if name in ("read", "readline", "readlines", "buffer"):
-            asked_for_input(sys._getframe(1))
+            refuse_input(sys._getframe(1))
         return getattr(self._stream, name)
 
     def __iter__(self) -> Iterator[str]:
-        asked_for_input(sys._getframe(1))
+        refuse_input(sys._getframe(1))
         return iter(self._stream)
 
 
-def asked_for_input(frame: FrameType, *arguments: Any) -> None:
-    """Refuse to read standard input, unless a debugger does."""
+def refuse_input(frame: FrameType, *arguments: Any) -> None:
+    """Refuse a read of standard input, unless by a debugger."""
     if not python_modules(frame) & {"pdb", "bdb"}:
         escape(frame, STANDARD_INPUT, "refused")
 
 
 def is_observing() -> bool:
-    """Return whether a block is performed in this process."""
+    """Return whether a block is running in this process."""
     return _current is not None
 
 
-def remember(found: Mapping[Input, Reading]) -> None:
-    """Remember inputs for later blocks of this process, since the modules that read them may have kept them."""
-    for one, reading in found.items():
-        known = _readings.get(one)
-        _readings[one] = reading._replace(modules=reading.modules | known.modules) if known else reading
+def remember(inputs: Mapping[Input, Reading]) -> None:
+    """Store inputs for later blocks of this process, because the modules that read them may have cached them."""
+    for source, reading in inputs.items():
+        known = _readings.get(source)
+        _readings[source] = reading._replace(modules=reading.modules | known.modules) if known else reading
 
 
 def earlier(modules: Collection[str]) -> dict[Input, Reading]:
-    """Return what modules have read in this process so far, themselves and through the modules that they read."""
-    found: dict[Input, Reading] = {}
+    """Return the inputs that modules have read so far, directly and through modules that they imported."""
+    inputs: dict[Input, Reading] = {}
     known, before = {*modules}, -1
-    while len(found) != before:
-        before = len(found)
-        for one, reading in _readings.copy().items():
-            if one not in found and reading.modules & known:
-                found[one] = reading
-                known |= {one.module} if one.sort == "module" else set()
-    return found
+    while len(inputs) != before:
+        before = len(inputs)
+        for source, reading in _readings.copy().items():
+            if source not in inputs and reading.modules & known:
+                inputs[source] = reading
+                known |= {source.module} if source.sort == "module" else set()
+    return inputs
 
 
 def handle_event(handle: Callable[..., None], frame: FrameType, *arguments: Any) -> None:
-    """Note what was read; a failure to note it is no failure of its reader."""
+    """Record an input; failures to record it do not affect the reader."""
     if _state.busy or _state.declared or not (_current is not None or is_being_imported(frame)):
         return
     _state.busy = True
@@ -224,20 +224,20 @@ def handle_event(handle: Callable[..., None], frame: FrameType, *arguments: Any)
         handle(frame, *arguments)
     except Refused:
         raise
-    except Exception:  # such as a working directory that has been deleted
+    except Exception:  # e.g. a deleted working directory
         note(Input("unobserved", "an input without a name"), None, set())
     finally:
         _state.busy = False
 
 
 def wrote(path: Any) -> None:
-    """Note that the block writes a path, whose content is its own."""
+    """Record that the block writes a path, whose content then is not an input."""
     if _current is not None:
         _written.add(absolute(path))
 
 
 def note_path(sort: Sort, path: Any, frame: FrameType) -> None:
-    """Note a path that users' code reads, unless it belongs to Python, to the host or to the block itself."""
+    """Record a path read by user code, unless it belongs to Python, to the host or to the block itself."""
     place = absolute(path)
     content = sort in ("file", "declared")
     if place.startswith(ZONES) or (place in sys.path and not content and not _is_list_of_modules(sort, frame)):
@@ -253,21 +253,26 @@ def note_path(sort: Sort, path: Any, frame: FrameType) -> None:
     if mark and sort == "file" and stat.S_ISDIR(mark[0]):
         sort = "listing"
     if place.startswith(SYSTEM) or (mark and sort == "file" and not stat.S_ISREG(mark[0])):
-        if not place.startswith(HARMLESS):  # what Python reads of the machine is told, no more
+        if not place.startswith(HARMLESS):  # system files are reported, not tracked
             escape(frame, place, "refused" if sort_of(frame.f_code.co_filename) == "own" else "unobserved")
         return
-    given = os.fsdecode(path)
-    note(Input(sort, place), mark, who, given if not os.path.isabs(given) and os.getcwd() == _home else "")
+    path_as_given = os.fsdecode(path)
+    note(
+        Input(sort, place),
+        mark,
+        who,
+        path_as_given if not os.path.isabs(path_as_given) and os.getcwd() == _home else "",
+    )
 
 
 def _is_list_of_modules(sort: Sort, frame: FrameType) -> bool:
-    """Return whether users' code lists a folder of modules; metadata of distributions are looked up in all."""
+    """Return whether user code lists a folder of modules; excludes lookups of distribution metadata."""
     names = python_modules(frame)
     return sort == "listing" and reader_of(frame)[1] == "own" and not any("metadata" in name for name in names)
 
 
 def escape(frame: FrameType, what: str, sort: Sort = "unobserved") -> None:
-    """Note an input that cannot be observed; raise Refused if it cannot be read again."""
+    """Record an input that cannot be observed; raise Refused if it cannot be read again."""
     who, _ = reader_of(frame)
     if who:
         note(Input(sort, what), None, who)
@@ -275,18 +280,18 @@ def escape(frame: FrameType, what: str, sort: Sort = "unobserved") -> None:
         raise host().refused(what, ", ".join(who))
 
 
-def noted(what: Input) -> Reading | None:
-    """Return when and by whom an input was read, if it was."""
+def reading_of(what: Input) -> Reading | None:
+    """Return the recorded reading of an input, or None."""
     return (_readings if _current is None else _current).get(what)
 
 
-def was_before(mark: Any) -> bool:
+def is_older_than_block(mark: Any) -> bool:
     """Return whether a file with this status was last written before the block began."""
     return bool(mark) and mark[-1] < _began
 
 
 def note(what: Input, mark: Mark, who: set[str], relative: str = "") -> None:
-    """Note that something was read, by these modules."""
+    """Record that modules read an input."""
     readings = _readings if _current is None else _current
     known = readings.get(what)
     readings[what] = Reading(who | known.modules if known else who, mark, relative)
@@ -298,16 +303,16 @@ def absolute(path: Any) -> str:
 
 
 def mark_of(path: str) -> Any:
-    """Return the status of a file, which shows whether it changed; None if there is no file."""
+    """Return the status of a file, to detect changes; None if it does not exist."""
     try:
-        found = _stat(path)
+        status = _stat(path)
     except (OSError, ValueError):
         return None
-    return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _started_children() -> str:
-    """Return what changes when a process is started by `multiprocessing`."""
+    """Return a value that changes whenever `multiprocessing` starts a process."""
     return str(getattr(sys.modules.get("multiprocessing.process"), "_process_counter", "count(1)"))
 
 

@@ -1,4 +1,4 @@
-"""Finds the variables of a module: the names that its code assigns, or whose content it changes."""
+"""Finds the variables of a module: names that its code assigns, or whose content it changes."""
 
 import ast
 import sys
@@ -7,26 +7,26 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-#: Methods that modify an object in place, besides those whose names end with "_", as for tensors.
-CHANGING = {
+#: Methods that modify an object in place, in addition to names ending with "_" (tensors).
+MUTATING = {
     "appendleft", "clear", "discard", "extendleft", "insert", "load_state_dict", "move_to_end", "pop", "popitem",
     "popleft", "remove", "reverse", "rotate", "sort", "update",
 }  # fmt: skip
 #: Functions whose results contain the items of their arguments.
-PASSING = {"enumerate", "filter", "iter", "next", "reversed", "sorted", "zip"}
+PASSING_THROUGH = {"enumerate", "filter", "iter", "next", "reversed", "sorted", "zip"}
 
 
 @cache
 def assigned_names(module: str) -> frozenset[str]:
-    """Return the names that functions of a module assign, as its globals or as attributes of anything."""
-    found = set[str]()
+    """Return the names that functions of a module assign, as globals or as attributes of anything."""
+    names_assigned = set[str]()
     for node in _in_functions(module):
         match node:
             case ast.Global(names) | ast.Nonlocal(names):
-                found.update(names)
+                names_assigned.update(names)
             case ast.Attribute(_, name, ast.Store() | ast.Del()):
-                found.add(name)
-    return frozenset(found)
+                names_assigned.add(name)
+    return frozenset(names_assigned)
 
 
 @cache
@@ -37,42 +37,42 @@ def variables(module: str) -> frozenset[str]:
     """
     names, sources = {*assigned_names(module)}, dict[str, set[str]]()
     for node in _in_functions(module):
-        names.update(_changed(node))
+        names.update(_mutated_names(node))
     for target, value in (pair for node in ast.walk(_tree(module)) for pair in _bindings(node)):
         for name in _roots(target):
             sources.setdefault(name, set()).update(_roots(value))
-    due = [*names]
-    while due:
-        found = sources.get(due.pop(), set()) - names
-        names |= found
-        due += found
+    pending = [*names]
+    while pending:
+        aliases = sources.get(pending.pop(), set()) - names
+        names |= aliases
+        pending += aliases
     return frozenset(names)
 
 
 def _in_functions(module: str) -> Iterator[ast.AST]:
-    """Yield the syntax nodes inside the functions of a module; its other code runs only once, on import."""
-    for one in ast.walk(_tree(module)):
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield from ast.walk(one)
+    """Yield the syntax nodes inside functions of a module; other code runs only once, on import."""
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from ast.walk(node)
 
 
 def _tree(module: str) -> ast.AST:
-    """Return the syntax tree of a module; an empty one if it has no source."""
+    """Return the syntax tree of a module; an empty tree without source."""
     with suppress(Exception):
         return ast.parse(Path(sys.modules[module].__file__ or "").read_text(encoding="utf-8"))
     return ast.Module(body=[], type_ignores=[])
 
 
-def _changed(node: ast.AST) -> Iterator[str]:
+def _mutated_names(node: ast.AST) -> Iterator[str]:
     """Yield the names whose content a statement or an expression changes."""
     match node:
         case ast.Attribute(value, _, ast.Store() | ast.Del()) if not isinstance(value, ast.Name):
             yield from _roots(value)
         case ast.Subscript(value, _, ast.Store() | ast.Del()):
             yield from _roots(value)
-        case ast.Call(ast.Attribute(value, name), arguments) if name in CHANGING or _is_in_place(name):
-            for one in (value, *arguments[:1]) if _is_in_place(name) else (value,):
-                yield from _roots(one)
+        case ast.Call(ast.Attribute(value, name), arguments) if name in MUTATING or _is_in_place(name):
+            for owner in (value, *arguments[:1]) if _is_in_place(name) else (value,):
+                yield from _roots(owner)
         case ast.keyword("out", value):
             yield from _roots(value)
 
@@ -82,7 +82,7 @@ def _is_in_place(name: str) -> bool:
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield the targets that a statement binds, each with the value that it takes."""
+    """Yield (target, value) pairs that a statement binds."""
     match node:
         case ast.Assign(targets, value):
             yield from ((target, value) for target in targets)
@@ -93,7 +93,7 @@ def _bindings(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def _roots(node: ast.AST) -> Iterator[str]:
-    """Yield the names that an expression is reached by: `a`, `b` for `a.b["c"]`."""
+    """Yield the names through which an expression is accessed: `a`, `b` for `a.b["c"]`."""
     match node:
         case ast.Name(name):
             yield name
@@ -102,11 +102,11 @@ def _roots(node: ast.AST) -> Iterator[str]:
             yield from _roots(value)
         case ast.Subscript(value) | ast.Starred(value):
             yield from _roots(value)
-        case ast.Call(ast.Name(name), arguments) if name in PASSING:
-            for one in arguments:
-                yield from _roots(one)
+        case ast.Call(ast.Name(name), arguments) if name in PASSING_THROUGH:
+            for argument in arguments:
+                yield from _roots(argument)
         case ast.Call(ast.Attribute(value)):
             yield from _roots(value)
-        case ast.Tuple(several) | ast.List(several):
-            for one in several:
-                yield from _roots(one)
+        case ast.Tuple(elements) | ast.List(elements):
+            for element in elements:
+                yield from _roots(element)

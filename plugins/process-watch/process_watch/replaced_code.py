@@ -1,9 +1,9 @@
-"""Detects what a block replaced: attributes of modules and classes, code and defaults of functions, by identity.
+"""Detects replaced attributes of modules and classes, and replaced code and defaults of functions, by identity.
 
-A block that replaces a method of a library changes the results of all later blocks. So all code that was loaded
-before a block is compared after it. In the host and in watched packages, public values and their contents are
-compared, too. Modules that take part in the block may change variables that their own code assigns, and add to
-containers, as caches do. Threads that outlive their block are named.
+A block that replaces a method of a library changes the results of all later blocks, so all code loaded before a
+block is compared after it. In the host and in watched packages, public values and their contents are compared, too.
+Modules used by the block may change variables that their own code assigns, and add to containers, as caches do.
+Threads that outlive their block are reported.
 """
 
 import importlib.util
@@ -22,13 +22,13 @@ from process_watch.held_contents import (
     Content,
     equal,
     has_attributes,
-    held,
     holds,
     homes_of,
     is_same,
     items,
     may_change,
     restore,
+    snapshot,
 )
 from process_watch.importing import imports
 from process_watch.observed_inputs import assigned, bodies
@@ -36,71 +36,71 @@ from process_watch.own_variables import variables
 from process_watch.replacements import (
     CODE,
     function_of,
-    hidden,
     is_borrowed,
-    is_compiled,
     is_first_use,
     is_fixed,
+    is_generated,
     is_helper,
     is_of_operator,
-    is_own_code,
+    is_user_code,
     kernels,
     put_back,
+    shadowed_value,
     sort_of_module,
 )
 from process_watch.threads import Threads
 from process_watch.watched_settings import ENVIRONMENT, QUIET, imported_settings, settings
 from process_watch.whose_code import host
 
-PACKAGE = __name__.partition(".")[0]  # whose code is the host's, too
+PACKAGE = __name__.partition(".")[0]  # treated as part of the host
 MEMBERS = ("_member_map_", "_value2member_map_")  #: of an Enum
-UNLOADED = importlib.util._LazyModule  # type: ignore[attr-defined]  # a look at it would load it
-NESTED = 1000  #: values in a container that are looked at
+UNLOADED = importlib.util._LazyModule  # type: ignore[attr-defined]  # access would load the module
+MAX_NESTED_VALUES = 1000  #: inspected per container
 
-Place: TypeAlias = tuple[str, ...]  #: the name of a module, and of a class in it
+Place: TypeAlias = tuple[str, ...]  #: name of a module, and optionally of a class in it
 
 
 class Namespace(NamedTuple):
-    """The attributes of a module or a class, as they were."""
+    """The recorded attributes of a module or a class."""
 
     owner: Any
-    attributes: Mapping[str, Any]  # as they are
+    attributes: Mapping[str, Any]  # live
     names: list[str]
     values: list[Any]
 
 
 @dataclass
 class Watch:
-    """The code of a process as it was before a block."""
+    """The code and settings of a process before a block."""
 
     namespaces: dict[Place, Namespace] = field(default_factory=dict)
-    contents: dict[int, Content] = field(default_factory=dict)  # by identity
+    contents: dict[int, Content] = field(default_factory=dict)  # id of the value -> content
     modules: dict[str, Any] = field(default_factory=dict)
-    kinds: dict[str, type] = field(default_factory=dict)  # the classes of the modules
+    kinds: dict[str, type] = field(default_factory=dict)  # classes of modules
     settings: dict[str, Any] = field(default_factory=dict)
     threads: Threads = field(default_factory=Threads)
-    exclusive: bool = False  # whether the process does nothing but blocks
-    uninterrupted: bool = False  # whether it has done nothing else since the last block
-    hosted: bool = False  # whether the process is one of an engine, such as Ray
-    lenient: bool = False  # whether libraries may replace code, as those of observers do in this process
-    idle: bool = False  # whether code is not looked at
-    packages: frozenset[str] = frozenset()  # of users, which the host watches
-    of_host: frozenset[str] = frozenset()  # its own packages
-    helpers: set[str] = field(default_factory=set)  # modules of users in other packages
-    spoilt: bool = False  # whether the process should perform no other block
-    kernels: set[str] | None = None  # of operators of torch, as Python put them there; None before torch is imported
-    lost: list[str] = field(default_factory=list)  # what could not be put back
+    exclusive: bool = False  # whether the process only runs blocks
+    uninterrupted: bool = False  # whether only blocks ran since the last block
+    hosted: bool = False  # whether it is a process of an engine, such as Ray
+    lenient: bool = False  # whether libraries may replace code, as observers do
+    idle: bool = False  # whether code is not compared
+    packages: frozenset[str] = frozenset()  # user packages watched by the host
+    of_host: frozenset[str] = frozenset()  # the host's own packages
+    helpers: set[str] = field(default_factory=set)  # user modules in other packages
+    spoilt: bool = False  # whether the process should not run further blocks
+    kernels: set[str] | None = None  # torch kernels registered from Python; None before the import
+    lost: list[str] = field(default_factory=list)  # names that could not be restored
 
     def begin(self) -> None:
-        """Record all loaded code; if only blocks were performed since the last one, only modules new since then."""
+        """Record all loaded code; if only blocks ran since the last call, only new modules."""
         if not self.idle:
             self.packages, self.of_host = frozenset(host().watched()), frozenset((*host().packages, PACKAGE))
             with host().comparing():
                 if self.threads.left:
-                    self._replaced(set())  # by a thread, since the last block
-                is_new = self._enter_modules()  # and may have changed other modules
+                    self._restore_code(set())  # changes by threads since the last block
+                is_new = self._enter_modules()  # new modules may have changed others
                 if not (self.threads.left or self.exclusive) and (is_new or not self.uninterrupted):
-                    self._forget_changes()
+                    self._accept_changes()
                     self._enter_modules()
             imports.after.append(self.note_imports)
         bodies.clear()
@@ -109,9 +109,9 @@ class Watch:
         self.threads.begin()
 
     def note_imports(self) -> None:
-        """Record what has been imported, before a block can change it, and settings that it brings."""
+        """Record new modules before a block can change them, and the settings that they add."""
         if any(sort_of_module(name) in ("lib", "std") for name in imports.current()):
-            return  # what a library changes while it is imported is its own
+            return  # libraries may change anything during their import
         for key, (owner, _) in [*bodies.items()]:
             if not self._knows(owner):
                 bodies.pop(key, None)
@@ -121,12 +121,12 @@ class Watch:
                 self.settings[name] = setting.read()
 
     def end(self, own: Iterable[str] = ()) -> tuple[list[str], list[str], list[str]]:
-        """Restore code and settings; return the names of what was replaced and changed, and of remaining threads.
+        """Restore code and settings; return the names of replaced code, changed settings, and remaining threads.
 
-        These include threads that end while code is compared: they may replace what has already been compared.
+        Threads that end during the comparison are included: they may replace code that has already been compared.
         """
         settings, threads = None, list[str]()
-        with suppress(Exception):  # of replaced code, which is restored first in that case
+        with suppress(Exception):  # raised by replaced code, which is then restored first
             threads = self.threads.lingering()
             settings = self.restored()
         code = self.replaced(own)
@@ -134,24 +134,24 @@ class Watch:
         return code, settings, [*dict.fromkeys([*threads, *self.threads.lingering()])]
 
     def replaced(self, own: Iterable[str] = ()) -> list[str]:
-        """Return the names of what the block replaced, and restore it; `own` modules may set their variables."""
+        """Restore replaced code and return its names; modules in `own` may set their variables."""
         imports.after.clear()
         if self.idle:
             return []
-        with host().comparing():  # what is compared are many small objects that all stay
-            return self._replaced({*own})
+        with host().comparing():  # comparisons create many long-lived small objects
+            return self._restore_code({*own})
 
-    def _replaced(self, mine: set[str]) -> list[str]:
-        found = [*self._replaced_modules(), *self._replaced_bodies(), *self._replaced_kernels()]
+    def _restore_code(self, own_modules: set[str]) -> list[str]:
+        names = [*self._restore_modules(), *self._restore_bodies(), *self._changed_kernels()]
         for place, namespace in self._changed_namespaces():
-            found += self._replaced_attributes(place, namespace, mine)
+            names += self._restore_attributes(place, namespace, own_modules)
             self._enter(place, namespace.owner)
-        found += self._changed_contents(mine)
+        names += self._restore_contents(own_modules)
         self._enter_modules()
-        return found
+        return names
 
     def restored(self) -> list[str]:
-        """Return the names of settings of the process that changed, and restore them."""
+        """Restore changed settings of the process and return their names."""
         now = settings()
         changed = [name for name, before in self.settings.items() if now[name].read() != before]
         if not assigned:
@@ -163,7 +163,7 @@ class Watch:
         return [name for name in changed if name not in QUIET]
 
     def _enter_modules(self) -> bool:
-        """Note modules that are new, but for those that are being imported; return whether there are any."""
+        """Record new modules, except those being imported; return whether there are any."""
         loading, known = imports.current(), len(self.modules)
         if self.kernels is None and "torch.library" in sys.modules and "torch" not in loading:
             self.kernels = kernels()
@@ -179,18 +179,18 @@ class Watch:
                 self._enter((name,), module)
         return len(self.modules) > known
 
-    def _forget_changes(self) -> None:
-        """Take all code as it is now."""
+    def _accept_changes(self) -> None:
+        """Record the present state of all code."""
         self.modules = {name: module for name, module in [*self.modules.items()] if sys.modules.get(name) is module}
         self.kinds = {name: type(module) for name, module in [*self.modules.items()] if name in self.kinds}
         for place, namespace in self._changed_namespaces():
             self._enter(place, namespace.owner)
-        for key, one in [*self.contents.items()]:
-            if not is_same(now := held(one.value), one.before):
-                self.contents[key] = one._replace(before=now)
+        for key, content in [*self.contents.items()]:
+            if not is_same(now := snapshot(content.value), content.before):
+                self.contents[key] = content._replace(before=now)
 
     def _enter(self, place: Place, owner: Any) -> None:
-        """Note the attributes of a module or a class, of the classes in a module, and what their values hold."""
+        """Record the attributes of a module or a class, of its classes, and the contents of their values."""
         getter = type if issubclass(type(owner), type) else object
         attributes = getter.__getattribute__(owner, "__dict__")
         known, now = self.namespaces.get(place), attributes.copy()
@@ -209,53 +209,53 @@ class Watch:
             elif issubclass(kind, type) and len(place) == 1 and value.__module__ == place[0]:
                 self._enter((*place, value.__qualname__), value)
             elif ours and (name in MEMBERS or (not name.startswith("_") and self._may_hold(kind))):
-                if self._is_of_host(place[0]) and not name.isupper():  # it has variables, too
+                if self._is_of_host(place[0]) and not name.isupper():  # public names of the host may be variables
                     continue
                 self._enter_content(value, *place, name)
 
     def _enter_content(self, value: Any, *name: str) -> None:
-        """Note what a value holds, and a number of containers, arrays and objects in it."""
-        due, number = [(value, name, frozenset[str]())], 0
-        while due and number < NESTED:
-            (inner, path, homes), number = due.pop(0), number + 1
+        """Record the contents of a value, and of a limited number of nested containers, arrays and objects."""
+        pending, number = [(value, name, frozenset[str]())], 0
+        while pending and number < MAX_NESTED_VALUES:
+            (inner, path, homes), number = pending.pop(0), number + 1
             content = inner
             if type(inner) is not tuple:
-                one = self.contents.get(id(inner)) or Content(inner, held(inner), set(), set())
-                self.contents[id(inner)] = one
-                if path in one.names:
+                recorded = self.contents.get(id(inner)) or Content(inner, snapshot(inner), set(), set())
+                self.contents[id(inner)] = recorded
+                if path in recorded.names:
                     continue
-                one.names.add(path)
-                one.homes.update(homes)
-                content = one.before
+                recorded.names.add(path)
+                recorded.homes.update(homes)
+                content = recorded.before
             is_object = isinstance(content, dict) and not issubclass(type(inner), dict)
             if is_object:
                 homes |= homes_of(inner)
-            for key, each in islice(items(content), NESTED):
+            for key, each in islice(items(content), MAX_NESTED_VALUES):
                 if type(each) is tuple or self._may_hold(type(each)):
-                    due.append((each, (*path, key) if is_object and key not in OF_LAYERS else path, homes))
+                    pending.append((each, (*path, key) if is_object and key not in OF_LAYERS else path, homes))
 
     def _may_hold(self, kind: type) -> bool:
-        """Return whether objects of a class hold what others may read: containers, members of an Enum, of users."""
+        """Return whether objects of a class have contents to compare: containers, Enum members, user objects."""
         home = str(kind.__module__)
-        own = self._is_ours(home) and not self._is_of_host(home) and has_attributes(kind)
-        return holds(kind) or (own and not issubclass(kind, type))
+        is_user_class = self._is_ours(home) and not self._is_of_host(home) and has_attributes(kind)
+        return holds(kind) or (is_user_class and not issubclass(kind, type))
 
     def _changed_namespaces(self) -> list[tuple[Place, Namespace]]:
-        """Return the namespaces whose attributes are other objects, or in another order, than they were."""
-        found = []
+        """Return the namespaces whose attributes have changed identity or order."""
+        changed = []
         for item in [*self.namespaces.items()]:
             now, before = [*item[1].attributes.values()], item[1].values
             if len(now) != len(before) or not all(map(is_, now, before)):
-                found.append(item)
-        return found
+                changed.append(item)
+        return changed
 
-    def _replaced_modules(self) -> Iterator[str]:
+    def _restore_modules(self) -> Iterator[str]:
         for name, module in [*self.modules.items()]:
             now = sys.modules.get(name)
             if now is module or not issubclass(type(module), ModuleType):
                 continue
             if type(now) is type(module) is not ModuleType and sort_of_module(name, module) == "lib":
-                self.modules[name] = now  # a library whose own class loads lazily executes itself again
+                self.modules[name] = now  # a lazily loading library re-executes itself
                 self._enter((name,), now)
             elif not (self.lenient and sort_of_module(name, module) in ("lib", "std")):
                 yield f"sys.modules[{name!r}]"
@@ -265,22 +265,22 @@ class Watch:
                 yield f"the class of {name}"
                 module.__class__ = kind
 
-    def _replaced_bodies(self) -> Iterator[str]:
+    def _restore_bodies(self) -> Iterator[str]:
         for (_, name), (owner, before) in [*bodies.items()]:
-            if (now := getattr(owner, name)) is not before and self._knows(owner) and not is_compiled(owner, now):
+            if (now := getattr(owner, name)) is not before and self._knows(owner) and not is_generated(owner, now):
                 yield f"{name} of {owner.__module__}.{owner.__qualname__}"
                 with suppress(AttributeError, TypeError):
                     setattr(owner, name, before)
 
-    def _replaced_kernels(self) -> Iterator[str]:
-        """Yield the operators of torch that got other kernels, which stay, from users' code."""
-        if self.kernels is None:  # other threads may import torch meanwhile
+    def _changed_kernels(self) -> Iterator[str]:
+        """Yield the torch operators with new kernels from user code; these cannot be restored."""
+        if self.kernels is None:  # other threads may be importing torch
             return
         now = kernels()
-        for one in sorted(now - self.kernels):
-            if is_of_operator(one):
-                yield f"the kernel {one}"
-                self.lost.append(f"the kernel {one}")
+        for kernel in sorted(now - self.kernels):
+            if is_of_operator(kernel):
+                yield f"the kernel {kernel}"
+                self.lost.append(f"the kernel {kernel}")
         self.kernels = now
 
     def _knows(self, owner: Any) -> bool:
@@ -290,26 +290,30 @@ class Watch:
         before = dict(zip(namespace.names, namespace.values, strict=True)).get(name) if namespace else None
         return owner is before or owner is function_of(before)
 
-    def _replaced_attributes(self, place: Place, namespace: Namespace, mine: set[str]) -> Iterator[str]:
+    def _restore_attributes(self, place: Place, namespace: Namespace, own_modules: set[str]) -> Iterator[str]:
         before = dict(zip(namespace.names, namespace.values, strict=True))
         for name in [*before, *(namespace.attributes.keys() - before.keys())]:
             new = namespace.attributes.get(name, MISSING)
-            old = before[name] if name in before else hidden(namespace.owner, name, new, self._is_ours(place[0]))
-            if new is old or old is MISSING or not self._counts(place[0], name, old, mine):
+            old = (
+                before[name]
+                if name in before
+                else shadowed_value(namespace.owner, name, new, self._is_ours(place[0]))
+            )
+            if new is old or old is MISSING or not self._counts(place[0], name, old, own_modules):
                 continue
             if type(new) is type(old) and not issubclass(type(old), CODE) and equal(new, old):
                 continue
-            may_be = False
-            with suppress(Exception):  # of a value that cannot be asked
-                may_be = is_first_use(place[0], name, old, new)
-            if not may_be and not (self.lenient and not is_own_code(new)):
+            is_allowed = False
+            with suppress(Exception):  # raised by odd values
+                is_allowed = is_first_use(place[0], name, old, new)
+            if not is_allowed and not (self.lenient and not is_user_code(new)):
                 yield ".".join((*place, name))
                 put_back(namespace.owner, name, before.get(name, MISSING))
                 if namespace.attributes.get(name, MISSING) is not before.get(name, MISSING):
                     self.lost.append(".".join((*place, name)))
 
-    def _counts(self, module: str, name: str, old: Any, mine: set[str]) -> bool:
-        """Return whether an attribute is one that must stay as it was."""
+    def _counts(self, module: str, name: str, old: Any, own_modules: set[str]) -> bool:
+        """Return whether an attribute must stay unchanged."""
         if issubclass(type(old), CODE):
             return True
         if name.startswith("_"):
@@ -317,21 +321,23 @@ class Watch:
         if not self._is_ours(module):
             counts = callable(old) or type(old).__name__ == "dtype" or is_fixed(module, name, old)
             return counts and sort_of_module(module) != "own"
-        return not (self._takes_part(module, mine) and (old is None or name in variables(module)))
+        return not (self._takes_part(module, own_modules) and (old is None or name in variables(module)))
 
-    def _changed_contents(self, mine: set[str]) -> Iterator[str]:
-        for key, one in [*self.contents.items()]:
-            if is_same(now := held(one.value), one.before):
+    def _restore_contents(self, own_modules: set[str]) -> Iterator[str]:
+        for key, content in [*self.contents.items()]:
+            if is_same(now := snapshot(content.value), content.before):
                 continue
-            names = [*one.names]
-            helps = all(name[0] in self.helpers for name in names) and is_borrowed(one.value)
-            if helps or any(self._takes_part(name[0], mine) and may_change(one, now, name) for name in names):
-                self.contents[key] = one._replace(before=now)
+            names = [*content.names]
+            helps = all(name[0] in self.helpers for name in names) and is_borrowed(content.value)
+            if helps or any(
+                self._takes_part(name[0], own_modules) and may_change(content, now, name) for name in names
+            ):
+                self.contents[key] = content._replace(before=now)
             else:
                 yield (name := f"the content of {'.'.join(min(names))}")
-                if not restore(one.value, one.before):
+                if not restore(content.value, content.before):
                     self.lost.append(name)
-                    self.contents[key] = one._replace(before=held(one.value))
+                    self.contents[key] = content._replace(before=snapshot(content.value))
 
     def _is_ours(self, module: str) -> bool:
         return module.partition(".")[0] in self.packages or module in self.helpers or self._is_of_host(module)
@@ -340,6 +346,6 @@ class Watch:
         top, dot, _ = module.partition(".")
         return bool(dot) and top in self.of_host
 
-    def _takes_part(self, module: str, mine: set[str]) -> bool:
+    def _takes_part(self, module: str, own_modules: set[str]) -> bool:
         """Return whether code of a module may run in a block, so that its variables may change."""
-        return module in mine or module in self.helpers or self._is_of_host(module)
+        return module in own_modules or module in self.helpers or self._is_of_host(module)

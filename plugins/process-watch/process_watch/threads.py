@@ -1,46 +1,48 @@
-"""Threads of users' code that outlive their block."""
+"""Detects threads of user code that outlive their block."""
 
 import sys
 import threading
 from dataclasses import dataclass, field
 from weakref import WeakSet
 
-from process_watch.replacements import is_own_code, runs_own
-from process_watch.wrapped_readers import of_parts, started_by
+from process_watch.replacements import is_user_code, runs_user_code
+from process_watch.wrapped_readers import started_by, user_threads
 
 
 @dataclass
 class Threads:
-    """The threads of a process as they were before a block."""
+    """The threads of a process before a block."""
 
-    idents: set[int] = field(default_factory=set)  # of all threads
-    others: WeakSet[threading.Thread] = field(default_factory=WeakSet)  # but for the one that performs blocks
-    left: dict[int, str] = field(default_factory=dict)  # names of threads of earlier blocks, by their identifiers
+    idents: set[int] = field(default_factory=set)
+    others: WeakSet[threading.Thread] = field(default_factory=WeakSet)  # except the thread that runs blocks
+    left: dict[int, str] = field(default_factory=dict)  # identifier -> name of a thread of earlier blocks
 
     def begin(self) -> None:
-        """Record the threads that there are."""
+        """Record the present threads."""
         self.idents = {*sys._current_frames()}
         self.others = WeakSet({*threading.enumerate()} - {threading.current_thread()})
         self.left = {ident: name for ident, name in self.left.items() if ident in self.idents}
 
     def lingering(self) -> list[str]:
-        """Return the names of threads of users' code that outlive the block."""
-        known = {one.ident: one for one in threading.enumerate()}
-        due = {
-            ident for ident, one in known.items() if one in of_parts or is_own_code(getattr(one, "function", None))
+        """Return the names of user threads that outlive the block."""
+        known = {thread.ident: thread for thread in threading.enumerate()}
+        of_users = {
+            ident
+            for ident, thread in known.items()
+            if thread in user_threads or is_user_code(getattr(thread, "function", None))
         }
-        found = {
+        remaining = {
             ident: known[ident].name if ident in known else "a thread"
             for ident, frame in sys._current_frames().items()
-            if (ident in due or runs_own(frame)) and not self._was_there(ident, known.get(ident))
+            if (ident in of_users or runs_user_code(frame)) and not self._is_older_than_block(ident, known.get(ident))
         }
-        self.left |= found
-        return [*found.values()]
+        self.left |= remaining
+        return [*remaining.values()]
 
-    def _was_there(self, ident: int, thread: threading.Thread | None) -> bool:
-        """Return whether a thread was there before the block, or was started by such a thread, as in a server."""
+    def _is_older_than_block(self, ident: int, thread: threading.Thread | None) -> bool:
+        """Return whether a thread existed before the block, or was started by such a thread, as in a server."""
         if thread in (None, threading.current_thread()):
-            return ident in self.idents  # identifiers of threads that have ended are used again
+            return ident in self.idents  # identifiers are reused
         while thread is not None and thread not in self.others:
             thread = started_by.get(thread)
         return thread is not None

@@ -1,4 +1,4 @@
-"""Settings of a process that a block may change for later ones: how to read them, and how to restore them."""
+"""Settings of a process that a block may change for later blocks, with functions to read and restore them."""
 
 import copyreg
 import gc
@@ -21,99 +21,105 @@ from process_watch.observed_inputs import assigned
 from process_watch.whose_code import host, sort_of
 
 ENVIRONMENT, FILTERS = "the environment", "the warning filters"
-QUIET = {FILTERS, "sys.path"}  #: settings that libraries change when they are imported
+QUIET = {FILTERS, "sys.path"}  #: settings that libraries change during their import
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-OPEN_FILES = 32  # that a block can open at the least
+MIN_OPEN_FILES = 32  # that a block must be able to open
 LIMITS = [value for name, value in vars(resource).items() if name.startswith("RLIMIT_")]
 
 
-class Setting(NamedTuple):
-    """A setting of the process: how it is read, and how it is written."""
+class ProcessSetting(NamedTuple):
+    """A setting of the process: functions to read and to write it."""
 
     read: Callable[[], Any]
     write: Callable[[Any], Any]
 
 
-def settings() -> dict[str, Setting]:
-    """Return the settings of this process that a block may change for later ones."""
-    found = {
-        "the signal handlers": Setting(_handlers, _put_handlers),
-        "the timers": Setting(_timers, lambda _: [signal.setitimer(one, 0) for one in TIMERS]),
+def settings() -> dict[str, ProcessSetting]:
+    """Return the settings of this process that a block may change for later blocks."""
+    settings_by_name = {
+        "the signal handlers": ProcessSetting(_handlers, _put_handlers),
+        "the timers": ProcessSetting(_timers, lambda _: [signal.setitimer(timer, 0) for timer in TIMERS]),
         "sys.path": _content(sys, "path"),
-        "sys.meta_path": Setting(_finders, _put_finders),
+        "sys.meta_path": ProcessSetting(_finders, _put_finders),
         "sys.path_hooks": _content(sys, "path_hooks"),
         FILTERS: _content(warnings, "filters"),
         "gc.callbacks": _content(gc, "callbacks"),
-        "copyreg.dispatch_table": Setting(_reducers, _put_reducers),
+        "copyreg.dispatch_table": ProcessSetting(_reducers, _put_reducers),
         "the JSON encoder": _attributes(json, "_default_encoder"),
         "the JSON decoder": _attributes(json, "_default_decoder"),
         **{f"sys.{name}": _attribute(sys, name) for name in ("stdin", "stdout", "stderr")},
-        "the folder of temporary files": Setting(tempfile.gettempdir, partial(setattr, tempfile, "tempdir")),
-        "logging.disable": Setting(lambda: logging.root.manager.disable, logging.disable),
-        "the trace function": Setting(sys.gettrace, sys.settrace),
-        "the profile function": Setting(sys.getprofile, sys.setprofile),
-        "the recursion limit": Setting(sys.getrecursionlimit, sys.setrecursionlimit),
-        "the switch interval": Setting(sys.getswitchinterval, sys.setswitchinterval),
-        "the maximum number of digits of integers": Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
-        "garbage collection": Setting(lambda: (gc.isenabled(), gc.get_threshold()), _put_collection),
-        ENVIRONMENT: Setting(lambda: {**os.environ}, _put_environment),
-        "the time zone": Setting(_zone, lambda _: time.tzset()),  # after the variable that decides it
-        "the umask": Setting(_umask, os.umask),
-        "the resource limits": Setting(
+        "the folder of temporary files": ProcessSetting(tempfile.gettempdir, partial(setattr, tempfile, "tempdir")),
+        "logging.disable": ProcessSetting(lambda: logging.root.manager.disable, logging.disable),
+        "the trace function": ProcessSetting(sys.gettrace, sys.settrace),
+        "the profile function": ProcessSetting(sys.getprofile, sys.setprofile),
+        "the recursion limit": ProcessSetting(sys.getrecursionlimit, sys.setrecursionlimit),
+        "the switch interval": ProcessSetting(sys.getswitchinterval, sys.setswitchinterval),
+        "the maximum number of digits of integers": ProcessSetting(
+            sys.get_int_max_str_digits, sys.set_int_max_str_digits
+        ),
+        "garbage collection": ProcessSetting(lambda: (gc.isenabled(), gc.get_threshold()), _put_collection),
+        ENVIRONMENT: ProcessSetting(lambda: {**os.environ}, _put_environment),
+        "the time zone": ProcessSetting(_zone, lambda _: time.tzset()),  # after the environment variable TZ
+        "the umask": ProcessSetting(_umask, os.umask),
+        "the resource limits": ProcessSetting(
             lambda: [*map(resource.getrlimit, LIMITS)],
             lambda before: [*map(resource.setrlimit, LIMITS, before)],
         ),
-        "the cache of re": Setting(_wrong_expressions, lambda _: re.purge()),
-        "the room for open files": Setting(_has_room, lambda _: None),
-        **{name: Setting(*one) for name, one in host().settings().items()},
+        "the cache of re": ProcessSetting(_wrong_cache_entries, lambda _: re.purge()),
+        "the number of free file descriptors": ProcessSetting(_can_open_files, lambda _: None),
+        **{name: ProcessSetting(*functions) for name, functions in host().settings().items()},
     }
     if hasattr(os, "sched_getaffinity"):
-        found["the CPU affinity"] = Setting(
+        settings_by_name["the CPU affinity"] = ProcessSetting(
             lambda: os.sched_getaffinity(0), lambda before: os.sched_setaffinity(0, before)
         )
-    return found | imported_settings()
+    return settings_by_name | imported_settings()
 
 
-def imported_settings() -> dict[str, Setting]:
-    """Return the settings of what has been imported."""
-    found, modules = {}, sys.modules
+def imported_settings() -> dict[str, ProcessSetting]:
+    """Return the settings of imported modules."""
+    settings_by_name, modules = {}, sys.modules
     if socket := modules.get("socket"):
-        found["the default timeout of sockets"] = Setting(socket.getdefaulttimeout, socket.setdefaulttimeout)
+        settings_by_name["the default timeout of sockets"] = ProcessSetting(
+            socket.getdefaulttimeout, socket.setdefaulttimeout
+        )
     if decimal := modules.get("decimal"):
         for name, get in {
             "the decimal context": decimal.getcontext,
             "decimal.DefaultContext": lambda: decimal.DefaultContext,
         }.items():
-            found[name] = Setting(partial(_decimal, get), partial(_put_decimal, get))
+            settings_by_name[name] = ProcessSetting(partial(_decimal, get), partial(_put_decimal, get))
     if locale := modules.get("locale"):
         whole = locale.LC_ALL
-        found["the locale"] = Setting(lambda: locale.setlocale(whole), lambda before: locale.setlocale(whole, before))
+        settings_by_name["the locale"] = ProcessSetting(
+            lambda: locale.setlocale(whole), lambda before: locale.setlocale(whole, before)
+        )
     if (numpy := modules.get("numpy")) and hasattr(numpy, "get_printoptions"):
-        found["numpy's print options"] = Setting(
+        settings_by_name["numpy's print options"] = ProcessSetting(
             numpy.get_printoptions, lambda before: numpy.set_printoptions(**before)
         )
     if (torch := modules.get("torch")) and hasattr(torch, "nn"):
-        found |= _of_torch(torch)
-    return found
+        settings_by_name |= _of_torch(torch)
+    return settings_by_name
 
 
-def _of_torch(torch: Any) -> dict[str, Setting]:
+def _of_torch(torch: Any) -> dict[str, ProcessSetting]:
     hooks = torch.nn.modules.module
     names = [name for name in vars(hooks) if name.startswith("_global_") and isinstance(getattr(hooks, name), dict)]
-    autograd, found = torch._C._autograd, dict[str, Setting]()
-    if hasattr(autograd, "_top_saved_tensors_default_hooks"):  # not in all releases
-        found["torch's hooks of saved tensors"] = Setting(
+    autograd, saved_tensor_hooks = torch._C._autograd, dict[str, ProcessSetting]()
+    if hasattr(autograd, "_top_saved_tensors_default_hooks"):  # missing in some releases
+        saved_tensor_hooks["torch's hooks of saved tensors"] = ProcessSetting(
             partial(autograd._top_saved_tensors_default_hooks, True), partial(_pop_hooks, autograd)
         )
-    return found | {
-        "torch's anomaly detection": Setting(torch.is_anomaly_enabled, torch.set_anomaly_enabled),
-        "torch's function modes": Setting(
+    return saved_tensor_hooks | {
+        "torch's anomaly detection": ProcessSetting(torch.is_anomaly_enabled, torch.set_anomaly_enabled),
+        "torch's function modes": ProcessSetting(
             torch._C._len_torch_function_stack, partial(_pop, torch._C, "torch_function_stack")
         ),
-        "torch's dispatch modes": Setting(
+        "torch's dispatch modes": ProcessSetting(
             torch._C._len_torch_dispatch_stack, partial(_pop, torch._C, "torch_dispatch_stack", None)
         ),
-        "torch's global hooks": Setting(
+        "torch's global hooks": ProcessSetting(
             lambda: {name: dict(getattr(hooks, name)) for name in names},
             lambda before: _fill_all({name: getattr(hooks, name) for name in names}, before),
         ),
@@ -134,7 +140,7 @@ def _pop_hooks(autograd: Any, before: Any) -> None:
 
 
 def _timers() -> list[bool]:
-    return [signal.getitimer(one)[0] > 0 for one in TIMERS]
+    return [signal.getitimer(timer)[0] > 0 for timer in TIMERS]
 
 
 def _handlers() -> dict[int, Any]:
@@ -161,8 +167,8 @@ def _put_environment(before: Mapping[str, str]) -> None:
 
 
 def _finders() -> list[Any]:
-    """Return what finds modules, except what libraries add to find their own."""
-    return [one for one in sys.meta_path if not _is_of_library(one)]
+    """Return the module finders, except those that libraries add for their own modules."""
+    return [finder for finder in sys.meta_path if not _is_of_library(finder)]
 
 
 def _put_finders(before: list[Any]) -> None:
@@ -178,11 +184,11 @@ def _sort_of_class(kind: type) -> str:
 
 
 def _reducers() -> dict[Any, Any]:
-    """Return the functions of users' code that copy objects of others."""
+    """Return the reduce functions of user code for classes of others."""
     table = copyreg.dispatch_table.copy()
     codes = {kind: getattr(function, "__code__", None) for kind, function in table.items()}
-    own = {kind for kind, code in codes.items() if code is not None and sort_of(code.co_filename) == "own"}
-    return {kind: table[kind] for kind in own if _sort_of_class(kind) != "own"}
+    of_users = {kind for kind, code in codes.items() if code is not None and sort_of(code.co_filename) == "own"}
+    return {kind: table[kind] for kind in of_users if _sort_of_class(kind) != "own"}
 
 
 def _put_reducers(before: Mapping[Any, Any]) -> None:
@@ -192,7 +198,7 @@ def _put_reducers(before: Mapping[Any, Any]) -> None:
 
 
 def _zone() -> tuple[Any, ...]:
-    """Return the time zone of the C library: its names, and how far it is from UTC in January and in July."""
+    """Return the time zone of the C library: names, and offsets from UTC in January and July."""
     return (time.tzname, *(time.localtime(seconds).tm_gmtoff for seconds in (0, 15_552_000)))
 
 
@@ -202,21 +208,21 @@ def _umask() -> int:
     return value
 
 
-def _has_room() -> bool:
-    """Return whether a block can open a number of files."""
+def _can_open_files() -> bool:
+    """Return whether a block can open `MIN_OPEN_FILES` files."""
     opened: list[int] = []
     with suppress(OSError):
-        while len(opened) < OPEN_FILES:
+        while len(opened) < MIN_OPEN_FILES:
             opened += os.pipe()
     for descriptor in opened:
         os.close(descriptor)
-    return len(opened) >= OPEN_FILES
+    return len(opened) >= MIN_OPEN_FILES
 
 
-def _wrong_expressions() -> list[Any]:
-    """Return what is cached under another expression."""
-    caches = [getattr(re, name, {}).copy() for name in ("_cache", "_cache2")]  # other threads compile meanwhile
-    return [key for held in caches for key, one in held.items() if getattr(one, "pattern", key[1]) != key[1]]
+def _wrong_cache_entries() -> list[Any]:
+    """Return the cache entries stored under a wrong pattern."""
+    caches = [getattr(re, name, {}).copy() for name in ("_cache", "_cache2")]  # copies, because other threads compile
+    return [key for cache in caches for key, entry in cache.items() if getattr(entry, "pattern", key[1]) != key[1]]
 
 
 def _decimal(get: Callable[[], Any]) -> tuple[Any, ...]:
@@ -233,26 +239,26 @@ def _put_decimal(get: Callable[[], Any], before: tuple[Any, ...]) -> None:
 
 
 def _fill_all(now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-    for name, held in before.items():
-        _fill(now[name], held)
+    for name, content in before.items():
+        _fill(now[name], content)
 
 
-def _attribute(owner: Any, name: str) -> Setting:
-    return Setting(lambda: getattr(owner, name), lambda before: setattr(owner, name, before))
+def _attribute(owner: Any, name: str) -> ProcessSetting:
+    return ProcessSetting(lambda: getattr(owner, name), lambda before: setattr(owner, name, before))
 
 
-def _attributes(owner: Any, name: str) -> Setting:
-    """Return the setting of an object and its attributes."""
-    one = getattr(owner, name)
-    return Setting(lambda: {**vars(one)}, lambda before: _fill(vars(one), before))
+def _attributes(owner: Any, name: str) -> ProcessSetting:
+    """Return the setting of the attributes of an object."""
+    value = getattr(owner, name)
+    return ProcessSetting(lambda: {**vars(value)}, lambda before: _fill(vars(value), before))
 
 
-def _content(owner: Any, name: str) -> Setting:
-    """Return the setting of a list or a dict."""
-    one = getattr(owner, name)
-    return Setting(one.copy, lambda before: _fill(one, before))
+def _content(owner: Any, name: str) -> ProcessSetting:
+    """Return the setting of the content of a list or a dict."""
+    container = getattr(owner, name)
+    return ProcessSetting(container.copy, lambda before: _fill(container, before))
 
 
-def _fill(one: Any, before: Any) -> None:
-    one.clear()
-    one.extend(before) if isinstance(one, list) else one.update(before)
+def _fill(container: Any, before: Any) -> None:
+    container.clear()
+    container.extend(before) if isinstance(container, list) else container.update(before)

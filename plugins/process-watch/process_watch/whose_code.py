@@ -1,4 +1,4 @@
-"""Finds out whose code reads an input, by frames of calls: a user's, the host's, a library's or Python's own."""
+"""Determines whose code reads an input from the call stack: user code, the host, a library or Python."""
 
 import os
 import sys
@@ -14,25 +14,25 @@ from process_watch.host import Host
 
 
 def _folders(packages: Iterable[str]) -> Iterator[str]:
-    """Yield the folders of packages, without importing these."""
+    """Yield the folders of packages without importing them."""
     for spec in filter(None, map(find_spec, packages)):
         yield from (f"{os.path.abspath(place)}{os.sep}" for place in spec.submodule_search_locations or ())
 
 
 def _libraries() -> Iterator[tuple[str, str]]:
-    """Yield where installed libraries are, and in which folder of `sys.path`.
+    """Yield paths of installed libraries, each with its folder in `sys.path`.
 
-    Those are whole folders such as `site-packages`, also of users and of other environments; in a folder of another
-    name, such as that of `pip install --target`, only what distributions recorded there.
+    These are whole folders such as `site-packages`, also of users and of other environments; in other folders, such
+    as the target of `pip install --target`, only paths recorded by distributions.
     """
-    own = _PATHS["purelib"], _PATHS["platlib"]
-    for folder in dict.fromkeys((*own, *sys.path)):
-        if folder in own or os.path.basename(folder) in INSTALLED:
+    standard_folders = _PATHS["purelib"], _PATHS["platlib"]
+    for folder in dict.fromkeys((*standard_folders, *sys.path)):
+        if folder in standard_folders or os.path.basename(folder) in INSTALLED:
             yield f"{folder}{os.sep}", f"{folder}{os.sep}"
             continue
-        with suppress(OSError):  # of a zip file, or of what is not there
+        with suppress(OSError):  # zip file or missing folder
             if any(name.endswith(".dist-info") for name in os.listdir(folder or ".")):
-                files = (file for one in distributions(path=[folder]) for file in one.files or ())
+                files = (file for distribution in distributions(path=[folder]) for file in distribution.files or ())
                 for file in {file.parts[:1]: file for file in files}.values():
                     place = os.path.join(os.path.abspath(folder), file.parts[0])
                     yield place + os.sep * (len(file.parts) > 1), os.path.abspath(folder) + os.sep
@@ -40,21 +40,21 @@ def _libraries() -> Iterator[tuple[str, str]]:
 
 _host = Host()
 _OWN = f"{os.path.dirname(os.path.abspath(__file__))}{os.sep}"
-_places: tuple[str, ...] = (_OWN,)  # of the host's code, and of this library's
+_places: tuple[str, ...] = (_OWN,)  # folders of the host's code and of this library
 _PATHS = sysconfig.get_paths()
-INSTALLED = {"site-packages", "dist-packages"}  #: names of folders of libraries, also of another Python
+INSTALLED = {"site-packages", "dist-packages"}  #: names of library folders, also of other Python installations
 _LIBRARIES = dict(_libraries())
 SITES = (*_LIBRARIES,)
-#: Where Python and its libraries are, whose versions are in keys or provenance.
+#: Paths of Python and its libraries, whose versions are recorded separately.
 PYTHON = (
     *(f"{_PATHS[name]}{os.sep}" for name in ("stdlib", "platstdlib")), *SITES,
     *(path for path in sys.path if path.endswith(".zip") and path.startswith(sys.base_prefix)),
 )  # fmt: skip
 IMPORTING = "<frozen importlib._bootstrap>"
 IMPORTERS = ("<frozen importlib", "<frozen zipimport")
-A_THREAD = "a thread"  # the reader where no user's code is seen, as a thread calls others for it
-within: set[CodeType] = set()  #: of the functions below which blocks are performed
-wrapping: set[CodeType] = set()  #: of the functions that stand for others, which are theirs who call them
+A_THREAD = "a thread"  # reader name for threads without user code on their stack
+within: set[CodeType] = set()  #: code of the functions that run blocks
+wrapping: set[CodeType] = set()  #: code of wrappers, which count as code of their callers
 
 
 def host() -> Host:
@@ -63,7 +63,7 @@ def host() -> Host:
 
 
 def set_host(new: Host) -> None:
-    """Have another host; what was found out for the one before is forgotten."""
+    """Replace the host and clear the caches that depend on it."""
     global _host, _places
     _host, _places = new, (_OWN, *_folders(new.packages))
     for function in (sort_of, is_own, _plugins):
@@ -71,10 +71,10 @@ def set_host(new: Host) -> None:
 
 
 def reader_of(frame: FrameType | None, importing: bool = False) -> tuple[set[str], str]:
-    """Return the user's module that called a frame, and whose code reads: own, host, lib, std or import.
+    """Return the user module that called a frame, and whose code reads: own, host, lib, std or import.
 
-    The reader is the innermost caller that is not Python's own. Files that a library reads while it is imported are
-    no user's, unless `importing`.
+    The reader is the innermost caller outside Python's own code. Files that a library reads during its import have
+    no user module, unless `importing`.
     """
     kind, outermost = "", frame
     while frame is not None and (code := frame.f_code) not in within:
@@ -91,14 +91,14 @@ def reader_of(frame: FrameType | None, importing: bool = False) -> tuple[set[str
 
 
 def caller_of(frame: FrameType | None) -> FrameType | None:
-    """Return the innermost frame that is not Python's own."""
+    """Return the innermost frame outside Python's own code."""
     while frame is not None and (frame.f_code in wrapping or sort_of(frame.f_code.co_filename) == "std"):
         frame = frame.f_back
     return frame
 
 
 def is_being_imported(frame: FrameType | None) -> bool:
-    """Return whether a user's module is being imported; all other reads outside of blocks are the host's."""
+    """Return whether a user module is being imported; other reads outside blocks belong to the host."""
     while frame is not None and (sort := sort_of((code := frame.f_code).co_filename)) != "host":
         if sort == "own" and code.co_name == "<module>":
             return True
@@ -108,7 +108,7 @@ def is_being_imported(frame: FrameType | None) -> bool:
 
 @cache
 def sort_of(file: str) -> str:
-    """Return whose code a file holds: own (a user's), host, lib (an installed library's) or std (Python's)."""
+    """Return the owner of the code in a file: own (user code), host, lib (installed library) or std (Python)."""
     if file.startswith(_places):
         return "host"
     if file.startswith("<"):
@@ -130,27 +130,27 @@ def _plugins() -> frozenset[str]:
     return frozenset(_host.plugins())
 
 
-def is_known(file: str) -> bool:
-    """Return whether a file is the host's, Python's or a library's."""
+def is_not_user_code(file: str) -> bool:
+    """Return whether a file belongs to the host, Python or a library."""
     return file.startswith((*_places, *PYTHON)) and not is_own(file)
 
 
 def is_import_system(frame: FrameType) -> bool:
-    """Return whether a frame is the import system's."""
+    """Return whether a frame belongs to the import system."""
     back = frame.f_back
     return frame.f_code.co_filename.startswith(IMPORTERS) and (
         back is None or back.f_code.co_filename.startswith(IMPORTERS)
     )
 
 
-def quotes(frame: FrameType | None) -> bool:
+def is_showing_source(frame: FrameType | None) -> bool:
     """Return whether a source file is read to show its lines in a warning or a traceback."""
     names = python_modules(frame)
     return "linecache" in names and bool(names & {"traceback", "warnings", "logging"})
 
 
 def python_modules(frame: FrameType | None) -> set[str]:
-    """Return the modules of Python itself that call a frame, up to the first other caller."""
+    """Return the modules of Python that call a frame, up to the first other caller."""
     names = set()
     while frame is not None and sort_of(frame.f_code.co_filename) == "std":
         names.add(str(frame.f_globals.get("__name__")))
@@ -159,12 +159,12 @@ def python_modules(frame: FrameType | None) -> set[str]:
 
 
 def module_of(path: str) -> str:
-    """Return the name of a loaded module by its file; empty if there is none."""
+    """Return the name of a loaded module by its file, or an empty string."""
     return _module_names(len(sys.modules)).get(path, "")
 
 
 @lru_cache(maxsize=1)
 def _module_names(number: int) -> dict[str, str]:
-    """Return the names of the modules that are loaded, by their files; anew where there are more of them."""
+    """Return the names of loaded modules by file; cached until their number changes."""
     files = ((getattr(module, "__file__", None), name) for name, module in [*sys.modules.items()])
     return {file: name for file, name in files if isinstance(file, str)}

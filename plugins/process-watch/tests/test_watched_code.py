@@ -194,10 +194,10 @@ def test_a_thread_that_replaces_code_while_it_is_compared_and_ends_is_named(watc
         thread.join()
         return real(mine)
 
-    asked, real = threading.Event(), watch._changed_contents
+    asked, real = threading.Event(), watch._restore_contents
     thread = threading.Thread(target=act, name="the late one")
     thread.start()
-    monkeypatch.setattr(watch, "_changed_contents", contents)
+    monkeypatch.setattr(watch, "_restore_contents", contents)
     assert watch.end() == ([], [], ["the late one"])
     assert watch.threads.left
 
@@ -251,11 +251,11 @@ def test_kernels_that_torch_adds_while_another_thread_imports_it_are_nobodys(mon
     found = Watch()
     found.begin()
     kernels.add("aten/second/CUDA")
-    assert [*found._replaced_kernels()] == []
+    assert [*found._changed_kernels()] == []
     loading.clear()
     found.note_imports()
     kernels.add("aten/third/CUDA")
-    assert [*found._replaced_kernels()] == ["the kernel aten/third/CUDA"]
+    assert [*found._changed_kernels()] == ["the kernel aten/third/CUDA"]
 
 
 def test_a_replaced_function_is_named_and_put_back(watch, monkeypatch):
@@ -396,7 +396,7 @@ def test_a_process_in_which_no_more_files_can_be_opened_is_no_place_for_other_st
         with suppress(OSError):
             while True:
                 opened.append(os.open(os.devnull, os.O_RDONLY))
-        assert watch.restored() == watch.lost == ["the room for open files"]
+        assert watch.restored() == watch.lost == ["the number of free file descriptors"]
     finally:
         for descriptor in opened:
             os.close(descriptor)

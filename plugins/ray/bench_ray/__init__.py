@@ -1,1 +1,1 @@
-"""The executor on Ray."""
+"""The Ray executor."""

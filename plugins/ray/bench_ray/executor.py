@@ -1,4 +1,4 @@
-"""The executor on Ray: one task per stage, with its CPUs and GPU."""
+"""The Ray executor: one task per stage, with its CPUs and GPU."""
 
 import json
 import logging
@@ -30,15 +30,15 @@ from bench_core import (
 from bench_ray.plugin import RayConfig
 from bench_ray.tasks import Board, work
 
-PAUSE = 0.5  # seconds between two looks at a stage
-PATIENCE = 10.0  # seconds that a stage has to clean up
-OBJECTS = 80 * 2**20  # bytes for what goes through Ray: texts
-AGAIN = "Run the suite again to continue."
+POLL_SECONDS = 0.5
+TIMEOUT_SECONDS = 10.0  # time limit of a stage for cleanup
+OBJECT_STORE_BYTES = 80 * 2**20  # Ray transfers texts only
+RUN_AGAIN = "Run the suite again to continue."
 
 
 @dataclass
 class Ray(Executor):
-    """So many stages at a time, each where there is room for it; Ray ends with it if it was started for it."""
+    """Runs up to `capacity` stages at a time where resources are free; ends Ray only if it started Ray."""
 
     config: RayConfig
     store: Path
@@ -52,7 +52,7 @@ class Ray(Executor):
         if self.ours:
             self._connect()
         self.board = ray.remote(num_cpus=0)(Board).remote()
-        # Ray lets a process that had a GPU go after one stage: its memory is free again for others.
+        # Ray ends processes with a GPU after one stage, which frees the GPU memory.
         self.tasks = {False: ray.remote(max_retries=0)(work), True: ray.remote(max_retries=0, num_gpus=1)(work)}
         self.closed = Event()
         self.threads = ThreadPoolExecutor(self.capacity)
@@ -71,44 +71,48 @@ class Ray(Executor):
             self.folder.cleanup()
 
     def _connect(self) -> None:
-        """Start Ray or join a cluster; raise SuiteError where there is none."""
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # it would tell its makers
+        """Start Ray or join a cluster; raise SuiteError if this fails."""
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # no telemetry
         address, settings = self.config.address, dict[str, Any](log_to_driver=False, logging_level=logging.ERROR)
-        what = "Ray does not start here" if address is None else f"no Ray cluster answers at {address!r}"
+        what = "Ray cannot be started" if address is None else f"no Ray cluster responds at {address!r}"
         if address is None:
-            # Not in $TMPDIR: names of sockets must be short.
+            # Not in $TMPDIR, because paths of sockets must be short.
             place = "/tmp" if Path("/tmp").is_dir() else None
             self.folder = TemporaryDirectory(prefix="ray-", dir=place, ignore_cleanup_errors=True)
-            settings |= {"include_dashboard": False, "object_store_memory": OBJECTS, "_temp_dir": self.folder.name}
+            settings |= {
+                "include_dashboard": False,
+                "object_store_memory": OBJECT_STORE_BYTES,
+                "_temp_dir": self.folder.name,
+            }
         try:
             if address and address != "auto":
-                _knock(address)
+                _check_connection(address)
             ray.init(address or "local", **settings)
         except (RayError, OSError, RuntimeError, ValueError, ImportError) as error:
             reason = " ".join(str(error).split()).rstrip(".")
             raise SuiteError(
-                f"{what}: {reason}. Start one by `ray start --head`, and give its address by --with address=..., or "
-                "none to have Ray started here."
+                f"{what}: {reason}. Start a cluster with `ray start --head` and give its address with --with "
+                "address=..., or omit the address to start Ray on this machine."
             ) from None
 
     def _work(self, request: StageRequest, tell: Tell) -> None:
-        """Have a stage performed; raise StageFailed, also where its process dies."""
+        """Run a stage; raise StageFailed if it fails or its process dies."""
         needs = self._needs(request)
-        tell(f"waiting for {_words(needs)}", 0.0)
-        self._check_room(needs)
-        reference = self._begun(request, needs)
-        while not ray.wait([reference], timeout=PAUSE)[0]:
+        tell(f"waiting for {_describe(needs)}", 0.0)
+        self._check_resources(needs)
+        reference = self._start_task(request, needs)
+        while not ray.wait([reference], timeout=POLL_SECONDS)[0]:
             if self.closed.is_set():
                 ray.cancel(reference)
-                if not ray.wait([reference], timeout=PATIENCE)[0]:  # in which it cleans up
+                if not ray.wait([reference], timeout=TIMEOUT_SECONDS)[0]:  # time for cleanup
                     ray.cancel(reference, force=True)
                 break
-            with suppress(RayError):  # what it says is not worth a failure
-                if said := ray.get(self.board.last.remote(request.stage.key), timeout=PAUSE):
-                    tell(*said)
-                self._hear_events(request)
+            with suppress(RayError):  # progress is optional
+                if progress := ray.get(self.board.last.remote(request.stage.key), timeout=POLL_SECONDS):
+                    tell(*progress)
+                self._forward_events(request)
         with suppress(RayError):
-            self._hear_events(request)
+            self._forward_events(request)
         answer = _answer(reference)
         for text in answer["warned"]:
             self.warn(text)
@@ -116,27 +120,27 @@ class Ray(Executor):
         if not request.build:
             await_artifact(self.store, request.stage)
 
-    def _hear_events(self, request: StageRequest) -> None:
-        """Pass on the events of a stage since the last time."""
+    def _forward_events(self, request: StageRequest) -> None:
+        """Forward the new events of a stage."""
         if request.observed:
-            for event in ray.get(self.board.take.remote(request.stage.key), timeout=PATIENCE):
+            for event in ray.get(self.board.take.remote(request.stage.key), timeout=TIMEOUT_SECONDS):
                 self.hear(request.stage, event_from_json(json.loads(event)))
 
-    def _begun(self, request: StageRequest, needs: Mapping[str, float]) -> Any:
-        """Return the reference of the task of a stage."""
+    def _start_task(self, request: StageRequest, needs: Mapping[str, float]) -> Any:
+        """Submit the task of a stage and return its reference."""
         memory = {"memory": int(needs["memory"])} if "memory" in needs else {}
         name = f"{request.stage.kind} {request.stage.label}"
-        own = {"name": name, "num_cpus": needs["CPU"], "num_gpus": needs.get("GPU", 0), **memory}
-        task = self.tasks["GPU" in needs].options(**own)
+        options = {"name": name, "num_cpus": needs["CPU"], "num_gpus": needs.get("GPU", 0), **memory}
+        task = self.tasks["GPU" in needs].options(**options)
         return task.remote(json.dumps(request.to_json()), str(self.store), str(self.data), self.board)
 
     def _needs(self, request: StageRequest) -> dict[str, float]:
-        """Return what is set aside for a stage, as Ray calls it."""
+        """Return the resources reserved for a stage, by their names in Ray."""
         settings = {} if request.build else request.stage.settings
         devices = settings.get("devices", 1)
         cpus = self.config.cpus or settings.get("threads", 1) * devices
-        if self.config.address is None:  # as elsewhere, more threads than processors are slow, and possible
-            cpus = min([cpus, *(int(room.get("CPU", cpus)) for room in _rooms())])
+        if self.config.address is None:  # more threads than processors are allowed, as in other executors
+            cpus = min([cpus, *(int(node.get("CPU", cpus)) for node in _node_resources())])
         needs: dict[str, float] = {"CPU": cpus}
         if settings.get("device") == "cuda":
             needs["GPU"] = devices if devices > 1 else self.config.gpus or 1 / self.per_gpu
@@ -144,45 +148,45 @@ class Ray(Executor):
             needs["memory"] = self.config.memory * 1e9
         return needs
 
-    def _check_room(self, needs: Mapping[str, float]) -> None:
-        """Raise StageFailed if Ray of this machine can never take a stage; warn if a cluster has yet to grow."""
-        if any(all(room.get(name, 0) >= number for name, number in needs.items()) for room in _rooms()):
+    def _check_resources(self, needs: Mapping[str, float]) -> None:
+        """Raise StageFailed if a local Ray can never run a stage; warn if a cluster cannot yet."""
+        if any(all(node.get(name, 0) >= number for name, number in needs.items()) for node in _node_resources()):
             return
         if self.config.address is None:
-            raise StageFailed(f"Ray has no {_words(needs)} on this machine.", expected=True)
-        self.warn(f"no machine of the Ray cluster has {_words(needs)}; the stage waits for one to join.")
+            raise StageFailed(f"Ray has no {_describe(needs)} on this machine.", expected=True)
+        self.warn(f"no machine of the Ray cluster has {_describe(needs)}; the stage waits for one to join.")
 
 
-def _knock(address: str) -> None:
-    """Raise OSError where nobody listens; Ray itself would try for many minutes."""
+def _check_connection(address: str) -> None:
+    """Raise OSError if no server listens; Ray itself would retry for many minutes."""
     place = urlsplit(address if "//" in address else f"//{address}")
-    socket.create_connection((place.hostname or "", place.port or 0), timeout=PATIENCE).close()
+    socket.create_connection((place.hostname or "", place.port or 0), timeout=TIMEOUT_SECONDS).close()
 
 
 def _answer(reference: Any) -> dict[str, Any]:
-    """Return what a stage answered; raise StageFailed if its process did not live to do so."""
+    """Return the answer of a stage; raise StageFailed if its process died first."""
     try:
         return json.loads(ray.get(reference))  # type: ignore[no-any-return]
     except TaskCancelledError:
-        raise StageFailed(f"it was interrupted. {AGAIN}", expected=True) from None
+        raise StageFailed(f"it was interrupted. {RUN_AGAIN}", expected=True) from None
     except OutOfMemoryError as error:
-        hint = "Give stages more room by --with memory=GIGABYTES, or use fewer --workers."
-        raise StageFailed(f"Ray ended it, as its machine was out of memory. {hint}", str(error)) from None
+        hint = "Reserve more memory with --with memory=GIGABYTES, or use fewer --workers."
+        raise StageFailed(f"Ray ended it because the machine was out of memory. {hint}", str(error)) from None
     except WorkerCrashedError as error:
         hint = "The machine may be out of memory."
-        raise StageFailed(f"the Ray process that performed it died. {hint} {AGAIN}", str(error)) from None
+        raise StageFailed(f"its Ray process died. {hint} {RUN_AGAIN}", str(error)) from None
     except RayError as error:
         first = str(error).strip().partition("\n")[0]
-        raise StageFailed(f"Ray could not perform it: {first}", str(error)) from None
+        raise StageFailed(f"Ray could not run it: {first}", str(error)) from None
 
 
-def _rooms() -> list[dict[str, float]]:
-    """Return what each machine has in all."""
+def _node_resources() -> list[dict[str, float]]:
+    """Return the total resources of each machine."""
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
-def _words(needs: Mapping[str, float]) -> str:
-    """Return for people what a stage needs."""
+def _describe(needs: Mapping[str, float]) -> str:
+    """Return the needs of a stage as text."""
     number = f"{needs['CPU']:g} CPU" + ("s" if needs["CPU"] != 1 else "")
     gpu = [f"{needs['GPU']:g} GPU"] if "GPU" in needs else []
     memory = [f"{needs['memory'] / 1e9:g} GB of memory"] if "memory" in needs else []

@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no Ray."""
+"""The Configs and hooks of this plugin; does not import Ray."""
 
 import re
 
@@ -8,14 +8,16 @@ from bench_core import ExecutorConfig, hookimpl
 
 
 class RayConfig(ExecutorConfig):
-    """Ray tasks: on a cluster, or on this machine, where Ray is started for the time of the run."""
+    """Ray tasks on a cluster, or on this machine, where Ray is started for the duration of the run."""
 
     name, target = "ray", "bench_ray.executor:Ray"
 
-    address: str | None = None  #: of a cluster, such as auto, 10.0.0.1:6379 or ray://10.0.0.1:10001
-    cpus: PositiveInt | None = None  #: that Ray sets aside for a stage; by default the suite's threads
-    gpus: float | None = Field(None, gt=0, le=1)  #: that it sets aside for a stage on cuda; by default 1 / per_gpu
-    memory: PositiveFloat | None = None  #: gigabytes that it sets aside for a stage; by default it takes no account
+    address: str | None = (
+        None  #: of a cluster: auto, 10.0.0.1:6379 or ray://10.0.0.1:10001; by default Ray is started here
+    )
+    cpus: PositiveInt | None = None  #: reserved per stage; by default the suite's threads
+    gpus: float | None = Field(None, gt=0, le=1)  #: reserved per stage on cuda; by default 1 / per_gpu
+    memory: PositiveFloat | None = None  #: gigabytes reserved per stage; by default memory is ignored
 
     @field_validator("address")
     @classmethod
@@ -27,5 +29,5 @@ class RayConfig(ExecutorConfig):
 
 @hookimpl
 def bench_executors() -> list[type[ExecutorConfig]]:
-    """Return the one executor."""
+    """Return the executor."""
     return [RayConfig]

@@ -1,4 +1,4 @@
-"""The code that runs in Ray's processes: stages, and the actor that collects their progress."""
+"""Code that runs in Ray's processes: stages, and the actor that collects their progress."""
 
 import json
 import platform
@@ -13,59 +13,59 @@ from ray.exceptions import RayError
 
 from bench_core import Event, carry_out, event_to_json
 
-PAUSE = 0.5  # seconds between two words of a stage
+PROGRESS_SECONDS = 0.5  # minimum interval between progress messages
 
 
 class Board:
-    """Remembers what each stage said last, and all of its events, until somebody asks."""
+    """Stores the last progress message and all events of each stage until they are fetched."""
 
     def __init__(self) -> None:
-        self.said: dict[str, tuple[str, float]] = {}
+        self.progress: dict[str, tuple[str, float]] = {}
         self.events: dict[str, list[str]] = {}
 
     def say(self, key: str, text: str, share: float) -> None:
-        """Take note of how far a stage is."""
-        self.said[key] = text, share
+        """Store the progress of a stage."""
+        self.progress[key] = text, share
 
     def last(self, key: str) -> tuple[str, float] | None:
-        """Return what a stage said since the last time, if anything."""
-        return self.said.pop(key, None)
+        """Return the new progress message of a stage, or None."""
+        return self.progress.pop(key, None)
 
     def add(self, key: str, event: str) -> None:
-        """Take note of an event of a stage, for observers of the run."""
+        """Store an event of a stage for observers of the run."""
         self.events.setdefault(key, []).append(event)
 
     def take(self, key: str) -> list[str]:
-        """Return the events of a stage since the last time."""
+        """Return the new events of a stage."""
         return self.events.pop(key, [])
 
 
 @dataclass
-class Teller:
-    """Passes on what a stage tells, now and then: a training tells of every step."""
+class ProgressMessages:
+    """Forwards progress messages of a stage at limited intervals."""
 
     board: Any  # the handle of an actor
     key: str
-    told: float = 0.0
+    last_report: float = 0.0
 
     def __call__(self, text: str, share: float) -> None:
         now = time.monotonic()
-        if now - self.told >= PAUSE:
-            self.told = now
+        if now - self.last_report >= PROGRESS_SECONDS:
+            self.last_report = now
             self.board.say.remote(self.key, text, share)
 
 
 def work(request: str, store: str, data: str, board: Any) -> str:
-    """Perform an order; it and the answer are JSON. What was loaded is kept for the next stage in this process."""
-    asked = json.loads(request)
-    tell = Teller(board, asked["stage"]["key"])
+    """Run a stage; request and answer are JSON. Loaded tasks and models stay in the process for the next stage."""
+    order = json.loads(request)
+    tell = ProgressMessages(board, order["stage"]["key"])
     tell(f"begun on {platform.node()}", 0.0)
     sent: list[Any] = []
 
     def hear(event: Event) -> None:
-        sent.append(board.add.remote(asked["stage"]["key"], json.dumps(event_to_json(event))))
+        sent.append(board.add.remote(order["stage"]["key"], json.dumps(event_to_json(event))))
 
-    answer = carry_out(asked, Path(store), Path(data), tell, hear)
-    with suppress(RayError):  # what it reported is not worth a failure
-        ray.get(sent[-1:])  # calls of one process are in order: they are all there before the answer is
+    answer = carry_out(order, Path(store), Path(data), tell, hear)
+    with suppress(RayError):  # events are optional
+        ray.get(sent[-1:])  # calls are ordered, so all events arrive before the answer
     return json.dumps(answer)

@@ -127,7 +127,7 @@ def test_a_killed_process_is_one_failed_stage_and_the_others_go_on(suite, tmp_pa
     assert len(told) == 1, "nothing was tried again"
     failed = {cell.cell["model"]: cell.reason for cell in found.cells if cell.status == "failed"}
     assert failed.keys() == {"one"}
-    assert "the Ray process that performed it died" in failed["one"]
+    assert "its Ray process died" in failed["one"]
 
 
 @pytest.mark.nightly
@@ -224,7 +224,7 @@ except SuiteError as error:
 def test_a_cluster_that_is_not_there_is_an_error_before_anything_starts():
     done = subprocess.run([sys.executable, "-c", NOWHERE], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(
-        "no Ray cluster answers at '127.0.0.1:1': [Errno 111] Connection refused. Start one"
+        "no Ray cluster responds at '127.0.0.1:1': [Errno 111] Connection refused. Start a cluster"
     )
 
 

@@ -146,7 +146,7 @@ def test_a_run_is_verified_and_that_a_system_has_no_seeds_cannot_be_made_up(go, 
     about = json.loads(path.read_text())
     about["models"]["worse"]["one_system"] = True
     path.write_text(json.dumps(about))
-    assert [text for text in wrong() if "one_system of model 'worse' is True, not as in the store" in text]
+    assert [text for text in wrong() if "one_system of model 'worse' is True, which differs from the store" in text]
 
 
 def test_one_seed_of_a_trained_model_does_not_make_it_a_fixed_system(go):

@@ -441,7 +441,7 @@ def test_all_mistakes_in_claims_are_told_at_once_with_their_place(suite_file):
         ("{id: C, text: t}", "the key 'assert' is missing"),
         ("{id: C, text: t, asert: x, assert: \"v('nats', model='one') > 0\"}", "unknown key 'asert'. Did you mean 'assert'"),
         ("{id: C, text: t, assert: true}", "'assert' must be text (found true)"),
-        ("{id: '', text: t, assert: \"v('nats', model='one') > 0\"}", "'id' has signs that are not allowed"),
+        ("{id: '', text: t, assert: \"v('nats', model='one') > 0\"}", "'id' has invalid characters"),
         ("{id: C, assert: \"v('nats', model='one') > 0\"}", "the key 'text' is missing"),
         ("v('nats', model='one') > 0", "an entry of 'claims' must be a mapping"),
     ],

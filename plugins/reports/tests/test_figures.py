@@ -535,7 +535,7 @@ def test_a_run_is_read_back_with_what_its_figures_need(tmp_path):
     ("figure", "message"),
     [
         ("id: main, kind: box, values: [ended], by: [model, decoder]", "another figure also has the id 'main'"),
-        ("id: f, kind: bars, values: [ended]", "'kind': 'bars' is not known here. Did you mean 'bar'?"),
+        ("id: f, kind: bars, values: [ended]", "'kind': unknown value 'bars'. Did you mean 'bar'?"),
         ("id: f, kind: box, values: [endde], by: [model, decoder]", "no metric of this suite is called 'endde'. Did you"),
         ("id: f, kind: box, values: [ended], by: [model]", "figure 'f' does not say which decoder: argmax, draw. Put"),
         ("id: f, kind: box, values: [ended], by: [modle]", "'modle' is neither. Did you mean 'model'?"),

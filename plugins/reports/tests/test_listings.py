@@ -134,7 +134,7 @@ def test_the_command_line_fails_where_a_task_cannot_be_prepared(tmp_path):
         ("of: tasks", "of: tasks, where: {model: a}", "a table of tasks has rows `[task]`, no columns"),
         ("of: tasks", "of: tasks, where: {task: fwe}", "no task of this suite is called 'fwe'. Did you mean 'few'"),
         ("of: tasks, ", "rows: [task], ", "table 'data' shows results of models, but the suite has no models"),
-        ("of: tasks", "of: task", "'of': 'task' is not known here. Did you mean 'tasks'?"),
+        ("of: tasks", "of: task", "'of': unknown value 'task'. Did you mean 'tasks'?"),
     ],
 )
 def test_a_table_of_tasks_that_cannot_be_is_refused(suite_file, old, new, message):

@@ -87,7 +87,7 @@ def test_the_command_tells_it_for_the_seeds_of_a_suite(suite_file, tmp_path, sma
     assert {row["metric"] for row in rows} >= {"ended"}
     assert all(row["difference"] == 5 for row in rows if row["metric"] == "ended")
     text = CliRunner().invoke(cli, words)
-    assert "would find: the difference that the 2 seeds of this suite would find." in text.output
+    assert "would find: the difference detectable with the 2 seeds of this suite." in text.output
     wrong = CliRunner().invoke(cli, [*words, "--difference", "ended"])
     assert wrong.exit_code == 2
-    assert "'ended' is no metric with a difference, such as bleu=0.5." in wrong.output
+    assert "'ended' is not a metric with a difference, such as bleu=0.5." in wrong.output

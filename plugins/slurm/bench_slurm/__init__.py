@@ -1,1 +1,1 @@
-"""The executor on Slurm."""
+"""The Slurm executor."""

@@ -1,4 +1,4 @@
-"""Clusters: Slurm through submitit, or this machine for trying it out."""
+"""Clusters: Slurm through submitit, or this machine for testing."""
 
 import shutil
 import subprocess
@@ -25,19 +25,19 @@ from bench_slurm.plugin import SlurmConfig, options
 COMMANDS = ("sbatch", "srun", "squeue", "scancel")
 PENDING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 RUNNING = {"RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED"}
-PATIENCE = 10.0  # seconds that a process has to clean up
-FOREVER = 365 * 24 * 60.0  # minutes
+TERMINATION_SECONDS = 10.0  # time limit of a process for cleanup
+NO_LIMIT_MINUTES = 365 * 24 * 60.0
 
 
 @dataclass
 class Cluster(ABC):
-    """Takes jobs and says what becomes of them."""
+    """Accepts jobs and reports their states."""
 
     config: SlurmConfig
-    folder: Path  # for what submitit writes
+    folder: Path  # submitit's files
     call: ClassVar[Callable[..., None]] = staticmethod(jobs.job)
-    glance: ClassVar[float] = 0.1  # seconds between two looks at a job
-    patience: ClassVar[float] = 0.0  # seconds until the last files of a job that ended are seen
+    glance: ClassVar[float] = 0.1  # seconds between polls of a job
+    patience: ClassVar[float] = 0.0  # seconds until the last files of a finished job are visible
     kind: ClassVar[type[SubmititExecutor]]
 
     def __post_init__(self) -> None:
@@ -45,37 +45,37 @@ class Cluster(ABC):
 
     @abstractmethod
     def submit(self, request: StageRequest, *words: str | float | None) -> Job[None]:
-        """Submit a job that performs an order, given again among the `words` for what runs in it."""
+        """Submit a job for a stage; `words` are the arguments of the function in the job, including the request."""
 
     @abstractmethod
     def state(self, job: Job[None]) -> str:
-        """Return the state of a job, in capitals."""
+        """Return the state of a job in capitals."""
 
     @abstractmethod
     def has_left(self, job: Job[None]) -> bool:
-        """Return whether a job that answered has written all that it writes."""
+        """Return whether a job that answered has written all its files."""
 
     @abstractmethod
     def cancel(self, jobs: Collection[Job[None]]) -> None:
-        """End jobs."""
+        """Cancel jobs."""
 
 
 @dataclass
 class OnSlurm(Cluster):
-    """Jobs of Slurm; one call of squeue tells of all, as often as the settings say."""
+    """Slurm jobs; a single squeue call returns all states, at the interval in the settings."""
 
     kind = SlurmExecutor
     glance = 1.0
     patience = 30.0
-    states: dict[str, str] = field(default_factory=dict)  # by job
-    asked: float = float("-inf")  # when that was
+    states: dict[str, str] = field(default_factory=dict)  # job id -> state
+    last_poll: float = float("-inf")
     lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         if missing := [command for command in COMMANDS if shutil.which(command) is None]:
             raise SuiteError(
-                f"executor 'slurm' needs {', '.join(missing)}, not found on this machine. Run where Slurm can be "
-                "reached, such as a login node; --with cluster=local tries it out without."
+                f"executor 'slurm' needs {', '.join(missing)}, not found on this machine. Run where Slurm is "
+                "available, such as a login node, or test without Slurm by --with cluster=local."
             )
         super().__post_init__()
 
@@ -87,7 +87,7 @@ class OnSlurm(Cluster):
         return job
 
     def _options(self, request: StageRequest) -> dict[str, Any]:
-        """Return all that a job asks for; None leaves it to Slurm."""
+        """Return all options of a job; None leaves an option to Slurm."""
         config, settings = self.config, {} if request.build else request.stage.settings
         cuda = settings.get("device") == "cuda"
         devices = settings.get("devices", 1)
@@ -101,7 +101,7 @@ class OnSlurm(Cluster):
             "gres": config.gres if cuda else None,
             "gpus_per_node": devices if cuda and config.gres is None else None,
             "cpus_per_task": cpus,
-            "srun_args": [f"--cpus-per-task={cpus}"],  # since version 22.05 srun does not take over that of the job
+            "srun_args": [f"--cpus-per-task={cpus}"],  # since Slurm 22.05, srun does not inherit it from the job
             "mem": f"{config.memory * 1000:.0f}M" if config.memory else None,
             "time": max(1, round(config.minutes)) if config.minutes else None,
             "setup": [config.setup] if config.setup else None,
@@ -110,27 +110,27 @@ class OnSlurm(Cluster):
 
     def state(self, job: Job[None]) -> str:
         with self.lock:
-            if time.monotonic() - self.asked >= self.config.poll:
-                self._ask()
-                self.asked = time.monotonic()
+            if time.monotonic() - self.last_poll >= self.config.poll:
+                self._poll()
+                self.last_poll = time.monotonic()
             return self.states.get(job.job_id, "GONE")
 
-    def _ask(self) -> None:
-        """Ask for the states of all jobs under way; where Slurm does not answer, they are taken to be as before."""
-        under_way = sorted(name for name, state in self.states.items() if state in PENDING | RUNNING)
-        if not under_way:
+    def _poll(self) -> None:
+        """Update the states of all active jobs; if Slurm does not respond, they stay as they are."""
+        active = sorted(name for name, state in self.states.items() if state in PENDING | RUNNING)
+        if not active:
             return
-        command = ["squeue", "--noheader", "--states=all", "--format=%i %T", f"--jobs={','.join(under_way)}"]
+        command = ["squeue", "--noheader", "--states=all", "--format=%i %T", f"--jobs={','.join(active)}"]
         try:
             done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=60)
         except (OSError, subprocess.TimeoutExpired):
             return
-        if done.returncode == 0 or "Invalid job id" in done.stderr:  # the latter where it has forgotten all of them
+        if done.returncode == 0 or "Invalid job id" in done.stderr:  # the latter if all jobs are forgotten
             known = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if " " in line.strip())
-            self.states |= {name: known.get(name, "GONE").strip() for name in under_way}
+            self.states |= {name: known.get(name, "GONE").strip() for name in active}
 
     def has_left(self, job: Job[None]) -> bool:
-        return bool(job.paths.result_pickle.exists())  # the last of its files; never read
+        return bool(job.paths.result_pickle.exists())  # the last file of a job; never read
 
     def cancel(self, jobs: Collection[Job[None]]) -> None:
         if jobs:
@@ -139,14 +139,14 @@ class OnSlurm(Cluster):
 
 
 class OnThisMachine(Cluster):
-    """Jobs that are processes of this machine, all told apart by the folder in their command line."""
+    """Jobs as processes of this machine, identified by the folder in their command line."""
 
     kind = LocalExecutor
 
     def submit(self, request: StageRequest, *words: str | float | None) -> Job[None]:
         cuda = not request.build and request.stage.settings.get("device") == "cuda"
         gpus = request.stage.settings.get("devices", 1) if cuda else 0
-        self.submitit.update_parameters(timeout_min=self.config.minutes or FOREVER, gpus_per_node=gpus)
+        self.submitit.update_parameters(timeout_min=self.config.minutes or NO_LIMIT_MINUTES, gpus_per_node=gpus)
         job: Job[None] = self.submitit.submit(self.call, *words)
         return job
 
@@ -157,12 +157,12 @@ class OnThisMachine(Cluster):
         return self.state(job) != "RUNNING"
 
     def cancel(self, jobs: Collection[Job[None]]) -> None:
-        end = time.monotonic() + PATIENCE
-        while found := self._processes():
-            for process in found:
+        end = time.monotonic() + TERMINATION_SECONDS
+        while processes := self._processes():
+            for process in processes:
                 with suppress(psutil.Error):
                     process.terminate() if time.monotonic() < end else process.kill()
-            psutil.wait_procs(found, timeout=0.5)
+            psutil.wait_procs(processes, timeout=0.5)
 
     def _processes(self) -> list[psutil.Process]:
         mine = psutil.process_iter(["cmdline"])
@@ -170,7 +170,7 @@ class OnThisMachine(Cluster):
 
 
 class InThisProcess(Cluster):
-    """Jobs that are done when they are submitted."""
+    """Jobs that run during submission."""
 
     kind = DebugExecutor
     call = staticmethod(jobs.perform)

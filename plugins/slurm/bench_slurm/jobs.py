@@ -1,4 +1,4 @@
-"""The code that runs in a job: one stage, and the files that report its progress."""
+"""Code that runs in a job: one stage, and the files that report its progress."""
 
 import json
 import os
@@ -12,13 +12,13 @@ from typing import Any
 
 from bench_core import Event, StageRequest, carry_out, event_from_json, event_to_json
 
-ANSWER, TOLD, EVENTS = "answer.json", "told.json", "events.jsonl"  # in the folder of a job
-PAUSE = 1.0  # seconds between two words of a stage
+ANSWER, PROGRESS, EVENTS = "answer.json", "told.json", "events.jsonl"  # in the folder of a job
+REPORT_SECONDS = 1.0  # minimum interval between progress messages
 
 
 def job(request: str, store: str, data: str, place: str, seconds: float | None) -> None:
-    """Do what `perform` does in a process of its own; told to end, it leaves nothing half-written."""
-    # submitit would ignore the one, and have the job begin again on the other, in place of Slurm.
+    """Call `perform` in a separate process; on termination, no file is left incomplete."""
+    # submitit would ignore the first signal, and requeue the job itself on the others.
     signal.signal(signal.SIGTERM, _end)
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
@@ -26,44 +26,44 @@ def job(request: str, store: str, data: str, place: str, seconds: float | None) 
 
 
 def perform(request: str, store: str, data: str, place: str, seconds: float | None) -> None:
-    """Perform an order, which is JSON; leave in the folder `place` how far it is, and then the answer.
+    """Run a stage from a JSON request; write progress and then the answer to the folder `place`.
 
-    A training stops at a checkpoint after so many seconds.
+    A training stops at a checkpoint after `seconds`.
     """
-    asked = json.loads(request)
-    if seconds is not None and StageRequest.from_json(asked).stage.about.trains:
-        asked["until"] = min(time.time() + seconds, asked["until"] or float("inf"))
+    order = json.loads(request)
+    if seconds is not None and StageRequest.from_json(order).stage.about.trains:
+        order["until"] = min(time.time() + seconds, order["until"] or float("inf"))
     events = EventWriter(Path(place) / EVENTS)
-    answer = carry_out(asked, Path(store), Path(data), Teller(Path(place)), events)
-    events.flush()  # before the answer, after which nobody reads
+    answer = carry_out(order, Path(store), Path(data), ProgressFile(Path(place)), events)
+    events.flush()  # before the answer: later events would not be read
     _write(Path(place) / ANSWER, answer)
 
 
 @dataclass
-class Teller:
-    """Passes on what a stage tells, now and then: a training tells of every step."""
+class ProgressFile:
+    """Writes progress messages of a stage at limited intervals."""
 
     place: Path
-    told: float = 0.0
+    last_report: float = 0.0
 
     def __call__(self, text: str, share: float) -> None:
         now = time.monotonic()
-        if now - self.told >= PAUSE:
-            self.told = now
-            _write(self.place / TOLD, [text, share])
+        if now - self.last_report >= REPORT_SECONDS:
+            self.last_report = now
+            _write(self.place / PROGRESS, [text, share])
 
 
 @dataclass
 class EventWriter:
-    """Appends what observers of the run are to hear to a file, now and then, in whole lines."""
+    """Appends events for observers of the run to a file, at limited intervals and in whole lines."""
 
     path: Path
-    lines: list[str] = field(default_factory=list)  # not yet written
-    written: float = 0.0  # when it last wrote
+    lines: list[str] = field(default_factory=list)  # unwritten
+    last_write: float = 0.0
 
     def __call__(self, event: Event) -> None:
         self.lines.append(json.dumps(event_to_json(event)) + "\n")
-        if time.monotonic() - self.written >= PAUSE:
+        if time.monotonic() - self.last_write >= REPORT_SECONDS:
             self.flush()
 
     def flush(self) -> None:
@@ -72,18 +72,18 @@ class EventWriter:
             with self.path.open("a", encoding="utf-8") as file:
                 file.writelines(self.lines)
             self.lines.clear()
-        self.written = time.monotonic()
+        self.last_write = time.monotonic()
 
 
 @dataclass
 class EventReader:
-    """Reads the whole lines of a file of events, each once."""
+    """Reads the complete lines of an event file, each once."""
 
     path: Path
     read: int = 0  # bytes
 
     def __call__(self) -> list[Event]:
-        """Return the events since the last call; none where there is no file yet."""
+        """Return the events since the last call; empty if the file does not exist yet."""
         try:
             os.listdir(self.path.parent)
             with self.path.open("rb") as file:
@@ -96,7 +96,7 @@ class EventReader:
 
 
 def read(path: Path) -> Any:
-    """Return what a file holds, or None where there is none yet; even where a file system remembers that too long."""
+    """Return the content of a JSON file, or None if it does not exist yet; bypasses network file system caches."""
     try:
         os.listdir(path.parent)
         return json.loads(path.read_text(encoding="utf-8"))
@@ -115,5 +115,5 @@ def _write(path: Path, content: Any) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # once is enough: cleaning up is not to be interrupted
+    signal.signal(number, signal.SIG_IGN)  # do not interrupt the cleanup
     sys.exit(1)

@@ -115,7 +115,7 @@ def test_jobs_give_the_same_report_as_this_process_and_observers_hear_the_same(s
 def test_events_are_read_once_also_where_a_line_is_not_yet_whole(tmp_path):
     path = tmp_path / "events.jsonl"
     events = [StageStarted("train", f"words x {number}", "ab") for number in range(3)]
-    written = EventWriter(path, written=time.monotonic() + 1000)
+    written = EventWriter(path, last_write=time.monotonic() + 1000)
     read = EventReader(path)
     assert read() == []
     for event in events[:2]:
@@ -147,7 +147,7 @@ def test_a_job_asks_for_what_its_stage_needs(suite, tmp_path, cluster):
     slurm = OnSlurm(config, tmp_path / "jobs")
     asked = {}
     for stage in stages:
-        slurm._ask = lambda: None
+        slurm._poll = lambda: None
         slurm.config = config.model_copy(update={"extra": f"{config.extra} --begin=never"})
         job = slurm.submit(StageRequest(stage), "order", "store", "data", "place", None)
         asked[stage.kind] = (cluster / f"{job.job_id}.sh").read_text().splitlines()
@@ -272,7 +272,7 @@ def test_a_job_that_slurm_does_not_take_is_a_failed_stage_with_its_reason(suite,
     train = first_training(suite, tmp_path)
     with Slurm(on("slurm"), tmp_path / "store", tmp_path, 1) as executor, pytest.raises(StageFailed) as failure:
         executor.submit(StageRequest(train), lambda text, share: None).result()
-    assert "the job was not taken: " in str(failure.value)
+    assert "the job was rejected: " in str(failure.value)
     assert "invalid partition specified: gpuu" in str(failure.value)
 
 
@@ -287,7 +287,7 @@ def test_settings_are_read_from_the_command_line_and_wrong_ones_refused():
     given = ("cluster=local", "minutes=30", "extra=--exclude=n1,n2 --nice=100", "folder=/shared/jobs")
     config = SlurmConfig(cluster="local", minutes=30, extra="--exclude=n1,n2 --nice=100", folder=Path("/shared/jobs"))
     assert chosen("slurm", given) == config
-    with pytest.raises(SuiteError, match="'exclude=n1' is no option of sbatch"):
+    with pytest.raises(SuiteError, match="'exclude=n1' is not an option of sbatch"):
         chosen("slurm", ("extra=exclude=n1",))
     with pytest.raises(SuiteError, match="has no setting 'partitoin'"):
         chosen("slurm", ("partitoin=gpu",))

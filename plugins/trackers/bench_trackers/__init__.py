@@ -1,1 +1,1 @@
-"""Trackers of experiments: observers that write down what happens in a run."""
+"""Experiment trackers: observers that record the events of a run."""

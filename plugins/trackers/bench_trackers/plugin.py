@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports neither TensorBoard nor Weights & Biases."""
+"""The Configs and hooks of this plugin; imports neither TensorBoard nor Weights & Biases."""
 
 from collections.abc import Set
 from pathlib import Path
@@ -7,7 +7,7 @@ from bench_core import ObserverConfig, hookimpl
 
 
 class JsonLinesConfig(ObserverConfig):
-    """All events as JSON lines, in a file for each run: DIR/RUN.jsonl."""
+    """All events as JSON lines, one file per run: DIR/RUN.jsonl."""
 
     name, target = "jsonl", "bench_trackers.jsonl:JsonLines"
 
@@ -15,24 +15,24 @@ class JsonLinesConfig(ObserverConfig):
 
 
 class TensorBoardConfig(ObserverConfig):
-    """Event files of TensorBoard, in a folder for each training: DIR/SUITE/TRAINING."""
+    """TensorBoard event files, one folder per training: DIR/SUITE/TRAINING."""
 
     name, target = "tensorboard", "bench_trackers.tensorboard:TensorBoard"
 
-    dir: Path = Path("tensorboard")  #: what `tensorboard --logdir` is given
+    dir: Path = Path("tensorboard")  #: folder for `tensorboard --logdir`
 
     def extras(self) -> Set[str]:
         return {"tensorboard"}
 
 
 class WandbConfig(ObserverConfig):
-    """Weights & Biases, always offline: a run for each training, grouped by suite; `wandb sync` uploads them."""
+    """Weights & Biases, always offline: one run per training, grouped by suite; `wandb sync` uploads them."""
 
     name, target = "wandb", "bench_trackers.wandb:WeightsAndBiases"
 
-    dir: Path = Path("wandb-offline")  #: folder in which `wandb` writes its own
-    project: str = "bench"  #: of Weights & Biases
-    entity: str | None = None  #: a user or team of Weights & Biases
+    dir: Path = Path("wandb-offline")  #: folder of wandb's files
+    project: str = "bench"  #: project of Weights & Biases
+    entity: str | None = None  #: user or team of Weights & Biases
 
     def extras(self) -> Set[str]:
         return {"wandb"}

@@ -1,4 +1,4 @@
-"""Weights & Biases, always offline: nothing leaves this machine before `wandb sync`."""
+"""Weights & Biases, always offline: no data leave this machine before `wandb sync`."""
 
 import os
 from typing import Any
@@ -17,11 +17,11 @@ from bench_core import (
 from bench_trackers.names import curves, number_name, run_id
 from bench_trackers.plugin import WandbConfig
 
-os.environ["WANDB_ERROR_REPORTING"] = "false"  # it would report its own errors to its makers
+os.environ["WANDB_ERROR_REPORTING"] = "false"  # no error telemetry
 
 import wandb
 
-#: What it would collect, or ask of the machine's network, besides what it is given.
+#: Settings against collecting data about the machine, its code and its network.
 QUIET = {
     "silent": True,
     "console": "off",
@@ -36,15 +36,15 @@ QUIET = {
 
 
 class WeightsAndBiases(Observer):
-    """A run of Weights & Biases for each training, in the group of its suite, and one for the numbers of a run.
+    """Writes one run per training, in the group of its suite, and one run for the numbers.
 
-    A training that goes on from a checkpoint is the same run again, whose steps continue.
+    A training resumed from a checkpoint continues its run.
     """
 
     def __init__(self, config: WandbConfig) -> None:
         self.config = config
         self.started = RunStarted("", "", 0)
-        self.runs: dict[TrainingName, Any] = {}  # open ones
+        self.runs: dict[TrainingName, Any] = {}  # open runs
         self.numbers: dict[str, float] = {}
 
     def hear(self, event: Event) -> None:
@@ -57,12 +57,12 @@ class WeightsAndBiases(Observer):
         elif isinstance(event, Number):
             self.numbers[f"{number_name(event)}/seed {event.cell['seed']}"] = event.value
         elif isinstance(event, StageEnded):
-            for training in [one for one in self.runs if one.key == event.key]:
+            for training in [name for name in self.runs if name.key == event.key]:
                 self.runs.pop(training).finish(exit_code=1 if event.failure else 0)
 
     def close(self) -> None:
         for run in self.runs.values():
-            run.finish(exit_code=1)  # its stage has not ended
+            run.finish(exit_code=1)  # unfinished stage
         self.runs.clear()
         if self.numbers:
             run = self._begin("numbers", name=self.started.run)
@@ -70,7 +70,7 @@ class WeightsAndBiases(Observer):
             run.finish()
 
     def _run(self, training: TrainingName) -> Any:
-        """Return the run of a training, which continues if the training does."""
+        """Return the run of a training, continued if the training continues."""
         if training not in self.runs:
             settings = {"seed": training.seed, "key": training.key, "bench run": self.started.run}
             run = self._begin("train", id=run_id(training), name=training.label, config=settings)

@@ -554,7 +554,7 @@ def test_a_plan_says_of_how_many_stages_wall_time_alone_is_known(suite_file, tmp
     costs, keys, (one, *_) = Costs(Store(tmp_path / "store")), CostKeys(found.stages), trainings(found)
     costs.write(keys.of_record(one), Record(device=device_name("cpu"), seconds=5.0))
     stdout = invoke(tmp_path).stdout
-    assert "Of 2 stages wall time alone is known: version 0.2 kept no CPU time." in stdout
+    assert "Only wall time is known for 2 stages: version 0.2 did not record CPU time." in stdout
     assert "CPU each" not in stdout
     assert "Wall time is" not in stdout
 

@@ -1,7 +1,7 @@
-"""Looks ahead and after: what runs would compute, why results are not stored, and what is in stores and runs.
+"""Inspects suites before and stores after runs: planned stages, costs, reasons for recomputation, cleanup.
 
-`predictions` says what stages will cost, `stage_order` begins the longest first, and `calibrating` times trainings on
-this machine; `garbage` lists the artifacts of a
-store, finds damaged ones and removes those that no run refers to; `run_folders` lists and removes runs; `why`
-compares the keys of a run with today's plan. `commands` holds the commands.
+`predictions` predicts the costs of stages, `stage_order` starts the longest first, and `calibrating` times trainings
+on this machine. `garbage` lists artifacts of a store, finds damaged artifacts and removes unreferenced artifacts.
+`run_folders` lists and removes runs. `why` compares the keys of a run with the current plan. `commands` contains the
+commands.
 """

@@ -1,4 +1,4 @@
-"""Calibrates the trainings of a plan: prepares their tasks, and times some updates of each on this device."""
+"""Calibrates the trainings of a plan: prepares their tasks and times some updates of each on this device."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from bench_core.storage.store import Store
 from bench_core.suites.suite import Suite
 from bench_upkeep.predictions import Predictions
 
-SECONDS = 3.0  #: for which updates of each phase are timed
+SECONDS = 3.0  #: of timed updates per phase
 
 Tell = Callable[[str], None]
 
 
 @dataclass
 class Calibrating:
-    """The calibration of those trainings of a plan that have none yet, by an executor on this machine."""
+    """Calibrates the trainings of a plan that have no calibration yet, on this machine."""
 
     suite: Suite
     plan: Plan
@@ -28,13 +28,13 @@ class Calibrating:
     predictions: Predictions
     tell: Tell = lambda text: None
     seconds: float = SECONDS
-    failures: dict[str, str] = field(default_factory=dict)  # key of a stage -> why it could not be measured
+    failures: dict[str, str] = field(default_factory=dict)  # key of a stage -> error message
 
     def run(self, stages: Iterable[Stage]) -> None:
-        """Calibrate the trainings among `stages`, those that are equally fast once; what fails is in `failures`."""
-        trainings = [one for one in stages if one.about.forecast and not one.is_taken]
+        """Calibrate the trainings among `stages`, equally fast ones only once; errors are in `failures`."""
+        trainings = [stage for stage in stages if stage.about.forecast and not stage.is_taken]
         check_devices(self.suite, trainings)
-        failed: dict[str, str] = {}  # by key of the speed
+        failed: dict[str, str] = {}  # speed key -> error message
         with self.store.in_use():
             for stage in trainings:
                 speed = self.predictions.keys.of_speed(stage)
@@ -44,23 +44,23 @@ class Calibrating:
                     self.failures[stage.key] = failed[speed]
 
     def _calibrate(self, stage: Stage, speed: str) -> str | None:
-        """Measure a training, after all that it reads is prepared; return why this is impossible, or None."""
-        for one in self._read_by(stage):
-            if not self.store.is_stored(one):
-                key = self.predictions.keys.of_record(one)
-                if failure := self._performed(StageRequest(one, cost_key=key), f"prepare {one.label}"):
+        """Measure a training after preparing its inputs; return an error message or None."""
+        for input_stage in self._input_stages(stage):
+            if not self.store.is_stored(input_stage):
+                key = self.predictions.keys.of_record(input_stage)
+                if failure := self._perform(StageRequest(input_stage, cost_key=key), f"prepare {input_stage.label}"):
                     return failure
         request = StageRequest(stage, calibrate=self.seconds, cost_key=speed)
-        return self._performed(request, f"calibrate {stage.label.rpartition(', ')[0]}")
+        return self._perform(request, f"calibrate {stage.label.rpartition(', ')[0]}")
 
-    def _read_by(self, stage: Stage) -> Iterator[Stage]:
-        """Yield the stages whose artifacts a stage reads, each after those that it reads itself."""
+    def _input_stages(self, stage: Stage) -> Iterator[Stage]:
+        """Yield the input stages of a stage in topological order."""
         for _, key in stage.inputs.values():
-            yield from self._read_by(self.plan.stages[key])
+            yield from self._input_stages(self.plan.stages[key])
             yield self.plan.stages[key]
 
-    def _performed(self, request: StageRequest, what: str) -> str | None:
-        """Perform a request; return its failure, or None."""
+    def _perform(self, request: StageRequest, what: str) -> str | None:
+        """Perform a request; return its error message or None."""
         self.tell(what)
         try:
             self.executor.submit(request, lambda text, share: None).result()

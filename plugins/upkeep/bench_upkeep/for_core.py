@@ -1,4 +1,4 @@
-"""What the core uses of this distribution, where it is installed: predictions, and the order of stages."""
+"""Interface for the core, if this distribution is installed: predictions, and the order of stages."""
 
 from bench_upkeep.predictions import Predictions
 from bench_upkeep.stage_order import ranks

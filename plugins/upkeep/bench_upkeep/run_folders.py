@@ -19,9 +19,9 @@ from bench_core.storage.store import REMOVED, Store
 from bench_upkeep.garbage import collect, weight
 
 CELLS = "cells.jsonl"
-FILES = (CELLS, "run.json", "suite.yaml")  # without which a folder is no run
-SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".csv", ".yaml", ".safetensors", "log")  # of the files of runs
-TIME = re.compile(r"-(\d{8}-\d{6})(-\d+)?$")  # at the end of the name of a run
+FILES = (CELLS, "run.json", "suite.yaml")  # required in a run folder
+SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".csv", ".yaml", ".safetensors", "log")  # of run files
+TIME = re.compile(r"-(\d{8}-\d{6})(-\d+)?$")  # suffix of run names
 
 
 @dataclass(frozen=True)
@@ -31,25 +31,25 @@ class RunEntry:
     name: str
     suite: str
     profile: str | None
-    time: str  # when it began, by its name, else when it was written; local time in ISO 8601
+    time: str  # start time from the name, else the file's time; ISO 8601, local
     done: int  # cells
     failed: int
     not_run: int
     size: int  # bytes
-    damaged: str = ""  # why it cannot be read
+    damaged: str = ""  # error message
 
 
 def run_folders(runs: Path) -> list[Path]:
-    """Return the run folders in a folder, sorted; raise SuiteError if it cannot be listed."""
+    """Return the sorted run folders in a folder; raise SuiteError if it cannot be listed."""
     try:
         inside = sorted(runs.iterdir())
     except OSError as error:
-        raise SuiteError(f"{runs}: no runs can be listed here: {reason(error)}. Name a folder by --runs.") from None
-    return [one for one in inside if not one.name.startswith(".") and (one / CELLS).is_file()]
+        raise SuiteError(f"{runs}: runs cannot be listed: {reason(error)}. Choose a folder with --runs.") from None
+    return [path for path in inside if not path.name.startswith(".") and (path / CELLS).is_file()]
 
 
 def run_entries(runs: Path) -> Iterator[RunEntry]:
-    """Yield the runs in a folder, in order of their names."""
+    """Yield the runs in a folder, sorted by name."""
     for folder in run_folders(runs):
         begun, size = _time(folder), weight(folder)
         try:
@@ -57,51 +57,52 @@ def run_entries(runs: Path) -> Iterator[RunEntry]:
         except (StoreError, SuiteError) as error:
             yield RunEntry(folder.name, "", None, begun, 0, 0, 0, size, str(error))
             continue
-        cells = Counter(one.status for one in run.cells)
+        cells = Counter(cell.status for cell in run.cells)
         counts = cells["done"], cells["failed"], cells["not run"]
         yield RunEntry(folder.name, run.suite.suite, run.info.get("profile"), begun, *counts, size)
 
 
 def _time(folder: Path) -> str:
-    named = TIME.search(folder.name)
-    if named:
+    match = TIME.search(folder.name)
+    if match:
         with suppress(ValueError):
-            return datetime.strptime(named[1], "%Y%m%d-%H%M%S").isoformat()
+            return datetime.strptime(match[1], "%Y%m%d-%H%M%S").isoformat()
     return datetime.fromtimestamp(int((folder / CELLS).stat().st_mtime)).isoformat()
 
 
 def check_run_folder(folder: Path) -> Path:
-    """Return the absolute path of a run that may be removed; raise SuiteError for anything else."""
+    """Return the absolute path of a removable run; raise SuiteError for anything else."""
     folder = Path(os.path.abspath(folder))
     if folder.is_symlink():
-        raise SuiteError(f"{folder} is a link. Nothing is removed; name the folder behind it.")
+        raise SuiteError(f"{folder} is a link. Nothing is removed; give the folder that it links to.")
     if folder.name.startswith("."):
-        raise SuiteError(f"{folder} is no finished run: one is being written there, or was. Nothing is removed.")
+        raise SuiteError(f"{folder} is an unfinished run. Nothing is removed.")
     for name in FILES:
         path = folder / name
         if path.is_symlink() or not path.is_file():
             raise SuiteError(f"{folder} is not a run: it has no {name}. Nothing is removed.")
     if others := _strangers(folder):
         raise SuiteError(
-            f"{folder / others[0]} is not a file that the run left. Nothing is removed; move it elsewhere first."
+            f"{folder / others[0]} is not a file of the run. Nothing is removed; move it elsewhere first."
         )
     return folder
 
 
 def _strangers(folder: Path) -> list[str]:
-    """Return what is in a folder besides a run: files that its manifest does not list, and notes of people."""
-    found = [*notes(folder)]
+    """Return the entries of a folder that do not belong to a run: unlisted files and users' notes."""
+    user_notes = [*notes(folder)]
     if os.path.lexists(folder / FILE):
         with suppress(StoreError):
-            return [*strangers(folder, read_manifest(folder)), *found]
-    inside = (path.name for path in sorted(folder.iterdir()) if path.name != "history")  # of an old or damaged run
-    return [*(name for name in inside if not name.endswith(SUFFIXES)), *found]
+            return [*strangers(folder, read_manifest(folder)), *user_notes]
+    inside = (path.name for path in sorted(folder.iterdir()) if path.name != "history")  # old or damaged run
+    return [*(name for name in inside if not name.endswith(SUFFIXES)), *user_notes]
 
 
 def remove_run(folder: Path) -> int:
-    """Remove a run and return how many bytes it had; raise SuiteError if it is no run, StoreError if it stays.
+    """Remove a run and return its size in bytes.
 
-    It is renamed first, so that no part of it is ever taken for a run.
+    The folder is renamed first, so that a partly removed run is never used. Raises SuiteError if it is not a run,
+    and StoreError if it cannot be removed.
     """
     folder = check_run_folder(folder)
     size, place = weight(folder), folder.with_name(f".{REMOVED}{token_hex(4)}")
@@ -114,9 +115,9 @@ def remove_run(folder: Path) -> int:
 
 
 def collectable(store: Store, folders: Iterable[Path]) -> int:
-    """Return how many bytes of a store no run in the folders needs; raise StoreError where nobody can say."""
+    """Return the bytes of a store that no run in the folders needs; raise StoreError if this is undecidable."""
     runs = [read_run(run) for folder in folders for run in run_folders(folder)]
     if not runs:
         return weight(store.root)
-    found = collect(store, {key for run in runs for key in run.named_keys()}, dry=True)
-    return sum(map(sum, found.sizes.values()))
+    collected = collect(store, {key for run in runs for key in run.named_keys()}, dry=True)
+    return sum(map(sum, collected.sizes.values()))

@@ -1,4 +1,4 @@
-"""The order in which stages begin: the longest trainings first, so that none begins when all others have ended."""
+"""Orders stages for parallel execution: longest trainings first, to shorten the total time."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -8,10 +8,11 @@ from bench_upkeep.predictions import Predictions
 
 
 def ranks(stages: Sequence[Stage], predictions: Predictions, side_by_side: int) -> dict[str, float]:
-    """Return a rank for each stage, by key; of stages that can begin, the one of lowest rank does.
+    """Return a rank for each stage, by key; of the ready stages, the one with the lowest rank starts first.
 
-    Trainings are first, the longest of them before others; what reads them follows in the order of the plan, so that
-    a loaded model serves several stages. One at a time, all stages keep that order: cells are complete early.
+    Trainings come first, longest first; the stages that use them follow in the order of the plan, so that a loaded
+    model serves several stages. Without parallelism, all stages keep the order of the plan, which completes cells
+    early.
     """
     places = {stage.key: float(place) for place, stage in enumerate(stages)}
     if side_by_side < 2:
@@ -23,9 +24,11 @@ def ranks(stages: Sequence[Stage], predictions: Predictions, side_by_side: int) 
 
 
 def _lengths(trainings: Sequence[Stage], predictions: Predictions) -> Mapping[str, float]:
-    """Return the predicted seconds of trainings, those that are unknown by their rough size beside known ones."""
+    """Return the predicted seconds of trainings; unknown ones are estimated from rough size and known rates."""
     known = {stage.key: predictions.of(stage).seconds for stage in trainings}
-    sizes = {one.key: forecast.rough_size(one.settings) for one in trainings if (forecast := one.about.forecaster)}
+    sizes = {
+        stage.key: forecast.rough_size(stage.settings) for stage in trainings if (forecast := stage.about.forecaster)
+    }
     rates = [seconds / sizes[key] for key, seconds in known.items() if seconds and sizes.get(key)]
     rate = median(rates) if rates else 1.0
     return {key: rate * sizes.get(key, 0.0) if seconds is None else seconds for key, seconds in known.items()}

@@ -94,7 +94,7 @@ def test_no_name_of_a_run_steers_the_terminal(bench):
 
 
 def test_where_there_are_no_runs_that_is_said(bench):
-    assert "Name a folder by --runs" in bench("ls", "--runs", "nowhere", code=2)
+    assert "Choose a folder with --runs" in bench("ls", "--runs", "nowhere", code=2)
     Path("empty").mkdir()
     assert "0 runs" in bench("ls", "--runs", "empty")
 
@@ -116,7 +116,7 @@ def test_what_gc_would_free_then_is_said(bench):
     assert f"would free {sum(map(sum, freed.sizes.values())) / 1024:.1f} KiB in store." in said
     assert f"`bench store gc --keep {Path.cwd() / 'runs'}/*`" in said
     said = bench("rm", TWO, "--yes", "--store", "store")
-    assert "No run is left beside them. Unless others use it, all of store can be removed: " in said
+    assert "No other runs are left. Unless it is used elsewhere, all of store can be removed: " in said
     assert "There is no store nowhere." in bench("rm", restored(), "--yes", "--store", "nowhere")
 
 
@@ -129,7 +129,7 @@ def restored():
 
 
 def test_nothing_is_removed_unless_somebody_says_yes(bench, monkeypatch):
-    assert "say --yes" in bench("rm", ONE, "--store", "store", code=2)
+    assert "Use --yes" in bench("rm", ONE, "--store", "store", code=2)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     for answer, code, left in (("n", 130, [ONE, TWO]), ("", 130, [ONE, TWO]), ("y", 0, [TWO])):
         asked = []
@@ -173,10 +173,10 @@ def old(folder):
     ("change", "message"),
     [
         (not_a_run, "is not a run: it has no run.json"),
-        (stranger, "thesis.tex is not a file that the run left"),
-        (old, "thesis.tex is not a file that the run left"),
-        (note, "notes is not a file that the run left"),
-        (hidden, ".git is not a file that the run left"),
+        (stranger, "thesis.tex is not a file of the run"),
+        (old, "thesis.tex is not a file of the run"),
+        (note, "notes is not a file of the run"),
+        (hidden, ".git is not a file of the run"),
         (link_inside, "is not a run: it has no run.json"),
     ],
 )
@@ -205,7 +205,7 @@ def test_links_are_not_followed(bench, tmp_path):
     (tmp_path / "mine" / "thesis.tex").touch()
     shutil.rmtree(history)
     history.symlink_to(tmp_path / "mine", target_is_directory=True)
-    assert "history is not a file that the run left" in bench("rm", ONE, "--yes", code=2)
+    assert "history is not a file of the run" in bench("rm", ONE, "--yes", code=2)
     (Path("runs", ONE) / "manifest.json").unlink()  # as of an old run, in which nobody knows what belongs to it
     bench("rm", ONE, "--yes", "--store", "store")
     assert (tmp_path / "mine" / "thesis.tex").is_file()
@@ -213,7 +213,7 @@ def test_links_are_not_followed(bench, tmp_path):
 
 def test_a_run_that_is_being_written_is_refused(bench):
     Path("runs", ONE).rename(f"runs/.{ONE}-0a1b2c3d")
-    assert "no finished run: one is being written" in bench("rm", f"runs/.{ONE}-0a1b2c3d", "--yes", code=2)
+    assert "is an unfinished run" in bench("rm", f"runs/.{ONE}-0a1b2c3d", "--yes", code=2)
     assert Path(f"runs/.{ONE}-0a1b2c3d").is_dir()
 
 

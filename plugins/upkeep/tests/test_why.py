@@ -22,7 +22,7 @@ from code_digests import CodeDigests, SourceModule
 
 SMALL = {"seeds: 2": "seeds: 1", "epochs: 3": "epochs: 1"}
 FASTER = {"lr: 0.1": "lr: 0.2"}
-GONE = "ingredients of the recorded artifact unknown: it, or one of its inputs, is not stored"
+GONE = "unknown ingredients: the recorded artifact or one of its inputs is not stored"
 
 
 def made(code=(), libraries=(), **settings):
@@ -113,7 +113,7 @@ def test_without_a_run_of_the_suite_nothing_is_compared(why):
         (FASTER, "training.lr: 0.1 -> 0.2"),
         ({"threads: 1": "threads: 2"}, "threads: 1 -> 2"),
         ({"device: cpu": "device: cpu, precision: bf16"}, "precision: fp32 -> bf16"),
-        ({"seeds: 2": "seeds: [4]"}, "new: that run did not record it"),
+        ({"seeds: 2": "seeds: [4]"}, "new: not recorded by that run"),
     ],
 )
 def test_what_changes_a_training_is_told_once_and_its_followers_are_no_causes(why, change, text):
@@ -236,7 +236,7 @@ def test_of_an_artifact_that_is_gone_or_odd_nothing_is_known_and_its_followers_a
 def test_what_did_not_change_is_said_to_be_gone(why):
     why.run()
     shutil.rmtree(why.store / "train")
-    same = "nothing changed since that run: it did not finish there, or was removed later"
+    same = "nothing changed since that run: the stage did not finish there, or was removed later"
     assert groups(why()) == {"train words x one, seed 0 (and 1 more)": [same]}
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("model")
 @click.option("--decoder", help="Name of a decoder in the suite [default: the only one].")
-@click.option("--task", help="Name of the task that the model was trained on [default: the only one].")
-@click.option("--seed", type=int, help="Seed of the training, and of what a decoder samples [default: the only one].")
-@click.option("--hardware", help="Name of the hardware that it was trained on [default: the only one].")
+@click.option("--task", help="Name of the task used for training [default: the only one].")
+@click.option("--seed", type=int, help="Seed of training and of sampling decoders [default: the only one].")
+@click.option("--hardware", help="Name of the hardware used for training [default: the only one].")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each line, with all outputs.")
 @options.data
 @options.runs
@@ -37,12 +37,12 @@ def command(
     runs: Path,
     store: Store,
 ) -> int:
-    """Decode each line of standard input with MODEL, as the suite of RUN calls it; print its best output on a line.
+    """Decode each line of standard input with MODEL, named as in the suite of RUN, and print its best output.
 
-    A line is what a prompt is to the task: the source, or the prefix of the output. A prompt of the test set gives
-    the output of the run. On a terminal, prompts are read one by one. Nothing is stored in the run.
+    A line is a prompt of the task: the source, or a prefix of the output. A prompt from the test set gives the same
+    output as in the run. On a terminal, prompts are read interactively. Nothing is stored in the run.
 
-    Decoders that sample depend on --seed and on the number of the line, so the same line twice has two samples.
+    Sampling decoders depend on --seed and the line number, so repeated lines get different samples.
     """
     from bench_exchange.decoding import Session
     from bench_notebook import load

@@ -9,7 +9,7 @@ import click
 
 from bench_core.commands import options
 from bench_core.terminal import say, size
-from bench_exchange.commands import counted
+from bench_exchange.commands import format_counts
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("-o", "--output", "file", type=click.Path(path_type=Path), help="File to write [default: RUN.zip].")
-@click.option("--numbers-only", is_flag=True, help="Leave out outputs and all other texts that come from the data.")
+@click.option("--numbers-only", is_flag=True, help="Leave out outputs and all other text from the data.")
 @options.store
 def command(run: Path, file: Path | None, numbers_only: bool, store: Store) -> int:
-    """Write RUN and all that is small behind it to one file, for `bench import` on another machine.
+    """Write RUN and its small artifacts to one file, for `bench import` on another machine.
 
-    That is the run folder and, from the store, outputs, scores, numbers, probes, and how trainings went: no
-    weights and no files of corpora. Outputs, scores and facts hold texts of the data: contexts, references, words.
-    With --numbers-only the file holds none of it but the samples that reports show; a run where it is imported
-    decodes and scores again, while reports and `bench merge` need no more.
+    The file contains the run folder and, from the store, outputs, scores, numbers, probes and training histories, but
+    no weights and no corpora. Outputs, scores and task info contain text from the data: contexts, references, words.
+    With --numbers-only the file has no such text except the samples shown in reports; after import, decoding and
+    scoring have to run again, but reports and `bench merge` need nothing else.
     """
     from bench_core.runs.results import read_run
     from bench_exchange.exporting import export_run
 
     file = file or Path(f"{run.resolve().name}.zip")
-    found = export_run(read_run(run), store, file, numbers_only)
-    say(f"{file}: {size(file.stat().st_size)}: the run, {counted(found.carried)}")
-    if found.left_out:
-        say(f"left out, as they hold texts: {counted(found.left_out)}")
-    if found.missing:
-        say(f"not in the store: {found.missing:,} artifacts behind the cells of the run")
-    for text in found.damaged:
-        say(f"left out, as it is damaged: {text}", err=True)
-    return 1 if found.damaged else 0
+    export = export_run(read_run(run), store, file, numbers_only)
+    say(f"{file}: {size(file.stat().st_size)}: the run, {format_counts(export.carried)}")
+    if export.left_out:
+        say(f"left out because they contain text:  {format_counts(export.left_out)}")
+    if export.missing:
+        say(f"not in the store: {export.missing:,} artifacts of the run")
+    for text in export.damaged:
+        say(f"left out because it is damaged: {text}", err=True)
+    return 1 if export.damaged else 0

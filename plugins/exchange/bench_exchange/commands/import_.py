@@ -9,7 +9,7 @@ import click
 
 from bench_core.commands import options
 from bench_core.terminal import say, visible
-from bench_exchange.commands import counted
+from bench_exchange.commands import format_counts
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -20,24 +20,27 @@ if TYPE_CHECKING:
 @options.store
 @options.runs
 @click.option(
-    "--limit", type=click.IntRange(1), default=8, show_default=True, help="Most GiB that FILE may unpack to."
+    "--limit", type=click.IntRange(1), default=8, show_default=True, help="Maximum unpacked size of FILE in GiB."
 )
-@click.option("--trust", is_flag=True, help="Also take stages whose code is not installed here, unverified.")
+@click.option(
+    "--trust", is_flag=True, help="Also import stages whose code is not installed here, marked as unverified."
+)
 def command(file: Path, store: Store, runs: Path, limit: int, trust: bool) -> None:
-    """Add FILE, which `bench export` wrote on another machine, to a store and to the runs.
+    """Add FILE, written by `bench export` on another machine, to a store and to the runs.
 
-    All of it is checked before any of it is written: sizes, digests, keys, that there is nothing else in it, that its
-    cells, artifacts and numbers fit each other, and that its outcomes measure as it says, where the same metrics are
-    installed. What no check can tell is whether outcomes are those of a training: import files of people whom you
-    would believe their numbers. Not even that much can be said of stages whose code is not installed here: they are
-    refused, or taken with --trust, and tables then say which numbers are unverified.
-    A run of the same suite, code, libraries and kind of hardware then computes nothing of it again. Trainings come
-    without weights: they are done again where these are needed.
+    Everything is checked before anything is written: sizes, digests, keys, unexpected entries, consistency of cells,
+    artifacts and numbers, and, where the same metrics are installed, the numbers computed again from the
+    predictions. No check can show that predictions come from a training: import only files of people whose numbers
+    you would trust. Stages whose code is not installed here cannot be checked even that far: they are rejected, or
+    imported with --trust, and tables then mark their numbers as unverified.
+
+    A run of the same suite, code, libraries and kind of hardware then reuses all imported results. Weights are not
+    included: models are trained again if their weights are needed.
     """
     from bench_exchange.importing import import_run
 
     imported = import_run(file, store, runs, limit * 2**30, trust)
-    say(f"{store.root}: {counted(imported.added)} new, {imported.known:,} were there")
+    say(f"{store.root}: {format_counts(imported.added)} new, {imported.known:,} already present")
     for text in imported.left_out.values():
         say(f"warning: {text}", err=True)
     for text in imported.unchecked:

@@ -7,7 +7,7 @@ import click
 from bench_core.commands import options
 from bench_core.terminal import counted, say
 
-PREFER = "Whose result is taken where cells differ; the first before the others."
+PREFER = "Run whose result is used if cells differ; the first takes precedence."
 
 
 @click.command()
@@ -16,21 +16,21 @@ PREFER = "Whose result is taken where cells differ; the first before the others.
 @options.runs
 @options.out
 def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out: Path) -> int:
-    """Make one run of several of the same suite, and write its report.
+    """Merge several runs of one suite into one run and write its report.
 
-    They may differ in seeds, skipped cells, names on axes, and hardware; the report says which cells were computed
-    with what. A cell that is done is taken before one that failed, and that before one that was not run. A cell that
-    was computed otherwise in two runs is refused, unless --prefer says whose is taken.
+    The runs may differ in seeds, skipped cells, names on axes, and hardware; the report shows how each cell was
+    computed. Completed cells are preferred to failed ones, and failed ones to cells that were not run. If a cell was
+    computed differently in two runs, merging fails unless --prefer selects a run.
     """
     from bench_core.runs.reporting import home, reported
     from bench_exchange.merge import merge
 
-    found = merge(folders, runs, prefer)
-    text, report = reported(found, home(out, str(found.info["label"])))
+    merged = merge(folders, runs, prefer)
+    text, report = reported(merged, home(out, str(merged.info["label"])))
     say(text)
-    for note in found.info["notes"]:
+    for note in merged.info["notes"]:
         say(f"note: {note}", err=True)
-    lacking = sum(cell.status != "done" for cell in found.cells)
-    say(counted(len(found.cells), "cell") + (f", {lacking} of them failed or not run" if lacking else ""))
-    say(f"run     {found.folder}\nreport  {report}")
+    lacking = sum(cell.status != "done" for cell in merged.cells)
+    say(counted(len(merged.cells), "cell") + (f", {lacking} of them failed or not run" if lacking else ""))
+    say(f"run     {merged.folder}\nreport  {report}")
     return 1 if lacking else 0

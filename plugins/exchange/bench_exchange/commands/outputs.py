@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     type=click.Choice(["jsonl", "csv", "text"]),
     default="jsonl",
     show_default=True,
-    help="A line for each example, a row for each output, or the first output of each example of one cell on a line.",
+    help="One line per example, one row per output, or the first output of each example of one cell, one per line.",
 )
 @click.option("--kind", type=click.Choice(["decode", "score"]), help="Only outputs, or only scores.")
 @click.option("--out", type=click.Path(path_type=Path), help="File to write [default: standard output].")
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 def command(
     run: Path, cells: tuple[str, ...], form: Format, kind: str | None, out: Path | None, runs: Path, store: Store
 ) -> int:
-    """Write every outcome of RUN, or of CELL such as `model=lstm` or 'lstm/greedy': what was decoded and scored.
+    """Write all predictions and scores of RUN, or of CELL such as `model=lstm` or 'lstm/greedy'.
 
-    Examples come in order of their ids, cell after cell; scores, which decoders share, come once. Outcomes that are
-    missing or damaged are named, the others are written, and the exit code is 1.
+    Cells are written one after another, each with its examples in order of id; scores shared by several decoders are
+    written once. Missing or damaged artifacts are reported, the others are written, and the exit code is 1.
     """
     from bench_core.runs.results import read_run
     from bench_core.runs.selecting import run_folder
     from bench_exchange.outputs import KINDS, Outputs, write_lines
 
-    kinds = [one for one in KINDS if kind in (None, one)]
-    found = Outputs(read_run(run_folder(run, runs)), store, ",".join(cells), kinds)
-    write_lines(found.lines(form), out)
-    for text in found.problems:
+    kinds = [name for name in KINDS if kind in (None, name)]
+    selection = Outputs(read_run(run_folder(run, runs)), store, ",".join(cells), kinds)
+    write_lines(selection.lines(form), out)
+    for text in selection.problems:
         say(f"bench: {visible(text)}", err=True)
-    return 1 if found.problems else 0
+    return 1 if selection.problems else 0

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 @click.option(
     "--again",
     is_flag=True,
-    help="Also decode and score again from the stored weights, and recompute metrics from the stored outcomes, each "
-    "in its own process, with the installed code.",
+    help="Also decode and score again from the stored weights and recompute metrics from the stored predictions, "
+    "each in its own process, with the installed code.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Decode and score only N rows again (a few more for a full batch).",
+    help="Decode and score only N rows again (rounded up to full batches).",
 )
 @click.option(
     "--workers",
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Number of worker processes.",
 )
-@click.option("--require-run", is_flag=True, help="Exit with 1 for a report whose run is not here.")
+@click.option("--require-run", is_flag=True, help="Exit with 1 for a report whose run is missing.")
 @options.data
 @options.store
 @options.runs
@@ -50,21 +50,23 @@ def command(
     store: Store,
     runs: Path,
 ) -> int:
-    """Check that every number in PATH can be followed to what it was computed from.
+    """Check that every number in PATH can be traced to its inputs.
 
-    A PATH is a run, a report, a folder of these, or a file of `bench export`. From a report to its run, from cells to
-    keys, from keys to artifacts in the store: every contradiction names a file or a cell, and the exit code is 1. At
-    the end stands what could not be checked, and why. What has no manifest is not verified, and the exit code is 1,
-    but for the reports of version 0.1 that are known by their digests.
+    A PATH is a run, a report, a folder of these, or a file written by `bench export`. Reports are traced to their
+    run, cells to keys, and keys to artifacts in the store. Each contradiction names a file or a cell, and the exit
+    code is 1. Items that could not be checked are listed at the end with the reason. Anything without a manifest is
+    unverified, and the exit code is 1, except for reports of version 0.1 with known digests.
     """
-    from bench_exchange.verifying import Verifier, repeated
+    from bench_exchange.verifying import Verifier, repeat_stages
 
     if limit is not None and not again:
         raise click.UsageError("--limit N requires --again.")
     verifier, left, wrong = Verifier(store, runs, require_run), list[str](), 0
-    found = chain.from_iterable(map(verifier.verify, paths))
-    more = (repeated(run, store, data, workers, limit) for run in (verifier.seen if again else ()))  # once seen
-    for remark in chain(found, chain.from_iterable(more)):
+    remarks = chain.from_iterable(map(verifier.verify, paths))
+    more = (
+        repeat_stages(run, store, data, workers, limit) for run in (verifier.seen if again else ())
+    )  # lazy: `seen` is filled by the verifier
+    for remark in chain(remarks, chain.from_iterable(more)):
         if remark.wrong:
             say(visible(remark.text))
             wrong += 1

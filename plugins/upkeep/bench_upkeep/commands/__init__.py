@@ -1,1 +1,1 @@
-"""Commands that look after stores and runs, a file each."""
+"""Commands that inspect stores and runs, one per file."""

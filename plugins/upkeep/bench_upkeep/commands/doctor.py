@@ -12,7 +12,7 @@ import click
 from bench_core.commands import options
 from bench_core.terminal import say, to_json
 
-WIDTH = 80  # characters of what was found
+MAX_COLUMN_WIDTH = 80  # characters
 
 
 @click.command()
@@ -20,19 +20,19 @@ WIDTH = 80  # characters of what was found
 @options.as_json
 def command(data: Path, as_json: bool) -> int:
     """Check this machine: Python, torch and its devices, plugins, disk, data."""
-    rows = [{"what": what, "state": state, "found": found} for what, state, found in _findings(data)]
+    rows = [{"what": what, "state": state, "found": result} for what, state, result in _findings(data)]
     if as_json:
         say(to_json(rows))
     else:
         from tabulate import tabulate
 
-        say(tabulate(rows, headers="keys", maxcolwidths=[None, None, WIDTH]))
+        say(tabulate(rows, headers="keys", maxcolwidths=[None, None, MAX_COLUMN_WIDTH]))
     return 1 if any(row["state"] == "broken" for row in rows) else 0
 
 
 def _findings(data: Path) -> Iterator[tuple[str, str, str]]:
     version = platform.python_version()
-    yield "Python", "ok" if sys.version_info >= (3, 11) else "broken", f"{version} (3.11 or newer is needed)"
+    yield "Python", "ok" if sys.version_info >= (3, 11) else "broken", f"{version} (3.11 or newer is required)"
     yield from _torch()
     yield "processors", "ok", f"{os.cpu_count()}"
     yield from _plugins()
@@ -45,7 +45,7 @@ def _torch() -> Iterator[tuple[str, str, str]]:
     try:
         import torch
     except Exception as error:  # an installation can be broken in many ways
-        yield "torch", "broken", f"{error}. Install it as the README says."
+        yield "torch", "broken", f"{error}. Install it as described in the README."
         return
     devices = ["cpu"]
     if torch.cuda.is_available():
@@ -56,8 +56,8 @@ def _torch() -> Iterator[tuple[str, str, str]]:
 def _plugins() -> Iterator[tuple[str, str, str]]:
     from bench_core.registry import installed
 
-    found = installed()
-    names = ", ".join(sorted(f"{name} {version}" for name, version in found.origins.values()))
+    plugins = installed()
+    names = ", ".join(sorted(f"{name} {version}" for name, version in plugins.origins.values()))
     yield "plugins", "ok" if names else "none", names or "none; see Install in the README"
-    for distribution, reason in found.broken.items():
+    for distribution, reason in plugins.broken.items():
         yield f"plugin {distribution}", "broken", reason

@@ -1,4 +1,4 @@
-"""Show what a run would compute, and what is stored."""
+"""Show what a run would compute and what is stored."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
     from bench_upkeep.predictions import Predictions
 
-POWER = "How many seeds comparisons would need, by the variances of a finished run."
+POWER = "Show the number of seeds that comparisons need, estimated from the variances of a finished run."
 COLUMNS = ("stage", "used", "saved", "stored", "to do", "CPU time", "wall time")
 
 
-class Difference(click.ParamType[tuple[str, float]]):
+class MetricDifference(click.ParamType[tuple[str, float]]):
     """A metric and a difference, such as bleu=0.5."""
 
     name = "METRIC=NUMBER"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
         metric, _, text = str(value).rpartition("=")
-        found = nan
+        difference = nan
         with suppress(ValueError):
-            found = float(text)
-        if not metric or not isfinite(found) or not found:
-            self.fail(f"{value!r} is no metric with a difference, such as bleu=0.5.", param, ctx)
-        return metric, found
+            difference = float(text)
+        if not metric or not isfinite(difference) or not difference:
+            self.fail(f"{value!r} is not a metric with a difference, such as bleu=0.5.", param, ctx)
+        return metric, difference
 
 
 @click.command()
@@ -47,8 +47,14 @@ class Difference(click.ParamType[tuple[str, float]]):
 @options.only
 @click.option("--calibrate", is_flag=True, help="Time some updates of each training on this device, in seconds.")
 @click.option("--power", "pilot", type=click.Path(path_type=Path), metavar="RUN", help=POWER)
-@click.option("--difference", "differences", multiple=True, type=Difference(), help="With --power: to be found.")
-@click.option("--executor", "elsewhere", help="The executor that `bench run` will use; devices are then not checked.")
+@click.option(
+    "--difference",
+    "differences",
+    multiple=True,
+    type=MetricDifference(),
+    help="With --power: the difference to detect.",
+)
+@click.option("--executor", "elsewhere", help="Executor of the planned run; local devices are then not checked.")
 @options.as_json
 def command(
     suite: Suite,
@@ -61,86 +67,95 @@ def command(
     elsewhere: str | None,
     as_json: bool,
 ) -> None:
-    """Show the cells of a suite, the stages they need, how many of those are stored, and what the others will cost.
+    """Show the cells and stages of a suite, the number of stored stages, and the cost of the others.
 
-    Costs are known of stages that ran on this device with any seed, and of trainings that --calibrate has measured.
-    With --power, show instead how many seeds the comparisons of its tables would need.
+    Costs are known for stages that ran on this device with any seed, and for trainings measured by --calibrate. With
+    --power, show instead the number of seeds that the comparisons in its tables need.
     """
     if pilot:
         rows = power(suite, pilot, dict(differences))
         say(to_json(rows) if as_json else power_text(suite, rows))
         return
     if calibrate and elsewhere:
-        raise click.UsageError("--calibrate measures this machine, and --executor computes elsewhere; leave one out.")
+        raise click.UsageError(
+            "--calibrate measures this machine, but --executor computes elsewhere; use only one of them."
+        )
     from bench_core.runs.plan_filter import to_do
 
-    found, left = to_do(suite, data, store, only, local=not elsewhere)
-    failures = calibrated(suite, found, left, store, data) if calibrate else {}
-    left = [one for one in left if not one.about.first or not store.is_stored(one)]  # calibration prepares tasks
-    _show(suite, found, left, store, _predictions(found, store), failures, calibrate, as_json)
+    planned, pending = to_do(suite, data, store, only, local=not elsewhere)
+    failures = calibrate_trainings(suite, planned, pending, store, data) if calibrate else {}
+    pending = [  # calibration prepares tasks
+        stage for stage in pending if not stage.about.first or not store.is_stored(stage)
+    ]
+    _show(suite, planned, pending, store, _predictions(planned, store), failures, calibrate, as_json)
 
 
-def calibrated(suite: Suite, found: Plan, left: Sequence[Stage], store: Store, data: Path) -> Mapping[str, str]:
-    """Calibrate trainings on this machine, each in a worker process; return why some could not be, by key."""
+def calibrate_trainings(
+    suite: Suite, planned: Plan, pending: Sequence[Stage], store: Store, data: Path
+) -> Mapping[str, str]:
+    """Calibrate trainings on this machine, each in a worker process; return error messages by key."""
     from bench_core import Workers
     from bench_upkeep.calibrating import Calibrating
 
     with Workers(1, store.root, data) as executor:
         executor.warn = store.warn
         tell = lambda text: say(text, err=True)  # noqa: E731
-        calibrating = Calibrating(suite, found, store, executor, _predictions(found, store), tell)
-        calibrating.run(left)
+        calibrating = Calibrating(suite, planned, store, executor, _predictions(planned, store), tell)
+        calibrating.run(pending)
         return calibrating.failures
 
 
-def _predictions(found: Plan, store: Store) -> Predictions:
+def _predictions(planned: Plan, store: Store) -> Predictions:
     from bench_core.storage.costs import Costs
     from bench_upkeep.predictions import Predictions
 
-    return Predictions(found.stages, Costs(store))
+    return Predictions(planned.stages, Costs(store))
 
 
 def _show(
-    suite: Suite, found: Plan, left: Sequence[Stage], store: Store, predictions: Predictions,
-    failures: Mapping[str, str], calibrated: bool, as_json: bool,
+    suite: Suite, planned: Plan, pending: Sequence[Stage], store: Store, predictions: Predictions,
+    failures: Mapping[str, str], is_calibrated: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Print the stages, the trainings, and what is missing."""
+    """Print the stages, the trainings, and missing parts."""
     from bench_core.registry import stage_kinds
     from bench_core.runs.plan_filter import is_left_out
     from bench_upkeep.commands.predicted import clocks
 
     joint = {name for name, kind in stage_kinds().items() if kind.joint}
-    cells = sum(not is_left_out(found, cell) for cell in found.cells)
-    rows = [row for row in _rows(found, store, left, predictions) if row["used"] or row["stage"] not in joint]
+    cells = sum(not is_left_out(planned, cell) for cell in planned.cells)
+    rows = [row for row in _rows(planned, store, pending, predictions) if row["used"] or row["stage"] not in joint]
     of_module = {kind.forecast: kind.forecaster for kind in stage_kinds().values()}
     forecasts = [
-        (forecast, forecast.rows([one for one in left if one.about.forecast == module], predictions, failures))
+        (
+            forecast,
+            forecast.rows([stage for stage in pending if stage.about.forecast == module], predictions, failures),
+        )
         for module, forecast in of_module.items()
         if forecast is not None
     ]
     costs = [row for _, known in forecasts for row in known]
     if as_json:
-        missing = {f"{part} {name}": reason for (part, name), reason in found.missing.items()}
+        missing = {f"{part} {name}": reason for (part, name), reason in planned.missing.items()}
         about = {"suite": suite.label, "cells": cells, "stages": rows, "trainings": costs, "missing": missing}
         say(to_json(about))
         return
     from tabulate import tabulate
 
     say(f"{suite.label}: {counted(cells, 'cell')}")
-    say("saved: shared with other cells; CPU and wall time: of one after another, on this device\n")
+    say("saved: shared with other cells; CPU and wall time: run one at a time, on this device\n")
     say(tabulate([{name: row[name] for name in COLUMNS} for row in rows], headers="keys"))
     for forecast, known in forecasts:
         if any(row["seconds"] is not None for row in known):
             say(f"\n{tabulate(forecast.shown(known), headers='keys')}")
-    remarks = [text for forecast, known in forecasts for text in forecast.remarks(known, calibrated)]
-    for text in [*clocks(left, predictions), *remarks]:
+    remarks = [text for forecast, known in forecasts for text in forecast.remarks(known, is_calibrated)]
+    for text in [*clocks(pending, predictions), *remarks]:
         say(f"\n{text}")
-    for (part, name), reason in found.missing.items():
+    for (part, name), reason in planned.missing.items():
         say(f"{part} {name!r} cannot be read, so its cells will not run: {reason}")
 
 
 def power(suite: Suite, pilot: Path, differences: Mapping[str, float]) -> Sequence[Mapping[str, Any]]:
-    """Return how many seeds comparisons would need, by a finished run of such a suite."""
+    """Return the number of seeds that comparisons need, estimated from a finished run."""
     from bench_core.errors import SuiteError
     from bench_core.optional import REPORTS, installed_module
     from bench_core.runs.reporting import INSTALL
@@ -154,28 +169,30 @@ def power(suite: Suite, pilot: Path, differences: Mapping[str, float]) -> Sequen
 
 
 def power_text(suite: Suite, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return for a terminal how many seeds comparisons would need."""
+    """Return the number of seeds that comparisons need, as text for a terminal."""
     from tabulate import tabulate
 
     shown = [{**row, "needed": "more examples" if row["needed"] is None else row["needed"]} for row in rows]
     notes = [
-        "needed: seeds of A and of B that find `difference` (of perplexities, a ratio) with 80 % power, at p < 0.05.",
-        "more examples: no number of seeds would do; the test set is too small.",
-        f"would find: the difference that the {counted(len(suite.seeds), 'seed')} of this suite would find.",
+        "needed: seeds of A and of B to detect `difference` (for perplexities, a ratio) with 80 % power at p < 0.05.",
+        "more examples: no number of seeds suffices; the test set is too small.",
+        f"would find: the difference detectable with the {counted(len(suite.seeds), 'seed')} of this suite.",
     ]
     return "\n".join([tabulate(shown, headers="keys", floatfmt=".3g"), "", *notes])
 
 
-def _rows(found: Plan, store: Store, left: Sequence[Stage], predictions: Predictions) -> Iterator[dict[str, Any]]:
-    """Yield how many stages of each kind are used, stored, and left to do, and what those will cost."""
+def _rows(
+    planned: Plan, store: Store, pending: Sequence[Stage], predictions: Predictions
+) -> Iterator[dict[str, Any]]:
+    """Yield the numbers of used, stored and remaining stages of each kind, and the cost of the remaining."""
     from bench_core.registry import stage_kinds
-    from bench_upkeep.commands.predicted import expected
+    from bench_upkeep.commands.predicted import expected_cost
 
-    number = Counter(stage.kind for stage in found.stages.values())
-    stored = Counter(stage.kind for stage in found.stages.values() if store.has(stage.kind, stage.key))
-    uses = Counter(found.stages[key].kind for artifacts in found.of_cell.values() for key in artifacts.values())
+    number = Counter(stage.kind for stage in planned.stages.values())
+    stored = Counter(stage.kind for stage in planned.stages.values() if store.has(stage.kind, stage.key))
+    uses = Counter(planned.stages[key].kind for artifacts in planned.of_cell.values() for key in artifacts.values())
     for kind in stage_kinds():
-        used = max(uses[kind], number[kind])  # tasks can be prepared for themselves
-        own = [stage for stage in left if stage.kind == kind]
-        counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": len(own)}
-        yield {"stage": kind, **counts, **expected(own, predictions)}
+        used = max(uses[kind], number[kind])  # tasks can be prepared without cells
+        remaining = [stage for stage in pending if stage.kind == kind]
+        counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": len(remaining)}
+        yield {"stage": kind, **counts, **expected_cost(remaining, predictions)}

@@ -1,4 +1,4 @@
-"""The tables of `bench plan`: what stages cost, and what each training needs."""
+"""The tables of `bench plan`: costs of stages, and requirements of trainings."""
 
 from __future__ import annotations
 
@@ -13,43 +13,46 @@ if TYPE_CHECKING:
     from bench_core.planning.stages import Stage
     from bench_upkeep.predictions import Predictions
 
-NOT_KNOWN = "not known"
+UNKNOWN_COST = "not known"
 
 
-def expected(stages: Sequence[Stage], predictions: Predictions) -> dict[str, Any]:
-    """Return the predicted CPU and wall time of stages, as seconds and as text, and of how many it is unknown."""
+def expected_cost(stages: Sequence[Stage], predictions: Predictions) -> dict[str, Any]:
+    """Return the predicted CPU and wall time of stages, in seconds and as text, and the number of unknown costs."""
     from bench_upkeep.predictions import total
 
-    found = [predictions.of(one) for one in stages]
-    (cpu, lacking), (wall, unknown) = total(one.cpu_seconds for one in found), total(one.seconds for one in found)
-    by_wall_alone = lacking == len(stages) > unknown  # as on a GPU
+    costs = [predictions.of(stage) for stage in stages]
+    (cpu, unknown_cpu), (wall, unknown) = (
+        total(cost.cpu_seconds for cost in costs),
+        total(cost.seconds for cost in costs),
+    )
+    by_wall_alone = unknown_cpu == len(stages) > unknown  # e.g. on a GPU
     return {
-        "CPU time": "" if by_wall_alone else _at_least(cpu, lacking, len(stages)),
+        "CPU time": "" if by_wall_alone else _at_least(cpu, unknown_cpu, len(stages)),
         "cpu_seconds": None if by_wall_alone else cpu,
         "wall time": _at_least(wall, unknown, len(stages)), "seconds": wall, "unknown": unknown,
     }  # fmt: skip
 
 
 def _at_least(seconds: float, unknown: int, number: int) -> str:
-    """Return the time of a number of stages: at least that of those whose cost is known."""
+    """Return the total time of stages, a lower bound if some costs are unknown."""
     if unknown == number:
-        return NOT_KNOWN if number else ""
+        return UNKNOWN_COST if number else ""
     return f"at least {duration(seconds)}" if unknown else duration(seconds)
 
 
 def clocks(stages: Sequence[Stage], predictions: Predictions) -> Iterator[str]:
-    """Yield how CPU and wall time are related, and how busy the machine was when trainings were calibrated."""
+    """Yield the ratio of CPU to wall time, and the load during calibration."""
     from bench_upkeep.predictions import on_gpu
 
-    known = [one for one in stages if predictions.of(one).seconds is not None and not on_gpu(one)]
-    if old := sum(predictions.of(one).cpu_seconds is None for one in known):
-        yield f"Of {counted(old, 'stage')} wall time alone is known: version 0.2 kept no CPU time."
-    own = [one for one in known if one.about.trains]
-    loads = [load for one in own if (load := predictions.of(one).load) is not None]
+    known = [stage for stage in stages if predictions.of(stage).seconds is not None and not on_gpu(stage)]
+    if old := sum(predictions.of(stage).cpu_seconds is None for stage in known):
+        yield f"Only wall time is known for {counted(old, 'stage')}: version 0.2 did not record CPU time."
+    trainings = [stage for stage in known if stage.about.trains]
+    loads = [load for stage in trainings if (load := predictions.of(stage).load) is not None]
     span = " to ".join(dict.fromkeys(f"{load:.1f}" for load in (min(loads), max(loads)))) if loads else ""
     busy = f" when they were calibrated, at a load of {span} on {os.cpu_count()} cores" if span else ""
     for threads, rate in predictions.rates.items():
-        if any(one.settings["threads"] == threads for one in own):
+        if any(stage.settings["threads"] == threads for stage in trainings):
             yield (
                 f"Wall time is CPU time / {rate:.2f}: trainings with {counted(threads, 'thread')} got {rate:.2f} CPU "
                 f"seconds per second{busy} (idle: up to 1 per thread)."

@@ -30,26 +30,36 @@ def list_runs(runs: Path, as_json: bool) -> None:
     """List the runs of a folder: name, suite, profile, time, cells, size."""
     from bench_upkeep.run_folders import run_entries
 
-    found = [*run_entries(runs)]
+    entries = [*run_entries(runs)]
     if as_json:
-        say(to_json({"runs": str(runs), "found": [asdict(one) for one in found]}))
+        say(to_json({"runs": str(runs), "found": [asdict(entry) for entry in entries]}))
         return
-    if found:
-        say(_listing(found))
-    say(f"{counted(len(found), 'run')}, {size(sum(one.size for one in found))}, in {runs}")
+    if entries:
+        say(_listing(entries))
+    say(f"{counted(len(entries), 'run')}, {size(sum(entry.size for entry in entries))}, in {runs}")
 
 
-def _listing(found: Sequence[RunEntry]) -> str:
+def _listing(entries: Sequence[RunEntry]) -> str:
     from tabulate import tabulate
 
     headings = ["run", "suite", "profile", "time", "done", "failed", "not run", "size"]
     rows = [
-        [one.name, one.suite, one.profile or "", one.time.replace("T", " "), one.done, one.failed, one.not_run]
-        if not one.damaged
-        else [one.name, "damaged: see `bench verify`", "", one.time.replace("T", " "), "", "", ""]
-        for one in found
+        [
+            entry.name,
+            entry.suite,
+            entry.profile or "",
+            entry.time.replace("T", " "),
+            entry.done,
+            entry.failed,
+            entry.not_run,
+        ]
+        if not entry.damaged
+        else [entry.name, "damaged: see `bench verify`", "", entry.time.replace("T", " "), "", "", ""]
+        for entry in entries
     ]
-    lines = [[*(visible(str(word)) for word in row), size(one.size)] for row, one in zip(rows, found, strict=True)]
+    lines = [
+        [*(visible(str(word)) for word in row), size(entry.size)] for row, entry in zip(rows, entries, strict=True)
+    ]
     return str(tabulate(lines, headings, disable_numparse=True))
 
 
@@ -59,32 +69,30 @@ def _listing(found: Sequence[RunEntry]) -> str:
 @options.runs
 @options.store
 def remove_runs(run: tuple[Path, ...], yes: bool, runs: Path, store: Store) -> None:
-    """Remove each RUN, a folder or a name in the folder of runs; its artifacts and its reports stay.
+    """Remove each RUN, a folder or a name in the folder of runs; artifacts and reports are kept.
 
-    Nothing is removed unless all of them are run folders that hold nothing else.
+    Nothing is removed unless every RUN is a run folder without other files.
     """
     from bench_core.runs.selecting import run_folder
     from bench_upkeep.run_folders import check_run_folder, remove_run
 
-    folders = [*dict.fromkeys(check_run_folder(run_folder(one, runs)) for one in run)]
+    folders = [*dict.fromkeys(check_run_folder(run_folder(name, runs)) for name in run)]
     if not yes:
         _ask(folders)
     freed = sum(remove_run(folder) for folder in folders)
-    say(
-        f"removed {counted(len(folders), 'run')}, {size(freed)}. Reports stay; `bench verify` cannot follow them now."
-    )
+    say(f"removed {counted(len(folders), 'run')}, {size(freed)}. Reports stay, but `bench verify` cannot trace them.")
     say(_advice(store, [*dict.fromkeys(folder.parent for folder in folders)]))
 
 
 def _ask(folders: Sequence[Path]) -> None:
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here: say --yes to remove the runs.")
+        raise click.UsageError("confirmation needs a terminal. Use --yes to remove the runs.")
     names = "".join(f"  {visible(str(folder))}\n" for folder in folders)
     click.confirm(f"{names}Remove {counted(len(folders), 'run')}?", abort=True)
 
 
 def _advice(store: Store, folders: Sequence[Path]) -> str:
-    """Return what can be freed of the store now."""
+    """Describe how to free space in the store."""
     from bench_core.errors import BenchError
     from bench_upkeep.run_folders import collectable, run_folders
 
@@ -93,8 +101,10 @@ def _advice(store: Store, folders: Sequence[Path]) -> str:
     try:
         freed = size(collectable(store, folders))
         if not any(map(run_folders, folders)):
-            return f"No run is left beside them. Unless others use it, all of {store.root} can be removed: {freed}."
-        kept = " ".join(f"{folder}/*" for folder in folders)
-        return f"`bench store gc --keep {kept}` would free {freed} in {store.root}."
+            return (
+                f"No other runs are left. Unless it is used elsewhere, all of {store.root} can be removed: {freed}."
+            )
+        patterns = " ".join(f"{folder}/*" for folder in folders)
+        return f"`bench store gc --keep {patterns}` would free {freed} in {store.root}."
     except BenchError as error:
-        return f"What can be freed in {store.root} is not known: {error}"
+        return f"The space to free in {store.root} is unknown: {error}"

@@ -14,9 +14,9 @@ from bench_core.terminal import counted, say, size, to_json
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
-    from bench_upkeep.garbage import Entry
+    from bench_upkeep.garbage import StoreEntry
 
-WIDTHS = {"kind": 20, "key": 16, "what": 100}  # characters of columns, at most
+MAX_WIDTHS = {"kind": 20, "key": 16, "what": 100}  # characters of each column
 
 
 @click.group()
@@ -29,32 +29,38 @@ def command() -> None:
 @options.store
 @options.as_json
 def list_artifacts(kind: str | None, store: Store, as_json: bool) -> None:
-    """List the artifacts: kind, key, description, size."""
+    """List artifacts: kind, key, description, size."""
     from bench_upkeep.garbage import entries
 
-    found = list(entries(store, kind))
+    listed = list(entries(store, kind))
     if as_json:
-        say(to_json({"store": str(store.root), "artifacts": [asdict(one) for one in found]}))
+        say(to_json({"store": str(store.root), "artifacts": [asdict(entry) for entry in listed]}))
         return
-    if found:
-        say("\n".join(_listing(found)))
-    say(f"{counted(len(found), 'artifact')}, {size(sum(one.size for one in found))}, in {store.root}")
+    if listed:
+        say("\n".join(_listing(listed)))
+    say(f"{counted(len(listed), 'artifact')}, {size(sum(entry.size for entry in listed))}, in {store.root}")
 
 
-def _listing(found: Sequence[Entry]) -> Iterator[str]:
-    """Yield the lines of a table of artifacts; long descriptions go on below."""
+def _listing(entries: Sequence[StoreEntry]) -> Iterator[str]:
+    """Yield the lines of a table of artifacts; long descriptions continue on the next line."""
     from textwrap import wrap
 
     from bench_core.terminal import visible
 
-    widths = [*(min(most, max(len(getattr(one, name)) for one in found)) for name, most in WIDTHS.items()), 10]
+    widths = [
+        *(
+            min(max_width, max(len(getattr(entry, name)) for entry in entries))
+            for name, max_width in MAX_WIDTHS.items()
+        ),
+        10,
+    ]
     line = "  ".join(f"{{:{max(width, 4)}}}" for width in widths).format
-    yield line(*WIDTHS, "size").rstrip()
+    yield line(*MAX_WIDTHS, "size").rstrip()
     yield line(*("-" * max(width, 4) for width in widths))
-    for one in found:
-        first, *more = wrap(visible(one.what), WIDTHS["what"]) or [""]
-        kind, key = visible(one.kind)[: WIDTHS["kind"]], visible(one.key)[: WIDTHS["key"]]
-        yield line(kind, key, first, size(one.size)).rstrip()
+    for entry in entries:
+        first, *more = wrap(visible(entry.what), MAX_WIDTHS["what"]) or [""]
+        kind, key = visible(entry.kind)[: MAX_WIDTHS["kind"]], visible(entry.key)[: MAX_WIDTHS["key"]]
+        yield line(kind, key, first, size(entry.size)).rstrip()
         yield from (line("", "", text, "").rstrip() for text in more)
 
 
@@ -64,7 +70,7 @@ def _listing(found: Sequence[Entry]) -> Iterator[str]:
 )
 @options.store
 def verify_artifacts(repair: bool, store: Store) -> int:
-    """Read every artifact, and report files that changed since they were written."""
+    """Read every artifact and report files that changed since they were written."""
     from bench_core.terminal import visible
     from bench_upkeep.garbage import damages
 
@@ -75,7 +81,7 @@ def verify_artifacts(repair: bool, store: Store) -> int:
         for problem in wrong:
             say(visible(str(problem)))
         if place:
-            say(f"    set aside: it is in {visible(str(place))}")
+            say(f"    set aside: moved to {visible(str(place))}")
     say(f"{counted(number, 'artifact')} read, " + (f"{damaged} damaged" if damaged else "all intact"))
     return 1 if damaged else 0
 
@@ -88,7 +94,7 @@ def verify_artifacts(repair: bool, store: Store) -> int:
     multiple=True,
     required=True,
     metavar="RUN...",
-    help="Runs whose artifacts are kept, with everything they were computed from.",
+    help="Runs whose artifacts and inputs are kept.",
 )
 @click.argument("more", type=click.Path(path_type=Path), nargs=-1, metavar="")
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
@@ -105,12 +111,12 @@ def collect_garbage(
     from bench_core.terminal import visible
     from bench_upkeep.garbage import collect
 
-    kept = [read_run(run) for run in (*runs, *more)]
-    keys = {key for run in kept for key in run.named_keys()}
-    found = collect(store, keys, dry_run, set_aside)
-    for what, sizes in sorted(found.sizes.items()):
+    kept_runs = [read_run(run) for run in (*runs, *more)]
+    keys = {key for run in kept_runs for key in run.named_keys()}
+    result = collect(store, keys, dry_run, set_aside)
+    for what, sizes in sorted(result.sizes.items()):
         say(f"{visible(what)}: {len(sizes)}, {size(sum(sizes))}")
-    for text in found.left:
+    for text in result.left:
         say(f"left: {visible(text)}")
-    freed = size(sum(map(sum, found.sizes.values())))
+    freed = size(sum(map(sum, result.sizes.values())))
     say(f"would free {freed}; nothing was removed" if dry_run else f"freed {freed}")

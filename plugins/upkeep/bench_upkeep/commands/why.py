@@ -1,4 +1,4 @@
-"""Explain why results are not stored: what changed."""
+"""Explain why results are not stored: list the changes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bench_core.terminal import say, to_json, visible
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
-    from bench_upkeep.why import Answer, Found
+    from bench_upkeep.why import Answer, Explanation
 
 INPUTS = {"prepare": "task", "train": "training", "initial": "model", "decode": "outputs", "score": "scores"}
-SAME = "nothing changed since that run: it did not finish there, or was removed later"
+NOTHING_CHANGED = "nothing changed since that run: the stage did not finish there, or was removed later"
 
 
 @click.command()
@@ -42,9 +42,8 @@ def command(
 ) -> None:
     """Explain why stages of TARGET, a suite, are not stored, or why the keys of TARGET, a run, have changed.
 
-    A suite is compared with its last run: with the ingredients of the artifacts that the run recorded for the same
-    cells. CELL selects cells by name, such as `words/lstm/greedy/test, seed 0` or a part of it, or by AXIS=NAME, as
-    --only does.
+    A suite is compared with the recorded ingredients of the same cells in its last run. CELL selects cells by name,
+    such as `words/lstm/greedy/test, seed 0` or a part of it, or by AXIS=NAME like --only.
     """
     from bench_core.errors import SuiteError
     from bench_core.planning.plan import plan
@@ -60,29 +59,32 @@ def command(
         if profile is not None or settings or seeds is not None:
             raise SuiteError(f"{target} is a run, which has its own suite. Leave out --profile, --set and --seeds.")
         run = read_run(target)
-        found = of_run(run, plan(suite_of(target), data), store, which)
+        explanation = of_run(run, plan(suite_of(target), data), store, which)
     else:
         suite = load(target, profile, settings, seeds)
         check_fit(suite, cells_of(suite))
-        found = of_suite(suite, plan(suite, data), store, runs, which)
-    say(to_json(asdict(found), 1) if as_json else text(found))
+        explanation = of_suite(suite, plan(suite, data), store, runs, which)
+    say(to_json(asdict(explanation), 1) if as_json else text(explanation))
 
 
-def text(found: Found) -> str:
+def text(explanation: Explanation) -> str:
     """Return the explanation as text: causes first, each once."""
     groups: dict[tuple[str, ...], list[Answer]] = {}
-    for one in sorted(found.answers, key=lambda one: not one.cause):
-        groups.setdefault((one.stage, *reasons(one)), []).append(one)
-    lines = [visible(found.verdict)]
+    for answer in sorted(explanation.answers, key=lambda answer: not answer.cause):
+        groups.setdefault((answer.stage, *reasons(answer)), []).append(answer)
+    lines = [visible(explanation.verdict)]
     for (stage, *why), (first, *others) in groups.items():
         more = f" (and {len(others)} more)" if others else ""
         lines += ["", visible(f"{'cause: ' if first.cause else ''}{stage} {first.of}{more}")]
         lines += [f"  {visible(reason)}" for reason in why]
-    return "\n".join([*lines, *([""] if found.notes else []), *map(visible, found.notes)])
+    return "\n".join([*lines, *([""] if explanation.notes else []), *map(visible, explanation.notes)])
 
 
 def reasons(answer: Answer) -> list[str]:
-    """Return why a stage is not stored, one line per reason."""
+    """Return the reasons why a stage is not stored, one per line."""
     changed = " and ".join(f"its {INPUTS[kind]}" for kind in answer.follows)
-    lines = [*(one.text for one in answer.differences), *([f"follows from {changed}, see above"] if changed else [])]
-    return lines or [SAME]
+    lines = [
+        *(difference.text for difference in answer.differences),
+        *([f"follows from {changed}, see above"] if changed else []),
+    ]
+    return lines or [NOTHING_CHANGED]
