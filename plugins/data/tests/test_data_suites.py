@@ -135,7 +135,7 @@ def test_a_suite_without_training_data_fits_systems_that_need_none(suite, check)
             "own/missing.jsonl",
             "tasks.answers.data.test.files.0: there is no file own/missing.jsonl",
         ),
-        ("target: a,", "target: 'a}',", "a brace does not belong to a name"),
+        ("target: a,", "target: 'a}',", "a brace without a field name"),
         ("{test: own/test.jsonl}", "{test: {lines: own/test.jsonl}}", "unknown key 'lines'"),
     ],
 )
