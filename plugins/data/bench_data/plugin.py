@@ -154,9 +154,7 @@ class TextToTextConfig(DataTaskConfig):
         for kind, key in TOKENIZER_CITATIONS.items()
     ]
 
-    tokenizer: Tokenizers = TokenizerPair(
-        source=Words(), target=Words()
-    )  #: one tokenizer for both sides, or one for each
+    tokenizer: Tokenizers = TokenizerPair(source=Words(), target=Words())  #: of both sides, or one each
     shared: bool = False  #: use one vocabulary for sources and targets
     source_language: str | None = Field(None, pattern=CODE)  #: ISO 639 code of the source language
 

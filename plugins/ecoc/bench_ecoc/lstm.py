@@ -63,10 +63,7 @@ class _MaskedLSTM(torch.autograd.Function):
         torch.mul(new * take, 1 - take, out=by_cell[:, :, 0])
         torch.mul(states[:-1] * keep, 1 - keep, out=by_cell[:, :, 1])
         torch.mul(take, 1 - new * new, out=by_cell[:, :, 2])
-        of_give, to_cell = (
-            tanhs * give * (1 - give),
-            give * (1 - tanhs * tanhs),
-        )  # d h_t / d (o before sigmoid), d c_t
+        of_give, to_cell = tanhs * give * (1 - give), give * (1 - tanhs * tanhs)  # d h_t / d o, d c_t
         grad_gates = torch.empty_like(gates)
         parts = grad_gates.view(steps, rows, 4, size)
         grad_hidden, grad_cell = torch.zeros_like(grad_last), grad_last

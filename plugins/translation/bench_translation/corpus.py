@@ -116,7 +116,7 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
             if number != expected:
                 raise DataError(
                     f"{name} has {number:,} lines, but the source of {split} has {expected:,}: line n of "
-                    "`references:` must translate line n of the source; leave a line empty if there is no further translation."
+                    "`references:` must translate line n of the source; leave it empty if there is no translation."
                 )
         return references
 

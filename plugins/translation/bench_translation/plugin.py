@@ -33,12 +33,8 @@ class TranslationConfig(CorpusTaskConfig):
     ]
 
     corpus: Corpus = Invented(name="invented")  #: parallel corpus: a name, a name with settings, or files
-    pair: str | None = Field(
-        None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$"
-    )  # source-target; default: usual pair of the corpus
-    tokenizer: Tokenizers = Both(
-        source=Words(), target=Words()
-    )  #: one tokenizer for both languages, or one for each: word, char, bpe
+    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; default: that of the corpus
+    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: of both languages, or one each: word, char, bpe
     shared: bool = False  # one vocabulary, learned from both languages
     moses: bool | None = None  # whether to tokenize and detokenize with Moses; the default depends on the corpus
     normalize: bool | None = None  # whether to apply Moses' punctuation normalization first; default: as `moses`
