@@ -87,9 +87,7 @@ class CiderDConfig(CaptionMetricConfig):
     range = 0, 1000
     cites = ["vedantam2015", "chen2015"]
 
-    documents: Usual | None = (
-        None  #: split whose captions give document frequencies; default: the references of the examples
-    )
+    documents: Usual | None = None  #: split for document frequencies; default: the references of the examples
 
 
 class CaptionMeteorConfig(CaptionMetricConfig):

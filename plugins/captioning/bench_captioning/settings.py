@@ -32,9 +32,7 @@ class OneFile(Settings):
 
     file: Path  #: annotations
     images: PathOrName | None = None  #: folder of the images; default: that of the file
-    splits: Mapping[Usual, list[str]] | None = (
-        None  #: names of the splits in the file; images of other splits are skipped
-    )
+    splits: Mapping[Usual, list[str]] | None = None  #: names of splits in the file; other images are skipped
 
     @model_validator(mode="after")
     def _apart(self) -> Self:

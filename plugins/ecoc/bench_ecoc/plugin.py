@@ -35,9 +35,7 @@ class RecurrentConfig(ModelConfig):
     layers: PositiveInt = 2  #: number of layers
     cell: Cell = "lstm"  #: recurrent cell; `identity` is linear
     dropout: Rates = Dropout()  #: rates for `input`, `hidden` and `output`, or one for all
-    initial_scale: PositiveFloat = (
-        0.1  #: s of the initial U(-s, s) of weights; biases start at 0, forget gate biases at 1
-    )
+    initial_scale: PositiveFloat = 0.1  #: s of the initial U(-s, s); biases start at 0, forget gate biases at 1
     inputs: Inputs = Gold()  #: training inputs that replace gold tokens
     sparse: bool | None = None  #: update only embeddings of tokens in the batch; not available with `inputs: soft`
 
@@ -75,9 +73,7 @@ class ECOCLMConfig(RecurrentConfig):
         "inputs.kind=dlvms: maddison2017",
     ]  # fmt: skip
 
-    bits: PositiveInt | None = (
-        None  #: length of a codeword; default: the minimum, or the vocabulary size for `identity`
-    )
+    bits: PositiveInt | None = None  #: codeword length; default: the minimum, or the vocabulary size for `identity`
     order: Literal["random", "unigram", "embedding", "tour", "identity"] = (
         "unigram"  #: order of tokens, which determines who gets similar codes
     )
