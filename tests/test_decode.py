@@ -248,7 +248,7 @@ def test_what_is_not_chosen_or_unknown_is_listed(words, found, decode):
         (b"\x80\x02X", "line 1 is not UTF-8 (byte 1 is 0x80)"),
         (b"the\0\n", "line 1 contains a zero byte"),
         (b"the\n" * 300 + b"\xff\n", "line 301 is not UTF-8"),
-        ("a\n" + "word " * 31 + "\n", "prompt 2 has 31 tokens, more than the `source_limit` of 30. Raise"),
+        ("a\n" + "word " * 31 + "\n", "prompt 2 has 31 tokens, more than the `source_limit` of 30. Increase"),
     ],
 )
 def test_a_line_that_is_no_prompt_is_named(lines, found, decode):

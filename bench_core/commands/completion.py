@@ -1,4 +1,4 @@
-"""Completion in shells: the runs, cells, profiles and parts that a word may be. Whatever cannot be read completes nothing."""
+"""Shell completion of runs, cells, profiles and parts; without candidates where a file cannot be read."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps

@@ -1,4 +1,4 @@
-"""Image captioning: the task, generated scenes, image features, and the metrics of the COCO evaluation.
+"""Image captioning: the task, generated scenes, image features, and the COCO metrics.
 
-Not here: models; those that read features are in `bench_indigo` and `bench_ecoc`.
+Models that read image features are in `bench_indigo` and `bench_ecoc`.
 """

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench_captioning.corpus import captioned
-from bench_captioning.feature_files import Described, opened
+from bench_captioning.corpus import load_corpus
+from bench_captioning.feature_files import FeatureInfo, open_features
 from bench_captioning.plugin import CaptioningConfig
 from bench_captioning.settings import Precomputed, Scenes
 from bench_captioning.words import words
@@ -19,32 +19,32 @@ from bench_text.api import EncodedExamples, Encoder, Example, SequenceTask, Word
 
 
 class Captioning(SequenceTask):
-    """An image's features, and a caption; rows to train and to score are captions, rows to decode images.
+    """Image features and captions: training and scoring rows are captions, decoding rows are images.
 
-    The n-th caption of image i of a split has the id i * w + n, both counted from 0, where w is the least power of 10
-    that is no smaller than the number of captions of any image, and 10 at least. An image to decode has the id and
-    the target of its first caption, and all of its captions as references.
+    The n-th caption of image i of a split has the id i * w + n, both counted from 0, where w is the smallest power of
+    10, at least 10, that is not below the number of captions of any image. A decoding row has the id and target of
+    the image's first caption, and all of its captions as references.
     """
 
     config: CaptioningConfig
 
     def prepare(self, data: Path) -> TaskInfo:
-        self._corpus = captioned(self.config.corpus, data)
-        self._features = self._described(data)
+        self._corpus = load_corpus(self.config.corpus, data)
+        self._features = self._prepare_features(data)
         return replace(super().prepare(data), source_shape=self._features.shape)
 
-    def _described(self, data: Path) -> Described:
+    def _prepare_features(self, data: Path) -> FeatureInfo:
         settings, form = self.config.features, self.config.form
         if isinstance(settings, Precomputed):
-            from bench_captioning.precomputed import copied
+            from bench_captioning.precomputed import copy_features
 
-            return copied(settings, form, self._corpus, data, self.folder)
-        from bench_captioning.resnet import computed
+            return copy_features(settings, form, self._corpus, data, self.folder)
+        from bench_captioning.resnet import compute_features
 
-        return computed(settings, form, self._corpus, data, self.folder)
+        return compute_features(settings, form, self._corpus, data, self.folder)
 
     def examples(self, split: Split, data: Path) -> Iterator[Example]:
-        """Yield captions with spaces between their words; long ones are scored, and not trained on."""
+        """Yield captions with spaces between words; long ones are scored, but not used in training."""
         pictures = self._corpus.splits[split]
         width = next(10**n for n in count(1) if 10**n >= max(len(picture.captions) for picture in pictures))
         for image, picture in enumerate(pictures):
@@ -63,28 +63,28 @@ class Captioning(SequenceTask):
                     raw=caption,
                 )
 
-    def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[None, Encoder]:
-        """Learn the vocabulary from the captions to train on; raise DataError if nothing is left of them."""
-        lines = [example.target for example in found["train"] if Purpose.TRAIN in example.purposes]
+    def encoders(self, data: Path, examples: Mapping[Split, Sequence[Example]]) -> tuple[None, Encoder]:
+        """Learn the vocabulary from the training captions; raise DataError if none are left."""
+        lines = [example.target for example in examples["train"] if Purpose.TRAIN in example.purposes]
         if not lines:
             raise DataError(
-                f"all captions of {self._corpus.name} have more than `longest: {self.config.longest}` words. Raise "
-                "it."
+                f"all captions of {self._corpus.name} have more than `longest: {self.config.longest}` words. "
+                "Increase it."
             )
         most = None if self.config.vocab_size is None else self.config.vocab_size - 2
         encoder = self.encoder(Words(min_count=self.config.min_count, most_words=most), data, lines)
         if not encoder.ordinary:
             raise DataError(
-                f"no word stands in the {len(lines):,} captions to train on {self.config.min_count} times. Set a "
-                "smaller `min_count`."
+                f"the {len(lines):,} captions to train on contain no word {self.config.min_count} times. Decrease "
+                "`min_count`."
             )
         return None, encoder
 
     def source_rows(self, examples: Sequence[Example], encoder: Encoder | None) -> None:
-        """Return nothing: features are in files of their own, one row an image."""
+        """Return None: features are in separate files, one row per image."""
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
-        """Return all captions, and what is left out of the split or of training."""
+        """Return all captions, and the numbers of captions excluded from the split and from training."""
         empty = sum(picture.empty for picture in self._corpus.splits[split])
         return encoded, {"left_out_empty": empty, "left_out_long": int((~encoded.trains).sum())}
 
@@ -113,7 +113,7 @@ class Captioning(SequenceTask):
         }
 
     def text(self, tokens: list[int]) -> str:
-        """Join words by spaces, as the captions were cut: the metrics of captions cut them again, and alike."""
+        """Join words by spaces; the caption metrics tokenize texts again, with the same result."""
         return join("word", [self.vocabulary[token] for token in tokens])
 
     def groups(self, split: Split) -> Mapping[int, int]:
@@ -124,8 +124,8 @@ class Captioning(SequenceTask):
         return {number: image for image, (start, end) in pairs for number in range(start, end)}
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
-        """Yield a caption a row, or an image a row to decode; sizes in tokens count captions with padding."""
-        features, first = opened(self.folder, split), np.array([*self.references(split)])
+        """Yield batches of captions, or of images for decoding; sizes in tokens count captions with padding."""
+        features, first = open_features(self.folder, split), np.array([*self.references(split)])
         for batch in super().batches(split, purpose, size, noise):
             images = first.searchsorted(batch.ids.numpy(), "right") - 1
             yield replace(batch, source=torch.from_numpy(np.asarray(features[images])))

@@ -1,4 +1,4 @@
-"""CIDEr-D as the COCO evaluation computes it (Vedantam et al., 2015)."""
+"""CIDEr-D, as in the COCO evaluation (Vedantam et al., 2015)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 from pycocoevalcap.cider.cider_scorer import CiderScorer, cook_refs, cook_test  # type: ignore[import-untyped]
 
-from bench_captioning.captions import SOME, CaptionMetric
+from bench_captioning.captions import EXAMPLES_PER_START, CaptionMetric
 from bench_captioning.plugin import CiderDConfig
 from bench_core import Outcome, SuiteError, TaskInfo
 from bench_metrics.api import blocks
@@ -20,15 +20,15 @@ ORDER, SIGMA = 4, 6.0
 
 
 @dataclass(frozen=True)
-class Documents:
-    """How many of so many images have an n-gram in a reference."""
+class DocumentFrequencies:
+    """Number of images, and of images with an n-gram in a reference."""
 
     images: int
     frequency: Mapping[NGram, float]
 
     @classmethod
-    def of(cls, references: Iterable[Sequence[str]]) -> Documents:
-        """Count in the references of each image."""
+    def of(cls, references: Iterable[Sequence[str]]) -> DocumentFrequencies:
+        """Count the references of each image."""
         frequency: dict[NGram, float] = defaultdict(float)
         images = 0
         for each in references:
@@ -38,8 +38,8 @@ class Documents:
         return cls(images, frequency)
 
 
-class _Among(list[Any]):
-    """References that are as many as there are images; the scorer takes their number for that of the documents."""
+class _SizedReferences(list[Any]):
+    """References whose length is reported as the number of images: the scorer uses it as the number of documents."""
 
     def __init__(self, references: Iterable[Any], images: int) -> None:
         super().__init__(references)
@@ -50,11 +50,11 @@ class _Among(list[Any]):
 
 
 class CiderD(CaptionMetric[float]):
-    """100 times the mean of CIDEr-D, which is 10 times a mean similarity, so that 1,000 is the most there can be.
+    """100 times the mean CIDEr-D, which is 10 times a mean similarity, so the maximum is 1,000.
 
-    The similarity of text and reference is the cosine of their n-grams, each as often as in the reference at most and
-    weighed by how few images it describes, less a Gaussian penalty on the difference in length; it is averaged over
-    references and over n = 1 to 4. Undefined (nan) without examples.
+    The similarity of a text and a reference is the cosine of their n-gram vectors, with counts clipped to the
+    reference and weighted by inverse document frequency, times a Gaussian penalty on the length difference; it is
+    averaged over references and over n = 1 to 4. Undefined (nan) without examples.
     """
 
     label, factor = "CIDEr-D", 100.0
@@ -62,53 +62,55 @@ class CiderD(CaptionMetric[float]):
 
     def __init__(self, config: CiderDConfig) -> None:
         super().__init__(config, f"order:{ORDER}|sigma:{SIGMA:g}")
-        self.documents: Documents | None = None
+        self.documents: DocumentFrequencies | None = None
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return the metric with the document frequencies of the references, or of those of another split.
+        """Return the metric with the document frequencies of the references, or of another split's captions.
 
-        Raises SuiteError where the task has kept no captions of that split, or where there are fewer than two images.
+        Raises SuiteError if the task did not keep the captions of that split, or if there are fewer than two images.
         """
-        told = copy(super().prepare(info, references))
+        metric = copy(super().prepare(info, references))
         split = self.config.documents
         if split is None:
             if not references:
-                return told
+                return metric
             known, whose = references.values(), "references"
         else:
-            kept = info.extras.get("documents", {})
-            if split not in kept:
+            documents = info.extras.get("documents", {})
+            if split not in documents:
                 raise SuiteError(
-                    f"cider-d is to weigh words by the captions of {split}, which the task has not kept for metrics. "
+                    f"cider-d needs the captions of {split} for document frequencies, which the task has not kept. "
                     f"Set `documents: [{split}]` in the task, or leave `documents` out of the metric."
                 )
-            known, whose = kept[split], split
-        told.documents = _several(Documents.of(told.grouped(known)))
-        told.signature = f"{told.signature}|documents:{whose} of {told.documents.images} images"
-        return told
+            known, whose = documents[split], split
+        metric.documents = _check_images(DocumentFrequencies.of(metric.tokenize_groups(known)))
+        metric.signature = f"{metric.signature}|documents:{whose} of {metric.documents.images} images"
+        return metric
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
-        """Yield the score of each example, by the documents that are known, else by the examples' references."""
+        """Yield the score of each example, with prepared document frequencies or those of the references."""
         if self.documents is None and outcomes:
-            documents = _several(Documents.of(references for _, references in self.compared(outcomes)))
+            documents = _check_images(
+                DocumentFrequencies.of(references for _, references in self.text_pairs(outcomes))
+            )
         else:
-            documents = self.documents or Documents(0, {})
-        for pairs in blocks(self.compared(outcomes), SOME):
+            documents = self.documents or DocumentFrequencies(0, {})
+        for pairs in blocks(self.text_pairs(outcomes), EXAMPLES_PER_START):
             yield from self._scores(pairs, documents)
 
-    def _scores(self, pairs: Sequence[tuple[str, list[str]]], documents: Documents) -> list[float]:
+    def _scores(self, pairs: Sequence[tuple[str, list[str]]], documents: DocumentFrequencies) -> list[float]:
         scorer = CiderScorer(n=ORDER, sigma=SIGMA)
         scorer.document_frequency = defaultdict(float, documents.frequency)
         scorer.ctest = [cook_test(text, ORDER) for text, _ in pairs]
-        scorer.crefs = _Among((cook_refs(references, ORDER) for _, references in pairs), documents.images)
+        scorer.crefs = _SizedReferences((cook_refs(references, ORDER) for _, references in pairs), documents.images)
         return [float(score) for score in scorer.compute_cider()]
 
 
-def _several(documents: Documents) -> Documents:
-    """Refuse a single image: all that is said of it is said of every image, and so weighs nothing."""
+def _check_images(documents: DocumentFrequencies) -> DocumentFrequencies:
+    """Raise SuiteError for a single image: all of its n-grams have weight 0."""
     if documents.images < 2:
         raise SuiteError(
-            "cider-d weighs words by how few images they describe, and with the references of one image all scores "
-            "are 0. Take more examples (`limits.examples`), or leave this metric out."
+            "cider-d weights words by inverse document frequency; with the references of one image all scores "
+            "are 0. Use more examples (`limits.examples`), or leave this metric out."
         )
     return documents

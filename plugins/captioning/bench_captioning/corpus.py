@@ -7,104 +7,116 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from bench_captioning.annotations import SHOWN, Picture, pictures
+from bench_captioning.annotations import MAX_LISTED, CaptionedImage, pictures
 from bench_captioning.scenes import Scene, scenes
-from bench_captioning.settings import Corpus, Features, Files, Named, OneFile, Precomputed, ResNet, Scenes, Usual
+from bench_captioning.settings import (
+    CaptionFiles,
+    Corpus,
+    Features,
+    NamedCaptions,
+    OneFile,
+    Precomputed,
+    ResNet,
+    Scenes,
+    Usual,
+)
 from bench_core import DataError, Split
 from bench_text.api import SPLITS, corpora
 
-# What annotations call the splits. The 30,504 images that COCO's own split left over, `restval`, are trained on.
-USUAL: Mapping[Usual, Sequence[str]] = {
+# Split names in annotations. `restval`, the 30,504 images left over by COCO's own split, is used for training.
+SPLIT_NAMES: Mapping[Usual, Sequence[str]] = {
     "train": ("train", "restval"),
     "valid": ("val", "valid", "validation", "dev"),
     "test": ("test",),
 }
-NONE = (None, "", "unassigned")  # of images that are in no split
+NO_SPLIT = (None, "", "unassigned")  # images that belong to no split
 WEIGHTS = ("config.json", "model.safetensors")
 
 
 @dataclass(frozen=True)
-class Layout:
-    """A folder of the data directory."""
+class CorpusFolder:
+    """Files of a corpus in a folder of the data directory."""
 
-    file: str  # the annotations
-    images: str = "images"  # the folder of the images
-    halved: bool = False  # whether every other image of val, by id, is for test
-    get: str = ""  # how to come by the files, where the catalogue does not say so
+    file: str  # annotations
+    images: str = "images"  # folder of the images
+    halved: bool = False  # every other image of val, by id, is for test
+    get: str = ""  # how to obtain the files, unless the catalogue says so
 
 
 KARPATHY = "of Karpathy's caption_datasets.zip there, and"
-LAYOUTS: Mapping[str, Layout] = {
-    "flickr8k-mini": Layout("captions_flickr8k_mini.json"),
-    "coco-mini": Layout("captions_coco_mini.json", halved=True),
-    "coco": Layout(
+LAYOUTS: Mapping[str, CorpusFolder] = {
+    "flickr8k-mini": CorpusFolder("captions_flickr8k_mini.json"),
+    "coco-mini": CorpusFolder("captions_coco_mini.json", halved=True),
+    "coco": CorpusFolder(
         "dataset_coco.json", ".", get=f"Put dataset_coco.json {KARPATHY} train2014/ and val2014/ beside it."
     ),
-    "flickr8k": Layout("dataset_flickr8k.json", get=f"Put dataset_flickr8k.json {KARPATHY} the images into images/."),
-    "flickr30k": Layout(
+    "flickr8k": CorpusFolder(
+        "dataset_flickr8k.json", get=f"Put dataset_flickr8k.json {KARPATHY} the images into images/."
+    ),
+    "flickr30k": CorpusFolder(
         "dataset_flickr30k.json", get=f"Put dataset_flickr30k.json {KARPATHY} the images into images/."
     ),
 }
-FOLDER = Layout("captions.json")  # one that a user added
+FOLDER = CorpusFolder("captions.json")  # a folder added by the user
 
 
 @dataclass(frozen=True)
-class Captioned:
+class CaptionCorpus:
     """Images with captions."""
 
-    name: str  # in reports
-    splits: Mapping[Split, Sequence[Picture]]
-    every: Sequence[Picture]  # in the order of the files, those of no split too
-    folders: Mapping[Split, Path] = field(default_factory=dict)  # where the images of a split are
-    scenes: Mapping[int | str, Scene] = field(default_factory=dict)  # by the id of their picture
-    pixels: int = 0  # on a side of a scene
+    name: str  # shown in reports
+    splits: Mapping[Split, Sequence[CaptionedImage]]
+    every: Sequence[CaptionedImage]  # file order, including images without a split
+    folders: Mapping[Split, Path] = field(default_factory=dict)  # image folder per split
+    scenes: Mapping[int | str, Scene] = field(default_factory=dict)  # image id -> scene
+    pixels: int = 0  # width and height of a scene
 
     def check_images(self) -> None:
-        """Raise DataError that names the images that are missing or empty, if there are any."""
+        """Raise DataError naming missing and empty images, if there are any."""
         paths = [self.folders[split] / picture.name for split in self.folders for picture in self.splits[split]]
         wrong = [path for path in paths if not path.is_file() or not path.stat().st_size]
         if wrong:
-            shown = ", ".join(map(str, wrong[:SHOWN]))
+            shown = ", ".join(map(str, wrong[:MAX_LISTED]))
             raise DataError(
                 f"{len(wrong):,} of {len(paths):,} images of {self.name} are missing or empty: {shown}"
-                f"{' ...' if len(wrong) > SHOWN else ''}. Put them there, correct `images:`, or give `features:` "
-                "that were computed from them."
+                f"{' ...' if len(wrong) > MAX_LISTED else ''}. Add them, correct `images:`, or set `features:` to "
+                "features computed from them."
             )
 
 
-def captioned(corpus: Corpus, data: Path) -> Captioned:
-    """Return a corpus; raise DataError that names the file and the image where something is wrong."""
+def load_corpus(corpus: Corpus, data: Path) -> CaptionCorpus:
+    """Load a corpus; raise DataError naming the file and the image of an error."""
     if isinstance(corpus, Scenes):
-        return _generated(corpus)
-    if isinstance(corpus, Files):
+        return _generate(corpus)
+    if isinstance(corpus, CaptionFiles):
         paths = files(corpus, data)
-        found = {split: pictures(path) for split, path in paths.items()}
+        splits = {split: pictures(path) for split, path in paths.items()}
         folders = {split: data / corpus.images if corpus.images else path.parent for split, path in paths.items()}
-        return _checked(corpora.label(paths["train"]), found, [*found.values()], folders)
+        return _check_splits(corpora.label(paths["train"]), splits, [*splits.values()], folders)
     path = files(corpus, data)["all"]
-    listed = pictures(path)
+    images = pictures(path)
     if isinstance(corpus, OneFile):
         folder = data / corpus.images if corpus.images else path.parent
         wanted, name = corpus.splits, corpora.label(path)
     else:
         folder, wanted, name = path.parent / _layout(corpus).images, None, corpus.name
-    found = _divided(listed, wanted, path)
-    if isinstance(corpus, Named) and _layout(corpus).halved and not found["test"]:
-        ordered = sorted(found["valid"], key=lambda picture: str(picture.id).zfill(20))
-        found |= {"valid": ordered[::2], "test": ordered[1::2]}
-    return _checked(name, found, [listed], dict.fromkeys(SPLITS, folder))
+    splits = _split_pictures(images, wanted, path)
+    if isinstance(corpus, NamedCaptions) and _layout(corpus).halved and not splits["test"]:
+        ordered = sorted(splits["valid"], key=lambda picture: str(picture.id).zfill(20))
+        splits |= {"valid": ordered[::2], "test": ordered[1::2]}
+    return _check_splits(name, splits, [images], dict.fromkeys(SPLITS, folder))
 
 
 def reads(corpus: Corpus, features: Features, data: Path) -> Mapping[str, str]:
-    """Return the digest of each file that is read, one for all images; raise DataError if some are missing."""
+    """Return the digest of each file read, and one for all images; raise DataError if some are missing."""
     paths = [] if isinstance(corpus, Scenes) else [*files(corpus, data).values()]
     digests = corpora.digests([*paths, *feature_files(features, data)], data)
     if isinstance(features, ResNet) and not isinstance(corpus, Scenes):
-        known = captioned(corpus, data)
-        known.check_images()
+        images = load_corpus(corpus, data)
+        images.check_images()
         whole, number = sha256(), 0
-        for split, folder in known.folders.items():
-            for picture in known.splits[split]:
+        for split, folder in images.folders.items():
+            for picture in images.splits[split]:
                 path = folder / picture.name
                 state = path.stat()
                 content = _digest(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
@@ -114,9 +126,9 @@ def reads(corpus: Corpus, features: Features, data: Path) -> Mapping[str, str]:
     return digests
 
 
-def files(corpus: Named | OneFile | Files, data: Path) -> dict[str, Path]:
-    """Return the file of annotations of each split, or the one of all; raise DataError if it is not there."""
-    if isinstance(corpus, Named):
+def files(corpus: NamedCaptions | OneFile | CaptionFiles, data: Path) -> dict[str, Path]:
+    """Return the annotation file of each split, or of all; raise DataError if it does not exist."""
+    if isinstance(corpus, NamedCaptions):
         layout = _layout(corpus, data)
         if corpus.name in corpora.catalogue():
             return {"all": corpora.locate(corpus.name, [layout.file], data)[0]}
@@ -124,16 +136,16 @@ def files(corpus: Named | OneFile | Files, data: Path) -> dict[str, Path]:
         if not path.is_file():
             raise DataError(f"corpus {corpus.name!r} is not complete: {path} is missing. {layout.get}".rstrip())
         return {"all": path}
-    given = (
+    named = (
         {"all": corpus.file} if isinstance(corpus, OneFile) else {split: getattr(corpus, split) for split in SPLITS}
     )
-    paths = {split: data / path for split, path in given.items()}
+    paths = {split: data / path for split, path in named.items()}
     corpora.check_files(paths.values(), "Correct `corpus:`.")
     return paths
 
 
 def feature_files(features: Features, data: Path) -> list[Path]:
-    """Return the files that features are from; raise DataError if some are missing."""
+    """Return the files of the features; raise DataError if some are missing."""
     if isinstance(features, Precomputed):
         paths = [data / features.path, *([data / features.ids] if features.ids else [])]
     else:
@@ -145,8 +157,8 @@ def feature_files(features: Features, data: Path) -> list[Path]:
     return paths
 
 
-def _layout(corpus: Named, data: Path | None = None) -> Layout:
-    """Return the layout of a known corpus or of a folder that the user added; raise DataError if there is none."""
+def _layout(corpus: NamedCaptions, data: Path | None = None) -> CorpusFolder:
+    """Return the layout of a known corpus or of a user's folder; raise DataError if there is neither."""
     name = corpus.name
     if name in LAYOUTS:
         return LAYOUTS[name]
@@ -155,67 +167,69 @@ def _layout(corpus: Named, data: Path | None = None) -> Layout:
     raise corpora.unknown(name, [*LAYOUTS, "scenes"], "has no images", f"{FOLDER.file} and {FOLDER.images}/", data)
 
 
-def _divided(
-    listed: Sequence[Picture], wanted: Mapping[Usual, Sequence[str]] | None, path: Path
-) -> dict[Split, list[Picture]]:
-    """Return the images of each split, by the names that are wanted, else by the usual ones."""
-    called = USUAL if wanted is None else wanted
-    names: dict[str, str] = {name: split for split, each in called.items() for name in each}
-    there = {picture.split for picture in listed}
+def _split_pictures(
+    images: Sequence[CaptionedImage], wanted: Mapping[Usual, Sequence[str]] | None, path: Path
+) -> dict[Split, list[CaptionedImage]]:
+    """Return the images of each split, by the names in `wanted`, else by the usual names."""
+    split_names = SPLIT_NAMES if wanted is None else wanted
+    names: dict[str, str] = {name: split for split, each in split_names.items() for name in each}
+    present = {picture.split for picture in images}
     if wanted is None:
-        unknown = sorted({str(split) for split in there - {*names, *NONE}})
+        unknown = sorted({str(split) for split in present - {*names, *NO_SPLIT}})
         if unknown:
-            first = next(picture for picture in listed if picture.split == unknown[0])
+            first = next(picture for picture in images if picture.split == unknown[0])
             raise DataError(
-                f"{path} has images of an unknown split, {unknown[0]!r}, image {first.id} the first of them; known "
-                f"are {', '.join(names)}. Give it as your own file, and say under `splits:` what each is called."
+                f"{path} has images of an unknown split, {unknown[0]!r}, such as image {first.id}; known splits "
+                f"are {', '.join(names)}. Use `corpus: {{file: ...}}`, and map its names to splits with `splits:`."
             )
-    elif missing := sorted(set(names) - {str(split) for split in there}):
-        known = ", ".join(sorted(str(split) for split in there))
-        raise DataError(f"{path} has no images of split {', '.join(map(repr, missing))}; it has {known}.")
+    elif missing := sorted(set(names) - {str(split) for split in present}):
+        known = ", ".join(sorted(str(split) for split in present))
+        raise DataError(f"{path} has no images of split {', '.join(map(repr, missing))}. Its splits: {known}.")
     return {
-        split: [picture for picture in listed if names.get(picture.split or "") == split] for split in SPLITS
+        split: [picture for picture in images if names.get(picture.split or "") == split] for split in SPLITS
     }  # fmt: skip
 
 
-def _checked(
+def _check_splits(
     name: str,
-    splits: Mapping[Split, Sequence[Picture]],
-    files: Sequence[Sequence[Picture]],
+    splits: Mapping[Split, Sequence[CaptionedImage]],
+    files: Sequence[Sequence[CaptionedImage]],
     folders: Mapping[Split, Path],
-) -> Captioned:
-    """Return a corpus whose splits hold captioned images, each in one of them; raise DataError if they do not."""
-    for split, found in splits.items():
-        if not found:
-            raise DataError(f"{name} has no images in its {split} split.")
-        bare = [picture for picture in found if not picture.captions]
+) -> CaptionCorpus:
+    """Return the corpus; raise DataError if a split is empty, an image has no caption, or is in several splits."""
+    for split, images in splits.items():
+        if not images:
+            raise DataError(f"{name} has no images in its {split} split. Add some, or use another corpus.")
+        bare = [picture for picture in images if not picture.captions]
         if bare:
-            shown = ", ".join(f"{picture.id} ({picture.name})" for picture in bare[:SHOWN])
+            shown = ", ".join(f"{picture.id} ({picture.name})" for picture in bare[:MAX_LISTED])
             raise DataError(
-                f"{len(bare):,} of {len(found):,} images in the {split} split of {name} have no caption with a word: "
-                f"{shown}{' ...' if len(bare) > SHOWN else ''}. Give them captions, or take them out."
+                f"{len(bare):,} of {len(images):,} images in the {split} split of {name} have no caption with a "
+                f"word: {shown}{' ...' if len(bare) > MAX_LISTED else ''}. Add captions, or remove the images."
             )
     homes: dict[tuple[int | str, str], Split] = {}
-    for split, found in splits.items():
-        for picture in found:
+    for split, images in splits.items():
+        for picture in images:
             other = homes.setdefault((picture.id, picture.name), split)
             if other != split:
                 raise DataError(f"image {picture.id} ({picture.name}) of {name} is in {other} and in {split}.")
-    return Captioned(name, splits, [picture for each in files for picture in each], folders)
+    return CaptionCorpus(name, splits, [picture for each in files for picture in each], folders)
 
 
-def _generated(settings: Scenes) -> Captioned:
-    found: dict[Split, list[Picture]] = {}
+def _generate(settings: Scenes) -> CaptionCorpus:
+    splits: dict[Split, list[CaptionedImage]] = {}
     known: dict[int | str, Scene] = {}
-    for split, drawn in scenes(settings).items():
-        found[split] = [Picture(len(known) + place, str(scene), scene.captions) for place, scene in enumerate(drawn)]
-        known |= {picture.id: scene for picture, scene in zip(found[split], drawn, strict=True)}
+    for split, sample in scenes(settings).items():
+        splits[split] = [
+            CaptionedImage(len(known) + place, str(scene), scene.captions) for place, scene in enumerate(sample)
+        ]
+        known |= {picture.id: scene for picture, scene in zip(splits[split], sample, strict=True)}
     name = f"scenes (images {settings.images}, pixels {settings.pixels}, seed {settings.seed})"
-    every = [picture for pictures in found.values() for picture in pictures]
-    return Captioned(name, found, every, scenes=known, pixels=settings.pixels)
+    every = [picture for pictures in splits.values() for picture in pictures]
+    return CaptionCorpus(name, splits, every, scenes=known, pixels=settings.pixels)
 
 
 @lru_cache(2**18)
 def _digest(path: Path, *state: Any) -> str:
-    """Return the digest of an image; plans ask for it again and again."""
+    """Return the digest of an image; cached, since plans request it repeatedly."""
     return corpora.digest(path)

@@ -9,7 +9,7 @@ from bench_captioning.scenes import SIDE, Scene
 
 Pixels: TypeAlias = NDArray[np.uint8]
 
-RADII = {"small": 0.07, "large": 0.125}  # of the side
+RADII = {"small": 0.07, "large": 0.125}  # fraction of the image width
 PAINTS = {
     "red": (214, 39, 40),
     "green": (44, 160, 44),
@@ -20,7 +20,7 @@ PAINTS = {
 }
 
 
-def drawn(scene: Scene, pixels: int) -> Pixels:
+def render(scene: Scene, pixels: int) -> Pixels:
     """Return the image of a scene [pixels, pixels, 3]."""
     canvas = np.full((pixels, pixels, 3), scene.shade, np.uint8)
     down, right = (np.mgrid[:pixels, :pixels] + 0.5) / pixels
@@ -33,7 +33,7 @@ def drawn(scene: Scene, pixels: int) -> Pixels:
 
 
 def _inside(shape: str, x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which points are in a shape about the origin that reaches to 1 in every direction."""
+    """Return which points are inside a shape centred at the origin, with extent 1 in every direction."""
     if shape == "circle":
         return np.asarray(x**2 + y**2 <= 1)
     box = np.maximum(abs(x), abs(y)) <= 1

@@ -1,4 +1,4 @@
-"""The features in the folder of a prepared task, and their metadata."""
+"""Feature files in the folder of a prepared task, and their metadata."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,24 +9,24 @@ from numpy.typing import NDArray
 
 from bench_core import Split
 
-CHUNK = 64  # images at a time
+CHUNK = 64  # images per chunk
 
 
 @dataclass(frozen=True)
-class Described:
-    """Where features are from, for facts and reports."""
+class FeatureInfo:
+    """Shape and origin of features, for task info and reports."""
 
-    shape: tuple[int, ...]  # of one image
+    shape: tuple[int, ...]  # features of an image
     about: str
-    notice: str = ""  # what a reader of reports should know
+    notice: str = ""  # note for readers of reports
 
 
-def opened(folder: Path, split: Split, shape: tuple[int, ...] | None = None) -> NDArray[np.float32]:
-    """Open the features of a split's images, of a new `shape` to write them, else to read what is there."""
+def open_features(folder: Path, split: Split, shape: tuple[int, ...] | None = None) -> NDArray[np.float32]:
+    """Open the features of a split; with a `shape`, create the file for writing, else open it for reading."""
     path = folder / f"{split}.features.npy"
     if shape is None:
         table: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     else:
         table = np.lib.format.open_memmap(path, "w+", np.float32, shape)
-    found: NDArray[np.float32] = table
-    return found
+    features: NDArray[np.float32] = table
+    return features

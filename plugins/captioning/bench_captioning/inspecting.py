@@ -1,17 +1,17 @@
-"""Opens annotations and features as a run would, without torch; images themselves are not opened."""
+"""Opens annotations and features as a run would, without torch; does not open images."""
 
 from collections import Counter
 
-from bench_captioning.corpus import Captioned, captioned, feature_files, files
+from bench_captioning.corpus import CaptionCorpus, feature_files, files, load_corpus
 from bench_captioning.plugin import CaptioningConfig
-from bench_captioning.precomputed import Table
+from bench_captioning.precomputed import FeatureTable
 from bench_captioning.settings import Precomputed, Scenes
 from bench_captioning.words import words
 from bench_core import DataError, Inspection
 
 
 def inspect(config: CaptioningConfig, inspection: Inspection) -> None:
-    """Note what is wrong with annotations, features, and the captions that are left to train on."""
+    """Check annotations, features, and the captions to train on."""
     corpus, features, data = config.corpus, config.features, inspection.data
     if isinstance(corpus, Scenes):
         return
@@ -20,10 +20,10 @@ def inspect(config: CaptioningConfig, inspection: Inspection) -> None:
         inspection.skipped.append(f"the images of {', '.join(dict.fromkeys(str(path) for path in paths))}")
     if not inspection.are_small(paths):
         return
-    found = captioned(corpus, data)
-    _check_captions(config, found)
+    captions = load_corpus(corpus, data)
+    _check_captions(config, captions)
     if isinstance(features, Precomputed):
-        table = Table.of(features, config.form, found, data)
+        table = FeatureTable.of(features, config.form, captions, data)
         is_small = inspection.are_small(feature_files(features, data))
         for split in table.wanted:
             for _ in table.rows(split):
@@ -31,19 +31,20 @@ def inspect(config: CaptioningConfig, inspection: Inspection) -> None:
                     break
 
 
-def _check_captions(config: CaptioningConfig, corpus: Captioned) -> None:
-    """Raise DataError if no caption is short enough to train on, or no word frequent enough."""
-    counts, kept = Counter[str](), 0
+def _check_captions(config: CaptioningConfig, corpus: CaptionCorpus) -> None:
+    """Raise DataError if all captions are too long to train on, or all words too rare."""
+    counts, number = Counter[str](), 0
     for picture in corpus.splits["train"]:
         for caption in picture.captions:
-            found = words(caption)
-            if config.longest is None or len(found) <= config.longest:
-                kept += 1
-                counts.update(found)
-    if not kept:
-        raise DataError(f"all captions of {corpus.name} have more than `longest: {config.longest}` words. Raise it.")
+            tokens = words(caption)
+            if config.longest is None or len(tokens) <= config.longest:
+                number += 1
+                counts.update(tokens)
+    if not number:
+        raise DataError(
+            f"all captions of {corpus.name} have more than `longest: {config.longest}` words. Increase it."
+        )
     if max(counts.values()) < config.min_count:
         raise DataError(
-            f"no word stands in the {kept:,} captions to train on {config.min_count} times. Set a smaller "
-            "`min_count`."
+            f"the {number:,} captions to train on contain no word {config.min_count} times. Decrease `min_count`."
         )

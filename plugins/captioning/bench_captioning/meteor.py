@@ -1,16 +1,16 @@
-"""METEOR as the COCO evaluation computes it (Denkowski and Lavie, 2014)."""
+"""METEOR, as in the COCO evaluation (Denkowski and Lavie, 2014)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from bench_captioning.captions import SOME, CaptionMetric
+from bench_captioning.captions import EXAMPLES_PER_START, CaptionMetric
 from bench_captioning.plugin import CaptionMeteorConfig
 from bench_core import Outcome
 from bench_metrics.api import Meteor, MeteorConfig, blocks
 
 
 class CaptionMeteor(CaptionMetric[list[int]]):
-    """English METEOR of captions that are cut, lower-cased and freed of punctuation first, times 100."""
+    """English METEOR of tokenized, lower-cased captions without punctuation, times 100."""
 
     label = "METEOR"
     config: CaptionMeteorConfig
@@ -20,8 +20,8 @@ class CaptionMeteor(CaptionMetric[list[int]]):
         super().__init__(config, self.meteor.signature)
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
-        """Yield METEOR's statistics of each example; raise SuiteError if it gives no answer."""
-        for some in blocks(zip(outcomes, self.compared(outcomes), strict=True), SOME):
+        """Yield METEOR's statistics of each example; raise SuiteError if METEOR does not answer."""
+        for some in blocks(zip(outcomes, self.text_pairs(outcomes), strict=True), EXAMPLES_PER_START):
             yield from self.meteor.measure(
                 [replace(outcome, texts=[text], references=references) for outcome, (text, references) in some]
             )

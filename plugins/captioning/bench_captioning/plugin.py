@@ -12,7 +12,7 @@ from bench_text.api import corpora
 
 
 class CaptioningConfig(TaskConfig):
-    """Captions of images, from features of a frozen network."""
+    """Image captioning, with features of a frozen network."""
 
     name, target = "captioning", "bench_captioning.captioning:Captioning"
     inspector = "bench_captioning.inspecting:inspect"
@@ -23,21 +23,21 @@ class CaptioningConfig(TaskConfig):
         *("corpus.name=flickr30k: young2014", "corpus.name=flickr30k: karpathy2015"),
     ]
 
-    corpus: Corpus = Scenes(name="scenes")  #: a name, or annotations of your own
-    features: Features = ResNet()  #: of each image: `precomputed` in a file, or computed once by a `resnet`
-    form: Literal["vector", "grid"] = "vector"  #: of features: one vector an image, or one for each place in it
-    min_count: PositiveInt = 5  #: the fewest occurrences of a word in captions to train on; rarer ones are `<unk>`
-    vocab_size: int | None = Field(None, ge=3)  #: the most tokens, `<stop>` and `<unk>` included
-    longest: PositiveInt | None = 100  #: words of a caption; longer ones are not trained on
-    documents: list[Usual] = []  #: splits whose captions metrics may read, for document frequencies
+    corpus: Corpus = Scenes(name="scenes")  #: name of a corpus, or your own annotations
+    features: Features = ResNet()  #: image features: `precomputed` in a file, or computed once by a `resnet`
+    form: Literal["vector", "grid"] = "vector"  #: one feature vector per image, or a grid with one per position
+    min_count: PositiveInt = 5  #: minimum training count of a word; rarer words are `<unk>`
+    vocab_size: int | None = Field(None, ge=3)  #: maximum vocabulary size, including `<stop>` and `<unk>`
+    longest: PositiveInt | None = 100  #: maximum words of a training caption; longer ones are skipped
+    documents: list[Usual] = []  #: splits whose captions metrics may use for document frequencies
 
     @property
     def source(self) -> Source:  # type: ignore[override]
-        """Return what the form makes of the features."""
+        """Return the kind of source that the form produces."""
         return Source.VECTOR if self.form == "vector" else Source.GRID
 
     def extras(self) -> Set[str]:
-        """Return what computes features."""
+        """Return the extra of feature extraction, if features are computed."""
         return {"features"} if self.features.kind == "resnet" else set()
 
     @property
@@ -45,58 +45,58 @@ class CaptioningConfig(TaskConfig):
         return corpora.restriction(getattr(self.corpus, "name", ""))
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digests of annotations, features and weights, and one of all images where these are read."""
-        from bench_captioning import corpus  # only where data are read
+        """Return the digests of annotations, features and weights, and one of all images if they are read."""
+        from bench_captioning import corpus  # only when data are read
 
         return corpus.reads(self.corpus, self.features, data)
 
 
 class CaptionMetricConfig(MetricConfig):
-    """What the metrics of the COCO evaluation share: captions are cut by its tokenizer, which runs in Java."""
+    """Settings shared by the COCO metrics, whose tokenizer runs in Java."""
 
     of_texts = True
     range = 0, 100
 
-    patience: PositiveFloat = 600.0  #: seconds that the tokenizer may take for one caption, its start included
+    patience: PositiveFloat = 600.0  #: seconds that the tokenizer may take per caption, start-up included
 
     def extras(self) -> Set[str]:
-        """Return the programs of the COCO evaluation."""
+        """Return the extra of the COCO metrics."""
         return {"metrics"}
 
 
 class CaptionBleuConfig(CaptionMetricConfig):
-    """Corpus BLEU of captions as the COCO evaluation computes it (Papineni et al., 2002; Chen et al., 2015)."""
+    """Corpus BLEU of captions, as in the COCO evaluation (Papineni et al., 2002; Chen et al., 2015)."""
 
     name, target = "caption-bleu", "bench_captioning.bleu:CaptionBleu"
     cites = ["papineni2002", "chen2015"]
 
-    n: int = Field(4, ge=1, le=4)  #: tokens of the longest n-grams
+    n: int = Field(4, ge=1, le=4)  #: maximum n-gram order
 
 
 class RougeLConfig(CaptionMetricConfig):
-    """ROUGE-L of captions as the COCO evaluation computes it (Lin, 2004; Chen et al., 2015)."""
+    """ROUGE-L of captions, as in the COCO evaluation (Lin, 2004; Chen et al., 2015)."""
 
     name, target = "rouge-l", "bench_captioning.rouge:RougeL"
     cites = ["lin2004rouge", "chen2015"]
 
 
 class CiderDConfig(CaptionMetricConfig):
-    """CIDEr-D of captions as the COCO evaluation computes it (Vedantam et al., 2015; Chen et al., 2015)."""
+    """CIDEr-D of captions, as in the COCO evaluation (Vedantam et al., 2015; Chen et al., 2015)."""
 
     name, target = "cider-d", "bench_captioning.cider:CiderD"
     range = 0, 1000
     cites = ["vedantam2015", "chen2015"]
 
-    documents: Usual | None = None  #: the split whose captions words are weighed by; by default those of the examples
+    documents: Usual | None = None  #: split for document frequencies; default: the references of the examples
 
 
 class CaptionMeteorConfig(CaptionMetricConfig):
-    """METEOR 1.5 of captions as the COCO evaluation computes it (Denkowski and Lavie, 2014; Chen et al., 2015)."""
+    """METEOR 1.5 of captions, as in the COCO evaluation (Denkowski and Lavie, 2014; Chen et al., 2015)."""
 
     name, target = "caption-meteor", "bench_captioning.meteor:CaptionMeteor"
     cites = ["denkowski2014", "chen2015"]
 
-    memory: int = Field(1024, ge=64)  #: MiB that METEOR may take
+    memory: int = Field(1024, ge=64)  #: maximum memory of METEOR in MiB
 
 
 @hookimpl
@@ -107,5 +107,5 @@ def bench_tasks() -> list[type[TaskConfig]]:
 
 @hookimpl
 def bench_metrics() -> list[type[MetricConfig]]:
-    """Return the metrics of captions."""
+    """Return the caption metrics."""
     return [CaptionBleuConfig, RougeLConfig, CiderDConfig, CaptionMeteorConfig]

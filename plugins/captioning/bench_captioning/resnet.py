@@ -14,45 +14,45 @@ from torch import Tensor
 from transformers import ResNetConfig, ResNetModel
 from transformers.utils import logging
 
-from bench_captioning.annotations import Picture
-from bench_captioning.corpus import Captioned, feature_files
-from bench_captioning.drawing import drawn
-from bench_captioning.feature_files import CHUNK, Described, opened
+from bench_captioning.annotations import CaptionedImage
+from bench_captioning.corpus import CaptionCorpus, feature_files
+from bench_captioning.drawing import render
+from bench_captioning.feature_files import CHUNK, FeatureInfo, open_features
 from bench_captioning.settings import ResNet
 from bench_core import DataError, Split, diverged
 from bench_text.api import corpora
 
-# of the images that the published weights were trained on
+# statistics of ImageNet, on which the published weights were trained
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
 
 
-def computed(settings: ResNet, form: str, corpus: Captioned, data: Path, folder: Path) -> Described:
-    """Write the features of each split's images; raise DataError that names an image or weights that are broken.
+def compute_features(settings: ResNet, form: str, corpus: CaptionCorpus, data: Path, folder: Path) -> FeatureInfo:
+    """Write the features of each split's images; raise DataError naming broken images and weights.
 
-    The features of a random network are brought to mean 0 and variance 1 in every channel, by the training images.
+    Features of a random network are standardized per channel to mean 0 and variance 1 on the training images.
     """
-    network, about = _random(settings) if settings.path is None else _stored(settings, data)
+    network, about = _random(settings) if settings.path is None else _load_pretrained(settings, data)
     corpus.check_images()
     shape: tuple[int, ...] = ()
     for split in corpus.splits:
         chunks = _chunks(network, settings.pixels, form, corpus, split)
         first = next(chunks)
         shape = first.shape[1:]
-        table = opened(folder, split, (len(corpus.splits[split]), *shape))
+        table = open_features(folder, split, (len(corpus.splits[split]), *shape))
         start = 0
         for chunk in chain([first], chunks):
             table[start : start + len(chunk)] = chunk
             start += len(chunk)
     about = f"{about}, {settings.pixels} pixels"
     if settings.path:
-        return Described(shape, about)
+        return FeatureInfo(shape, about)
     _standardize(folder, list(corpus.splits))
-    return Described(shape, about, f"Image features of {corpus.name} are those of {about}, which has learnt nothing.")
+    return FeatureInfo(shape, about, f"Image features of {corpus.name} are from {about}, which is untrained.")
 
 
 def _random(settings: ResNet) -> tuple[Any, str]:
     depths = settings.depths or (1,) * len(settings.widths)
-    known = ResNetConfig(
+    config = ResNetConfig(
         embedding_size=settings.widths[0],
         hidden_sizes=list(settings.widths),
         depths=list(depths),
@@ -60,74 +60,78 @@ def _random(settings: ResNet) -> tuple[Any, str]:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed % 2**63)
-        network = ResNetModel(known).float().eval()
+        network = ResNetModel(config).float().eval()
     widths, layers = ("-".join(map(str, each)) for each in (settings.widths, depths))
     return network, f"a random ResNet (widths {widths}, depths {layers}, seed {settings.seed})"
 
 
-def _stored(settings: ResNet, data: Path) -> tuple[Any, str]:
-    """Return the network in a folder; raise DataError if it is no ResNet or its weights are not whole."""
+def _load_pretrained(settings: ResNet, data: Path) -> tuple[Any, str]:
+    """Load the network of a folder; raise DataError if it is not a ResNet or its weights are incomplete."""
     about, weights = feature_files(settings, data)
     try:
         kind = json.loads(corpora.read_text(about)).get("model_type")
     except (ValueError, AttributeError):
         kind = None
     if kind != "resnet":
-        raise DataError(f"{about} is of a model of type {kind!r}, not 'resnet'. Put a ResNet of transformers there.")
-    shown = logging.is_progress_bar_enabled()
+        raise DataError(f"{about} is for a model of type {kind!r}, not 'resnet'. Provide a ResNet of transformers.")
+    progress_bar = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         network, report = ResNetModel.from_pretrained(
             about.parent, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
         )
-    except Exception as error:  # whatever is wrong with a file
-        raise DataError(f"the ResNet in {about.parent} cannot be loaded: {' '.join(str(error).split())}") from None
+    except Exception as error:  # any error in the files
+        raise DataError(
+            f"the ResNet in {about.parent} cannot be loaded: {' '.join(str(error).split())}. Download it again."
+        ) from None
     finally:
-        if shown:
+        if progress_bar:
             logging.enable_progress_bar()
     if report["missing_keys"]:
-        raise DataError(f"{weights} lacks {len(report['missing_keys'])} of the ResNet's weights. Fetch it anew.")
+        raise DataError(f"{weights} lacks {len(report['missing_keys'])} of the ResNet's weights. Download it again.")
     wrong = diverged(network)
     if wrong:
-        raise DataError(f"{weights}: {wrong}. Fetch it anew.")
+        raise DataError(f"{weights}: {wrong}. Download it again.")
     return network.eval(), f"the ResNet {about.parent.name} ({corpora.digest(weights)[:8]})"
 
 
-def _chunks(network: Any, size: int, form: str, corpus: Captioned, split: Split) -> Iterator[NDArray[Any]]:
+def _chunks(network: Any, size: int, form: str, corpus: CaptionCorpus, split: Split) -> Iterator[NDArray[Any]]:
     """Yield features [N, D] or [N, S, D] of a split's images, in order."""
     pictures = corpus.splits[split]
     for start in range(0, len(pictures), CHUNK):
         images = np.stack([_pixels(corpus, split, each, size) for each in pictures[start : start + CHUNK]])
         with torch.no_grad():
-            found: Tensor = network(torch.from_numpy(images)).last_hidden_state  # [N, D, H, W]
-        yield (found.mean((2, 3)) if form == "vector" else found.flatten(2).transpose(1, 2)).numpy()
+            features: Tensor = network(torch.from_numpy(images)).last_hidden_state  # [N, D, H, W]
+        yield (features.mean((2, 3)) if form == "vector" else features.flatten(2).transpose(1, 2)).numpy()
 
 
-def _pixels(corpus: Captioned, split: Split, picture: Picture, size: int) -> NDArray[Any]:
-    """Return an image in the way of published weights: the middle square, scaled and normalised [3, size, size]."""
+def _pixels(corpus: CaptionCorpus, split: Split, picture: CaptionedImage, size: int) -> NDArray[Any]:
+    """Preprocess an image like the published weights: scale, crop the middle square, normalize [3, size, size]."""
     if corpus.scenes:
-        image = Image.fromarray(drawn(corpus.scenes[picture.id], corpus.pixels))
+        image = Image.fromarray(render(corpus.scenes[picture.id], corpus.pixels))
     else:
         path = corpus.folders[split] / picture.name
         try:
             with Image.open(path) as file:
                 image = file.convert("RGB")
         except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-            told = " ".join(str(error).split())
-            raise DataError(f"{path}, the file of image {picture.id}, is broken: {told}. Fetch it anew.") from None
+            problem = " ".join(str(error).split())
+            raise DataError(
+                f"{path}, the file of image {picture.id}, is broken: {problem}. Download it again."
+            ) from None
     shorter = min(image.size)
     width, height = (max(size, round(side * size / shorter)) for side in image.size)
     if (width, height) != image.size:
         image = image.resize((width, height), Image.Resampling.BILINEAR)
     left, top = (width - size) // 2, (height - size) // 2
     pixels = np.asarray(image.crop((left, top, left + size, top + size)), np.float32) / 255
-    found: NDArray[Any] = ((pixels - MEAN) / DEVIATION).transpose(2, 0, 1)
-    return found
+    normalized: NDArray[Any] = ((pixels - MEAN) / DEVIATION).transpose(2, 0, 1)
+    return normalized
 
 
 def _standardize(folder: Path, splits: list[Split]) -> None:
-    """Bring every channel to mean 0 and variance 1 over the training images; one that never changes stays at 0."""
-    train = opened(folder, "train")
+    """Standardize every channel on the training images; a constant channel becomes 0."""
+    train = open_features(folder, "train")
     axes = tuple(range(train.ndim - 1))
     mean = train.mean(axes, dtype=np.float64)
     deviation = train.std(axes, dtype=np.float64)

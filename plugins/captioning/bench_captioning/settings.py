@@ -1,4 +1,4 @@
-"""The settings of captioning corpora and features."""
+"""Settings of captioning corpora and features."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,23 +16,23 @@ class Scenes(Settings):
     """Generated scenes of coloured shapes, five captions each; valid and test have a tenth of the training images."""
 
     name: Literal["scenes"]
-    images: PositiveInt = 2_000  #: to train on
-    pixels: int = Field(64, ge=32, le=512)  #: on a side
-    seed: int = 0  #: of what is drawn
+    images: PositiveInt = 2_000  #: number of training images
+    pixels: int = Field(64, ge=32, le=512)  #: image width and height
+    seed: int = 0  #: random seed
 
 
-class Named(Settings):
+class NamedCaptions(Settings):
     """A known corpus, or a folder of the data directory."""
 
-    name: str = Field(min_length=1)  #: of the corpus or of the folder
+    name: str = Field(min_length=1)  #: corpus or folder
 
 
 class OneFile(Settings):
-    """A user's own annotations of all splits, as each image says."""
+    """Your own annotations of all splits in one file; each image names its split."""
 
-    file: Path  #: the annotations
-    images: PathOrName | None = None  #: the folder of the images; by default that of the file
-    splits: Mapping[Usual, list[str]] | None = None  #: what they are called there; images of others are left out
+    file: Path  #: annotations
+    images: PathOrName | None = None  #: folder of the images; default: that of the file
+    splits: Mapping[Usual, list[str]] | None = None  #: names of splits in the file; other images are skipped
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -41,18 +41,18 @@ class OneFile(Settings):
             for name in names:
                 if homes.setdefault(name, split) != split:
                     raise ValueError(
-                        f"{name!r} stands under {homes[name]} and under {split}: images are in one split"
+                        f"{name!r} is listed under {homes[name]} and under {split}: an image must be in one split"
                     )
         return self
 
 
-class Files(Settings):
-    """A user's own annotations, a file for each split."""
+class CaptionFiles(Settings):
+    """Your own annotations, one file per split."""
 
-    train: Path  #: annotations to train on
-    valid: Path  #: annotations to choose weights and settings by
-    test: Path  #: annotations to report on
-    images: PathOrName | None = None  #: the folder of the images; by default that of each file
+    train: Path  #: training annotations
+    valid: Path  #: annotations for choosing weights and settings
+    test: Path  #: annotations to report results on
+    images: PathOrName | None = None  #: folder of the images; default: that of each file
 
 
 def _choice(value: Any) -> str:
@@ -66,9 +66,9 @@ def _choice(value: Any) -> str:
 
 _Corpus: TypeAlias = Annotated[
     Annotated[Scenes, Tag("scenes")]
-    | Annotated[Named, Tag("named")]
+    | Annotated[NamedCaptions, Tag("named")]
     | Annotated[OneFile, Tag("file")]
-    | Annotated[Files, Tag("files")],
+    | Annotated[CaptionFiles, Tag("files")],
     Discriminator(_choice),
 ]
 Corpus: TypeAlias = Annotated[
@@ -77,36 +77,36 @@ Corpus: TypeAlias = Annotated[
 
 
 class Precomputed(Settings):
-    """Features from a file, `.npy` or `.safetensors`: [I, D] for vectors, [I, S, D] for grids."""
+    """Features from a `.npy` or `.safetensors` file: [I, D] for vectors, [I, S, D] for grids."""
 
     kind: Literal["precomputed"]
-    path: Path  #: of the file
-    ids: Path | None = None  #: the image of each row: a .json list, .txt lines, .npy; else as annotated
-    tensor: str | None = None  #: its name, where a `.safetensors` file has several
+    path: Path  #: features
+    ids: Path | None = None  #: image of each row: a .json list, .txt lines or .npy; default: the order of annotations
+    tensor: str | None = None  #: name of the tensor, if a `.safetensors` file has several
 
 
 class ResNet(Settings):
-    """Features by a frozen ResNet: with the weights in a folder, else with random ones."""
+    """Features of a frozen ResNet, with weights from a folder or random weights."""
 
     kind: Literal["resnet"] = "resnet"
-    path: PathOrName | None = None  #: a folder with config.json and model.safetensors
-    size: int | None = Field(None, ge=32, le=1024)  #: pixels on a side; 224 with weights, 64 without
-    widths: tuple[PositiveInt, ...] = Field((32, 128), min_length=1)  #: channels of each stage, if random
-    depths: tuple[PositiveInt, ...] | None = None  #: layers of each stage, if random; by default one
-    seed: int = 0  #: of random weights
+    path: PathOrName | None = None  #: folder with config.json and model.safetensors
+    size: int | None = Field(None, ge=32, le=1024)  #: image width and height; default: 224 with weights, 64 without
+    widths: tuple[PositiveInt, ...] = Field((32, 128), min_length=1)  #: channels of each stage of a random network
+    depths: tuple[PositiveInt, ...] | None = None  #: layers of each stage of a random network; default: one each
+    seed: int = 0  #: seed of random weights
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         random = {"widths", "depths", "seed"} & self.model_fields_set
         if self.path and random:
-            raise ValueError(f"{', '.join(sorted(random))} is of random networks, and `path` names weights")
+            raise ValueError(f"{', '.join(sorted(random))} apply to random networks only, but `path` names weights")
         if self.depths is not None and len(self.depths) != len(self.widths):
-            raise ValueError(f"`depths` has {len(self.depths)} stages and `widths` {len(self.widths)}")
+            raise ValueError(f"`depths` has {len(self.depths)} stages, but `widths` has {len(self.widths)}")
         return self
 
     @property
     def pixels(self) -> int:
-        """Return how large images are made."""
+        """Return the width and height to scale images to."""
         return self.size or (224 if self.path else 64)
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench_captioning.annotations import pictures
-from bench_captioning.corpus import captioned, reads
+from bench_captioning.corpus import load_corpus, reads
 from bench_captioning.plugin import CaptioningConfig
 from bench_core import DataError
 
@@ -13,7 +13,7 @@ OWN = {"file": "a.json", "images": "images"}
 
 
 def corpus(said, data):
-    return captioned(CaptioningConfig.model_validate({"corpus": said}).corpus, data)
+    return load_corpus(CaptioningConfig.model_validate({"corpus": said}).corpus, data)
 
 
 def ids(found):
@@ -117,16 +117,14 @@ def test_a_user_may_say_what_the_splits_are_called(data, annotate):
             image["split"] = {"train": "Tr", "val": "Va", "test": "Te"}[image["split"]]
 
     annotate(rename)
-    with pytest.raises(
-        DataError, match=r"unknown split, 'Te', image 109 the first of them; known are train, restval"
-    ):
+    with pytest.raises(DataError, match=r"unknown split, 'Te', such as image 109; known splits are train, restval"):
         corpus(OWN, data)
     splits = {"train": ["Tr", "Te"], "valid": ["Va"], "test": ["Va"]}
     wanted = {"train": ["Tr"], "valid": ["Va"], "test": ["Te"]}
     assert len(ids(corpus(OWN | {"splits": wanted}, data))["train"]) == 6
-    with pytest.raises(DataError, match=r"no images of split 'X'; it has Te, Tr, Va"):
+    with pytest.raises(DataError, match=r"no images of split 'X'. Its splits: Te, Tr, Va"):
         corpus(OWN | {"splits": wanted | {"train": ["Tr", "X"]}}, data)
-    with pytest.raises(ValueError, match="'Va' stands under valid and under test"):
+    with pytest.raises(ValueError, match="'Va' is listed under valid and under test"):
         corpus(OWN | {"splits": splits}, data)
 
 
@@ -134,15 +132,15 @@ WRONG = {
     "no list of `images`": lambda content: content.pop("images"),
     "image 2 of `images`, counted from 0, is 'x', not a mapping": lambda content: content["images"].insert(2, "x"),
     r"no list of `annotations`": lambda content: content.pop("annotations"),
-    r"images of the same id: 101": lambda content: content["images"].append(content["images"][1]),
-    r"annotations of the same id: 1020": lambda content: content["annotations"].append(content["annotations"][2]),
-    r"2 captions of images that it does not list: 7, 'y'": lambda content: content["annotations"].extend(
+    r"images with the same id: 101": lambda content: content["images"].append(content["images"][1]),
+    r"annotations with the same id: 1020": lambda content: content["annotations"].append(content["annotations"][2]),
+    r"2 captions of images that are not listed: 7, 'y'": lambda content: content["annotations"].extend(
         [{"id": 1, "image_id": 7, "caption": "a"}, {"id": 2, "image_id": "y", "caption": "b"}]
     ),
-    r"1 captions of images that it does not list: \[1\]": lambda content: content["annotations"].append(
+    r"1 captions of images that are not listed: \[1\]": lambda content: content["annotations"].append(
         {"image_id": [1], "caption": "a"}
     ),
-    r"annotation 3, counted from 0, has a `caption` that is 5, not a text": lambda content: content["annotations"][
+    r"annotation 3, counted from 0, has a `caption` that is 5, not text": lambda content: content["annotations"][
         3
     ].update(caption=5),
     r"annotation 26, counted from 0, is .*; it needs an `image_id` and a `caption`": lambda content: content[
@@ -171,9 +169,9 @@ def test_what_is_wrong_in_a_file_is_named(data, annotate, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"images": [1,\n 2,}', r"is no JSON: .* in line 2, column 4"),
-        ("[" * 100_000, "nested too deep"),
-        ("[]", "is no file of annotations"),
+        ('{"images": [1,\n 2,}', r"is not JSON: .* in line 2, column 4"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[]", "is not an annotation file"),
     ],
 )
 def test_a_file_that_is_no_annotations_is_refused(data, text, message):

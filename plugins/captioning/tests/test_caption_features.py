@@ -69,12 +69,12 @@ def test_features_may_be_safetensors(data, prepare):
 
 
 WRONG = {
-    r"features of shape \[13, 5\]; `form: grid` needs \[I, S, D\]": (VECTORS, {"form": "grid"}),
-    r"features of shape \[13, 2, 3\]; `form: vector` needs \[I, D\]": (GRIDS, {}),
+    r"features of shape \[13, 5\], but `form: grid` needs \[I, S, D\]": (VECTORS, {"form": "grid"}),
+    r"features of shape \[13, 2, 3\], but `form: vector` needs \[I, D\]": (GRIDS, {}),
     r"shape \[13, 0\]": (VECTORS[:, :0], {}),
-    r"has 12 rows, and a\.json .* has 13 images": (VECTORS[1:], {}),
+    r"has 12 rows, but a\.json .* has 13 images": (VECTORS[1:], {}),
     r"holds int64, not floating-point": (VECTORS.astype(np.int64), {}),
-    r"features of image 110 \(010\.jpg\) hold a number that is not finite": (
+    r"features of image 110 \(010\.jpg\) are not all finite": (
         np.where(np.arange(IMAGES)[:, None] == 10, np.nan, VECTORS),
         {},
     ),
@@ -93,11 +93,11 @@ def test_features_that_do_not_fit_are_refused(data, prepare, message):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        ([*range(100, 112)], "names 12 images, and .* has 13 rows"),
-        ([*range(99, 112)], r"no features of 1 of 4 images of test: 112 \(012\.jpg\)"),
+        ([*range(100, 112)], "names 12 images, but .* has 13 rows"),
+        ([*range(99, 112)], r"no features for 1 of 4 images of test: 112 \(012\.jpg\)"),
         ([100, *range(100, 112)], "names image '100' twice"),
-        ({"a": 1}, "is no list of ids"),
-        ([1.5] * 13, "is no list of ids"),
+        ({"a": 1}, "is not a list of ids"),
+        ([1.5] * 13, "is not a list of ids"),
     ],
 )
 def test_ids_that_do_not_fit_are_refused(data, prepare, ids, message):
@@ -112,7 +112,7 @@ def test_ids_that_do_not_fit_are_refused(data, prepare, ids, message):
     [
         ("f.npy", b"\x93NUMPY damaged", "cannot be read"),
         ("f.npy", b"", "cannot be read"),
-        ("f.safetensors", b"damaged", "no safetensors file"),
+        ("f.safetensors", b"damaged", "not a safetensors file"),
         ("f.pt", b"x", r"neither \.npy nor \.safetensors"),
         ("other", b"x", r"missing: .*f\.npy. Correct `features:`"),
     ],
@@ -189,7 +189,7 @@ def test_weights_that_are_none_are_refused(data, prepare):
     with pytest.raises(DataError, match=r"the ResNet in .*net cannot be loaded"):
         prepare(features=settings)
     GPT2Config().save_pretrained(data / "net")
-    with pytest.raises(DataError, match="of type 'gpt2', not 'resnet'"):
+    with pytest.raises(DataError, match="type 'gpt2', not 'resnet'"):
         prepare(features=settings)
     (data / "net" / "config.json").unlink()
     with pytest.raises(DataError, match=r"missing: .*config\.json.*holds config\.json and model\.safetensors"):
@@ -222,8 +222,8 @@ def test_images_that_are_missing_are_named(data, prepare):
 
 def test_settings_that_mean_nothing_are_refused():
     for features, message in (
-        ({"kind": "resnet", "path": "net", "widths": [3]}, "widths is of random networks"),
-        ({"kind": "resnet", "widths": [3, 4], "depths": [1]}, "`depths` has 1 stages and `widths` 2"),
+        ({"kind": "resnet", "path": "net", "widths": [3]}, "widths apply to random networks"),
+        ({"kind": "resnet", "widths": [3, 4], "depths": [1]}, "`depths` has 1 stages, but `widths` has 2"),
         ({"kind": "vgg"}, "vgg"),
     ):
         with pytest.raises(ValidationError, match=message):

@@ -14,7 +14,7 @@ from pycocoevalcap.rouge.rouge import Rouge
 from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
 from bench_authors.testing import MetricCase, check_metric
-from bench_captioning.cider import Documents
+from bench_captioning.cider import DocumentFrequencies
 from bench_captioning.plugin import CaptionBleuConfig, CaptionMeteorConfig, CiderDConfig, RougeLConfig
 from bench_captioning.ptb import JAR
 from bench_captioning.scenes import scenes
@@ -198,8 +198,8 @@ def test_mutants_are_told_apart():
     unclipped = [plain_cider(each.texts[0], each.references, metric.documents) for each in outcomes]
     assert min(abs(ours - theirs) for ours, theirs in zip(parts, unclipped, strict=True)) > 0.02
     # a document is an image, not a caption
-    each_caption = Documents.of([caption] for outcome in outcomes for caption in outcome.references)
-    by_image = Documents.of(outcome.references for outcome in outcomes)
+    each_caption = DocumentFrequencies.of([caption] for outcome in outcomes for caption in outcome.references)
+    by_image = DocumentFrequencies.of(outcome.references for outcome in outcomes)
     assert by_image.frequency["dog",] == 1 < each_caption.frequency["dog",] == 2
     assert metric.documents == by_image
     metric.documents = each_caption

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from bench_captioning.drawing import PAINTS, drawn
-from bench_captioning.scenes import COLOURS, SAYINGS, SHAPES, Scene, Thing, relations, scenes
+from bench_captioning.drawing import PAINTS, render
+from bench_captioning.scenes import COLOURS, RELATION_PHRASES, SHAPES, Scene, Thing, relations, scenes
 from bench_captioning.settings import Scenes
 
 SETTINGS = Scenes(name="scenes", images=400, seed=3)
@@ -35,7 +35,9 @@ def false(scene, relations=relations):
     for caption in scene.captions:
         text = caption.lower()
         things = [named(scene, *match) for match in re.findall(THING, text)]
-        said = [name for name, sayings in SAYINGS.items() if any(f" {saying} a" in text for saying in sayings)]
+        said = [
+            name for name, sayings in RELATION_PHRASES.items() if any(f" {saying} a" in text for saying in sayings)
+        ]
         if said and said[0] not in relations(*things):
             wrong.append(caption)
         if (place := re.search(r"(at the|in the) .*(?=\.)", text)) and not said and place[0] != things[0].place:
@@ -58,7 +60,7 @@ def test_captions_are_five_different_truths(made):
 
 def test_every_kind_of_saying_occurs(made):
     text = " ".join(caption.lower() for scene in every(made) for caption in scene.captions)
-    sayings = [saying for each in SAYINGS.values() for saying in each]
+    sayings = [saying for each in RELATION_PHRASES.values() for saying in each]
     assert all(
         phrase in text for phrase in [*sayings, "shapes", " and ", "in the middle", "at the top left", "an or"]
     )
@@ -94,7 +96,7 @@ def test_things_of_a_scene_stand_apart_and_have_names_of_their_own(made):
 def test_a_thing_is_drawn_where_and_as_large_as_it_is_said_to_be(pixels):
     for shape in SHAPES:
         small, large = (
-            drawn(Scene((Thing(size, "red", shape, 2, 0),), ((0.0, 0.0),), 200, ()), pixels)
+            render(Scene((Thing(size, "red", shape, 2, 0),), ((0.0, 0.0),), 200, ()), pixels)
             for size in ("small", "large")
         )
         areas = []
@@ -107,6 +109,6 @@ def test_a_thing_is_drawn_where_and_as_large_as_it_is_said_to_be(pixels):
 
 
 def test_no_two_scenes_look_alike(made):
-    images = {drawn(scene, 64).tobytes() for scene in every(made)[:100]}
+    images = {render(scene, 64).tobytes() for scene in every(made)[:100]}
     assert len(images) == 100
-    assert all(drawn(scene, 64).shape == (64, 64, 3) for scene in every(made)[:3])
+    assert all(render(scene, 64).shape == (64, 64, 3) for scene in every(made)[:3])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_captioning.ptb import tokenized
+from bench_captioning.ptb import tokenize
 from bench_captioning.words import words
 
 CAPTIONS = [
@@ -22,14 +22,14 @@ CAPTIONS = [
 
 
 def test_captions_are_learnt_as_the_evaluation_cuts_them():
-    theirs = [[word for word in line.split() if word not in ("-lrb-", "-rrb-")] for line in tokenized(CAPTIONS, 60)]
+    theirs = [[word for word in line.split() if word not in ("-lrb-", "-rrb-")] for line in tokenize(CAPTIONS, 60)]
     assert [words(caption) for caption in CAPTIONS] == theirs
 
 
 def test_words_cut_once_are_cut_alike_again():
     learnt = [" ".join(words(caption)) for caption in CAPTIONS]
     assert [" ".join(words(line)) for line in learnt] == learnt
-    assert tokenized(learnt, 60) == learnt
+    assert tokenize(learnt, 60) == learnt
 
 
 @pytest.mark.parametrize("nothing", ["", "...", " \u2028 ", "-- !?", "|||", "\x00"])

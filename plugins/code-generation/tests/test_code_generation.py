@@ -115,13 +115,13 @@ def test_pairs_to_train_on_are_chosen_and_counted(files, tmp_path):
 
 def test_empty_code_that_counts_is_an_error_with_file_and_line(files, tmp_path):
     (tmp_path / "test.target").write_text("return x\n \nif x :\n")
-    with pytest.raises(DataError, match=r"empty: line 2 of .*test\.target\. Every pair of test counts"):
+    with pytest.raises(DataError, match=r"empty: line 2 of .*test\.target\. Every pair of test is used"):
         prepared(tmp_path, files)
 
 
 def test_sides_of_unequal_length_are_an_error(files, tmp_path):
     (tmp_path / "valid.target").write_text("g ( x )\n")
-    with pytest.raises(DataError, match=r"valid\.source has 2 lines and .*valid\.target 1"):
+    with pytest.raises(DataError, match=r"valid\.source has 2 lines, but .*valid\.target has 1"):
         prepared(tmp_path, files)
 
 

@@ -1,6 +1,6 @@
-"""Tasks from a user's own data, by settings alone.
+"""Tasks from your own data, defined by settings alone.
 
-`settings` says where data come from and which field is what, `templates` makes texts of fields, `records` reads
-files, `data_sets` those of the library datasets, `test_sets` those of sacrebleu, `reading` makes examples of records,
-`tasks` has the tasks, and `api` what other plugins may import.
+`settings` selects the data and fields of each split, `templates` fills templates with fields, `records` reads files,
+`data_sets` data sets of the library datasets, `test_sets` test sets of sacrebleu, `reading` converts records to
+examples, `tasks` has the tasks, and `api` is the interface for other plugins.
 """

@@ -1,4 +1,4 @@
-"""What other plugins may import: the records of a file, in every form that data may have."""
+"""Public interface for other plugins: the records of a file, in every supported format."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +8,8 @@ from bench_data.records import of_file
 
 
 def numbered_records(path: Path, suffix: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the records of a file, read as its suffix were `suffix`, each with its line, row or number in a list.
+    """Yield the records of a file, read as if its suffix were `suffix`, each with its line, row or list index from 1.
 
-    Raises DataError that names file and line of what is wrong, and for a file without records.
+    Raises DataError with file and line of an error, and for a file without records.
     """
     return ((record.number, dict(record.values)) for record in of_file(path, None, suffix))

@@ -11,22 +11,22 @@ from pathlib import Path
 
 from bench_core import DataError, Inspection, Prompt, Purpose, Source, Split
 from bench_data.plugin import DataTaskConfig
-from bench_data.reading import Reader
-from bench_data.settings import Files, Hub, Lines, Saved
+from bench_data.reading import RecordReader
+from bench_data.settings import AlignedFiles, Hub, RecordFiles, Saved
 from bench_text.api import Example, Lengths, SentencePiece, Writing, check_tokenizer
 
-KEPT = 1_000_000  #: characters of examples to decode that are not read again for the models that are asked about them
+MAX_CACHED_CHARS = 1_000_000  #: characters of examples cached for checks of the models' limits
 
 
 def inspect(config: DataTaskConfig, inspection: Inspection) -> None:
-    """Note what is wrong with the data of a task; training data are read last, to be compared with the others."""
+    """Check the data of a task; training data are read last, for comparison with other splits."""
     for tokenizer in config.tokenizers:
         with inspection.noting():
             check_tokenizer(tokenizer, inspection.data)
     if inspection.problems:
         return
-    seen = _Seen(Writing(config.tokenizers[-1], inspection.data))
-    for split in sorted(config.data.origins, key="train".__eq__):  # last, to be compared with the others
+    seen = _ExampleHashes(Writing(config.tokenizers[-1], inspection.data))
+    for split in sorted(config.data.origins, key="train".__eq__):  # last, for comparison with other splits
         with inspection.noting():
             _read(config, split, inspection, seen)
     for split, hashes in seen.hashes.items():
@@ -35,8 +35,8 @@ def inspect(config: DataTaskConfig, inspection: Inspection) -> None:
         _report_bounds(config, inspection, seen)
 
 
-def _report_bounds(config: DataTaskConfig, inspection: Inspection, seen: _Seen) -> None:
-    """Note how many references the tokens of a task cannot write, if all that these are learned from was read."""
+def _report_bounds(config: DataTaskConfig, inspection: Inspection, seen: _ExampleHashes) -> None:
+    """Report how many references the tokens of a task cannot produce, if all training text was read."""
     is_missing = isinstance(config.tokenizers[-1], SentencePiece) and find_spec("sentencepiece") is None
     if seen.is_partial or seen.writing.is_partial or is_missing or bool(getattr(config, "prefix", 0)):
         inspection.skipped.append(f"which references the tokens of {config.name} can write")
@@ -46,24 +46,24 @@ def _report_bounds(config: DataTaskConfig, inspection: Inspection, seen: _Seen) 
 
 
 @dataclass
-class _Seen:
-    """Hashes of the examples of all splits but train, those of them that train has too, and how they are written."""
+class _ExampleHashes:
+    """Hashes of evaluation examples, those that also occur in train, and the texts that tokenizers can produce."""
 
     writing: Writing
-    is_partial: bool = False  # whether not all was read
+    is_partial: bool = False  # whether some data were not read
     hashes: dict[Split, set[int]] = field(default_factory=dict)
     shared: set[int] = field(default_factory=set)
 
     def add(self, split: Split, example: Example) -> None:
-        found = hash((example.source, example.target))
+        code = hash((example.source, example.target))
         if split != "train":
-            self.hashes.setdefault(split, set()).add(found)
-        elif any(found in hashes for hashes in self.hashes.values()):
-            self.shared.add(found)
+            self.hashes.setdefault(split, set()).add(code)
+        elif any(code in hashes for hashes in self.hashes.values()):
+            self.shared.add(code)
 
 
-def _read(config: DataTaskConfig, split: Split, inspection: Inspection, seen: _Seen) -> None:
-    """Read a split, of large files the first record."""
+def _read(config: DataTaskConfig, split: Split, inspection: Inspection, seen: _ExampleHashes) -> None:
+    """Read a split, or the first record of large files."""
     origin = config.data.origins[split]
     if isinstance(origin, Hub):
         inspection.skipped.append(f"data set {origin.hub} of the hub")
@@ -76,12 +76,12 @@ def _read(config: DataTaskConfig, split: Split, inspection: Inspection, seen: _S
     lengths = Lengths(config.tokenizers[-1], inspection.data)
     prefix, longest = int(getattr(config, "prefix", 0)), config.longest or inf
     number, short, with_source = 0, 0, config.source is Source.NONE or getattr(config, "shared", False)
-    kept, room = (None if split == "train" else list[Example]()), KEPT
+    cached, room = (None if split == "train" else list[Example]()), MAX_CACHED_CHARS
     for example in _examples(config, split):
         number += 1
         room -= len(example.target) + len(example.source or "")
-        if kept is not None and room >= 0:
-            kept.append(example)
+        if cached is not None and room >= 0:
+            cached.append(example)
         seen.add(split, example)
         if Purpose.TRAIN in example.purposes and (split == "train" or "train" not in config.data.origins):
             seen.writing.learn_from(example.target, example.source if with_source else None)
@@ -92,29 +92,29 @@ def _read(config: DataTaskConfig, split: Split, inspection: Inspection, seen: _S
         raise DataError(f"{config.name} has no examples in {split}. Correct `data: {split}:`.")
     if prefix and lengths.most <= prefix:
         raise DataError(
-            f"`prefix: {prefix}` leaves nothing to complete: no text of {split} has more tokens. Set a smaller one."
+            f"`prefix: {prefix}` leaves nothing to complete: no text of {split} has more tokens. Decrease it."
         )
     if split == "train" and not short:
         raise DataError(
-            f"all {number:,} examples of train have more tokens than `longest: {config.longest}`. Set a larger one."
+            f"all {number:,} examples of train have more tokens than `longest: {config.longest}`. Increase it."
         )
-    again = partial(_examples, config, split) if kept is None or room < 0 else partial(iter, kept)
+    again = partial(_examples, config, split) if cached is None or room < 0 else partial(iter, cached)
     inspection.prompts[split] = partial(_prompts, again)
     if origin.targets:
         inspection.references[split] = partial(_references, again)
 
 
 def _files(origin: object) -> list[Path]:
-    """Return the files that a split is read from."""
-    if isinstance(origin, Files):
+    """Return the files of a split."""
+    if isinstance(origin, RecordFiles):
         return origin.files
-    if isinstance(origin, Lines):
+    if isinstance(origin, AlignedFiles):
         return [*(origin.source or []), *(origin.prompt or []), *(origin.target or []), *origin.references]
     return [*origin.saved.rglob("*.arrow")] if isinstance(origin, Saved) else []
 
 
 def _examples(config: DataTaskConfig, split: Split) -> Iterator[Example]:
-    return Reader(split, config, "source").examples()
+    return RecordReader(split, config, "source").examples()
 
 
 def _references(examples: Callable[[], Iterator[Example]]) -> Iterable[Sequence[str]]:

@@ -10,73 +10,86 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from bench_core import Purpose, Source, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_data import data_sets, test_sets
-from bench_data.settings import ASIDE, Both, Data, Fields, Files, Hub, Lines, Saved, TestSet, Tokenizers
+from bench_data.settings import (
+    NOT_TRAINED_ON,
+    AlignedFiles,
+    Data,
+    Hub,
+    RecordFields,
+    RecordFiles,
+    Saved,
+    TestSet,
+    TokenizerPair,
+    Tokenizers,
+)
 from bench_text.api import SentencePiece, Tokenizer, Words, tokenizer_digests
 
 CODE = r"^[a-z]{2,3}$"  # ISO 639
-CITED = {"bpe": "sennrich2016", "codes": "sennrich2016", "sentencepiece": "kudo2018"}  #: tokenizers
+TOKENIZER_CITATIONS = {"bpe": "sennrich2016", "codes": "sennrich2016", "sentencepiece": "kudo2018"}
 
 
 class DataTaskConfig(TaskConfig):
-    """What the tasks of this plugin have in common."""
+    """Settings shared by the tasks of this plugin."""
 
     inspector = "bench_data.inspecting:inspect"
 
-    data: Data  #: where the examples of each split come from
-    fields: Fields = Fields()  #: which field of a record is what
-    target_language: str | None = Field(None, pattern=CODE)  #: the ISO 639 code of the language of targets
-    longest: PositiveInt | None = None  #: tokens of a source or target; longer examples are not trained on
-    between: str | None = None  #: what stands between prompt and target; a space, unless they have white space there
-    empty: Literal["error", "keep", "drop"] = "error"  #: what a blank text does; `drop` leaves it out of `train`
+    data: Data  #: origin of the examples of each split
+    fields: RecordFields = RecordFields()  #: meaning of the fields of a record
+    target_language: str | None = Field(None, pattern=CODE)  #: ISO 639 code of the target language
+    longest: PositiveInt | None = None  #: maximum tokens of a source or target in training
+    between: str | None = None  #: separator of prompt and target; default: a space, unless data have whitespace there
+    empty: Literal["error", "keep", "drop"] = "error"  #: how to treat blank texts; `drop` excludes them from `train`
 
     @property
     def tokenizers(self) -> list[Any]:
         """Return the settings of all tokenizers."""
         raise NotImplementedError
 
-    def checked(self, unused: str) -> Self:
-        """Return these settings; raise ValueError if they have fields or files for what is `unused`."""
+    def check_unused(self, unused: str) -> Self:
+        """Return self; raise ValueError if fields or files of the `unused` kind are set."""
         if any(getattr(fields, unused) is not None for fields in self._all_fields()):
             raise ValueError(f"`fields` of {self.name} have no `{unused}`")
         if any(getattr(origin, unused) is not None for origin in self.lines()):
-            raise ValueError(f"{self.name} takes no files of `{unused}`")
+            raise ValueError(f"{self.name} does not use files of `{unused}`")
         return self
 
-    def lines(self) -> list[Lines]:
-        """Return those splits that are plain files side by side."""
-        return [origin for origin in self.data.origins.values() if isinstance(origin, Lines)]
+    def lines(self) -> list[AlignedFiles]:
+        """Return the splits that are aligned plain files."""
+        return [origin for origin in self.data.origins.values() if isinstance(origin, AlignedFiles)]
 
-    def _all_fields(self) -> list[Fields]:
+    def _all_fields(self) -> list[RecordFields]:
         return [self.fields, *(origin.fields for origin in self.data.origins.values())]
 
     def at(self, split: str | None) -> Self:
-        """Return what a split depends on, or what trainings do: their examples.
+        """Return the settings that a split depends on; None: training, which depends on training examples only.
 
-        What examples are called, their groups, references and languages change no training; a split on which a metric
-        selects has these.
+        Ids, groups, references and languages do not affect training; a split used for checkpoint selection by a
+        metric keeps them.
         """
         if split is not None:
-            kept = {} if split == "train" else {"longest": None}
-            return self.model_copy(update={"data": self.data.only(split), **kept})
+            ignored = {} if split == "train" else {"longest": None}
+            return self.model_copy(update={"data": self.data.only(split), **ignored})
         data = self.data.only("train", "valid")
         for name, origin in data.origins.items():
             data = data.model_copy(update={name: origin.trained_on(self.fields)})
-        fields = self.fields.model_copy(update=dict.fromkeys(ASIDE))
+        fields = self.fields.model_copy(update=dict.fromkeys(NOT_TRAINED_ON))
         aside = {name: None for name in ("target_language", "source_language", "between") if hasattr(self, name)}
         return self.model_copy(update={"data": data, "fields": fields, **aside})
 
-    def usual(self, split: str) -> Fields:
-        """Return which field is what where no settings say so."""
+    def default_fields(self, split: str) -> RecordFields:
+        """Return the default meaning of fields in a split."""
         raise NotImplementedError
 
-    def completed(self, split: str) -> Fields:
-        """Return which field is what in a split: as its own settings say, else those of the task, else as usual."""
-        own, all_of = self.data.origins[split].fields, self.fields
-        found = {name: value for one in (all_of, own) for name, value in one if value is not None}
-        return self.usual(split).model_copy(update=found)
+    def fields_of(self, split: str) -> RecordFields:
+        """Return the meaning of fields in a split: its own settings, then those of the task, then defaults."""
+        split_fields, task_fields = self.data.origins[split].fields, self.fields
+        values = {
+            name: value for fields in (task_fields, split_fields) for name, value in fields if value is not None
+        }
+        return self.default_fields(split).model_copy(update=values)
 
-    def described(self) -> dict[str, Any]:
-        """Return what reports show besides the files."""
+    def description(self) -> dict[str, Any]:
+        """Return what reports show in addition to the files."""
         known = {side: getattr(self, f"{side}_language", None) for side in ("source", "target")}
         languages = {side: code for side, code in known.items() if code}
         return {"languages": languages} if languages else {}
@@ -94,48 +107,54 @@ class DataTaskConfig(TaskConfig):
         return [*self.data.tests]
 
     def purposes(self, split: str) -> Set[Purpose]:
-        """Return all of them, but DECODE alone for a split without targets."""
+        """Return all purposes, or only DECODE for a split without targets."""
         origin = self.data.origins.get(split)
         return set() if origin is None else set(Purpose) if origin.targets else {Purpose.DECODE}
 
     def extras(self) -> Set[str]:
-        """Return the libraries that read the data, and that of a tokenizer; lists of parts ask without any data."""
-        found = {"sentencepiece"} if any(isinstance(one, SentencePiece) for one in self.tokenizers) else set()
+        """Return the extras needed to read the data and by tokenizers; also works on the class, without data."""
+        needed = {"sentencepiece"} if any(isinstance(each, SentencePiece) for each in self.tokenizers) else set()
         origins = self.data.origins if hasattr(self, "data") else {}
         for origin in origins.values():
             if isinstance(origin, Saved | Hub):
-                found.add("datasets")
+                needed.add("datasets")
             if isinstance(origin, TestSet):
-                found.add("sacrebleu")
-            if isinstance(origin, Files) and any(path.suffix.lower() == ".parquet" for path in origin.files):
-                found.add("parquet")
-        return found
+                needed.add("sacrebleu")
+            if isinstance(origin, RecordFiles) and any(path.suffix.lower() == ".parquet" for path in origin.files):
+                needed.add("parquet")
+        return needed
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digests of test sets and pretrained tokenizers; files are settings, and so are revisions.
+        """Return the digests of test sets and pretrained tokenizers; files and revisions are covered by settings.
 
-        Raises DataError for a test set that is not here, or a revision that may not be downloaded either.
+        Raises DataError for a test set that is missing, or a missing revision that must not be downloaded.
         """
         for origin in self.data.origins.values():
             if isinstance(origin, Hub) and not origin.allow_download and find_spec("huggingface_hub"):
                 data_sets.snapshot(origin)
-        known = [one for one in self.data.origins.values() if isinstance(one, TestSet) and find_spec("sacrebleu")]
+        downloaded = [
+            origin for origin in self.data.origins.values() if isinstance(origin, TestSet) and find_spec("sacrebleu")
+        ]
         return digests_of(
-            *(lambda one=one: test_sets.digests(one) for one in known),
-            *(lambda one=one: tokenizer_digests(one, data) for one in self.tokenizers),
+            *(lambda origin=origin: test_sets.digests(origin) for origin in downloaded),
+            *(lambda settings=settings: tokenizer_digests(settings, data) for settings in self.tokenizers),
         )
 
 
 class TextToTextConfig(DataTaskConfig):
-    """A text from another text, such as a translation or an answer, from your own data."""
+    """Map a text to a text, such as in translation or question answering, with your own data."""
 
     name, target = "text-to-text", "bench_data.tasks:TextToText"
     source = Source.TOKENS
-    cites = [f"tokenizer.{side}.kind={kind}: {key}" for side in ("source", "target") for kind, key in CITED.items()]
+    cites = [
+        f"tokenizer.{side}.kind={kind}: {key}"
+        for side in ("source", "target")
+        for kind, key in TOKENIZER_CITATIONS.items()
+    ]
 
-    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: of both sides, or one for each
-    shared: bool = False  #: whether sources and targets have one vocabulary
-    source_language: str | None = Field(None, pattern=CODE)  #: the ISO 639 code of the language of sources
+    tokenizer: Tokenizers = TokenizerPair(source=Words(), target=Words())  #: of both sides, or one each
+    shared: bool = False  #: use one vocabulary for sources and targets
+    source_language: str | None = Field(None, pattern=CODE)  #: ISO 639 code of the source language
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -143,44 +162,44 @@ class TextToTextConfig(DataTaskConfig):
             raise ValueError("a shared vocabulary needs the same tokenizer for source and target")
         if any(origin.source is None for origin in self.lines()):
             raise ValueError("a split of plain files needs the files of `source`")
-        return self.checked("prompt")
+        return self.check_unused("prompt")
 
     @property
     def tokenizers(self) -> list[Any]:
         return [self.tokenizer.source, self.tokenizer.target]
 
-    def usual(self, split: str) -> Fields:
-        return Fields(source="source", target="target")
+    def default_fields(self, split: str) -> RecordFields:
+        return RecordFields(source="source", target="target")
 
-    def described(self) -> dict[str, Any]:
-        return {"shared": self.shared, **super().described()}
+    def description(self) -> dict[str, Any]:
+        return {"shared": self.shared, **super().description()}
 
 
 class CompletionConfig(DataTaskConfig):
-    """What follows a prompt, or whole texts without one, from your own data."""
+    """Continue a prompt, or generate whole texts, with your own data."""
 
     name, target = "completion", "bench_data.tasks:Completion"
-    cites = [f"tokenizer.kind={kind}: {key}" for kind, key in CITED.items()]
+    cites = [f"tokenizer.kind={kind}: {key}" for kind, key in TOKENIZER_CITATIONS.items()]
 
-    tokenizer: Tokenizer = Words()  #: units of texts: word, char, bpe, codes, sentencepiece, pretrained
-    prefix: NonNegativeInt = 0  #: tokens at the beginning of a text that are given, where there is no prompt
+    tokenizer: Tokenizer = Words()  #: word, char, bpe, codes, sentencepiece or pretrained
+    prefix: NonNegativeInt = 0  #: tokens at the beginning of a text that serve as its prompt
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        has_prompt = [*(one.prompt for one in self._all_fields()), *(one.prompt for one in self.lines())]
+        has_prompt = [*(fields.prompt for fields in self._all_fields()), *(origin.prompt for origin in self.lines())]
         if self.prefix and any(has_prompt):
             raise ValueError("give either `prefix`, or the field of the `prompt`")
-        return self.checked("source")
+        return self.check_unused("source")
 
     @property
     def tokenizers(self) -> list[Any]:
         return [self.tokenizer]
 
-    def usual(self, split: str) -> Fields:
+    def default_fields(self, split: str) -> RecordFields:
         origin = self.data.origins[split]
-        if isinstance(origin, Lines):
-            return Fields(prompt="prompt" if origin.prompt else None, target="target")
-        return Fields(target="target" if isinstance(origin, TestSet) else "text")
+        if isinstance(origin, AlignedFiles):
+            return RecordFields(prompt="prompt" if origin.prompt else None, target="target")
+        return RecordFields(target="target" if isinstance(origin, TestSet) else "text")
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""The settings of data: where each split comes from, and which field is what."""
+"""Settings of data: where each split comes from, and the meaning of fields."""
 
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
@@ -9,7 +9,7 @@ from bench_core import Settings
 from bench_data.templates import parts
 from bench_text.api import SPLITS, Paths, Pretrained, TestName, Tokenizer, both_sides, listed
 
-SHARE = "`share` is two numbers from 0 to 100, the smaller one first, such as [80, 90]"
+SHARE_ERROR = "`share` must be two numbers from 0 to 100 in ascending order, such as [80, 90]"
 
 
 def _template(text: str) -> str:
@@ -19,71 +19,71 @@ def _template(text: str) -> str:
 
 def _two(value: Any) -> Any:
     if isinstance(value, list | tuple) and len(value) != 2:
-        raise ValueError(SHARE)
+        raise ValueError(SHARE_ERROR)
     return value
 
 
-#: The name of a field, or a text with names of fields between braces.
+#: The name of a field, or a text with field names in braces.
 Template: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_template)]
 Templates: TypeAlias = Annotated[
     list[Template], Field(min_length=1), BeforeValidator(listed, json_schema_input_type=str | list[str])
 ]
 
 
-class Fields(Settings):
-    """Which field is what, or which template of fields, such as `{question} ({year})`; `a.b` is `b` of object `a`."""
+class RecordFields(Settings):
+    """Meaning of fields, or templates such as `{question} ({year})`; `a.b` is the field `b` of the object `a`."""
 
-    source: Template | None = None  #: the text that a target is made from; by default `source`
-    prompt: Template | None = None  #: the text before a target; by default none
-    target: Template | None = None  #: the text to learn; by default `target`, or for `completion` `text`
-    references: Templates | None = None  #: what outputs are compared with: texts or lists; by default the target
-    id: Template | None = None  #: what your data call an example, each once; by default it has no name
-    group: Template | None = None  #: shared by examples that were not drawn one by one, such as those of a document
-    weight: str | None = None  #: a field with the weight of an example; by default 1
+    source: Template | None = None  #: input text; default: `source`
+    prompt: Template | None = None  #: text before the target; default: none
+    target: Template | None = None  #: text to learn; default: `target`, or `text` for `completion`
+    references: Templates | None = None  #: reference texts, or lists of texts; default: the target
+    id: Template | None = None  #: unique id of an example in your data; default: none
+    group: Template | None = None  #: shared by dependent examples, such as those of a document
+    weight: str | None = None  #: field with the weight of an example; default: 1
 
 
-#: Fields that trainings do not read, but for groups where records are shared out by these.
-ASIDE = ("id", "group", "references")
+#: Fields that training does not depend on, except groups if they determine shares of records.
+NOT_TRAINED_ON = ("id", "group", "references")
 
 
 class Origin(Settings):
     """Where the examples of a split come from."""
 
-    fields: Fields = Fields()  #: what is different here from the fields of the task
-    where: dict[str, str | list[str]] = {}  #: only records that have this text, or one of these, in a field
+    fields: RecordFields = RecordFields()  #: fields that differ from the task's
+    where: dict[str, str | list[str]] = {}  #: only records with this text, or one of these texts, in a field
     share: Annotated[tuple[int, int] | None, BeforeValidator(_two, json_schema_input_type=tuple[int, int])] = (
-        None  #: of every 100 records, or groups, which: [80, 90] are ten
+        None  #: range of every 100 records or groups: [80, 90] selects ten of them
     )
-    targets: bool = True  #: whether there are targets; without, examples can only be decoded
+    targets: bool = True  #: whether there are targets; without them, examples can only be decoded
 
-    def trained_on(self, fields: Fields) -> Self:
-        """Return what trainings depend on, of an origin of a task with these fields; groups may share out records."""
-        own: dict[str, str | None] = dict.fromkeys(ASIDE)
-        own["group"] = (self.fields.group or fields.group) if self.share else None
-        return self.model_copy(update={"fields": self.fields.model_copy(update=own)})
+    def trained_on(self, fields: RecordFields) -> Self:
+        """Return what training depends on, given the fields of the task; groups matter only for shares."""
+        update: dict[str, str | None] = dict.fromkeys(NOT_TRAINED_ON)
+        update["group"] = (self.fields.group or fields.group) if self.share else None
+        return self.model_copy(update={"fields": self.fields.model_copy(update=update)})
 
     @model_validator(mode="after")
     def _check_share(self) -> Self:
         if self.share and not 0 <= self.share[0] < self.share[1] <= 100:
-            raise ValueError(SHARE)
+            raise ValueError(SHARE_ERROR)
         return self
 
 
-class Files(Origin):
-    """Files of records: `.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, or plain ones with a `text` in each line."""
+class RecordFiles(Origin):
+    """Files of records: `.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`, or plain text with a `text` per line."""
 
-    files: Paths  #: one, or several one after the other
+    files: Paths  #: one file, or several to concatenate
 
 
-class Lines(Origin):
-    """Plain files side by side: line n of one belongs to line n of the others."""
+class AlignedFiles(Origin):
+    """Aligned plain files: line n of each file belongs to the same example."""
 
-    source: Paths | None = None  #: of texts that targets are made from
-    prompt: Paths | None = None  #: of texts before targets
-    target: Paths | None = None  #: of texts to learn; without, examples can only be decoded
-    references: list[Path] = []  #: a file for each further reference; an empty line is none
+    source: Paths | None = None  #: input texts
+    prompt: Paths | None = None  #: texts before targets
+    target: Paths | None = None  #: texts to learn; without them, examples can only be decoded
+    references: list[Path] = []  #: one file per further reference; empty lines are ignored
 
-    def trained_on(self, fields: Fields) -> Self:
+    def trained_on(self, fields: RecordFields) -> Self:
         return super().trained_on(fields).model_copy(update={"references": []})
 
     @model_validator(mode="after")
@@ -96,36 +96,36 @@ class Lines(Origin):
 
 
 class Saved(Origin):
-    """A folder that `save_to_disk` of the library datasets has written."""
+    """A folder written by `save_to_disk` of the library datasets."""
 
-    saved: Path  #: the folder
-    split: str | None = None  #: its split, if it has several
+    saved: Path  #: folder
+    split: str | None = None  #: split, if the folder has several
 
 
 class Hub(Origin):
-    """A data set of the Hugging Face hub, of one revision."""
+    """A revision of a data set on the Hugging Face hub."""
 
-    hub: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)?$")  #: its name
-    revision: str = Field(pattern=r"^[0-9a-f]{40}$")  #: the commit, 40 hexadecimal digits
-    config: str | None = None  #: which of its parts, where it has several
-    split: str = Field(min_length=1)  #: its split
-    allow_download: bool = False  #: whether it may be downloaded; otherwise it is read from the cache of the hub
+    hub: str = Field(pattern=r"^[\w.-]+(/[\w.-]+)?$")  #: name
+    revision: str = Field(pattern=r"^[0-9a-f]{40}$")  #: commit, 40 hexadecimal digits
+    config: str | None = None  #: configuration, if there are several
+    split: str = Field(min_length=1)  #: split
+    allow_download: bool = False  #: allow downloading; otherwise only the hub's cache is read
 
 
 class TestSet(Origin):
-    """A test set that sacrebleu has downloaded; its first reference is the target."""
+    """A test set downloaded by sacrebleu; its first reference is the target."""
 
-    __test__ = False  # to pytest
+    __test__ = False  # not a test class of pytest
 
-    sacrebleu: str = Field(min_length=1)  #: its name, such as `wmt14/full`
-    pair: str = Field(pattern=r"^[\w-]+-[\w-]+$")  #: source and target, such as `de-en`
+    sacrebleu: str = Field(min_length=1)  #: name, such as `wmt14/full`
+    pair: str = Field(pattern=r"^[\w-]+-[\w-]+$")  #: language pair, such as `de-en`
 
 
-KINDS = {"files": Files, "saved": Saved, "hub": Hub, "sacrebleu": TestSet}
+KINDS = {"files": RecordFiles, "saved": Saved, "hub": Hub, "sacrebleu": TestSet}
 
 
 def _read_files(value: Any) -> Any:
-    """Take a path, or several, for files of records."""
+    """Interpret a path, or a list of paths, as files of records."""
     return {"files": value} if isinstance(value, str | Path | list) else value
 
 
@@ -136,8 +136,8 @@ def _choice(value: Any) -> str:
 
 
 _Origin: TypeAlias = Annotated[
-    Annotated[Files, Tag("files")]
-    | Annotated[Lines, Tag("lines")]
+    Annotated[RecordFiles, Tag("files")]
+    | Annotated[AlignedFiles, Tag("lines")]
     | Annotated[Saved, Tag("saved")]
     | Annotated[Hub, Tag("hub")]
     | Annotated[TestSet, Tag("sacrebleu")],
@@ -149,12 +149,12 @@ AnyOrigin: TypeAlias = Annotated[
 
 
 class Data(Settings):
-    """Where each split comes from: files, or a mapping that says more."""
+    """Origin of each split: files, or a mapping with more settings."""
 
-    train: AnyOrigin | None = None  #: examples to train on
-    valid: AnyOrigin | None = None  #: examples to choose weights and settings by
-    test: AnyOrigin | None = None  #: examples to report on
-    tests: dict[TestName, AnyOrigin] = {}  #: several test sets by name; each is a split of that name
+    train: AnyOrigin | None = None  #: training examples
+    valid: AnyOrigin | None = None  #: examples for choosing weights and settings
+    test: AnyOrigin | None = None  #: examples to report results on
+    tests: dict[TestName, AnyOrigin] = {}  #: further test sets by name; each is a split of that name
 
     @model_validator(mode="after")
     def _check_splits(self) -> Self:
@@ -166,28 +166,30 @@ class Data(Settings):
 
     @property
     def origins(self) -> dict[str, Any]:
-        """Return the origin of each split that there is."""
+        """Return the origin of each split."""
         known = {split: origin for split in SPLITS if (origin := getattr(self, split)) is not None}
         return {**known, **self.tests}
 
     def only(self, *splits: str) -> Self:
-        """Return the origins of some splits."""
+        """Return only the origins of some splits."""
         left_out = {name: None for name in SPLITS if name not in splits}
         tests = {name: origin for name, origin in self.tests.items() if name in splits}
         return self.model_copy(update={**left_out, "tests": tests})
 
 
-class Both(Settings):
-    """Tokens of either side."""
+class TokenizerPair(Settings):
+    """Tokenizers of source and target."""
 
-    source: Tokenizer  #: what a source is cut into
-    target: Tokenizer  #: what a target is cut into
+    source: Tokenizer  #: tokenizer of the source
+    target: Tokenizer  #: tokenizer of the target
 
     @model_validator(mode="after")
     def _check_pretrained(self) -> Self:
-        if self.source != self.target and any(isinstance(one, Pretrained) for one in (self.source, self.target)):
-            raise ValueError("a `pretrained` tokenizer is that of both sides")
+        if self.source != self.target and any(isinstance(side, Pretrained) for side in (self.source, self.target)):
+            raise ValueError("a `pretrained` tokenizer must be the same for source and target")
         return self
 
 
-Tokenizers: TypeAlias = Annotated[Both, BeforeValidator(both_sides, json_schema_input_type=str | Tokenizer | Both)]
+Tokenizers: TypeAlias = Annotated[
+    TokenizerPair, BeforeValidator(both_sides, json_schema_input_type=str | Tokenizer | TokenizerPair)
+]

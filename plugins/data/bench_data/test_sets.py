@@ -1,4 +1,4 @@
-"""Test sets that sacrebleu has downloaded; nothing is downloaded here."""
+"""Test sets downloaded by sacrebleu; this module downloads nothing."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -6,36 +6,36 @@ from pathlib import Path
 from typing import Any
 
 from bench_core import DataError, suggestion
-from bench_data.records import Record
+from bench_data.records import DataRecord
 from bench_data.settings import TestSet
 from bench_text.api import corpora
 
 
 def digests(origin: TestSet) -> Mapping[str, str]:
-    """Return the digests of the files of a test set, for a Config's `reads`; raise DataError if it is not here."""
+    """Return the digests of the files of a test set, for a Config's `reads`; raise DataError if it is missing."""
     return {f"sacrebleu {path.name}": corpora.digest(path) for path in _files(origin).values()}
 
 
-def rows(origin: TestSet) -> Iterator[Record]:
-    """Yield the lines of a test set: `source`, its first reference as `target`, and the fields that sacrebleu has."""
+def rows(origin: TestSet) -> Iterator[DataRecord]:
+    """Yield the lines of a test set: `source`, its first reference as `target`, and the fields of sacrebleu."""
     files = _files(origin)
     columns = {field: corpora.read_lines(path) for field, path in files.items()}
     lengths = {field: len(lines) for field, lines in columns.items()}
     if len({*lengths.values()}) > 1:
-        found = ", ".join(f"{files[field].name} {number:,}" for field, number in lengths.items())
-        raise DataError(f"files of {origin.sacrebleu} {origin.pair} have unlike numbers of lines: {found}.")
+        counts = ", ".join(f"{files[field].name} {number:,}" for field, number in lengths.items())
+        raise DataError(f"files of {origin.sacrebleu} {origin.pair} differ in their numbers of lines: {counts}.")
     references = [field for field in columns if field.startswith("ref")]
     if not references:
-        raise DataError(f"test set {origin.sacrebleu} {origin.pair} has no references that sacrebleu compares with.")
+        raise DataError(f"test set {origin.sacrebleu} {origin.pair} has no references that sacrebleu uses.")
     for number, row in enumerate(zip(*columns.values(), strict=True), 1):
         values = dict(zip(columns, row, strict=True))
         target, *others = (values[field] for field in references)
-        known = {"source": values["src"], "target": target, "line": str(number)}
-        yield Record(f"{files['src']}:{number}", {**values, **known}, others)
+        fields = {"source": values["src"], "target": target, "line": str(number)}
+        yield DataRecord(f"{files['src']}:{number}", {**values, **fields}, others)
 
 
 def _files(origin: TestSet) -> dict[str, Path]:
-    """Return the file of each field in the order of names; of references, those that sacrebleu compares with."""
+    """Return the file of each field, sorted by name; only references that sacrebleu uses."""
     dataset, pair = _dataset(origin), origin.pair
     try:
         fields, files = dataset.fieldnames(pair), dataset.get_files(pair)
@@ -46,7 +46,7 @@ def _files(origin: TestSet) -> dict[str, Path]:
         SyntaxError,
         AssertionError,
         SystemExit,
-    ) as error:  # as XML or a set is not as it must be
+    ) as error:  # invalid XML or test sets
         raise DataError(f"test set {origin.sacrebleu} {pair} cannot be read: {error}. {_advice(origin)}") from None
     return {
         field: Path(file)
@@ -56,13 +56,13 @@ def _files(origin: TestSet) -> dict[str, Path]:
 
 
 def _dataset(origin: TestSet) -> Any:
-    """Return what sacrebleu knows of a test set, unable to download; raise DataError for an unknown name."""
+    """Return sacrebleu's description of a test set, without download; raise DataError for an unknown name."""
     from sacrebleu.dataset import DATASETS
-    from sacrebleu.utils import SACREBLEU_DIR  # as its variable SACREBLEU says
+    from sacrebleu.utils import SACREBLEU_DIR  # set by the environment variable SACREBLEU
 
     name, pair = origin.sacrebleu, origin.pair
     if name not in DATASETS:
-        raise DataError(f"sacrebleu knows no test set {name!r}. {suggestion(name, [*DATASETS])}")
+        raise DataError(f"sacrebleu has no test set {name!r}. {suggestion(name, [*DATASETS])}")
     if pair not in DATASETS[name].langpairs:
         raise DataError(f"test set {name} has no pair {pair!r}. {suggestion(pair, [*DATASETS[name].langpairs])}")
     dataset: Any = copy.copy(DATASETS[name])

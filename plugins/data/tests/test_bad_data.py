@@ -27,14 +27,14 @@ def refused(prepared, path, kind=TextToTextConfig, split="train", **settings):
 
 BAD_RECORDS = {
     "no field 'source'; it has 'id', 'target'": {"id": "2", "target": "b"},
-    "has null as 'source', which must be a text": {**GOOD, "id": "2", "source": None},
-    "has inf as 'target', which must be a text": {**GOOD, "id": "2", "target": float("inf")},
-    "has {'b': True} as 'target', which must be a text": {**GOOD, "id": "2", "target": {"b": True}},
-    "has ['b'] as 'target', which must be a text": {**GOOD, "id": "2", "target": ["b"]},
+    "has null as 'source', which must be text": {**GOOD, "id": "2", "source": None},
+    "has inf as 'target', which must be text": {**GOOD, "id": "2", "target": float("inf")},
+    "has {'b': True} as 'target', which must be text": {**GOOD, "id": "2", "target": {"b": True}},
+    "has ['b'] as 'target', which must be text": {**GOOD, "id": "2", "target": ["b"]},
     "has a blank text as 'source'": {**GOOD, "id": "2", "source": "\u3000 "},
-    "has half of a pair of surrogates, '\\udc80', in 'target'": {**GOOD, "id": "2", "target": "x\udc80"},
+    "has an unpaired surrogate, '\\udc80', in 'target'": {**GOOD, "id": "2", "target": "x\udc80"},
     "has no field 'id'": {"source": "a", "target": "b"},
-    "has the id '1', which A:1 has too": {**GOOD},
+    "has the id '1', which is also the id of A:1": {**GOOD},
     "has a blank id": {**GOOD, "id": " "},
 }
 
@@ -49,7 +49,9 @@ def test_a_record_that_is_wrong_is_named_by_file_and_line(tmp_path, prepared, to
 
 def test_numbers_and_texts_that_read_alike_are_one_id(tmp_path, prepared):
     (tmp_path / "a.jsonl").write_bytes(lines({**GOOD, "id": 1}, {**GOOD, "id": "1"}))
-    assert "A:2 has the id '1', which A:1 has too" in refused(prepared, tmp_path / "a.jsonl", fields={"id": "id"})
+    assert "A:2 has the id '1', which is also the id of A:1" in refused(
+        prepared, tmp_path / "a.jsonl", fields={"id": "id"}
+    )
 
 
 def test_ids_are_unique_over_all_files_of_a_split_and_not_over_splits(tmp_path, prepared):
@@ -57,7 +59,7 @@ def test_ids_are_unique_over_all_files_of_a_split_and_not_over_splits(tmp_path, 
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_bytes(lines(GOOD))
         paths.append(str(tmp_path / f"{name}.jsonl"))
-    with pytest.raises(DataError, match=r"b\.jsonl:1 has the id '1', which .*a\.jsonl:1 has too"):
+    with pytest.raises(DataError, match=r"b\.jsonl:1 has the id '1', which is also the id of .*a\.jsonl:1"):
         prepared(TextToTextConfig, data={"train": paths}, fields={"id": "id"})
     task, _ = prepared(TextToTextConfig, data={"train": paths[0], "test": paths[1]}, fields={"id": "id"})
     assert task.example_names("train") == task.example_names("test") == {0: "1"}
@@ -72,16 +74,16 @@ BAD_FILES = {
     "A is not UTF-8: byte 0xe9 at offset": ("a.jsonl", '{"source": "é"}'.encode("latin-1")),
     "A is UTF-16, not UTF-8": ("a.csv", "source,target\na,b\n".encode("utf-16")),
     "A cannot be read": ("a.jsonl.gz", gzip.compress(lines(GOOD))[:-9]),
-    "A is no list of objects": ("a.json", b'{"source": "a"}'),
-    "A: number 2 of its list is 3, which is no object": ("a.json", b'[{"source": "a", "target": "b"}, 3]'),
+    "A is not a list of objects": ("a.json", b'{"source": "a"}'),
+    "A: number 2 of its list is 3, which is not an object": ("a.json", b'[{"source": "a", "target": "b"}, 3]'),
     "A is not JSON: 'a' is duplicated in a JSON object": ("a.json", b'[{"a": 1, "a": 2}]'),
     "A: number 1 has no field 'target'; it has 'source'": ("a.json", b'[{"source": "a"}]'),
-    "A:3 has 1 cells, and the header 2: source, target": ("a.csv", b"source,target\na,b\nc\n"),
+    "A:3 has 1 cells, but the header has 2: source, target": ("a.csv", b"source,target\na,b\nc\n"),
     "A:4 has 3 cells": ("a.csv", b'source,target\n"a\nb",c\nd,e,f\n'),
     "A:2: unexpected end of data": ("a.csv", b'source,target\n"a,b\nc,d\n'),
-    "has a name twice": ("a.csv", b"source,target,source\na,b,c\n"),
-    "A:1 is empty, and must have the names of the columns": ("a.csv", b"\n\nsource,target\na,b\n"),
-    "or a blank one": ("a.csv", b"source,,target\na,b,c\n"),
+    "has a duplicate": ("a.csv", b"source,target,source\na,b,c\n"),
+    "A:1 is empty, but must contain the column names": ("a.csv", b"\n\nsource,target\na,b\n"),
+    "or a blank name": ("a.csv", b"source,,target\na,b,c\n"),
     "A:2 has no field 'target'; it has 'source', 'answer'": ("a.csv", b"source,answer\na,b\n"),
     "have no records. Correct `data: train:`": ("a.tsv", b"source\ttarget\n"),
     "A:2: a carriage return without a line feed": ("a.tsv", b"source\ttarget\na\rb\tc\n"),
@@ -176,10 +178,10 @@ def test_files_side_by_side_have_equally_many_lines(tmp_path, prepared):
             prepared(TextToTextConfig, data={"train": data})
         return str(caught.value).replace(f"{tmp_path}/", "")
 
-    assert told(source="s", target="t").startswith("s has 3 lines and t 2: line n of one must")
-    assert told(source="st", target="su").startswith("t has 2 lines and u 1: line n of one must")
-    assert told(source="s", target="s", references="t").startswith("s has 3 lines and t 2: line n of one must")
-    assert told(source="s", target="tuv").startswith("s has 3 lines and t and u and v 4: ")
+    assert told(source="s", target="t").startswith("s has 3 lines, but t has 2: line n of one must")
+    assert told(source="st", target="su").startswith("t has 2 lines, but u has 1: line n of one must")
+    assert told(source="s", target="s", references="t").startswith("s has 3 lines, but t has 2: line n of one must")
+    assert told(source="s", target="tuv").startswith("s has 3 lines, but t and u and v has 4: ")
     assert told(source="u", target="v").startswith("v:1 has a blank text as 'target'; `empty: keep` or `empty: drop`")
     assert told(source="u", target="w").startswith("w is empty")
 
@@ -187,14 +189,14 @@ def test_files_side_by_side_have_equally_many_lines(tmp_path, prepared):
 def test_dropping_blank_texts_is_for_training_alone(tmp_path, prepared):
     (tmp_path / "a.jsonl").write_bytes(lines(GOOD, {**GOOD, "target": ""}))
     message = refused(prepared, tmp_path / "a.jsonl", split="test", empty="drop")
-    assert message.startswith("A:2 has a blank text as 'target'; `empty: keep` takes such")
+    assert message.startswith("A:2 has a blank text as 'target'; `empty: keep` allows it")
 
 
 def test_conditions_that_no_record_meets_are_named(tmp_path, prepared):
     (tmp_path / "a.jsonl").write_bytes(lines(GOOD))
     data = {"files": str(tmp_path / "a.jsonl"), "where": {"id": "2"}}
     with pytest.raises(
-        DataError, match=r"data of test .*a.jsonl\) have no records that `where: \{'id': '2'\}` means"
+        DataError, match=r"data of test .*a.jsonl\) have no records selected by `where: \{'id': '2'\}`"
     ):
         prepared(TextToTextConfig, data={"test": data})
     with pytest.raises(DataError, match=r"a\.jsonl:1 has no field 'part'"):
@@ -210,11 +212,15 @@ def test_conditions_that_no_record_meets_are_named(tmp_path, prepared):
         (TextToTextConfig, {"data": {"train": {"files": "a.jsonl", "targets": False}}}, "`train` needs targets"),
         (TextToTextConfig, {"data": {"test": []}}, "at least 1 item"),
         (TextToTextConfig, {"data": {"test": {"references": ["a"]}}}, "give the files of `source`"),
-        (TextToTextConfig, {"data": {"test": {"files": "a.jsonl", "share": [90, 80]}}}, "`share` is two numbers"),
+        (
+            TextToTextConfig,
+            {"data": {"test": {"files": "a.jsonl", "share": [90, 80]}}},
+            "`share` must be two numbers",
+        ),
         (TextToTextConfig, {"data": {"test": "a.jsonl"}, "fields": {"prompt": "a"}}, "have no `prompt`"),
         (TextToTextConfig, {"data": {"test": {"target": "a"}}}, "needs the files of `source`"),
-        (TextToTextConfig, {"data": {"test": {"source": "a", "prompt": "b"}}}, "no files of `prompt`"),
-        (CompletionConfig, {"data": {"test": {"source": "a", "target": "b"}}}, "no files of `source`"),
+        (TextToTextConfig, {"data": {"test": {"source": "a", "prompt": "b"}}}, "not use files of `prompt`"),
+        (CompletionConfig, {"data": {"test": {"source": "a", "target": "b"}}}, "not use files of `source`"),
         (CompletionConfig, {"data": {"test": "a.jsonl"}, "fields": {"source": "a"}}, "have no `source`"),
         (CompletionConfig, {"data": {"test": "a.jsonl"}, "fields": {"prompt": "a"}, "prefix": 2}, "either `prefix`"),
         (CompletionConfig, {"data": {"test": {"prompt": "a", "target": "b"}}, "prefix": 2}, "either `prefix`"),

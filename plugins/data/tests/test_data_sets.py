@@ -80,12 +80,12 @@ def test_a_saved_folder_keeps_all_contracts_and_its_rows(saved, tmp_path):
 @pytest.mark.parametrize(
     ("origin", "told"),
     [
-        ({"saved": "saved"}, "has the splits 'first', 'second': say which `split:` is meant"),
+        ({"saved": "saved"}, "has the splits 'first', 'second': choose one as `split:`"),
         ({"saved": "saved", "split": "third"}, "there is no split 'third'"),
-        ({"saved": "alone", "split": "first"}, "is one data set without splits. Leave out `split: first`"),
-        ({"saved": "nothing"}, "is no folder of `save_to_disk`"),
+        ({"saved": "alone", "split": "first"}, "is a single data set without splits. Leave out `split: first`"),
+        ({"saved": "nothing"}, "was not written by `save_to_disk`"),
         ({"saved": "alone", "fields": {"target": "answer"}}, "alone has no field 'answer'; it has 'id', 'q', 'a'"),
-        ({"saved": "alone", "fields": {"target": "a"}}, "alone: row 1 has ['a 0', 'b'] as 'a', which must be a text"),
+        ({"saved": "alone", "fields": {"target": "a"}}, "alone: row 1 has ['a 0', 'b'] as 'a', which must be text"),
     ],
 )
 def test_what_is_wrong_with_a_saved_folder_is_named(saved, tmp_path, prepared, origin, told):
@@ -108,7 +108,7 @@ def test_a_revision_in_the_cache_is_read_without_a_network(cache, prepared):
 @pytest.mark.parametrize(
     ("origin", "told"),
     [
-        ({"revision": OTHER}, f"data set me/mine of revision {OTHER} is not here"),
+        ({"revision": OTHER}, f"data set me/mine of revision {OTHER} is not available"),
         ({"hub": "me/other"}, "Set `allow_download: true`"),
         ({"config": "c"}, "BuilderConfig 'c' not found"),
         ({"config": "a", "split": "train"}, "me/mine a train of"),
@@ -126,7 +126,7 @@ def test_a_revision_that_is_not_here_or_not_whole_is_known_before_anything_runs(
         return CompletionConfig.model_validate({"data": {"test": {**HUB, **other}}, "fields": {"target": "a"}})
 
     assert config(revision=OTHER, allow_download=True).reads(tmp_path) == {}
-    with pytest.raises(DataError, match="is not here"):
+    with pytest.raises(DataError, match="is not available"):
         config(revision=OTHER).reads(tmp_path)
     (cache / "blobs" / "abc.incomplete").touch()
     with pytest.raises(DataError, match="download of data set me/mine was interrupted"):

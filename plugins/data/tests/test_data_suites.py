@@ -19,7 +19,7 @@ from bench_core.commands.main import bench
 from bench_core.storage.outcomes import read_outcomes
 from bench_core.suites.load import load
 from bench_data.plugin import CompletionConfig, TextToTextConfig
-from bench_data.settings import Fields, Files, Hub, Lines, Saved, TestSet
+from bench_data.settings import AlignedFiles, Hub, RecordFields, RecordFiles, Saved, TestSet
 from bench_training.checkpoint import Checkpoints
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
@@ -135,7 +135,7 @@ def test_a_suite_without_training_data_fits_systems_that_need_none(suite, check)
             "own/missing.jsonl",
             "tasks.answers.data.test.files.0: there is no file own/missing.jsonl",
         ),
-        ("target: a,", "target: 'a}',", "a brace does not belong to a name"),
+        ("target: a,", "target: 'a}',", "a brace without a field name"),
         ("{test: own/test.jsonl}", "{test: {lines: own/test.jsonl}}", "unknown key 'lines'"),
     ],
 )
@@ -210,7 +210,7 @@ def test_the_readme_shows_settings_that_are_valid_and_names_all_of_them():
     for settings in tasks.values():
         config = kinds[settings.pop("name")].model_validate(settings)
         assert all(config.purposes(split) == {*Purpose} for split in ("train", "valid", "test"))
-    for kind in (*kinds.values(), Fields, Files, Lines, Saved, Hub, TestSet):
+    for kind in (*kinds.values(), RecordFields, RecordFiles, AlignedFiles, Saved, Hub, TestSet):
         assert not [name for name in kind.model_fields if not re.search(rf"\b{name}\b", README)]
 
 

@@ -11,7 +11,7 @@ import pytest
 from tried_suite import SPLITS, Tried
 
 from bench_data.plugin import CompletionConfig, TextToTextConfig
-from bench_data.settings import Data, Fields, Files, Lines, Origin
+from bench_data.settings import AlignedFiles, Data, Origin, RecordFields, RecordFiles
 
 #: Kinds of stages that are planned again though their results stay, by what was changed, and why.
 ALIKE = {
@@ -185,6 +185,6 @@ def test_what_is_planned_again_is_what_differs_when_all_is_computed_from_nothing
 
 
 def test_every_setting_of_the_tasks_and_their_data_is_changed():
-    kinds = (TextToTextConfig, CompletionConfig, Data, Origin, Files, Lines, Fields)
+    kinds = (TextToTextConfig, CompletionConfig, Data, Origin, RecordFiles, AlignedFiles, RecordFields)
     known = {name for kind in kinds for name in kind.model_fields}
     assert known - {setting for _, _, setting, _, _ in CHANGES.values()} == {"data"}

@@ -81,7 +81,7 @@ def test_keys_follow_the_files_of_a_test_set(folder):
 @pytest.mark.parametrize(
     ("origin", "told"),
     [
-        ({"sacrebleu": "wmt41"}, "sacrebleu knows no test set 'wmt41'. Did you mean 'wmt24'"),
+        ({"sacrebleu": "wmt41"}, "sacrebleu has no test set 'wmt41'. Did you mean 'wmt24'"),
         ({"pair": "de-xx"}, "test set wmt14 has no pair 'de-xx'"),
         (WMT22, "Run `sacrebleu --test-set wmt22 --language-pair cs-en --echo src` first"),
         ({"pair": "fr-en"}, "Run `sacrebleu --test-set wmt14 --language-pair fr-en --echo src` first"),
@@ -95,7 +95,9 @@ def test_a_test_set_that_is_not_here_is_named_with_what_to_do(folder, origin, to
 
 def test_files_of_unlike_lengths_and_broken_ones_are_named(folder, prepared):
     (folder / "wmt14/wmt14.de-en.ref").write_text("one\n")
-    with pytest.raises(DataError, match=r"unlike numbers of lines: .*wmt14\.de-en\.ref 1, wmt14\.de-en\.src 3"):
+    with pytest.raises(
+        DataError, match=r"differ in their numbers of lines: .*wmt14\.de-en\.ref 1, wmt14\.de-en\.src 3"
+    ):
         prepared(TextToTextConfig, data={"test": WMT14})
     put_xml(folder, "<dataset>")
     with pytest.raises(DataError, match="test set wmt22 cs-en cannot be read"):

@@ -1,1 +1,1 @@
-"""Error-correcting output codes and other approximations of the softmax, and mixed training inputs."""
+"""Error-correcting output codes, other softmax approximations, and mixed training inputs."""

@@ -7,15 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from bench_core import Noise, SuiteError, TaskInfo, by_host, kept_on_host
-from bench_ecoc.layer import Layer, counts_of
+from bench_ecoc.layer import ScoringHead, counts_of
 from bench_ecoc.orders import by_count
 
 
-class Adaptive(Layer):
-    """A softmax over the most frequent tokens and over clusters of rarer ones, each of which has its own.
+class AdaptiveSoftmax(ScoringHead):
+    """A softmax over the most frequent tokens and clusters, and one within each cluster of rarer tokens.
 
-    Grave et al., 2017, arXiv:1609.04309. `cutoffs` are the ranks, by falling counts, with which a cluster begins; the
-    j-th sees a projection of the hidden units to H / 4^j. Unlike there, logits have biases, as those of others do.
+    Grave et al., 2017, arXiv:1609.04309. `cutoffs` are the frequency ranks at which clusters begin; the j-th cluster
+    uses a projection of the hidden units to H / 4^j. Unlike in the paper, logits have biases, as in the other output
+    layers.
     """
 
     order: Tensor  # [V] tokens by rank
@@ -26,7 +27,7 @@ class Adaptive(Layer):
         edges = [0, *cutoffs, tokens]
         if any(end <= begin for begin, end in pairwise(edges)) or not cutoffs:
             raise SuiteError(
-                f"cutoffs {list(cutoffs)} cannot be: they are ranks that rise, each above 0 and below the number of "
+                f"invalid cutoffs {list(cutoffs)}: they must be increasing ranks above 0 and below the number of "
                 f"tokens, {tokens:,}. Set others."
             )
         self.tokens, self.edges = tokens, edges[1:]
@@ -56,21 +57,21 @@ class Adaptive(Layer):
         ranks, short = self.ranks[gold], self.edges[0]
         clusters = by_host(self._clusters, gold)
         head = self.head(units).log_softmax(1)
-        found: Tensor = head.gather(1, ranks.where(clusters == 0, short + clusters - 1)[:, None])[:, 0]
+        log_probs: Tensor = head.gather(1, ranks.where(clusters == 0, short + clusters - 1)[:, None])[:, 0]
         for number, tail in enumerate(self.tails):
-            here = by_host(partial(_places_of, number + 1), clusters)
-            within = ranks[here] - self.edges[number]
-            logits = tail(units[here])
-            found = found.index_add(0, here, logits.log_softmax(1).gather(1, within[:, None])[:, 0])
-        return found
+            places = by_host(partial(_places_of, number + 1), clusters)
+            within = ranks[places] - self.edges[number]
+            logits = tail(units[places])
+            log_probs = log_probs.index_add(0, places, logits.log_softmax(1).gather(1, within[:, None])[:, 0])
+        return log_probs
 
     def _clusters(self, gold: Tensor) -> Tensor:
-        """Return the cluster of each token in main memory [M], 0 for those in the head."""
+        """Return the cluster of each token on the host [M], 0 for tokens of the head."""
         return torch.bucketize(kept_on_host(self.ranks)[gold], torch.tensor(self.edges), right=True)
 
 
 def _places_of(number: int, clusters: Tensor) -> Tensor:
-    """Return the places [K] of a cluster among `clusters` [M]."""
+    """Return the places [K] of a cluster in `clusters` [M]."""
     return (clusters == number).nonzero()[:, 0]
 
 

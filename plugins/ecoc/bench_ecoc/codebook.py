@@ -1,10 +1,11 @@
 """Codebooks: a Gray code for the rank of a token, followed by check bits.
 
-Section 2 of the paper gives frequent tokens more error checks; how many, and which, is our reading. Rank r gets
+Section 2 of the paper gives frequent tokens more error checks; how many, and which, is our interpretation. Rank r
+gets
 
     n_r = min(e, max(1, floor(e / (2 r) + 1/2)))        for r >= 1, and n_0 = 0
 
-of the e = d - b check bits: those, chosen at random, by which its check part differs from that of rank r - 1.
+of the e = d - b check bits: a random choice of n_r check bits in which it differs from rank r - 1.
 """
 
 import numpy as np
@@ -13,49 +14,49 @@ from torch import Tensor
 
 from bench_core import Noise
 
-CELLS = 2**22  # bits looked at a time
+CELLS = 2**22  # bits per chunk
 
 
 def base_bits(tokens: int) -> int:
-    """Return b = ceil(log2 V), the fewest bits that tell V tokens apart; at least 1."""
+    """Return b = ceil(log2 V), the fewest bits that distinguish V tokens; at least 1."""
     return max(1, (tokens - 1).bit_length())
 
 
 def gray(tokens: int, bits: int) -> Tensor:
-    """Return the reflected Gray code of every rank, uint8 [V, b], its most significant bit first."""
+    """Return the reflected Gray code of every rank, uint8 [V, b], most significant bit first."""
     ranks = torch.arange(tokens)
     codes = ranks ^ (ranks >> 1)
     return (codes[:, None] >> torch.arange(bits - 1, -1, -1) & 1).to(torch.uint8)
 
 
 def allotment(tokens: int, checks: int) -> Tensor:
-    """Return n_r, how many of `checks` bits each rank is allotted [V]."""
+    """Return n_r, the number of check bits of each rank [V], out of `checks`."""
     ranks = torch.arange(tokens)
     allotted = (checks + ranks) // (2 * ranks).clamp(min=1)  # floor(e / (2 r) + 1/2)
     return allotted.clamp(min=1).clamp(max=checks).where(ranks > 0, 0)
 
 
 def flips(tokens: int, checks: int, noise: Noise) -> Tensor:
-    """Return by which check bits each rank differs from the one before, uint8 [V, e]: n_r ones in row r."""
+    """Return the check bits in which each rank differs from the previous one, uint8 [V, e]: n_r ones in row r."""
     allotted = allotment(tokens, checks)
-    found = torch.zeros(tokens, checks, dtype=torch.uint8)
+    differences = torch.zeros(tokens, checks, dtype=torch.uint8)
     if not checks:
-        return found
+        return differences
     single = (allotted == 1).nonzero()[:, 0]
-    found[single, (noise.uniform(single) * checks).long()] = 1
+    differences[single, (noise.uniform(single) * checks).long()] = 1
     several = (allotted > 1).nonzero()[:, 0]
     for ranks in torch.split(several, max(1, CELLS // checks)):
-        drawn = noise.uniform(ranks, 1, checks)
-        last = drawn.sort(1).values.gather(1, allotted[ranks, None] - 1)
-        found[ranks] = (drawn <= last).to(torch.uint8)
-    return found
+        uniform = noise.uniform(ranks, 1, checks)
+        last = uniform.sort(1).values.gather(1, allotted[ranks, None] - 1)
+        differences[ranks] = (uniform <= last).to(torch.uint8)
+    return differences
 
 
 def codewords(tokens: int, bits: int, noise: Noise) -> Tensor:
     """Return the codeword of every rank, uint8 [V, d]: Gray code, then check bits.
 
-    They depend on nothing but V, d and the noise, so that all orders of the tokens share them. Needs
-    d >= ceil(log2 V), and is otherwise free: V may be smaller than d.
+    They depend on V, d and the noise only, so all orders of the tokens share them. Requires d >= ceil(log2 V); V may
+    be smaller than d.
     """
     base = base_bits(tokens)
     checks = flips(tokens, bits - base, noise)
@@ -66,30 +67,30 @@ def codewords(tokens: int, bits: int, noise: Noise) -> Tensor:
 
 
 def own_checks(codes: Tensor, most: int) -> Tensor:
-    """Return the columns of the first `most` check bits allotted to each rank [V, most], -1 where there are fewer.
+    """Return the columns of the first `most` check bits of each rank [V, most], -1 where there are fewer.
 
     `codes` [V, d] are the codewords of all ranks.
     """
     tokens, bits = codes.shape
     base = base_bits(tokens)
-    found = torch.full((tokens, most), -1)
+    columns = torch.full((tokens, most), -1)
     if bits == base or not most:
-        return found
+        return columns
     for ranks in torch.split(torch.arange(1, tokens), max(1, CELLS // bits)):
         flipped = codes[ranks, base:] != codes[ranks - 1, base:]
         number = flipped.cumsum(1)
         for turn in range(most):
-            here = flipped & (number == turn + 1)
-            found[ranks, turn] = (here.to(torch.uint8).argmax(1) + base).where(here.any(1), -1)
-    return found
+            selected = flipped & (number == turn + 1)
+            columns[ranks, turn] = (selected.to(torch.uint8).argmax(1) + base).where(selected.any(1), -1)
+    return columns
 
 
 def pack(codes: Tensor) -> Tensor:
-    """Return codes [V, d] with eight bits in a byte, uint8 [V, ceil(d / 8)]."""
+    """Pack codes [V, d] with eight bits per byte, uint8 [V, ceil(d / 8)]."""
     return torch.from_numpy(np.packbits(codes.numpy(), axis=1))
 
 
 def unpack(packed: Tensor, bits: int) -> Tensor:
-    """Return the codes that were packed, uint8 [*, d]."""
+    """Unpack codes, uint8 [*, d]."""
     shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
     return (packed[..., None] >> shifts & 1).flatten(-2)[..., :bits]

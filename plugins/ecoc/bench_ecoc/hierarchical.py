@@ -7,19 +7,19 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from bench_core import Noise, SuiteError, TaskInfo
-from bench_ecoc.layer import Layer, Rows, chunks, counts_of
+from bench_ecoc.layer import LogitRows, ScoringHead, chunks, counts_of
 from bench_ecoc.orders import at_random, by_count
 
 
-class Hierarchical(Layer):
+class HierarchicalSoftmax(ScoringHead):
     """p(w) = p(class of w) p(w | its class), with classes of equal size (Goodman, 2001, arXiv:cs/0108006).
 
-    Classes are successive tokens of an order that is random, or of falling counts. The last one may be smaller.
+    Classes are consecutive tokens of a random order, or of decreasing counts. The last one may be smaller.
     """
 
     class_of: Tensor  # [V]
-    index_of: Tensor  # [V] place within the class
-    member: Tensor  # [K, S] tokens of each class, -1 where there are fewer
+    index_of: Tensor  # [V] position within the class
+    member: Tensor  # [K, S] tokens of each class, padded with -1
     sizes: Tensor  # [K]
 
     def __init__(
@@ -27,11 +27,11 @@ class Hierarchical(Layer):
     ) -> None:
         super().__init__()
         if size < 1:
-            raise SuiteError(f"classes of {size} tokens cannot be. Set the size of classes to 1 or more.")
+            raise SuiteError(f"a class cannot have {size} tokens. Set the size of classes to 1 or more.")
         self.tokens, self.order, self.size = tokens, order, size
         number = -(-tokens // size)
         self.classes = nn.Linear(hidden, number)
-        self.leaves: nn.Embedding = Rows(tokens, hidden, sparse=sparse)
+        self.leaves: nn.Embedding = LogitRows(tokens, hidden, sparse=sparse)
         self.bias = nn.Parameter(torch.zeros(tokens))
         for name, shape in (("class_of", (tokens,)), ("index_of", (tokens,)), ("sizes", (number,))):
             self.register_buffer(name, torch.zeros(shape, dtype=torch.int64))
@@ -44,7 +44,7 @@ class Hierarchical(Layer):
             self.place(by_count(counts_of(info, "this output layer makes classes")))
 
     def place(self, order: Tensor) -> None:
-        """Make classes of successive tokens of an order [V]."""
+        """Form classes of consecutive tokens of an order [V]."""
         order, places = order.to(self.member.device), torch.arange(self.tokens, device=self.member.device)
         self.class_of[order], self.index_of[order] = places // self.size, places % self.size
         self.member.fill_(-1).view(-1)[: self.tokens] = order
@@ -54,11 +54,11 @@ class Hierarchical(Layer):
         self.leaves = embedding
 
     def class_logits(self, hidden: Tensor) -> Tensor:
-        """Return the logit of every class [*, K] after `hidden` [*, H]."""
+        """Return the logit of every class [*, K], given `hidden` [*, H]."""
         return self.classes(hidden)  # type: ignore[no-any-return]
 
     def leaf_logits(self, hidden: Tensor, classes: Tensor) -> Tensor:
-        """Return the logits within `classes` [*] after `hidden` [*, H], [*, S]; -inf where a class has fewer."""
+        """Return the logits within `classes` [*], [*, S], given `hidden` [*, H]; -inf beyond the size of a class."""
         members = self.member[classes]
         real = members.clamp(min=0)
         logits: Tensor = (self.leaves(real) @ hidden[..., None])[..., 0] + self.bias[real]
@@ -66,16 +66,16 @@ class Hierarchical(Layer):
 
     def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
         parts = chunks(len(self.sizes) + self.size * units.shape[1], units, gold)
-        return torch.cat([self._of_gold(*part) for part in parts])
+        return torch.cat([self._gold_log_probs(*part) for part in parts])
 
     def scores(self, hidden: Tensor) -> Tensor:
         """Return the log-probability of every token [*, V]."""
         leaves = linear(hidden, self.leaves.weight, self.bias)
-        grouped = leaves[..., self.member.clamp(min=0)].masked_fill(self.member < 0, -torch.inf)  # [*, K, S]
-        classes = self.class_logits(hidden).log_softmax(-1) - grouped.logsumexp(-1)
+        by_class = leaves[..., self.member.clamp(min=0)].masked_fill(self.member < 0, -torch.inf)  # [*, K, S]
+        classes = self.class_logits(hidden).log_softmax(-1) - by_class.logsumexp(-1)
         return leaves + classes[..., self.class_of]
 
-    def _of_gold(self, units: Tensor, gold: Tensor) -> Tensor:
+    def _gold_log_probs(self, units: Tensor, gold: Tensor) -> Tensor:
         classes = self.class_of[gold]
         of_class = self.class_logits(units).log_softmax(1).gather(1, classes[:, None])
         of_leaf = self.leaf_logits(units, classes).log_softmax(1).gather(1, self.index_of[gold][:, None])

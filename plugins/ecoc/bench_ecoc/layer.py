@@ -1,4 +1,4 @@
-"""The interface of output layers of this package, beyond that of `bench_rnn`."""
+"""The interface of this package's output layers, an extension of `Head`."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,25 +12,25 @@ from bench_core.kit import Head
 from bench_core.kit.head import LOGITS
 
 
-class Layer(Head[State]):
-    """An output layer without a memory, whose scores of all tokens can be had for some positions."""
+class ScoringHead(Head[State]):
+    """A stateless output layer that can compute the scores of all tokens at some positions."""
 
     tokens: int
 
     @abstractmethod
     def scores(self, hidden: Tensor) -> Tensor:
-        """Return the score of every token [*, V] after `hidden` [*, H]; their softmax is its probability."""
+        """Return the score of every token [*, V], given `hidden` [*, H]; their softmax is the token distribution."""
 
     def fit_statistics(self, sentences: Sequence[list[int]], info: TaskInfo, noise: Noise) -> None:
-        """Learn from the training split before the first update, after `setup`; by default nothing."""
+        """Learn from the training split before the first update, after `setup`; does nothing by default."""
 
     @property
-    def surveys(self) -> bool:
-        """Return whether `fit_statistics` has anything to learn, once `setup` is done."""
+    def needs_statistics(self) -> bool:
+        """Return whether `fit_statistics` is needed after `setup`."""
         return False
 
     def notes(self) -> Mapping[str, str]:
-        """Return what readers of its numbers should know; by default nothing."""
+        """Return notes for readers of the results; none by default."""
         return {}
 
     def log_probs(self, hidden: Tensor, past: State) -> tuple[Tensor, State]:
@@ -41,21 +41,21 @@ class Layer(Head[State]):
         return torch.cat([self.log_probs_of(units, gold) for units, gold in parts]), past
 
     def log_probs_of(self, units: Tensor, gold: Tensor) -> Tensor:
-        """Return the log-probability of each token of `gold` [M] after `units` [M, H]."""
+        """Return the log-probability of each token of `gold` [M], given `units` [M, H]."""
         return -cross_entropy(self.scores(units), gold, reduction="none")
 
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
-        """Return what to minimise in training for each token of `gold` [M] after `units` [M, H]."""
+        """Return the training cost of each token of `gold` [M], given `units` [M, H]."""
         return torch.cat([-self.log_probs_of(*part) for part in chunks(self.tokens, units, gold)])
 
     def loss(self, hidden: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
-        """Return the costs of training, or, of a model that is not being trained, those of the exact score."""
+        """Return the training costs, or the costs of the exact score if the model is not being trained."""
         if not (self.training and torch.is_grad_enabled()):
             return super().loss(hidden, batch, past, training)
         return self.costs(batch.at_real(hidden), batch.at_real(batch.gold), batch, training), past
 
 
-class Full(Layer):
+class FullSoftmax(ScoringHead):
     """p(v) is proportional to exp(u_v . h + c_v)."""
 
     def __init__(self, hidden: int, tokens: int) -> None:
@@ -75,21 +75,21 @@ class Full(Layer):
         return Head.loss(self, hidden, batch, past, training)
 
 
-class Rows(nn.Embedding):
-    """A matrix of logits [V, H], used row by row in training; gradients are sparse where that is asked for."""
+class LogitRows(nn.Embedding):
+    """A matrix of logits [V, H] that is used row by row in training, optionally with sparse gradients."""
 
     def reset_parameters(self) -> None:
-        bound = self.embedding_dim**-0.5  # as that of nn.Linear
+        bound = self.embedding_dim**-0.5  # as in nn.Linear
         nn.init.uniform_(self.weight, -bound, bound)
 
 
-class ByRows(Layer):
-    """p(v) is proportional to exp(u_v . h + c_v), where training looks at few rows u_v."""
+class RowwiseHead(ScoringHead):
+    """p(v) is proportional to exp(u_v . h + c_v), where training uses few rows u_v."""
 
     def __init__(self, hidden: int, tokens: int, sparse: bool = False) -> None:
         super().__init__()
         self.tokens = tokens
-        self.rows: nn.Embedding = Rows(tokens, hidden, sparse=sparse)
+        self.rows: nn.Embedding = LogitRows(tokens, hidden, sparse=sparse)
         self.bias = nn.Parameter(torch.zeros(tokens))
 
     def tie(self, embedding: nn.Embedding) -> None:
@@ -99,19 +99,19 @@ class ByRows(Layer):
         return nn.functional.linear(hidden, self.rows.weight, self.bias)
 
     def scores_of(self, units: Tensor, gold: Tensor) -> Tensor:
-        """Return the score of each token of `gold` [M] after `units` [M, H]."""
+        """Return the score of each token of `gold` [M], given `units` [M, H]."""
         scores: Tensor = (self.rows(gold) * units).sum(1) + self.bias[gold]
         return scores
 
 
 def chunks(width: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yield rows of tensors side by side, so few that `width` numbers for each are not too many."""
+    """Yield chunks of rows of tensors, so that `width` numbers per row fit into memory."""
     most = max(1, LOGITS // max(1, width))
     return zip(*(_split(tensor, most) for tensor in tensors), strict=True)
 
 
 def _split(tensor: Tensor, most: int) -> Sequence[Tensor]:
-    """Return parts of at most so many rows, with their copies in main memory if those are there."""
+    """Split into parts of at most `most` rows, with their host copies if there are any."""
     parts = torch.split(tensor, most)
     if tensor.device.type != "cpu" and knows_host_copy(tensor):
         for part, host in zip(parts, torch.split(on_host(tensor), most), strict=True):
@@ -120,10 +120,10 @@ def _split(tensor: Tensor, most: int) -> Sequence[Tensor]:
 
 
 def counts_of(info: TaskInfo, why: str) -> Tensor:
-    """Return how often each token is in the training split, int64 [V]; raise SuiteError without such counts."""
+    """Return the count of each token in the training split, int64 [V]; raise SuiteError if the task has no counts."""
     if len(info.counts) != len(info.vocabulary):
         raise SuiteError(
-            f"{why} by how frequent tokens are, and the task counts {len(info.counts)} of its "
-            f"{len(info.vocabulary)}. Take another task, or another output layer or order."
+            f"{why} by token frequency, but the task has counts for {len(info.counts)} of its "
+            f"{len(info.vocabulary)} tokens. Choose another task, or another output layer or order."
         )
     return torch.tensor(info.counts, dtype=torch.int64)

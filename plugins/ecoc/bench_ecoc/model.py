@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from bench_core import Batch, Loss, Noise, Scores, Scoring, TaskInfo, Training, to_device
 from bench_core.kit import LanguageModel, LanguageModelState
 from bench_ecoc import settings
-from bench_ecoc.adaptive import Adaptive
+from bench_ecoc.adaptive import AdaptiveSoftmax
 from bench_ecoc.ecoc import Ecoc
-from bench_ecoc.hierarchical import Hierarchical
-from bench_ecoc.inputs import Method, Mix, Places, method
-from bench_ecoc.layer import Full, Layer
+from bench_ecoc.hierarchical import HierarchicalSoftmax
+from bench_ecoc.inputs import Method, Mix, ReplacedPositions, method
+from bench_ecoc.layer import FullSoftmax, ScoringHead
 from bench_ecoc.nce import NCE
 from bench_ecoc.plugin import ECOCLMConfig, RecurrentConfig, SoftmaxLMConfig
-from bench_ecoc.sampled import Sampled
+from bench_ecoc.sampled import SampledSoftmax
 from bench_ecoc.variational import VariationalLayers
 from bench_rnn.api import Units
 
@@ -26,16 +26,16 @@ from bench_rnn.api import Units
 class ConditionalLM(LanguageModel):
     """p(y | x) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
 
-    A source vector [N, D] gives the hidden units of all layers before the first step, by one linear map; of a grid
-    [N, S, D] it is the mean over S that does so. Without a source they begin at 0, as cells always do.
+    A linear map of the source vector [N, D], or of the mean of a source grid [N, S, D] over S, initializes the hidden
+    units of all layers. Without a source they start at 0, as cells always do.
 
-    In training, and there alone, tokens that follow the opening may be replaced by what the model predicts. A window
-    of a stream begins with the memory of the one before, with a gold token, and with new masks of dropout.
+    In training only, tokens after the prompt may be replaced by model predictions. A window of a stream starts with
+    the memory of the previous window, a gold token, and new dropout masks.
     """
 
-    head: Layer
+    head: ScoringHead
 
-    def __init__(self, config: RecurrentConfig, info: TaskInfo, head: Layer) -> None:
+    def __init__(self, config: RecurrentConfig, info: TaskInfo, head: ScoringHead) -> None:
         super().__init__()
         self.embed = nn.Embedding(len(info.vocabulary), config.embedding, sparse=config.sparse_embedding)
         self.rnn = VariationalLayers(config.cell, config.embedding, config.hidden, config.layers, config.dropout)
@@ -44,10 +44,10 @@ class ConditionalLM(LanguageModel):
         self.source = nn.Linear(info.source_shape[-1], width) if info.source_shape else None
         self.method: Method | None = method(config.inputs, head, self.embed)
         self.info = info
-        _begin_small(self, config.initial_scale)
+        _initialize(self, config.initial_scale)
 
     def fit_statistics(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
-        if self.head.surveys:
+        if self.head.needs_statistics:
             self.head.fit_statistics([row for batch in batches() for row in _sentences(batch)], self.info, noise)
 
     def notes(self) -> Mapping[str, str]:
@@ -60,12 +60,12 @@ class ConditionalLM(LanguageModel):
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         states, state = self.predict(batch, scoring)
-        log_probs, head = self.head.score(states, batch, state.head, scoring.by)  # [M] real tokens
+        log_probs, head = self.head.score(states, batch, state.head, scoring.by)  # [M] per real token
         total = _by_row(log_probs, batch).sum(1)
         return Scores(total, self._values(states, batch), self._memory(scoring.memory, state, head))
 
     def begin(self, batch: Batch) -> LanguageModelState:
-        """Return the hidden units of all layers that the source gives, and cells of 0; nothing without a source."""
+        """Return initial hidden units computed from the source, and zero cells; an empty state without a source."""
         if self.source is None:
             return LanguageModelState()
         assert batch.source is not None
@@ -74,23 +74,23 @@ class ConditionalLM(LanguageModel):
         return LanguageModelState((hidden, torch.zeros_like(hidden)) if self.rnn.cells else (hidden,))
 
     def forward(self, tokens: Tensor, past: Units | None = None) -> tuple[Tensor, Units]:
-        """Return the units after each of `tokens` [N, K, H], and those of all layers after the last."""
+        """Return the top units after each of `tokens` [N, K, H], and the last units of all layers."""
         inputs = self.embed(tokens)
         return self.rnn(inputs, past, self.rnn.masks(inputs, len(inputs)))  # type: ignore[no-any-return]
 
     def _values(self, hidden: Tensor, batch: Batch) -> Mapping[str, Tensor]:
-        """Return what is known of rows [N]: millions of parameters of the output layer, for all the same."""
+        """Return reported values per row [N]: millions of parameters of the output layer, the same for all."""
         count = sum(weights.numel() for weights in self.head.parameters())
         return {"decoder_parameters": batch.ids.new_full(batch.ids.shape, count / 1e6, dtype=torch.float64)}
 
     def _mix(self, given: Training | Scoring) -> Mix | None:
-        """Return how tokens are replaced; None where they are not."""
+        """Return the mixing parameters of an update; None if no tokens are replaced."""
         if self.method is None or not self.training or not isinstance(given, Training):
             return None
         return self.method.mix(given)
 
     def predict(self, batch: Batch, given: Training | Scoring, **more: Any) -> tuple[Tensor, LanguageModelState]:
-        """Read tokens all at once, up to the next one that is replaced in any row."""
+        """Read the inputs in pieces, each up to the next replacement in any row."""
         mix = self._mix(given)
         if mix is None:
             return super().predict(batch, given, **more)
@@ -98,14 +98,14 @@ class ConditionalLM(LanguageModel):
         masks = self.rnn.masks(inputs, len(batch))
         state = given.memory or self.begin(batch)
         units = state.past
-        replaced = self._replaced(batch, mix)  # by place
+        replaced = self._replacements(batch, mix)  # by position
         pieces: list[Tensor] = []
         for first, last in pairwise([0, *replaced, inputs.shape[1]]):
             piece = inputs[:, first:last]
             if first in replaced:
                 rows, coins = replaced[first]
                 step = first - before
-                places = Places(pieces[-1][rows, -1], batch.gold[rows, step], coins, batch.ids[rows], step)
+                places = ReplacedPositions(pieces[-1][rows, -1], batch.gold[rows, step], coins, batch.ids[rows], step)
                 piece = torch.cat([self._replace(piece[:, 0], rows, places, mix)[:, None], piece[:, 1:]], 1)
             hidden, units = self.rnn(piece, units, masks)
             pieces.append(hidden)
@@ -113,25 +113,25 @@ class ConditionalLM(LanguageModel):
         head = state.head if given.memory else self.head.start(states[:, : before - 1])
         return states[:, before - 1 :], LanguageModelState(units, head=head)
 
-    def _replace(self, gold: Tensor, rows: Tensor, places: Places, mix: Mix) -> Tensor:
-        """Return the embeddings that are read at one step [N, E], those of gold tokens but for some rows."""
+    def _replace(self, gold: Tensor, rows: Tensor, places: ReplacedPositions, mix: Mix) -> Tensor:
+        """Return the embeddings read at one step [N, E]: gold, replaced in some rows."""
         assert self.method is not None
         return gold.index_copy(0, rows, self.method.read(places, mix).to(gold.dtype))
 
-    def _replaced(self, batch: Batch, mix: Mix) -> dict[int, tuple[Tensor, Tensor]]:
-        """Return the places among the inputs where tokens are replaced: in which rows [M], and the coins [M, C]."""
+    def _replacements(self, batch: Batch, mix: Mix) -> dict[int, tuple[Tensor, Tensor]]:
+        """Return the input positions with replacements, with their rows [M] and coins [M, C]."""
         assert self.method is not None
-        found, host, device = {}, batch.on_host, batch.ids.device
+        replacements, host, device = {}, batch.on_host, batch.ids.device
         for step in range(batch.gold.shape[1] - 1):
             coins = self.method.coins(host.ids, step, mix)
             rows = (coins.any(1) & (step + 1 < host.length)).nonzero()[:, 0]
             if len(rows):
-                found[batch.opening.shape[1] + step] = to_device(rows, device), to_device(coins[rows], device)
-        return found
+                replacements[batch.opening.shape[1] + step] = to_device(rows, device), to_device(coins[rows], device)
+        return replacements
 
 
 class ECOCLM(ConditionalLM):
-    """A language model whose tokens are codewords, learnt bit by bit."""
+    """A language model whose tokens are codewords, trained bit by bit."""
 
     head: Ecoc
 
@@ -142,48 +142,48 @@ class ECOCLM(ConditionalLM):
         super().__init__(config, info, head)
 
     def _values(self, hidden: Tensor, batch: Batch) -> Mapping[str, Tensor]:
-        """Return also the share of bits that a threshold would give wrong, over all tokens of the row."""
+        """Add the share of wrongly predicted bits, over all tokens of the row."""
         wrong = self.head.bit_errors(batch.at_real(hidden), batch.at_real(batch.gold))
         return {**super()._values(hidden, batch), "bit_error_rate": _by_row(wrong, batch).sum(1) / batch.length}
 
 
 class SoftmaxLM(ConditionalLM):
-    """A language model with a softmax over tokens, or what approximates it."""
+    """A language model with a softmax over tokens, or an approximation of it."""
 
     def __init__(self, config: SoftmaxLMConfig, info: TaskInfo) -> None:
         super().__init__(config, info, output_layer(config, len(info.vocabulary)))
 
 
-def output_layer(config: SoftmaxLMConfig, tokens: int) -> Layer:
-    """Return the output layer that settings ask for."""
+def output_layer(config: SoftmaxLMConfig, tokens: int) -> ScoringHead:
+    """Create the output layer of a Config."""
     hidden, sparse = config.hidden, config.sparse_embedding
     match config.output:
         case settings.Sampled(samples=samples, by=by):
-            return Sampled(hidden, tokens, samples, by, sparse)
+            return SampledSoftmax(hidden, tokens, samples, by, sparse)
         case settings.NoiseContrastive(samples=samples):
             return NCE(hidden, tokens, samples, sparse)
         case settings.Hierarchical(order=order, size=size):
-            return Hierarchical(hidden, tokens, order, size, sparse)
+            return HierarchicalSoftmax(hidden, tokens, order, size, sparse)
         case settings.Adaptive(cutoffs=cutoffs):
-            return Adaptive(hidden, tokens, cutoffs)
-    return Full(hidden, tokens)
+            return AdaptiveSoftmax(hidden, tokens, cutoffs)
+    return FullSoftmax(hidden, tokens)
 
 
 def _by_row(real: Tensor, batch: Batch) -> Tensor:
-    """Return numbers of the real tokens [M] where these stand [N, T], in float64, others 0."""
+    """Scatter values of the real tokens [M] into [N, T], float64, with 0 elsewhere."""
     mask = batch.mask
     return real.new_zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, real.double())
 
 
 def _sentences(batch: Batch) -> list[list[int]]:
-    """Return the tokens of each row, all but the one that the opening begins with."""
+    """Return the tokens of each row, without the first token of the prompt."""
     rows = torch.cat([batch.opening[:, 1:], batch.gold], 1).tolist()
     lengths = (batch.length + batch.opening.shape[1] - 1).tolist()
     return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
 
-def _begin_small(model: nn.Module, scale: float) -> None:
-    """Draw matrices from U(-scale, scale); set biases to 0, but those of forget gates to 1."""
+def _initialize(model: nn.Module, scale: float) -> None:
+    """Sample matrices from U(-scale, scale); set biases to 0, forget gate biases to 1."""
     for weights in model.parameters():
         if weights.dim() > 1:
             nn.init.uniform_(weights, -scale, scale)

@@ -22,48 +22,48 @@ from bench_ecoc.settings import (
 )
 from bench_rnn.plugin import CELLS, Cell
 
-COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=soft: oneill2019")  # to both models
+COMMON = (*CELLS, "gal2016", "inputs.kind=scheduled: bengio2015", "inputs.kind=soft: oneill2019")
 
 
 class RecurrentConfig(ModelConfig):
-    """What both models have in common: all but the output layer."""
+    """Settings shared by both models: all but the output layer."""
 
     capabilities, sources = {Stepper, Scorer}, {Source.NONE, Source.VECTOR, Source.GRID}
 
-    embedding: PositiveInt = 400  #: its size
-    hidden: PositiveInt = 400  #: units of each layer
-    layers: PositiveInt = 2  #: one on top of the other
-    cell: Cell = "lstm"  #: `identity` is the linear one
+    embedding: PositiveInt = 400  #: embedding dimension
+    hidden: PositiveInt = 400  #: units per layer
+    layers: PositiveInt = 2  #: number of layers
+    cell: Cell = "lstm"  #: recurrent cell; `identity` is linear
     dropout: Rates = Dropout()  #: rates for `input`, `hidden` and `output`, or one for all
-    initial_scale: PositiveFloat = 0.1  #: s of U(-s, s), in which weights begin; biases at 0, of forget gates at 1
-    inputs: Inputs = Gold()  #: what is read in training instead of gold tokens
-    sparse: bool | None = None  #: whether tokens that a batch does not meet are left alone; not by `inputs: soft`
+    initial_scale: PositiveFloat = 0.1  #: s of the initial U(-s, s); biases start at 0, forget gate biases at 1
+    inputs: Inputs = Gold()  #: training inputs that replace gold tokens
+    sparse: bool | None = None  #: update only embeddings of tokens in the batch; not available with `inputs: soft`
 
     @model_validator(mode="after")
     def _reads_few_embeddings(self) -> Self:
         if self.sparse and isinstance(self.inputs, Soft):
             raise ValueError(
-                "`inputs: soft` mixes all embeddings, so that every update changes all of them. Leave `sparse` out"
+                "`inputs: soft` mixes all embeddings, so every update changes all of them. Leave `sparse` out"
             )
-        if self.sparse is None:  # spelled out, so that one model has one key
+        if self.sparse is None:  # explicit, so that equal models have equal keys
             vars(self).update(sparse=not isinstance(self.inputs, Soft))
         return self
 
     @property
     def sparse_embedding(self) -> bool:
-        """Return whether embeddings, and output layers that look at few tokens, have gradients for just these.
+        """Return whether embeddings, and output layers that use few tokens, have sparse gradients.
 
-        So they do wherever that is what the gradient is: an update then costs the same whatever the vocabulary, and
-        all models of a comparison are updated in one way.
+        The cost of an update is then independent of the vocabulary size, and all models of a comparison are updated
+        in the same way.
         """
         return bool(self.sparse)
 
 
 class ECOCLMConfig(RecurrentConfig):
-    """Recurrent language model that predicts the bits of error-correcting codes, with or without an image.
+    """Recurrent language model that predicts the bits of error-correcting codes, optionally conditioned on an image.
 
-    Its training does not touch the vocabulary. Likelihoods are `exact`, normalised over tokens, or `bits`, the bound
-    that is trained.
+    Training cost does not depend on the vocabulary size. Likelihoods are `exact`, normalized over tokens, or `bits`,
+    the bound that is trained.
     """
 
     name, target = "ecoc-lm", "bench_ecoc.model:ECOCLM"
@@ -73,29 +73,29 @@ class ECOCLMConfig(RecurrentConfig):
         "inputs.kind=dlvms: maddison2017",
     ]  # fmt: skip
 
-    bits: PositiveInt | None = None  #: length of a codeword; by default the least, or the vocabulary's for `identity`
+    bits: PositiveInt | None = None  #: codeword length; default: the minimum, or the vocabulary size for `identity`
     order: Literal["random", "unigram", "embedding", "tour", "identity"] = (
-        "unigram"  #: which tokens get similar codes
+        "unigram"  #: order of tokens, which determines who gets similar codes
     )
-    group: PositiveInt = 1  #: codewords of a token, the best of which counts
-    vectors: Path | None = None  #: a file for `order: embedding` and `tour`; by default learnt
-    vector_size: PositiveInt = 300  #: numbers of a vector that is learnt
-    loss: Literal["bits", "exact"] = "bits"  #: what is minimised; exact costs a softmax over the vocabulary
-    gain: PositiveFloat | None = None  #: of exact: what the bits' logits are multiplied by; by default sqrt(2 / bits)
+    group: PositiveInt = 1  #: codewords per token, of which the best counts
+    vectors: Path | None = None  #: word vector file for `order: embedding` and `tour`; default: learn vectors
+    vector_size: PositiveInt = 300  #: dimensions of learned vectors
+    loss: Literal["bits", "exact"] = "bits"  #: training objective; exact costs a softmax over the vocabulary
+    gain: PositiveFloat | None = None  #: factor of the bits' logits with `loss: exact`; default: sqrt(2 / bits)
 
     @model_validator(mode="after")
     def _settings_are_used(self) -> Self:
         if self.gain is not None and self.loss != "exact":
-            raise ValueError("`gain` is of `loss: exact`; bits are predicted as they are. Leave it out")
+            raise ValueError("`gain` is a setting of `loss: exact`; it does not apply to bits. Leave it out")
         if self.vectors is not None and self.order not in ("embedding", "tour"):
             raise ValueError(
                 f"`vectors` are read for `order: embedding` and `order: tour`, not {self.order}. Leave them out, or "
-                "choose one of these"
+                "choose one of these orders"
             )
         return self
 
     def extras(self) -> Set[str]:
-        """Return gensim's, where word vectors are learnt."""
+        """Return the extra of gensim if word vectors are learned."""
         return {"vectors"} if self.order in ("embedding", "tour") and self.vectors is None else set()
 
     def files(self, data: Path) -> Mapping[str, Path]:
@@ -105,14 +105,14 @@ class ECOCLMConfig(RecurrentConfig):
         path = data / self.vectors
         if not path.is_file():
             raise DataError(
-                f"the word vectors {path} were not found. Put a file of word2vec (text or binary) or of GloVe there, "
-                "or leave `vectors` out: then they are learnt from the training split."
+                f"word vectors {path} were not found. Provide a file in word2vec (text or binary) or GloVe format, "
+                "or leave `vectors` out to learn them from the training split."
             )
         return {"vectors": path}
 
 
 class SoftmaxLMConfig(RecurrentConfig):
-    """Recurrent language model with a softmax or what approximates it, with or without an image."""
+    """Recurrent language model with a softmax or an approximation of it, optionally conditioned on an image."""
 
     name, target = "softmax-lm", "bench_ecoc.model:SoftmaxLM"
     likelihoods = {"exact": Kind.EXACT}
@@ -132,18 +132,20 @@ class SoftmaxLMConfig(RecurrentConfig):
     def _has_what_is_replaced(self) -> Self:
         inputs, kind = self.inputs, self.output.kind
         if isinstance(inputs, Flips):
-            raise ValueError("`inputs: flips` flips bits of a code, which ecoc-lm alone has. Choose other `inputs`")
+            raise ValueError(
+                "`inputs: flips` flips the bits of a code, which only ecoc-lm has. Choose other `inputs`"
+            )
         if isinstance(inputs, CLVMS | DLVMS) and not isinstance(self.output, Hierarchical):
             raise ValueError(
                 f"`inputs: {inputs.kind}` replaces latents: class and index of `output: hierarchical`, or bits of "
                 f"ecoc-lm; `output: {kind}` has none. Choose `inputs: scheduled` or `soft`, or another output"
             )
         if isinstance(inputs, CLVMS | DLVMS) and inputs.factors is not None:
-            raise ValueError("`factors` are for the bits of ecoc-lm. Leave them out")
+            raise ValueError("`factors` apply to the bits of ecoc-lm only. Leave them out")
         return self
 
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the model of codes and that of softmaxes."""
+    """Return the models."""
     return [ECOCLMConfig, SoftmaxLMConfig]

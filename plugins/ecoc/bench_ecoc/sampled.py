@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from bench_core import Batch, Noise, SuiteError, TaskInfo, Training, to_device
-from bench_ecoc.layer import ByRows, chunks, counts_of
+from bench_ecoc.layer import RowwiseHead, chunks, counts_of
 
 
-class Drawn(ByRows):
-    """Learns a softmax from the gold token and from others drawn from Q, which is uniform or the unigram."""
+class SampledHead(RowwiseHead):
+    """Trains a softmax on the gold token and tokens sampled from Q, which is uniform or the unigram distribution."""
 
     shares: Tensor  # [V] cumulative sums of Q, float64
     log_q: Tensor  # [V]
@@ -20,33 +20,33 @@ class Drawn(ByRows):
     def __init__(self, hidden: int, tokens: int, samples: int, sparse: bool = False) -> None:
         super().__init__(hidden, tokens, sparse)
         if samples < 1:
-            raise SuiteError(f"{samples} drawn tokens cannot be. Set `samples` to 1 or more.")
+            raise SuiteError(f"cannot sample {samples} tokens. Set `samples` to 1 or more.")
         self.samples = samples
         self.register_buffer("shares", torch.zeros(tokens, dtype=torch.float64))
         self.register_buffer("log_q", torch.zeros(tokens))
 
     def draw_from(self, counts: Tensor) -> None:
-        """Draw in proportion to counts [V]; those of 0 count as 1, for the log of 0 is none to correct by."""
+        """Sample in proportion to counts [V]; zeros count as 1, since the correction needs log Q."""
         q = counts.double().clamp(min=1)
         q /= q.sum()
         self.shares.copy_(q.cumsum(0))
         self.log_q.copy_(q.log())
 
-    def drawn(self, uniform: Tensor) -> Tensor:
-        """Return tokens drawn from Q by numbers between 0 and 1 [*]."""
+    def draw(self, uniform: Tensor) -> Tensor:
+        """Return tokens sampled from Q, given numbers between 0 and 1 [*]."""
         uniform = to_device(uniform, self.shares.device) * self.shares[-1]
         return torch.searchsorted(self.shares, uniform, right=True).clamp(max=self.tokens - 1)
 
-    def log_drawn(self, tokens: Tensor, samples: int) -> Tensor:
-        """Return the log of how often tokens are among so many drawn ones, on average: log(k Q)."""
+    def log_expected_count(self, tokens: Tensor, samples: int) -> Tensor:
+        """Return the log of the expected count of tokens among `samples` sampled ones: log(k Q)."""
         return self.log_q[tokens] + log(samples)
 
 
-class Sampled(Drawn):
-    """Softmax over the gold token and S drawn ones, whose logits are lowered by log(S Q).
+class SampledSoftmax(SampledHead):
+    """Softmax over the gold token and S sampled ones, with log(S Q) subtracted from logits.
 
-    Jean et al., 2015, arXiv:1412.2007. All positions of a batch share the drawn tokens; where one of them is gold,
-    it counts once. Without training it is the softmax over all tokens.
+    Jean et al., 2015, arXiv:1412.2007. All positions of a batch share the sample; if it contains the gold token, that
+    counts once. In evaluation it is the softmax over all tokens.
     """
 
     def __init__(
@@ -57,17 +57,19 @@ class Sampled(Drawn):
 
     def setup(self, info: TaskInfo, noise: Noise) -> None:
         uniform = self.by == "uniform"
-        self.draw_from(torch.ones(self.tokens) if uniform else counts_of(info, "this output layer draws tokens"))
+        self.draw_from(torch.ones(self.tokens) if uniform else counts_of(info, "this output layer samples tokens"))
 
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
-        drawn = self.drawn(training.noise.shared("negatives", (self.samples,)))
+        drawn = self.draw(training.noise.shared("negatives", (self.samples,)))
         parts = chunks(self.samples, units, gold)
         return torch.cat([self.costs_against(drawn, *part) for part in parts])
 
     def costs_against(self, drawn: Tensor, units: Tensor, gold: Tensor) -> Tensor:
-        """Return the cross-entropy of `gold` [M] after `units` [M, H] among itself and the tokens `drawn` [S]."""
-        own = self.scores_of(units, gold) - self.log_drawn(gold, len(drawn))
-        others = nn.functional.linear(units, self.rows(drawn), self.bias[drawn] - self.log_drawn(drawn, len(drawn)))
+        """Return the cross-entropy of `gold` [M] among itself and the sample `drawn` [S], given `units` [M, H]."""
+        targets = self.scores_of(units, gold) - self.log_expected_count(gold, len(drawn))
+        others = nn.functional.linear(
+            units, self.rows(drawn), self.bias[drawn] - self.log_expected_count(drawn, len(drawn))
+        )
         others = others.masked_fill(gold[:, None] == drawn, -torch.inf)  # [M, S]
-        logits = torch.cat([own[:, None], others], 1)
+        logits = torch.cat([targets[:, None], others], 1)
         return cross_entropy(logits, torch.zeros_like(gold), reduction="none")

@@ -1,11 +1,11 @@
 """Computes C_w . z of all tokens in time independent of the code length.
 
-Neighbours in rank differ in one base bit and, but for the first ranks, in one check bit, so that
+Consecutive ranks differ in one base bit and, except for the first ranks, in one check bit, so that
 
     C_r . z = C_{r-1} . z  +- z_base  +- z_check
 
-Ranks are taken in blocks of 32, each of which begins with a product of its own: sums stay short, so they round no
-worse than a product of matrices does.
+Ranks are processed in blocks of 32, each of which starts with an exact product: sums stay short, so rounding errors
+are no larger than those of a matrix product.
 """
 
 import torch
@@ -13,18 +13,18 @@ from torch import Tensor
 
 from bench_ecoc.codebook import CELLS, unpack
 
-BLOCK = 32  # ranks behind one product
-ROWS = 32  # positions at a time, which a processor's cache has room for
+BLOCK = 32  # ranks per exact product
+ROWS = 32  # positions per chunk, sized for the processor's cache
 
 
 class Scan:
-    """Scores of all tokens, where `packed` [V, ...] are the codewords of d bits and `ranks` [V] the tokens' ranks."""
+    """Scores of all tokens; `packed` [V, ...] are codewords of d bits, and `ranks` [V] the tokens' ranks."""
 
     def __init__(self, packed: Tensor, ranks: Tensor, bits: int, dtype: torch.dtype) -> None:
         self.ranks, self.bits = ranks, bits
         self.tokens = len(ranks)
         order = ranks.argsort()
-        steps = _steps(packed[order], bits)  # per rank: the bits in which it differs from the one before
+        steps = _steps(packed[order], bits)  # columns of changed bits, per rank
         number = torch.tensor([len(step) for step in steps])
         self.first = int((number != number[-1]).nonzero()[-1]) + 1
         anchors = torch.arange(self.first, self.tokens, BLOCK)
@@ -37,17 +37,17 @@ class Scan:
 
     def __call__(self, z: Tensor) -> Tensor:
         """Return C_w . z by token [N, V], for `z` [N, d]."""
-        found = z.new_empty(len(z), self.tokens)
+        scores = z.new_empty(len(z), self.tokens)
         for begin in range(0, len(z), ROWS):
-            ranked = self._ranked(z[begin : begin + ROWS])
-            torch.index_select(ranked, 1, self.ranks, out=found[begin : begin + ROWS])
-        return found
+            ranked = self._scores_by_rank(z[begin : begin + ROWS])
+            torch.index_select(ranked, 1, self.ranks, out=scores[begin : begin + ROWS])
+        return scores
 
     def by_rank(self, z: Tensor) -> Tensor:
         """Return C_r . z by rank [N, V], for `z` [N, d]."""
-        return torch.cat([self._ranked(some) for some in torch.split(z, ROWS)])
+        return torch.cat([self._scores_by_rank(some) for some in torch.split(z, ROWS)])
 
-    def _ranked(self, z: Tensor) -> Tensor:
+    def _scores_by_rank(self, z: Tensor) -> Tensor:
         products = z @ self.codes.T
         signed = torch.cat([z, -z], 1)
         steps = signed.index_select(1, self.columns[0])
@@ -60,11 +60,11 @@ class Scan:
 
 
 def _steps(packed: Tensor, bits: int) -> list[Tensor]:
-    """Return, of each rank, the columns of [z, -z] that lead there from the one before; of the first, none."""
-    found = [torch.zeros(0, dtype=torch.int64)]
+    """Return, for each rank, the columns of [z, -z] that lead to it from the previous one; none for the first."""
+    steps = [torch.zeros(0, dtype=torch.int64)]
     for ranks in torch.split(torch.arange(1, len(packed)), max(1, CELLS // bits)):
         codes = unpack(packed[ranks], bits)
         rows, columns = (codes != unpack(packed[ranks - 1], bits)).nonzero(as_tuple=True)
         signed = columns + bits * (codes[rows, columns] == 0)
-        found += torch.split(signed, torch.bincount(rows, minlength=len(ranks)).tolist())
-    return found
+        steps += torch.split(signed, torch.bincount(rows, minlength=len(ranks)).tolist())
+    return steps

@@ -1,4 +1,4 @@
-"""The settings of output layers, dropout and training inputs."""
+"""Settings of output layers, dropout and training inputs."""
 
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeAlias
@@ -21,39 +21,39 @@ class Full(Settings):
 
 
 class Sampled(Settings):
-    """A softmax that is learnt over the target and sampled tokens alone."""
+    """A softmax trained on the target and sampled tokens only."""
 
     kind: Literal["sampled"]
-    samples: PositiveInt = 1000  #: S, which all targets of a batch share
-    by: Literal["uniform", "unigram"] = "unigram"  #: what they are drawn from
+    samples: PositiveInt = 1000  #: S, number of sampled tokens, shared by all targets of a batch
+    by: Literal["uniform", "unigram"] = "unigram"  #: sampling distribution
 
 
 class NoiseContrastive(Settings):
-    """Scores that are learnt by telling targets from noise."""
+    """Noise-contrastive estimation."""
 
     kind: Literal["nce"]
-    samples: PositiveInt = 25  #: k, noise words for each target, drawn from the unigram distribution
+    samples: PositiveInt = 25  #: k, number of noise words per target, sampled from the unigram distribution
 
 
 class Hierarchical(Settings):
-    """A softmax over classes of tokens, then one inside of the class."""
+    """A softmax over classes of tokens, and one over the tokens of a class."""
 
     kind: Literal["hierarchical"]
-    order: Literal["random", "unigram"] = "unigram"  #: in which consecutive tokens share a class
-    size: PositiveInt = 10  #: tokens of a class
+    order: Literal["random", "unigram"] = "unigram"  #: order whose consecutive tokens form a class
+    size: PositiveInt = 10  #: tokens per class
 
 
 class Adaptive(Settings):
-    """A softmax over frequent tokens and clusters of rare ones, which get fewer numbers the rarer they are."""
+    """A softmax over frequent tokens and clusters of rare tokens with smaller projections."""
 
     kind: Literal["adaptive"]
-    cutoffs: tuple[PositiveInt, ...] = Field(min_length=1)  #: ranks by frequency at which clusters begin
+    cutoffs: tuple[PositiveInt, ...] = Field(min_length=1)  #: frequency ranks at which clusters begin
 
     @field_validator("cutoffs")
     @classmethod
     def _rise(cls, cutoffs: tuple[int, ...]) -> tuple[int, ...]:
         if any(second <= first for first, second in pairwise(cutoffs)):
-            raise ValueError(f"`cutoffs` rise from one to the next, such as [4000, 20000]; they are {list(cutoffs)}")
+            raise ValueError(f"`cutoffs` must be increasing, such as [4000, 20000], but are {list(cutoffs)}")
         return cutoffs
 
 
@@ -67,42 +67,42 @@ OutputLayer: TypeAlias = Annotated[_Output, BeforeValidator(kinded(), json_schem
 
 
 class Dropout(Settings):
-    """Rates of variational dropout; one mask for a row, the same at every step."""
+    """Rates of variational dropout: one mask per row, the same at every step."""
 
-    input: Rate = 0.2  #: on what each layer reads
-    hidden: Rate = 0.2  #: on what a layer hands over to its own next step
-    output: Rate = 0.2  #: on what the output layer gets
+    input: Rate = 0.2  #: rate on the inputs of each layer
+    hidden: Rate = 0.2  #: rate on the recurrent connection of each layer
+    output: Rate = 0.2  #: rate on the input of the output layer
 
 
 def _rates(value: Any) -> Any:
-    """Take a bare rate for all three."""
+    """Use a single number for all three rates."""
     return dict.fromkeys(("input", "hidden", "output"), value) if isinstance(value, int | float) else value
 
 
 Rates: TypeAlias = Annotated[Dropout, BeforeValidator(_rates, json_schema_input_type=float | Dropout)]
 
 
-# what is read in training
+# training inputs
 
 
 class Gold(Settings):
-    """The gold tokens, whatever was predicted."""
+    """Gold tokens only (teacher forcing)."""
 
     kind: Literal["gold"] = "gold"
 
 
 class Mixing(Settings):
-    """What every method that replaces gold has in common: how probably it does so."""
+    """Settings shared by all methods that replace gold tokens."""
 
-    tau_max: Share = 0.5  #: the probability of a replacement in the last epoch, from a 250th of it in the first
-    constant: bool = False  #: whether it is `tau_max` from the first update on
+    tau_max: Share = 0.5  #: probability of a replacement in the last epoch, rising from a 250th of it in the first
+    constant: bool = False  #: use `tau_max` from the first update on
 
 
 class Softened(Mixing):
-    """What methods have in common that feed a mix of embeddings."""
+    """Settings shared by methods that mix embeddings."""
 
-    temperature: PositiveFloat = 2.5  #: tau in the last epoch, from a 250th of it in the first
-    reversed: bool = False  #: whether tau falls from there instead
+    temperature: PositiveFloat = 2.5  #: tau in the last epoch, rising from a 250th of it in the first
+    reversed: bool = False  #: let tau fall instead
 
 
 class Scheduled(Mixing):
@@ -112,31 +112,31 @@ class Scheduled(Mixing):
 
 
 class Soft(Softened):
-    """The mean of all embeddings, by their probabilities at a temperature (soft scheduled sampling)."""
+    """The mean of all embeddings, weighted by their probabilities at a temperature (soft scheduled sampling)."""
 
     kind: Literal["soft"]
 
 
 class CLVMS(Mixing):
-    """The token that predicted and gold latents name together, each coming from one or the other."""
+    """The token given by a mixture of predicted and gold latents."""
 
     kind: Literal["clvms"]
-    factors: tuple[Share, ...] | None = None  #: of the probability, for each bit of ecoc-lm; 1 by default
+    factors: tuple[Share, ...] | None = None  #: factor of the probability for each bit of ecoc-lm; default: 1
 
 
 class DLVMS(Softened):
-    """A mix of embeddings by relaxed latents, some of them predicted with noise, the others gold."""
+    """A mixture of embeddings by relaxed latents, some predicted with noise, the others gold."""
 
     kind: Literal["dlvms"]
     factors: tuple[Share, ...] | None = None  #: as for `clvms`
-    best: PositiveInt | None = None  #: in the mix: by default 64 tokens of ecoc-lm, 10 classes of softmax-lm
+    best: PositiveInt | None = None  #: size of the mixture; default: 64 tokens of ecoc-lm, 10 classes of softmax-lm
 
 
 class Flips(Mixing):
-    """The tokens that the gold code names with one bit flipped, for each of the least certain bits."""
+    """The tokens given by the gold code with one bit flipped, for each of the least certain bits."""
 
     kind: Literal["flips"]
-    k: PositiveInt = 5  #: bits that are flipped
+    k: PositiveInt = 5  #: number of bits to flip, one at a time
 
 
 _Inputs: TypeAlias = Annotated[Gold | Scheduled | Soft | CLVMS | DLVMS | Flips, Field(discriminator="kind")]

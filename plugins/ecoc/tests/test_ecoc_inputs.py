@@ -8,24 +8,24 @@ from torch import nn
 
 from bench_core import Noise, SuiteError, TaskInfo, Training
 from bench_ecoc.ecoc import Ecoc
-from bench_ecoc.hierarchical import Hierarchical
+from bench_ecoc.hierarchical import HierarchicalSoftmax
 from bench_ecoc.inputs import (
-    CERTAIN,
+    MAX_LOGIT,
     Argmax,
     BitFlips,
     Mix,
     MixedClass,
     MixedCode,
-    Places,
     RelaxedClass,
     RelaxedCode,
+    ReplacedPositions,
     SoftArgmax,
     concrete,
     gumbel,
     method,
     soft_argmax,
 )
-from bench_ecoc.layer import Full
+from bench_ecoc.layer import FullSoftmax
 from bench_ecoc.settings import CLVMS, DLVMS, Flips, Gold, Scheduled, Soft
 
 TOKENS, HIDDEN, BITS, ROWS = 23, 6, 9, 40
@@ -43,9 +43,9 @@ def _double():
 
 def layer(kind):
     made = {
-        "full": lambda: Full(HIDDEN, TOKENS),
+        "full": lambda: FullSoftmax(HIDDEN, TOKENS),
         "ecoc": lambda: Ecoc(HIDDEN, TOKENS, BITS, "random"),
-        "hierarchical": lambda: Hierarchical(HIDDEN, TOKENS, "random", 5),
+        "hierarchical": lambda: HierarchicalSoftmax(HIDDEN, TOKENS, "random", 5),
     }[kind]()
     made.setup(FACTS, Noise(1))
     with torch.no_grad():
@@ -61,7 +61,9 @@ def made(settings, kind):
 def places(method, coins=None):
     """Return 40 positions; `coins` is one truth for all latents, or that of each."""
     truth = torch.tensor([coins]).expand(ROWS, method.latents)
-    return Places(torch.randn(ROWS, HIDDEN), torch.randint(0, TOKENS, (ROWS,)), truth, torch.arange(ROWS), 3)
+    return ReplacedPositions(
+        torch.randn(ROWS, HIDDEN), torch.randint(0, TOKENS, (ROWS,)), truth, torch.arange(ROWS), 3
+    )
 
 
 def mix(share=0.5, temperature=0.7):
@@ -163,7 +165,7 @@ def test_a_position_is_replaced_alike_alone_and_among_others(settings, kind):
     together = found.read(here, mix())
     for row in (0, 17):
         own = torch.tensor([row])
-        alone = Places(here.hidden[own], here.gold[own], here.coins[own], here.ids[own], here.step)
+        alone = ReplacedPositions(here.hidden[own], here.gold[own], here.coins[own], here.ids[own], here.step)
         torch.testing.assert_close(found.read(alone, mix()), together[own])
 
 
@@ -210,7 +212,7 @@ def nearest(code, output):
 def test_mixed_codes_read_as_their_nearest_token():
     found = made(CLVMS(kind="clvms"), "ecoc")
     here = places(found, True)
-    here = Places(here.hidden, here.gold, found.coins(here.ids, 3, mix()), here.ids, 3)
+    here = ReplacedPositions(here.hidden, here.gold, found.coins(here.ids, 3, mix()), here.ids, 3)
     bits = found.output.bits(here.hidden)
     for row, token in enumerate(found.tokens(here).tolist()):
         gold = found.output.codebook[here.gold[row]].double()
@@ -247,7 +249,7 @@ def test_what_is_chosen_hard_has_no_gradient_through_the_choice():
 def check_that_relaxed_bits_are_renormalised_over_tokens(method):
     """Against the product of the bits' probabilities, one by one."""
     here = places(method, True)
-    here = Places(here.hidden, here.gold, method.coins(here.ids, 3, mix()), here.ids, 3)
+    here = ReplacedPositions(here.hidden, here.gold, method.coins(here.ids, 3, mix()), here.ids, 3)
     tokens, weights = method.weights(here, mix())
     uniform = NOISE.fork("concrete").uniform(here.ids, 3, BITS)
     logits = (method.output.bits(here.hidden) + uniform.log() - (1 - uniform).log()) / 0.7
@@ -280,7 +282,7 @@ class SoftplusOfOnes(RelaxedCode):
     def weights(self, places, mix):
         tokens, _ = super().weights(places, mix)
         uniform = mix.noise.fork("concrete").uniform(places.ids, places.step, self.latents)
-        gold = CERTAIN * (2 * self.output.codes(places.gold) - 1)
+        gold = MAX_LOGIT * (2 * self.output.codes(places.gold) - 1)
         logits = torch.where(places.coins, concrete(self.output.bits(places.hidden), uniform, mix.temperature), gold)
         codes = self.output.codebook[tokens].double()
         return tokens, (codes * (logits - nn.functional.softplus(logits))[:, None]).sum(2).softmax(1)
@@ -406,12 +408,12 @@ def test_settings_choose_the_method_of_the_output_layer(settings, kind, expected
 
 
 def test_factors_are_as_many_as_bits():
-    with pytest.raises(SuiteError, match=r"has 2 `factors`, and the code 9 bits. Give one for each bit"):
+    with pytest.raises(SuiteError, match=r"has 2 `factors`, but the code has 9 bits. Provide one per bit"):
         made(CLVMS(kind="clvms", factors=(1, 0.5)), "ecoc")
 
 
 def test_no_more_bits_are_flipped_than_there_are():
-    with pytest.raises(SuiteError, match=r"flips 10 bits, and the code has 9"):
+    with pytest.raises(SuiteError, match=r"flips 10 bits, but the code has only 9"):
         made(Flips(kind="flips", k=10), "ecoc")
 
 

@@ -14,7 +14,7 @@ from bench_core import Batch, DataError, Noise, State, SuiteError, TaskInfo, Tra
 from bench_ecoc import ecoc
 from bench_ecoc.codebook import base_bits, codewords, pack
 from bench_ecoc.ecoc import Ecoc
-from bench_ecoc.layer import Full
+from bench_ecoc.layer import FullSoftmax
 from bench_ecoc.scan import Scan
 
 NOISE = Noise(7)
@@ -61,8 +61,8 @@ def near(found, wanted, tolerance=1e-9):
 class LeavesSoftplusIn(Ecoc):
     """What training minimises, taken for a distribution over tokens."""
 
-    def _summed(self, z):
-        return super()._summed(z) - softplus(z).sum(-1, keepdim=True)
+    def _group_scores(self, z):
+        return super()._group_scores(z) - softplus(z).sum(-1, keepdim=True)
 
     def log_probs(self, hidden, past):
         return self.scores(hidden), past
@@ -203,7 +203,7 @@ def test_the_most_probable_token_has_the_highest_product():
 
 
 def test_identity_is_the_full_softmax_itself():
-    made, full = Ecoc(5, 11, None, "identity"), Full(5, 11)
+    made, full = Ecoc(5, 11, None, "identity"), FullSoftmax(5, 11)
     made.setup(info(11), NOISE)
     full.logits.load_state_dict(made.linear.state_dict())
     hidden = torch.randn(3, 2, 5)
@@ -262,8 +262,8 @@ def test_scanned_or_multiplied_the_layer_gives_the_same(monkeypatch):
     hidden, code = torch.randn(3, 30, 5), torch.randint(0, 2, (90, 40))
     with torch.no_grad():
         dense = [made.log_probs(hidden, State())[0], made.best(made.bits(hidden)), made.nearest(code)]
-        monkeypatch.setattr(ecoc, "SMALL", 0)
-        monkeypatch.setattr(ecoc, "FEW", 2000)
+        monkeypatch.setattr(ecoc, "MAX_MATMUL_BITS", 0)
+        monkeypatch.setattr(ecoc, "CHUNK_SCORES", 2000)
         scanned = [made.log_probs(hidden, State())[0], made.best(made.bits(hidden)), made.nearest(code)]
     near(scanned[0], dense[0])
     assert scanned[1].equal(dense[1])
@@ -340,7 +340,7 @@ def test_scores_do_not_depend_on_how_many_are_computed_together(monkeypatch):
 
 def test_there_may_be_no_position_to_look_at(monkeypatch):
     for small in (0, 2**20):
-        monkeypatch.setattr(ecoc, "SMALL", small)
+        monkeypatch.setattr(ecoc, "MAX_MATMUL_BITS", small)
         made = layer(100, 40, group=2)
         with torch.no_grad():
             assert made.best(torch.zeros(0, 40)).shape == made.nearest(torch.zeros(0, 40)).shape == (0,)
@@ -371,7 +371,7 @@ def test_all_orders_share_the_codewords():
     wanted = codewords(11, 9, NOISE.fork("checks"))
     for order in ORDERS:
         made = layer(order=order)
-        if made.surveys:
+        if made.needs_statistics:
             made.fit_statistics([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10] * 3], info(11), NOISE.fork("survey"))
         assert made.codebook[made.ranks.argsort()].equal(wanted)
     assert layer(order="unigram").ranks.tolist() == list(range(11))
@@ -386,9 +386,9 @@ def test_vectors_of_a_file_make_the_order(tmp_path, order):
     made.setup(info(5, [1, 2, 8, 4, 9], vectors=path), NOISE)
     wanted = {"embedding": [2, 0, 1, 3, 4], "tour": [2, 0, 3, 1, 4]}[order]
     assert made.ranks.argsort().tolist() == wanted
-    assert not made.surveys
+    assert not made.needs_statistics
     assert made.notes() == {
-        "word vectors": "plane.txt, 2 dimensions; of 4 of 5 tokens (80.0%), which are 62.5% of the training text"
+        "word vectors": "plane.txt, 2 dimensions; covers 4 of 5 tokens (80.0%) and 62.5% of the training text"
     }
     for token in range(5):
         near(made.own_checks[token] >= 0, torch.tensor([len(words_of(made, token)) > 1]))
@@ -396,7 +396,7 @@ def test_vectors_of_a_file_make_the_order(tmp_path, order):
 
 def test_vectors_are_learnt_where_there_is_no_file():
     made = layer(order="embedding", group=2)
-    assert made.surveys
+    assert made.needs_statistics
     assert made.ranks.tolist() == list(range(11))  # by count, until then
     assert made.notes() == {}
     sentences = [[1, 2, 3, 4], [5, 6, 7, 8, 9, 2], [2, 10]] * 3
@@ -406,7 +406,7 @@ def test_vectors_are_learnt_where_there_is_no_file():
     assert order[-1] == 0  # never read, so without a vector
     assert "skip-gram" in made.notes()["word vectors"]
     assert "6 dimensions" in made.notes()["word vectors"]
-    assert not made.surveys
+    assert not made.needs_statistics
     again = layer(order="embedding", group=2)
     again.fit_statistics(sentences, info(11, [1, 2, 9, *range(8)]), NOISE)
     for name, buffer in made.named_buffers():
@@ -433,12 +433,12 @@ def test_building_computes_nothing():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"bits": 3, "order": "unigram"}, "codes of 3 bits cannot tell 11 tokens apart. Set `bits` to 4 or more"),
+        ({"bits": 3, "order": "unigram"}, "codes of 3 bits cannot distinguish 11 tokens. Set `bits` to 4 or more"),
         (
             {"bits": 12, "order": "unigram"},
-            "longer than there are tokens, 11. Set `bits` to 4 at least and 11",
+            "longer than the number of tokens, 11. Set `bits` to a number from 4 to 11",
         ),
-        ({"bits": 10, "order": "identity"}, "a bit for each of 11 tokens, not 10 in all"),
+        ({"bits": 10, "order": "identity"}, "a bit for each of 11 tokens, so `bits` cannot be 10"),
         ({"bits": 9, "order": "unigram", "group": 0}, "a group of 0 codewords"),
         ({"bits": None, "order": "identity", "group": 2}, "a group of 2 codewords .* with the order identity"),
     ],
@@ -456,9 +456,11 @@ def test_without_a_length_codes_are_as_short_as_can_be():
 
 def test_an_order_by_counts_needs_counts(tmp_path):
     made = Ecoc(5, 3, None, "unigram")
-    with pytest.raises(SuiteError, match=r"the order unigram ranks tokens by how frequent .* counts 0 of its 3"):
+    with pytest.raises(
+        SuiteError, match=r"the order unigram ranks tokens by token frequency.* counts for 0 of its 3"
+    ):
         made.setup(TaskInfo(["a", "b", "c"]), NOISE)
     Ecoc(5, 3, None, "random").setup(TaskInfo(["a", "b", "c"]), NOISE)
     (tmp_path / "other.txt").write_text("x 1 2\n")
-    with pytest.raises(DataError, match="none of the 3 tokens"):
+    with pytest.raises(DataError, match="any of the 3 tokens"):
         Ecoc(5, 3, None, "tour").setup(info(3, vectors=tmp_path / "other.txt"), NOISE)

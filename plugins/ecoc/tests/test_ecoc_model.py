@@ -305,7 +305,7 @@ def test_codes_that_are_learnt_exactly_begin_with_equal_tokens_and_short_steps()
     assert model("ecoc", loss="exact", gain=0.25).head.gain == 0.25
     assert model("ecoc").head.gain == 1
     assert model("ecoc").head.linear.bias.any()
-    with pytest.raises(ValueError, match="`gain` is of `loss: exact`"):
+    with pytest.raises(ValueError, match="`gain` is a setting of `loss: exact`"):
         model("ecoc", gain=0.25)
 
 

@@ -107,8 +107,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word_or_number(tmp_path, form
 def test_what_was_read_is_described(tmp_path):
     path = tmp_path / "some.txt"
     path.write_bytes(FORMATS["glove"])
-    described = read(path, VOCABULARY).described(torch.tensor([10, 20, 5, 5, 60]))
-    assert described == "some.txt, 3 dimensions; of 3 of 5 tokens (60.0%), which are 30.0% of the training text"
+    description = read(path, VOCABULARY).description(torch.tensor([10, 20, 5, 5, 60]))
+    assert description == "some.txt, 3 dimensions; covers 3 of 5 tokens (60.0%) and 30.0% of the training text"
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,11 @@ def test_what_was_read_is_described(tmp_path):
         (b"the 1 2 3\ncat 1 2 3 4\n", r"bad.txt:2: a vector of 4 numbers among vectors of 3"),
         (b"2 3\nthe 1 2 3\ncat 1 2\n", r"bad.txt:3: a vector of 2 numbers among vectors of 3"),
         (b"2 3\nthe 1 2\ncat 1 2\n", r"bad.txt:2: a vector of 2 numbers among vectors of 3"),
-        (b"dog 1 2\nthe 1 x\n", r"bad.txt:2: a vector holds what is no number"),
-        (b"dog 1 2\nthe 1 nan\n", r"bad.txt:2: a vector holds what is no number"),
-        (b"dog 1 2\nemu 3 4\n", r"none of the 5 tokens \('the', 'cat'.*same language and case"),
-        (b"3 2\nthe 1 2\ncat 3 4\n", r"ends 1 vectors before its header says"),
-        (b"3 0\nthe\n", r"bad.txt:1: the header says 3 vectors of 0 numbers"),
+        (b"dog 1 2\nthe 1 x\n", r"bad.txt:2: a vector contains a value that is not a number"),
+        (b"dog 1 2\nthe 1 nan\n", r"bad.txt:2: a vector contains a value that is not a number"),
+        (b"dog 1 2\nemu 3 4\n", r"any of the 5 tokens \('the', 'cat'.*same language and case"),
+        (b"3 2\nthe 1 2\ncat 3 4\n", r"ends 1 vectors earlier than its header announces"),
+        (b"3 0\nthe\n", r"bad.txt:1: the header announces 3 vectors of 0 numbers"),
         (b"", r"bad.txt:1: expected a word and its numbers"),
         (b"<html>\n<body>\n", r"bad.txt:1: expected a word and its numbers.*'<html>'"),
         (binary(b"")[:-3], r"ends within vector 4 of 4"),
@@ -142,7 +142,7 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path, content, message):
 def test_a_file_that_is_missing_or_endless_is_said(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="cannot be read"):
         read(tmp_path / "none.txt", VOCABULARY)
-    monkeypatch.setattr(vectors, "LINE", 50)
+    monkeypatch.setattr(vectors, "MAX_LINE_BYTES", 50)
     (tmp_path / "long.txt").write_text("the 1 2\ncat " + "1 " * 100)
     with pytest.raises(DataError, match=r"long.txt:2: a line of more than 50 bytes"):
         read(tmp_path / "long.txt", VOCABULARY)
@@ -155,7 +155,7 @@ def test_learning_can_be_repeated_and_leaves_out_no_word_of_a_long_sentence():
     assert first.known.tolist() == [False, True, True, True, True]
     assert not first.values[0].any()
     assert not first.values.equal(learn(sentences, VOCABULARY, 8, NOISE.fork("other")).values)
-    assert "skip-gram learnt from the training split (gensim" in first.described(COUNTS[:5])
+    assert "skip-gram learned from the training split (gensim" in first.description(COUNTS[:5])
 
 
 def test_there_must_be_something_to_learn_from():

@@ -5,7 +5,7 @@ from math import exp, log
 import pytest
 
 from bench_core import Noise, Training
-from bench_ecoc.inputs import done, rising
+from bench_ecoc.inputs import progress, rising
 
 QUARTILES = [0, 0.25, 0.5, 0.75, 1]
 
@@ -32,7 +32,7 @@ def test_a_temperature_rises_from_a_hundredth():
 def test_the_schedule_is_equation_1(epochs, top):
     delta = epochs / (2 * log(249))
     expected = [top / (1 + exp(-(-epochs / 2 + epoch * epochs / (epochs - 1)) / delta)) for epoch in range(epochs)]
-    found = [rising(done(training(epoch, epochs)), top) for epoch in range(epochs)]
+    found = [rising(progress(training(epoch, epochs)), top) for epoch in range(epochs)]
     assert found == pytest.approx(expected, rel=1e-12)
     assert found == sorted(found)
 
@@ -42,20 +42,20 @@ def test_forty_epochs_have_the_delta_of_the_paper():
 
 
 def test_all_updates_of_an_epoch_have_one_value():
-    shares = {done(training(3, 8, step)) for step in range(30, 40)}
+    shares = {progress(training(3, 8, step)) for step in range(30, 40)}
     assert shares == {3 / 7}
 
 
 def test_a_single_epoch_is_told_by_its_updates():
-    assert [done(training(0, 1, step)) for step in (0, 9)] == [0, 1]
+    assert [progress(training(0, 1, step)) for step in (0, 9)] == [0, 1]
 
 
 def test_a_training_planned_in_updates_does_not_take_its_first_epochs_for_the_last():
     """For such a one, `epochs` counts those that have begun."""
-    shares = [done(training(step // 10, step // 10 + 1, step, 100)) for step in range(100)]
+    shares = [progress(training(step // 10, step // 10 + 1, step, 100)) for step in range(100)]
     assert shares == sorted(shares)
     assert shares[20] == pytest.approx(20 / 99)
 
 
 def test_one_update_begins_its_schedule():
-    assert done(training(0, 1, 0, 1)) == 0
+    assert progress(training(0, 1, 0, 1)) == 0

@@ -39,9 +39,9 @@ def test_latents_are_replaced_only_where_there_are_any(inputs, output):
 
 
 def test_bits_are_flipped_only_where_there_are_any():
-    with pytest.raises(ValidationError, match="which ecoc-lm alone has"):
+    with pytest.raises(ValidationError, match="which only ecoc-lm has"):
         SoftmaxLMConfig.model_validate({"output": "hierarchical", "inputs": "flips"})
-    with pytest.raises(ValidationError, match="`factors` are for the bits of ecoc-lm"):
+    with pytest.raises(ValidationError, match="`factors` apply to the bits of ecoc-lm"):
         SoftmaxLMConfig.model_validate({"output": "hierarchical", "inputs": {"kind": "clvms", "factors": [1, 1]}})
 
 
@@ -82,7 +82,7 @@ def test_vectors_are_for_orders_that_read_them(tmp_path):
     with pytest.raises(ValidationError, match="`vectors` are read for `order: embedding`"):
         ECOCLMConfig(order="unigram", vectors="glove.txt")
     config = ECOCLMConfig(order="embedding", vectors="glove.txt")
-    with pytest.raises(DataError, match=r"glove.txt were not found. Put a file of word2vec"):
+    with pytest.raises(DataError, match=r"glove.txt were not found. Provide a file in word2vec"):
         config.files(tmp_path)
     (tmp_path / "glove.txt").write_text("a 1\n")
     assert config.files(tmp_path) == {"vectors": tmp_path / "glove.txt"}

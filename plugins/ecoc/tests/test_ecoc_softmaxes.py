@@ -11,7 +11,7 @@ from bench_authors.testing import catches, float64
 from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training
 from bench_core.kit import Softmax
 from bench_ecoc import adaptive, hierarchical, nce, sampled
-from bench_ecoc.layer import Full
+from bench_ecoc.layer import FullSoftmax
 
 NOISE = Noise(5)
 
@@ -50,14 +50,14 @@ def everywhere(made, units, tokens):
 
 COUNTS = (3, 40, 7, 7, 1, 90, 12, 5, 5, 2, 66, 0, 1)
 MAKERS = {
-    "full": lambda: Full(6, 13),
-    "sampled-uniform": lambda: sampled.Sampled(6, 13, 5, "uniform"),
-    "sampled-unigram": lambda: sampled.Sampled(6, 13, 5, "unigram"),
+    "full": lambda: FullSoftmax(6, 13),
+    "sampled-uniform": lambda: sampled.SampledSoftmax(6, 13, 5, "uniform"),
+    "sampled-unigram": lambda: sampled.SampledSoftmax(6, 13, 5, "unigram"),
     "nce": lambda: nce.NCE(6, 13, 4),
-    "hierarchical-random": lambda: hierarchical.Hierarchical(6, 13, "random", 5),
-    "hierarchical-unigram": lambda: hierarchical.Hierarchical(6, 13, "unigram"),
-    "hierarchical-alone": lambda: hierarchical.Hierarchical(6, 13, "unigram", 1),
-    "adaptive": lambda: adaptive.Adaptive(6, 13, (4, 9)),
+    "hierarchical-random": lambda: hierarchical.HierarchicalSoftmax(6, 13, "random", 5),
+    "hierarchical-unigram": lambda: hierarchical.HierarchicalSoftmax(6, 13, "unigram"),
+    "hierarchical-alone": lambda: hierarchical.HierarchicalSoftmax(6, 13, "unigram", 1),
+    "adaptive": lambda: adaptive.AdaptiveSoftmax(6, 13, (4, 9)),
 }
 
 
@@ -86,7 +86,7 @@ def test_only_training_approximates(made):
     with torch.no_grad():
         near(made.train().loss(hidden, batch, State(), training())[0], exact)
     learnt = made.loss(hidden, batch, State(), training())[0]
-    approximates = isinstance(made, sampled.Drawn)
+    approximates = isinstance(made, sampled.SampledHead)
     assert approximates != torch.allclose(learnt, exact)
     learnt.sum().backward()
     assert all(weights.grad is not None for weights in made.parameters())
@@ -117,7 +117,7 @@ def test_building_computes_nothing():
 
 
 def test_the_full_softmax_is_that_of_the_recurrent_models():
-    ours = Full(6, 13)
+    ours = FullSoftmax(6, 13)
     theirs = Softmax(ours.logits)
     hidden = torch.randn(2, 3, 6)
     assert ours.log_probs(hidden, State())[0].equal(theirs.log_probs(hidden, State())[0])
@@ -143,9 +143,9 @@ def test_an_adaptive_softmax_has_no_matrix_to_tie():
 @pytest.mark.parametrize("name", ["sampled", "nce", "hierarchical"])
 def test_gradients_of_rows_may_be_sparse(name, sparse):
     made = {
-        "sampled": lambda: sampled.Sampled(6, 13, 2, "uniform", sparse=sparse),
+        "sampled": lambda: sampled.SampledSoftmax(6, 13, 2, "uniform", sparse=sparse),
         "nce": lambda: nce.NCE(6, 13, 2, sparse=sparse),
-        "hierarchical": lambda: hierarchical.Hierarchical(6, 13, "unigram", 3, sparse=sparse),
+        "hierarchical": lambda: hierarchical.HierarchicalSoftmax(6, 13, "unigram", 3, sparse=sparse),
     }[name]()
     made.setup(info(*COUNTS), NOISE)
     made.loss(torch.randn(1, 2, 6), batch_of([1, 5]), State(), training())[0].sum().backward()
@@ -157,42 +157,42 @@ def test_gradients_of_rows_may_be_sparse(name, sparse):
 
 @pytest.mark.parametrize("name", ["sampled-unigram", "nce", "hierarchical-unigram", "adaptive"])
 def test_what_goes_by_counts_needs_them(name):
-    with pytest.raises(SuiteError, match=r"this output layer .* by how frequent tokens are.* counts 0 of its 13"):
+    with pytest.raises(SuiteError, match=r"this output layer .* by token frequency.* counts for 0 of its 13"):
         MAKERS[name]().setup(TaskInfo([f"w{token}" for token in range(13)]), NOISE)
 
 
 # sampled softmax
 
 
-class ForgetsQ(sampled.Sampled):
+class ForgetsQ(sampled.SampledSoftmax):
     """Logits are not corrected by how often a token is drawn."""
 
-    def log_drawn(self, tokens, samples):
+    def log_expected_count(self, tokens, samples):
         return torch.zeros(tokens.shape)
 
 
-class CorrectsUpwards(sampled.Sampled):
+class CorrectsUpwards(sampled.SampledSoftmax):
     """Logits are raised by log(S Q) rather than lowered."""
 
-    def log_drawn(self, tokens, samples):
-        return -super().log_drawn(tokens, samples)
+    def log_expected_count(self, tokens, samples):
+        return -super().log_expected_count(tokens, samples)
 
 
-class CountsGoldTwice(sampled.Sampled):
+class CountsGoldTwice(sampled.SampledSoftmax):
     """A drawn token that is gold stays."""
 
     def costs_against(self, drawn, units, gold):
-        own = self.scores_of(units, gold) - self.log_drawn(gold, len(drawn))
-        others = linear(units, self.rows(drawn), self.bias[drawn] - self.log_drawn(drawn, len(drawn)))
+        own = self.scores_of(units, gold) - self.log_expected_count(gold, len(drawn))
+        others = linear(units, self.rows(drawn), self.bias[drawn] - self.log_expected_count(drawn, len(drawn)))
         return cross_entropy(torch.cat([own[:, None], others], 1), torch.zeros_like(gold), reduction="none")
 
 
-class ForgetsHowManyAreDrawn(sampled.Sampled):
+class ForgetsHowManyAreDrawn(sampled.SampledSoftmax):
     """Gold is corrected by Q, the others by S Q."""
 
     def costs_against(self, drawn, units, gold):
         own = self.scores_of(units, gold) - self.log_q[gold]
-        others = linear(units, self.rows(drawn), self.bias[drawn] - self.log_drawn(drawn, len(drawn)))
+        others = linear(units, self.rows(drawn), self.bias[drawn] - self.log_expected_count(drawn, len(drawn)))
         others = others.masked_fill(gold[:, None] == drawn, -torch.inf)
         return cross_entropy(torch.cat([own[:, None], others], 1), torch.zeros_like(gold), reduction="none")
 
@@ -239,7 +239,7 @@ SAMPLED_MISTAKES = [(law, mutant) for law in SAMPLED_LAWS for mutant in law.muta
 
 @pytest.mark.parametrize("law", SAMPLED_LAWS, ids=str)
 def test_sampled_softmax_keeps_its_laws(law):
-    law(sampled.Sampled)
+    law(sampled.SampledSoftmax)
 
 
 @pytest.mark.parametrize(
@@ -251,24 +251,24 @@ def test_every_law_of_sampled_softmax_catches_its_mutants(law, mutant):
 
 
 def test_tokens_are_drawn_as_often_as_they_are_counted():
-    made = small(sampled.Sampled, 5)
-    drawn = made.drawn(NOISE.shared("draws", (20_000,)))
+    made = small(sampled.SampledSoftmax, 5)
+    drawn = made.draw(NOISE.shared("draws", (20_000,)))
     shares = torch.bincount(drawn, minlength=6) / 20_000
     near(shares, torch.tensor([1, 30, 12, 4, 2, 1]) / 50, 0.02)
     edges = torch.tensor([1e-18, 0.0199, 0.0201, 1 - 1e-16])
-    assert made.drawn(edges).tolist() == [0, 0, 1, 5]
-    uniform = small(sampled.Sampled, 5, "uniform")
+    assert made.draw(edges).tolist() == [0, 0, 1, 5]
+    uniform = small(sampled.SampledSoftmax, 5, "uniform")
     near(uniform.log_q.exp(), torch.full((6,), 1 / 6))
 
 
 def test_a_token_that_was_never_counted_still_costs_something_finite():
-    made = sampled.Sampled(2, 3, 4, "unigram")
+    made = sampled.SampledSoftmax(2, 3, 4, "unigram")
     made.setup(info(0, 5, 5), NOISE)
     assert made.costs(torch.randn(1, 2), torch.tensor([0]), batch_of([0]), training()).isfinite().all()
 
 
 def test_there_must_be_something_to_draw():
-    with pytest.raises(SuiteError, match="0 drawn tokens"):
+    with pytest.raises(SuiteError, match="cannot sample 0 tokens"):
         nce.NCE(2, 3, 0)
 
 
@@ -278,14 +278,14 @@ def test_there_must_be_something_to_draw():
 class ForgetsTheNumberOfNoise(nce.NCE):
     """Scores are compared with log Q, not log(k Q)."""
 
-    def log_drawn(self, tokens, samples):
+    def log_expected_count(self, tokens, samples):
         return self.log_q[tokens]
 
 
 class ForgetsTheNoise(nce.NCE):
     """Scores are compared with nothing: negative sampling."""
 
-    def log_drawn(self, tokens, samples):
+    def log_expected_count(self, tokens, samples):
         return torch.zeros(tokens.shape)
 
 
@@ -354,14 +354,14 @@ def test_noise_belongs_to_a_position_of_an_example():
 # hierarchical softmax
 
 
-class PadsWithZero(hierarchical.Hierarchical):
+class PadsWithZero(hierarchical.HierarchicalSoftmax):
     """The last class has as many leaves as all others."""
 
     def leaf_logits(self, hidden, classes):
         return super().leaf_logits(hidden, classes).nan_to_num(neginf=0.0)
 
 
-class NamesLeavesByRank(hierarchical.Hierarchical):
+class NamesLeavesByRank(hierarchical.HierarchicalSoftmax):
     """A token is looked for where its id would be, not its rank."""
 
     def log_probs_of(self, units, gold):
@@ -382,7 +382,7 @@ HIERARCHICAL_MISTAKES = leaves_and_classes_share_the_mass.mutants
 
 
 def test_hierarchical_softmax_keeps_its_law():
-    leaves_and_classes_share_the_mass(hierarchical.Hierarchical)
+    leaves_and_classes_share_the_mass(hierarchical.HierarchicalSoftmax)
 
 
 @pytest.mark.parametrize("mutant", HIERARCHICAL_MISTAKES, ids=lambda mutant: mutant.__name__)
@@ -392,7 +392,7 @@ def test_the_law_of_hierarchical_softmax_catches_its_mutants(mutant):
 
 
 def test_classes_and_leaves_multiply_as_by_hand():
-    made = hierarchical.Hierarchical(1, 4, "unigram", 2)
+    made = hierarchical.HierarchicalSoftmax(1, 4, "unigram", 2)
     made.setup(info(4, 3, 2, 1), NOISE)
     made.classes.bias.data.copy_(torch.tensor([0.6, 0.4]).log())
     made.bias.data.copy_(torch.tensor([0.7, 0.3, 0.5, 0.5]).log())
@@ -400,7 +400,7 @@ def test_classes_and_leaves_multiply_as_by_hand():
 
 
 def test_classes_are_tens_of_an_order():
-    made = hierarchical.Hierarchical(2, 25, "unigram")
+    made = hierarchical.HierarchicalSoftmax(2, 25, "unigram")
     made.setup(info(*range(25)), NOISE)  # the last is the most frequent
     assert made.member[0].tolist() == list(range(24, 14, -1))
     assert made.member[2].tolist() == [4, 3, 2, 1, 0, -1, -1, -1, -1, -1]
@@ -409,15 +409,15 @@ def test_classes_are_tens_of_an_order():
         assert made.member[made.class_of[token], made.index_of[token]] == token
     assert made.leaf_logits(torch.zeros(1, 2), torch.tensor([2])).isneginf().tolist() == [[False] * 5 + [True] * 5]
     assert made.leaf_logits(torch.zeros(3, 4, 2), torch.zeros(3, 4, dtype=torch.int64)).shape == (3, 4, 10)
-    with pytest.raises(SuiteError, match="classes of 0 tokens"):
-        hierarchical.Hierarchical(2, 25, "unigram", 0)
+    with pytest.raises(SuiteError, match="a class cannot have 0 tokens"):
+        hierarchical.HierarchicalSoftmax(2, 25, "unigram", 0)
 
 
 # adaptive softmax
 
 
 def test_head_and_tail_multiply_as_by_hand():
-    made = adaptive.Adaptive(1, 4, (2,))
+    made = adaptive.AdaptiveSoftmax(1, 4, (2,))
     made.setup(info(3, 1, 4, 2), NOISE)  # by rank: 2, 0, 3, 1
     made.head.bias.data.copy_(torch.tensor([1.0, 0.0, 0.5]))
     made.tails[0][1].bias.data.copy_(torch.tensor([0.2, -0.2]))
@@ -426,7 +426,7 @@ def test_head_and_tail_multiply_as_by_hand():
 
 
 def test_clusters_are_those_of_torch_where_tokens_are_sorted():
-    made = adaptive.Adaptive(32, 50, (10, 20))
+    made = adaptive.AdaptiveSoftmax(32, 50, (10, 20))
     made.setup(info(*range(50, 0, -1)), NOISE)
     theirs = nn.AdaptiveLogSoftmaxWithLoss(32, 50, [10, 20], div_value=4.0, head_bias=True)
     made.head.load_state_dict(theirs.head.state_dict())
@@ -440,7 +440,7 @@ def test_clusters_are_those_of_torch_where_tokens_are_sorted():
 
 
 def test_a_rare_token_costs_no_other_cluster_anything():
-    made = adaptive.Adaptive(6, 13, (4, 9))
+    made = adaptive.AdaptiveSoftmax(6, 13, (4, 9))
     made.setup(info(*range(13, 0, -1)), NOISE)
     made.log_probs_of(torch.randn(2, 6), torch.tensor([1, 10])).sum().backward()
     assert not made.tails[0][1].weight.grad.any()
@@ -450,7 +450,7 @@ def test_a_rare_token_costs_no_other_cluster_anything():
 @pytest.mark.parametrize("cutoffs", [(), (0, 4), (4, 4), (5, 3), (4, 13), (20,)])
 def test_cutoffs_rise_within_the_vocabulary(cutoffs):
     with pytest.raises(SuiteError, match=r"cutoffs .* above 0 and below the number of tokens, 13"):
-        adaptive.Adaptive(6, 13, cutoffs)
+        adaptive.AdaptiveSoftmax(6, 13, cutoffs)
 
 
 def test_the_softmax_of_scores_is_what_noise_contrastive_estimation_is_tested_by():

@@ -1,4 +1,4 @@
-"""Metrics of generation order: how outputs were generated, read from the actions of the first hypothesis."""
+"""Metrics of generation order, computed from the actions of the first hypothesis."""
 
 from bisect import bisect, insort
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +10,11 @@ from bench_core import Additive, Outcome, SuiteError, TaskInfo
 from bench_indigo.plugin import FirstWordsConfig, OrderChunksConfig
 from bench_indigo.trajectory import orders
 
-UNKNOWN = "<unk>"  #: the token that tasks have for all words that are none of theirs
+UNKNOWN = "<unk>"  #: the unknown token of tasks
 
 
 class Ratio(Additive[Sequence[float]]):
-    """A sum over another, of all examples; undefined (nan) where the other is 0."""
+    """Ratio of two sums over all examples; undefined (nan) where the denominator is 0."""
 
     better, unit = 0, ""
     may_be_nan = True
@@ -25,35 +25,35 @@ class Ratio(Additive[Sequence[float]]):
 
 
 class OrderAgreement(Ratio):
-    """Mean Kendall tau of the order of generation with that of reading: 1 left to right, -1 right to left.
+    """Mean Kendall tau between generation order and reading order: 1 left to right, -1 right to left.
 
-    Outputs of fewer than two words have no order and are left out.
+    Outputs of fewer than two words have no order and are excluded.
     """
 
     label = "Order agreement"
     signature = "tau:a|mean over outputs of two words and more"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
-        """Yield the tau of each and 1, or zeros; raise SuiteError where the order is unknown."""
+        """Yield tau and 1 per output, or zeros; raise SuiteError if the order is unknown."""
         return ([tau(places), 1] if len(places) > 1 else [0, 0] for places in orders(outcomes))
 
 
 class OrderJump(Ratio):
-    """Mean distance, in the finished output, of words that were generated one after the other; 1 left to right."""
+    """Mean distance, in the finished output, between words generated consecutively; 1 for left to right."""
 
     label = "Jump"
     unit, signature = "words", "pooled over all pairs"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
-        """Yield the summed distances and the number of pairs; raise SuiteError where the order is unknown."""
-        found = orders(outcomes)
-        return ([sum(abs(a - b) for a, b in pairwise(each)), max(0, len(each) - 1)] for each in found)
+        """Yield the sum of distances and the number of pairs; raise SuiteError if the order is unknown."""
+        positions = orders(outcomes)
+        return ([sum(abs(a - b) for a, b in pairwise(each)), max(0, len(each) - 1)] for each in positions)
 
 
 class OrderChunks(Ratio):
-    """How many pieces outputs were made in, each generated without a gap from left to right; 1 left to right.
+    """Number of pieces of an output, each generated left to right without a gap; 1 for left to right.
 
-    The mean over outputs that have any word, or the number of chunks a word.
+    The mean over outputs with at least one word, or the number of chunks per word.
     """
 
     label = "Chunks"
@@ -63,16 +63,16 @@ class OrderChunks(Ratio):
         self.signature = f"per:{config.per}"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
-        """Yield chunks, and outputs or words; raise SuiteError where the order is unknown."""
-        found = orders(outcomes)
-        return ([chunks(each), len(each) if self.config.per == "word" else min(1, len(each))] for each in found)
+        """Yield the numbers of chunks, and of outputs or words; raise SuiteError if the order is unknown."""
+        positions = orders(outcomes)
+        return ([chunks(each), len(each) if self.config.per == "word" else min(1, len(each))] for each in positions)
 
 
 class FirstWords(Ratio):
-    """Share of the commonest types of the training split among the words that were generated first.
+    """Share of the most frequent training types among the words generated first.
 
-    Pooled over outputs; one that is shorter has fewer first words. Where `<unk>` is skipped it is no type, and the
-    word that was generated after it comes in its place.
+    Pooled over outputs; shorter outputs have fewer first words. If `<unk>` is skipped, it is not a type, and the word
+    generated after it takes its place.
     """
 
     label = "First words"
@@ -87,10 +87,10 @@ class FirstWords(Ratio):
         self.common, self.skipped = common, skipped
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Look up the commonest types, ties to the lower id; raise SuiteError where nothing is counted."""
+        """Find the most frequent types, ties by lower id; raise SuiteError if the task has no counts."""
         if not info.counts:
             raise SuiteError(
-                "first-words needs the counts of the training tokens, which this task does not give. "
+                "first-words needs the counts of the training tokens, which this task does not provide. "
                 "Leave this metric out for this task."
             )
         unknown = {token for token, text in enumerate(info.vocabulary) if text == UNKNOWN}
@@ -100,7 +100,7 @@ class FirstWords(Ratio):
         return type(self)(self.config, frozenset(ranked[: self.config.types]), skipped)
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
-        """Yield how many of the first words are common, and how many there are."""
+        """Yield the number of first words that are frequent, and the number of first words."""
         first = map(self._first, outcomes, orders(outcomes))
         return ([sum(token in self.common for token in tokens), len(tokens)] for tokens in first)
 
@@ -110,7 +110,7 @@ class FirstWords(Ratio):
 
 
 def tau(places: Sequence[int]) -> float:
-    """Return Kendall's tau of a permutation of two and more with the ascending one."""
+    """Return Kendall's tau between a permutation of at least two places and ascending order."""
     ascending, seen = 0, list[int]()
     for place in places:
         ascending += bisect(seen, place)
@@ -120,5 +120,5 @@ def tau(places: Sequence[int]) -> float:
 
 
 def chunks(places: Sequence[int]) -> int:
-    """Return the number of maximal runs that ascend by one."""
+    """Return the number of maximal runs of consecutive places."""
     return sum(after != before + 1 for before, after in pairwise([-2, *places]))

@@ -18,71 +18,71 @@ Pair: TypeAlias = tuple[Tensor, Tensor]  # keys and values [N, m, K, e]
 class Shape:
     """The sizes of a Transformer."""
 
-    width: int  # d, of every state
-    heads: int  # m, each of d / m = e numbers
+    width: int  # d, size of a state
+    heads: int  # m, each with d / m = e dimensions
     feed_forward: int
     dropout: float
-    relative: bool  # whether self-attention knows relations
+    relative: bool  # use relative positions in self-attention
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What Q queries of each row may attend to among K keys, and what of that stands left of them."""
+class AttentionMask:
+    """What Q queries of each row may attend to among K keys, and on which side of them these stand."""
 
-    shut: Tensor  # [N, 1, Q, K] 0, or -inf where nothing is to be seen
+    mask: Tensor  # [N, 1, Q, K] 0, or -inf where attention is not allowed
     right: Tensor | None = None  # [N, 1, Q, K] 1 where the query stands right of the key, 0 elsewhere
-    own: Tensor | None = None  # [N, 1, Q, 1] the key of the query itself
+    self_key: Tensor | None = None  # [N, 1, Q, 1] the query's own key
 
 
 @dataclass(frozen=True)
-class Room:
-    """Buffers of keys and values [N, m, K, e] with room for more, of which new ones fill a few columns."""
+class KeyValueBuffer:
+    """Buffers of keys and values [N, m, K, e], and the columns to write new entries to."""
 
     pair: Pair
     columns: slice
 
-    def filled(self, keys: Tensor, values: Tensor) -> Pair:
-        """Write new keys and values [N, m, Q, e]; return all there is room for."""
+    def write(self, keys: Tensor, values: Tensor) -> Pair:
+        """Write new keys and values [N, m, Q, e]; return the whole buffers."""
         for buffer, new in zip(self.pair, (keys, values), strict=True):
             buffer[:, :, self.columns] = new
         return self.pair
 
 
 @dataclass(frozen=True)
-class Sources:
-    """What there is to see of B sources, for each layer that attends to them."""
+class EncodedSources:
+    """Keys and values of B sources, for each layer with cross-attention."""
 
     pairs: tuple[Pair, ...]  # [B, m, S, e] each
-    shut: Tensor  # [B, 1, 1, S] 0, or -inf at padding
-    more: Tensor | None = None  # [B, *] whatever else belongs to each
+    mask: Tensor  # [B, 1, 1, S] 0, or -inf at padding
+    more: Tensor | None = None  # [B, *] additional data per source
 
-    def change(self, change: Callable[[Tensor], Tensor]) -> Sources:
-        """Return sources whose tensors went through `change`."""
+    def change(self, change: Callable[[Tensor], Tensor]) -> EncodedSources:
+        """Return a copy with `change` applied to every tensor."""
         pairs = tuple((change(keys), change(values)) for keys, values in self.pairs)
-        return Sources(pairs, change(self.shut), None if self.more is None else change(self.more))
+        return EncodedSources(pairs, change(self.mask), None if self.more is None else change(self.more))
 
 
-def shut(seen: Tensor, like: Tensor) -> Tensor:
-    """Return 0 where something is `seen`, and -inf elsewhere."""
+def additive_mask(seen: Tensor, like: Tensor) -> Tensor:
+    """Return 0 where `seen`, and -inf elsewhere."""
     return torch.zeros(seen.shape, dtype=like.dtype, device=like.device).masked_fill(~seen, -torch.inf)
 
 
-def sight(seen: Tensor, known: Tensor | None, like: Tensor) -> Sight:
-    """Return what items see of each other: what is `seen` [N, I, I], by relations `known` [N, I, I] if there are any.
+def attention_mask(seen: Tensor, known: Tensor | None, like: Tensor) -> AttentionMask:
+    """Return the attention mask of items: `seen` [N, I, I], with relations `known` [N, I, I] if given.
 
     Every item sees itself.
     """
     if known is None:
-        return Sight(shut(seen[:, None], like))
-    own = torch.arange(seen.shape[1], device=seen.device)[None, None, :, None]
-    return Sight(shut(seen[:, None], like), (known > 0)[:, None].to(like.dtype), own)
+        return AttentionMask(additive_mask(seen[:, None], like))
+    self_key = torch.arange(seen.shape[1], device=seen.device)[None, None, :, None]
+    return AttentionMask(additive_mask(seen[:, None], like), (known > 0)[:, None].to(like.dtype), self_key)
 
 
 class SelfAttention(nn.Module):
     """score_ij = u_i Q . (u_j K + A[r_ij]) / sqrt(e) for each head, with one table A of three relations for all.
 
-    A softmax does not change where all its scores do. So A[-1] is taken off the others, and (u_i Q) . A[r_ij] becomes
-    what is added where i stands right of j, and at i itself: nothing of size (T, T, e), and no lookup (T, T).
+    A softmax is invariant to adding a constant, so A[-1] is subtracted from the other rows. Then (u_i Q) . A[r_ij] is
+    an addend where i stands right of j, and one at i itself: no tensor of size (T, T, e), and no lookup of (T, T).
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -99,27 +99,27 @@ class SelfAttention(nn.Module):
         nn.init.zeros_(self.inward.bias)
         _initialise(self.outward)
 
-    def forward(self, states: Tensor, sight: Sight, room: Room | None = None) -> Tensor:
-        """Return what `states` [N, Q, d] attend to [N, Q, d]: among themselves, or in a room that they fill."""
+    def forward(self, states: Tensor, attention: AttentionMask, buffer: KeyValueBuffer | None = None) -> Tensor:
+        """Return the attention output [N, Q, d] of `states` [N, Q, d], over themselves or a buffer they extend."""
         rows, number, width = states.shape
         parts = self.inward(states).view(rows, number, 3, self.heads, -1)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4).unbind()  # [N, m, Q, e] each
         queries = queries * self.scale
-        if room is not None:
-            keys, values = room.filled(keys, values)
-        scores = self._related(queries, queries @ keys.transpose(2, 3), sight) + sight.shut
-        found = self.dropout(scores.softmax(3)) @ values
-        outward: Tensor = self.outward(found.transpose(1, 2).reshape(rows, number, width))
+        if buffer is not None:
+            keys, values = buffer.write(keys, values)
+        scores = self._add_relations(queries, queries @ keys.transpose(2, 3), attention) + attention.mask
+        context = self.dropout(scores.softmax(3)) @ values
+        outward: Tensor = self.outward(context.transpose(1, 2).reshape(rows, number, width))
         return outward
 
-    def _related(self, queries: Tensor, scores: Tensor, sight: Sight) -> Tensor:
-        """Return scores [N, m, Q, K] that know relations."""
-        if self.relation is None or sight.right is None or sight.own is None:
+    def _add_relations(self, queries: Tensor, scores: Tensor, attention: AttentionMask) -> Tensor:
+        """Add relation terms to the scores [N, m, Q, K]."""
+        if self.relation is None or attention.right is None or attention.self_key is None:
             return scores
-        own, right = (queries @ (self.relation[1:] - self.relation[:1]).T).chunk(2, 3)  # [N, m, Q, 1] each
-        scores = torch.addcmul(scores, sight.right, right)
-        places = sight.own.expand(*scores.shape[:3], 1)
-        return scores.scatter_add_(3, places, own.to(scores.dtype))
+        self_score, right = (queries @ (self.relation[1:] - self.relation[:1]).T).chunk(2, 3)  # [N, m, Q, 1] each
+        scores = torch.addcmul(scores, attention.right, right)
+        places = attention.self_key.expand(*scores.shape[:3], 1)
+        return scores.scatter_add_(3, places, self_score.to(scores.dtype))
 
 
 class CrossAttention(nn.Module):
@@ -139,23 +139,23 @@ class CrossAttention(nn.Module):
         _initialise(self.outward)
 
     def read(self, source: Tensor) -> Pair:
-        """Return keys and values of a source [B, S, d]."""
+        """Return the keys and values of a source [B, S, d]."""
         parts = self.sources(source).view(*source.shape[:2], 2, self.heads, -1)
         keys, values = parts.permute(2, 0, 3, 1, 4).contiguous().unbind()
         return keys, values
 
-    def forward(self, states: Tensor, pair: Pair, shut: Tensor) -> Tensor:
-        """Return what `states` [B, Q, d] attend to in their sources."""
+    def forward(self, states: Tensor, pair: Pair, mask: Tensor) -> Tensor:
+        """Return the attention output of `states` [B, Q, d] over their sources."""
         rows, number, width = states.shape
         queries = self.queries(states).view(rows, number, self.heads, -1).transpose(1, 2) * self.scale
-        scores = queries @ pair[0].transpose(2, 3) + shut
-        found = self.dropout(scores.softmax(3)) @ pair[1]
-        outward: Tensor = self.outward(found.transpose(1, 2).reshape(rows, number, width))
+        scores = queries @ pair[0].transpose(2, 3) + mask
+        context = self.dropout(scores.softmax(3)) @ pair[1]
+        outward: Tensor = self.outward(context.transpose(1, 2).reshape(rows, number, width))
         return outward
 
 
-class Layer(nn.Module):
-    """x := norm(x + dropout(f(x))), with f self-attention, then attention to a source if there is one, then maps."""
+class TransformerLayer(nn.Module):
+    """x := norm(x + dropout(f(x))), with f self-attention, optional cross-attention, and a feed-forward map."""
 
     def __init__(self, shape: Shape, crossing: bool) -> None:
         super().__init__()
@@ -169,11 +169,15 @@ class Layer(nn.Module):
         _initialise(self.narrow)
 
     def forward(
-        self, states: Tensor, sight: Sight, room: Room | None = None, source: tuple[Pair, Tensor] | None = None
+        self,
+        states: Tensor,
+        attention: AttentionMask,
+        buffer: KeyValueBuffer | None = None,
+        source: tuple[Pair, Tensor] | None = None,
     ) -> Tensor:
-        """Return the next layer's input [N, Q, d]; `source` is a pair of its own, and what of that is shut."""
+        """Return the next layer's input [N, Q, d]; `source` is a pair of keys and values, and a padding mask."""
         norms = iter(self.norms)
-        states = next(norms)(states + self.dropout(self.attention(states, sight, room)))
+        states = next(norms)(states + self.dropout(self.attention(states, attention, buffer)))
         if self.cross is not None and source is not None:
             states = next(norms)(states + self.dropout(self.cross(states, *source)))
         widened = self.dropout(self.widen(states).relu())
@@ -182,10 +186,10 @@ class Layer(nn.Module):
 
 
 class Embedding(nn.Embedding):
-    """Embeddings, read as sqrt(d) times what is stored, so that they can be the matrix of logits as well."""
+    """Embeddings, multiplied by sqrt(d) when read, so that the stored matrix can also produce logits."""
 
     def reset_parameters(self) -> None:
-        """Draw weights anew."""
+        """Reinitialize the weights."""
         nn.init.normal_(self.weight, std=self.embedding_dim**-0.5)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -194,8 +198,8 @@ class Embedding(nn.Embedding):
         return super().forward(tokens) * scale
 
 
-class Words(nn.Module):
-    """p(word) is proportional to exp((h F) . e_word), with F only if `mapped`; `tied` to the embeddings, or not."""
+class WordLogits(nn.Module):
+    """p(word) is proportional to exp((h F) . e_word), with F only if `mapped`, and the embeddings if `tied`."""
 
     def __init__(self, width: int, tokens: int, tied: bool, mapped: bool) -> None:
         super().__init__()
@@ -208,14 +212,14 @@ class Words(nn.Module):
             _initialise(self.map)
 
     def forward(self, states: Tensor, embedding: nn.Embedding) -> Tensor:
-        """Return logits [*, V] of the first V embeddings; there may be more, which are never predicted."""
+        """Return logits [*, V] of the first V embeddings; others, such as boundaries, are never predicted."""
         weight = embedding.weight[: self.tokens] if self.weight is None else self.weight
         logits: Tensor = linear(self.map(states), weight)
         return logits
 
 
 def sinusoids(first: int, number: int, like: Tensor) -> Tensor:
-    """Return [number, d] for positions from `first` on (Vaswani et al., 2017, section 3.5)."""
+    """Return sinusoids [number, d] for positions from `first` on (Vaswani et al., 2017, section 3.5)."""
     width = like.shape[-1]
     rates = torch.exp(torch.arange(0, width, 2, device=like.device) * (-log(10_000) / width))
     angles = torch.arange(first, first + number, device=like.device)[:, None] * rates

@@ -7,55 +7,55 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from bench_core import Batch, Loss, Rows, State, SuiteError, TaskInfo, Training, on_host, to_device
-from bench_indigo.blocks import Pair, Sources, sight, sinusoids
-from bench_indigo.network import EncoderDecoder
+from bench_indigo.blocks import EncodedSources, Pair, attention_mask, sinusoids
+from bench_indigo.network import TransformerNetwork
 from bench_indigo.plugin import InsertionTransformerConfig
 from bench_indigo.refiner import Refiner
-from bench_indigo.spans import Labels, canvas, kept, labels
+from bench_indigo.spans import SlotLabels, canvas, labels, sample_canvas_mask
 
 
 @dataclass(frozen=True)
-class Known(State):
-    """What there is to see of the sources."""
+class SourceState(State):
+    """Keys, values and padding of the sources."""
 
     pairs: tuple[Pair, ...]
-    shut: Tensor
+    mask: Tensor
 
 
 @dataclass(frozen=True)
-class Fillings(Rows):
-    """What fills the real slots of N canvases, side by side."""
+class SlotTargets(Rows):
+    """Training targets of the real slots of N canvases, flattened."""
 
-    real: Tensor  # [N, C + 1] which slots there are
-    places: Tensor  # [R] where these are in `real.flatten()`
-    rows: Tensor  # [M] of each label, its row
+    real: Tensor  # [N, C + 1] whether a slot exists
+    places: Tensor  # [R] their indices in `real.flatten()`
+    rows: Tensor  # [M] row of each target
     slot: Tensor  # [M] its slot among the real ones
     token: Tensor  # [M]
     weight: Tensor  # [M]
-    slots: Tensor  # [N] how many each canvas has
+    slots: Tensor  # [N] number of slots per canvas
 
 
-def _fillings(wanted: Labels, width: int) -> Fillings:
-    """Return labels with a weight, for canvases of so many slots."""
+def _slot_targets(wanted: SlotLabels, width: int) -> SlotTargets:
+    """Return the labels with a weight, for canvases with `width` slots."""
     real = torch.arange(width, device=wanted.slots.device) < wanted.slots[:, None]
-    number = (real.flatten().cumsum(0) - 1).view(real.shape)  # [N, C + 1] of each slot among the real ones
+    number = (real.flatten().cumsum(0) - 1).view(real.shape)  # [N, C + 1] index of each slot among the real ones
     rows, at = (wanted.weight > 0).nonzero().unbind(1)
     slot = number[rows, wanted.slot[rows, at]]
     places = real.flatten().nonzero()[:, 0]
-    return Fillings(real, places, rows, slot, wanted.token[rows, at], wanted.weight[rows, at], wanted.slots)
+    return SlotTargets(real, places, rows, slot, wanted.token[rows, at], wanted.weight[rows, at], wanted.slots)
 
 
-class InsertionTransformer(EncoderDecoder, Refiner[Known]):
-    """p(word, slot) = p(slot) p(word | slot), given all that is on a canvas.
+class InsertionTransformer(TransformerNetwork, Refiner[SourceState]):
+    """p(word, slot) = p(slot) p(word | slot), given the whole canvas.
 
-    A canvas is read between two boundaries, in reading order, each token seeing all others, and anew whenever it has
-    changed. Slot l is H_l = [o_l ; o_{l+1}], the top states on its left and right:
+    A canvas is read between two boundaries, in reading order, with full attention, and again whenever it has changed.
+    Slot l is H_l = [o_l ; o_{l+1}], the top states on its left and right:
 
         p(word | l) is proportional to exp((H_l W) . e_word),   p(l) to exp(q . (H_l W') / sqrt(d)).
 
-    Its loss is the mean over slots, of a canvas with a random part of the target, of the weighted mean of
-    -log p(word | slot) over the words that are missing there; where none is, of stop. Nothing of that teaches p(l),
-    which is uniform at first, unless the loss is to be `joint`.
+    The loss is computed on a canvas with a random part of the target: the mean over slots of the weighted mean of
+    -log p(word | slot) over the words missing there, or of -log p(EOS | slot) where none is. It does not train p(l),
+    which stays uniform as initialized, unless the loss is `joint`.
     """
 
     def __init__(self, config: InsertionTransformerConfig, info: TaskInfo) -> None:
@@ -68,7 +68,9 @@ class InsertionTransformer(EncoderDecoder, Refiner[Known]):
         nn.init.xavier_uniform_(self.place.weight)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        words, slots = self.costs_of(batch, kept(batch.on_host, training.noise), training.label_smoothing)
+        words, slots = self.costs_of(
+            batch, sample_canvas_mask(batch.on_host, training.noise), training.label_smoothing
+        )
         tokens = batch.length.sum()
         share = batch.length / tokens
         if not self.config.joint:
@@ -77,10 +79,10 @@ class InsertionTransformer(EncoderDecoder, Refiner[Known]):
         return Loss(parts["words"] + parts["slots"], tokens, parts)
 
     def costs_of(self, batch: Batch, keep: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-        """Return the mean over slots of -log p(word | slot) and of -log p(slot) [N], with `keep` [N, T] of `gold`."""
-        host, device = batch.on_host, batch.gold.device  # what is on canvases is known before anything is computed
+        """Return slot means of -log p(word | slot) and -log p(slot) [N], for canvases that `keep` [N, T] tokens."""
+        host, device = batch.on_host, batch.gold.device  # canvases do not depend on the model: built on the host
         partial, length = canvas(host.gold, on_host(keep))
-        fill = _fillings(labels(host, on_host(keep), self.config.spread), partial.shape[1] + 1)
+        fill = _slot_targets(labels(host, on_host(keep), self.config.spread), partial.shape[1] + 1)
         fill = fill.change(lambda tensor: to_device(tensor, device))
         log_slots, vectors = self.refine(self.begin(batch), to_device(partial, device), to_device(length, device))
         log_probs = self.fill(vectors.flatten(0, 1)[fill.places])
@@ -93,15 +95,15 @@ class InsertionTransformer(EncoderDecoder, Refiner[Known]):
         slots = -log_slots.masked_fill(~fill.real, 0.0).sum(1) / fill.slots
         return words, slots
 
-    def begin(self, batch: Batch) -> Known:
+    def begin(self, batch: Batch) -> SourceState:
         if batch.opening.shape[1] > 1:
             raise SuiteError(
-                "insertion-transformer inserts every word by itself and takes no prefix. Choose a task without one."
+                "insertion-transformer inserts every word itself and takes no prompt. Choose a task without prompts."
             )
         sources = self.encode(batch)
-        return Known(sources.pairs, sources.shut)
+        return SourceState(sources.pairs, sources.mask)
 
-    def refine(self, known: Known, canvas: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+    def refine(self, known: SourceState, canvas: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
         states = self._read(known, canvas, length)
         vectors = torch.cat([states[:, :-1], states[:, 1:]], 2)  # [N, C + 1, 2 d]
         logits = self.place(vectors) @ self.query * self.query.shape[0] ** -0.5
@@ -111,8 +113,8 @@ class InsertionTransformer(EncoderDecoder, Refiner[Known]):
     def fill(self, vectors: Tensor) -> Tensor:
         return self.log_probs(self.gather(vectors))
 
-    def _read(self, known: Known, canvas: Tensor, length: Tensor) -> Tensor:
-        """Return the top states of a canvas and the boundaries around it [N, C + 2, d]."""
+    def _read(self, known: SourceState, canvas: Tensor, length: Tensor) -> Tensor:
+        """Return the top states of a canvas and its boundaries [N, C + 2, d]."""
         items = pad(canvas, (1, 1))
         places = torch.arange(items.shape[1], device=items.device)
         items[:, 0] = self.tokens
@@ -120,5 +122,5 @@ class InsertionTransformer(EncoderDecoder, Refiner[Known]):
         states = self.embed(items)
         states = self.dropout(states + sinusoids(0, items.shape[1], states))
         seen = (places < length[:, None] + 2)[:, None]  # [N, 1, C + 2]
-        top: Tensor = self.stack(states, sight(seen, None, states), Sources(known.pairs, known.shut))
+        top: Tensor = self.stack(states, attention_mask(seen, None, states), EncodedSources(known.pairs, known.mask))
         return top

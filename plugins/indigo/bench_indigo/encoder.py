@@ -5,16 +5,16 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from bench_core import STOP, Batch, Source, SuiteError, TaskInfo
-from bench_indigo.blocks import Embedding, Layer, Shape, shut, sight, sinusoids
+from bench_indigo.blocks import Embedding, Shape, TransformerLayer, additive_mask, attention_mask, sinusoids
 from bench_indigo.plugin import Positions, TransformerSettings
 from bench_indigo.relations import relations
 
 
-class Encoder(nn.Module):
-    """Layers over a source [N, S, d]: embeddings of its tokens, or a linear map of its features.
+class SourceEncoder(nn.Module):
+    """Transformer layers over a source [N, S, d]: embeddings of its tokens, or a linear map of its features.
 
-    Tokens know their positions, by their relations or by sinusoids; what is in a bag, and features, do not. An empty
-    source is read as a lone stop, a vector as a grid of one.
+    Tokens have positions, as relations or sinusoids; bags and features have none. An empty source is read as a single
+    EOS token, a vector as a grid with one cell.
     """
 
     def __init__(self, config: TransformerSettings, info: TaskInfo, shared: Embedding | None) -> None:
@@ -26,11 +26,11 @@ class Encoder(nn.Module):
             self.embed = nn.Linear(info.source_shape[-1], config.d_model)
         else:
             self.embed = shared or Embedding(len(info.source_vocabulary), config.d_model)
-        self.layers = nn.ModuleList(Layer(shape, crossing=False) for _ in range(config.layers))
+        self.layers = nn.ModuleList(TransformerLayer(shape, crossing=False) for _ in range(config.layers))
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, batch: Batch) -> tuple[list[Tensor], Tensor]:
-        """Return the states after each layer [N, S, d], and what is padding, as `shut` [N, 1, 1, S]."""
+        """Return the states after each layer [N, S, d], and the padding mask [N, 1, 1, S]: 0, or -inf at padding."""
         source, real = _read(batch)
         states = self.embed(source)
         if self.positions == "sinusoidal":
@@ -38,30 +38,30 @@ class Encoder(nn.Module):
         states = self.dropout(states)
         seen = real[:, None].expand(-1, states.shape[1], -1)
         places = torch.arange(states.shape[1], device=states.device)[None]
-        what = sight(seen, relations(places) if self.positions == "relative" else None, states)
-        found = []
+        attention = attention_mask(seen, relations(places) if self.positions == "relative" else None, states)
+        outputs = []
         for layer in self.layers:
-            states = layer(states, what)
-            found.append(states)
-        return found, shut(real[:, None, None], states)
+            states = layer(states, attention)
+            outputs.append(states)
+        return outputs, additive_mask(real[:, None, None], states)
 
 
 def positions(config: TransformerSettings, info: TaskInfo) -> Positions:
-    """Return how an encoder knows positions; raise SuiteError where there are none to know."""
+    """Return the position encoding of an encoder; raise SuiteError if the source has no order."""
     ordered = not info.source_shape and info.source != Source.BAG
-    own: Positions = getattr(config, "positions", "relative")  # a plain Transformer reads as it writes
-    found = config.source_positions or (own if ordered else "none")
-    if found != "none" and not ordered:
+    default: Positions = getattr(config, "positions", "relative")  # as a plain Transformer's decoder
+    encoding = config.source_positions or (default if ordered else "none")
+    if encoding != "none" and not ordered:
         what = "features" if info.source_shape else "a bag"
         raise SuiteError(
-            f"`source_positions: {found}` is of sources with an order, and {what} has none. Leave it out."
+            f"`source_positions: {encoding}` needs a source with an order, and {what} has none. Leave it out."
         )
-    return found
+    return encoding
 
 
 def _read(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the source [N, S] or [N, S, D], with at least one place, and which places are real [N, S]."""
-    assert batch.source is not None, "the Config says that it takes sources"
+    """Return the source [N, S] or [N, S, D], with S > 0, and which positions are not padding [N, S]."""
+    assert batch.source is not None, "the Config declares `sources`"
     source, length = batch.source, batch.source_length
     if source.is_floating_point():
         source = source if source.dim() == 3 else source[:, None]

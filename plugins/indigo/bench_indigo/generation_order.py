@@ -1,4 +1,4 @@
-"""Selects the outputs whose generation order a figure shows, and keeps them with the run."""
+"""Selects the outputs whose generation order a figure shows, and stores them with the run."""
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
@@ -7,43 +7,43 @@ from typing import Any, TypeAlias
 from bench_core import Outcome, SuiteError
 from bench_indigo.trajectory import orders
 
-Chosen: TypeAlias = int | Sequence[int]  # how many examples, or their ids
+Chosen: TypeAlias = int | Sequence[int]  # a number of examples, or their ids
 
-COURSE = ("words", "order")  #: what a sample says of it: tokens as text, and their places as they were generated
+SAMPLE_KEYS = ("words", "order")  #: keys of a sample: tokens as text, and their positions in generation order
 
 
 def courses(
     outcomes: Sequence[Outcome], chosen: Iterable[Chosen], vocabulary: Sequence[str], hidden: Collection[int] = ()
 ) -> dict[int, dict[str, Any]]:
-    """Return the courses of the chosen examples, by their ids.
+    """Return words and generation order of the chosen examples, by id.
 
-    A number chooses so many of the first examples, but none that are `hidden`, and those of fewer than two words only
-    where there are no others. Where it is unknown in which order outputs were generated, there are none.
+    A number selects the first examples that are not `hidden`, and those of fewer than two words only if there are no
+    others. Returns an empty dict if the generation order is unknown.
     """
     try:
-        found = orders(outcomes)
+        all_positions = orders(outcomes)
     except SuiteError:
         return {}
     several = [*chosen]
-    free = _first(outcomes, max((one for one in several if isinstance(one, int)), default=0), hidden)
-    wanted = {number for one in several for number in (free[:one] if isinstance(one, int) else one)}
+    free = _first(outcomes, max((choice for choice in several if isinstance(choice, int)), default=0), hidden)
+    wanted = {number for choice in several for number in (free[:choice] if isinstance(choice, int) else choice)}
     courses = {
         outcome.id: {"words": _texts(outcome.hypotheses[0].tokens, vocabulary), "order": order}
-        for outcome, order in zip(outcomes, found, strict=True)
+        for outcome, order in zip(outcomes, all_positions, strict=True)
         if outcome.id in wanted
     }
     return dict(sorted(courses.items()))
 
 
 def _first(outcomes: Sequence[Outcome], most: int, hidden: Collection[int]) -> list[int]:
-    """Return the first examples that are not hidden, after at most so many those of fewer than two words."""
+    """Return the ids of up to `most` visible examples, followed by up to `most` of fewer than two words."""
     aside = frozenset(hidden)
-    long = (one.id for one in outcomes if one.id not in aside and _words(one) > 1)
-    short = (one.id for one in outcomes if one.id not in aside and _words(one) < 2)
+    long = (outcome.id for outcome in outcomes if outcome.id not in aside and _word_count(outcome) > 1)
+    short = (outcome.id for outcome in outcomes if outcome.id not in aside and _word_count(outcome) < 2)
     return [*islice(long, most), *islice(short, most)]
 
 
-def _words(outcome: Outcome) -> int:
+def _word_count(outcome: Outcome) -> int:
     return len(outcome.hypotheses[0].tokens)
 
 

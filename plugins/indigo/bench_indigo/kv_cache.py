@@ -1,8 +1,8 @@
 """The key-value cache of generations in progress, shared without copying.
 
-All that has been read about a source is kept once, in the columns of a pool, which is only ever added to. A
-generation is a list of columns: choosing, repeating and reordering generations moves these lists alone, and those
-about one source attend to its columns together.
+Everything read about a source is stored once, in the columns of an append-only pool. A generation is a list of
+columns: choosing, repeating and reordering generations only moves these lists, and generations about the same source
+attend to its columns together.
 """
 
 from __future__ import annotations
@@ -16,51 +16,59 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from bench_core import State
-from bench_indigo.blocks import Layer, Pair, Room, Shape, Sight, Sources, shut
+from bench_indigo.blocks import (
+    AttentionMask,
+    EncodedSources,
+    KeyValueBuffer,
+    Pair,
+    Shape,
+    TransformerLayer,
+    additive_mask,
+)
 
-ROOM = 16  # columns that a pool begins with
-
-#: What is kept of new items besides keys and values [B, *, Q, *] each, given their top states [B, Q, d].
-Note: TypeAlias = Callable[[Tensor, Sources], tuple[Tensor, ...]]
+INITIAL_COLUMNS = 16
 
 
-def nothing(states: Tensor, sources: Sources) -> tuple[Tensor, ...]:
-    """Keep no more."""
+Note: TypeAlias = Callable[[Tensor, EncodedSources], tuple[Tensor, ...]]
+
+
+def nothing(states: Tensor, sources: EncodedSources) -> tuple[Tensor, ...]:
+    """Cache no additional data."""
     return ()
 
 
 @dataclass
-class Pool:
-    """The columns of B sources, and how many of them are taken."""
+class ColumnPool:
+    """The columns of B sources, and the number of columns used."""
 
-    pairs: tuple[Pair, ...]  # [B, m, K, e] of each layer
-    notes: tuple[Tensor, ...]  # [B, *, K, *] what else is kept
-    sources: Sources
+    pairs: tuple[Pair, ...]  # [B, m, K, e] per layer
+    notes: tuple[Tensor, ...]  # [B, *, K, *] additional data
+    sources: EncodedSources
     used: int
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Return the number of columns, K."""
         return self.pairs[0][0].shape[2]
 
-    def rooms(self, columns: slice) -> tuple[Room, ...]:
-        """Return what each layer may fill."""
-        return tuple(Room(pair, columns) for pair in self.pairs)
+    def buffers(self, columns: slice) -> tuple[KeyValueBuffer, ...]:
+        """Return the buffer of each layer."""
+        return tuple(KeyValueBuffer(pair, columns) for pair in self.pairs)
 
 
 @dataclass(frozen=True)
 class Seats:
-    """Where N generations sit in a table [B, W], with a line for each source."""
+    """Positions of N generations in a table [B, W] with one row per source."""
 
-    seat: Tensor  # [N] their places in the flat table
+    seat: Tensor  # [N] index in the flat table
     sources: int  # B
-    busy: int  # of them, those with a generation
+    busy: int  # sources with a generation
     width: int  # W
-    whole: bool  # whether all sit in the order of the table, and there are no other seats
+    whole: bool  # no empty seats, and generations in table order
 
     @classmethod
     def of(cls, owner: Tensor, sources: int) -> Seats:
-        """Return seats for generations about the sources `owner` [N]."""
+        """Assign seats to generations about the sources `owner` [N]."""
         if len(owner) == sources and torch.equal(owner, torch.arange(sources, device=owner.device)):
             return cls(owner, sources, sources, 1, True)
         sharing = owner.bincount(minlength=sources)
@@ -73,14 +81,14 @@ class Seats:
         return cls(owner * width + place, sources, busy, width, whole)
 
     def table(self, rows: Tensor) -> Tensor:
-        """Return [B, W, *] with `rows` [N, *] in their seats, and zeros in others."""
+        """Return a table [B, W, *] with `rows` [N, *] in their seats, and zeros elsewhere."""
         if not self.whole:
             empty = rows.new_zeros(self.sources * self.width, *rows.shape[1:])
             rows = empty.index_copy(0, self.seat, rows)
         return rows.view(self.sources, self.width, *rows.shape[1:])
 
     def rows(self, table: Tensor) -> Tensor:
-        """Return [N, *] out of a table [B, W, *]."""
+        """Return the rows [N, *] of a table [B, W, *]."""
         flat = table.flatten(0, 1)
         return flat if self.whole else flat.index_select(0, self.seat)
 
@@ -89,122 +97,132 @@ class Seats:
 class Trail(State):
     """N generations, each a list of columns."""
 
-    pool: Pool
-    owner: Tensor  # [N] the source of each
-    columns: Tensor  # [N, I] its items, in reading order
+    pool: ColumnPool
+    owner: Tensor  # [N] source of each generation
+    columns: Tensor  # [N, I] items in reading order
 
     def seats(self) -> Seats:
-        """Return where they sit."""
-        return Seats.of(self.owner, len(self.pool.sources.shut))
+        """Return the seats of the generations."""
+        return Seats.of(self.owner, len(self.pool.sources.mask))
 
-    def compacted(self, more: int) -> Self:
-        """Return the same in a pool of its own with room for `more`, without what no generation needs any longer."""
+    def compact(self, more: int) -> Self:
+        """Copy to a new pool with space for `more` columns, dropping those that no generation uses."""
         pool = self.pool
         sources, owner = torch.unique(self.owner, return_inverse=True)
         needed = torch.zeros(len(sources), pool.used, dtype=torch.bool, device=owner.device)
         needed[owner[:, None], self.columns] = True
-        most = int(needed.sum(1).max())
-        kept = needed.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :most]
-        room = max(ROOM, most + more + most // 2)
+        used = int(needed.sum(1).max())
+        order = needed.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :used]
+        capacity = max(INITIAL_COLUMNS, used + more + used // 2)
 
-        def moved(buffer: Tensor) -> Tensor:
-            found = buffer.new_zeros(len(sources), buffer.shape[1], room, buffer.shape[3])
-            found[:, :, :most] = buffer[sources[:, None], :, kept].transpose(1, 2)
-            return found
+        def move(buffer: Tensor) -> Tensor:
+            new = buffer.new_zeros(len(sources), buffer.shape[1], capacity, buffer.shape[3])
+            new[:, :, :used] = buffer[sources[:, None], :, order].transpose(1, 2)
+            return new
 
-        whole = len(sources) == len(pool.sources.shut)
+        whole = len(sources) == len(pool.sources.mask)
         rest = pool.sources if whole else pool.sources.change(lambda tensor: tensor.index_select(0, sources))
-        pairs = tuple((moved(keys), moved(values)) for keys, values in pool.pairs)
-        smaller = Pool(pairs, tuple(moved(note) for note in pool.notes), rest, most)
+        pairs = tuple((move(keys), move(values)) for keys, values in pool.pairs)
+        smaller = ColumnPool(pairs, tuple(move(note) for note in pool.notes), rest, used)
         columns = (needed.cumsum(1) - 1)[owner[:, None], self.columns]
         return replace(self, pool=smaller, owner=owner, columns=columns)
 
 
-class Stack(nn.Module):
-    """The layers of a decoder, each with a view of the encoder's last layer, or, `ahead`, of the one beside it."""
+class DecoderStack(nn.Module):
+    """Decoder layers that attend to the last encoder layer, or, if `ahead`, each to its corresponding layer."""
 
     def __init__(self, shape: Shape, layers: int, ahead: bool = False) -> None:
         super().__init__()
         self.shape, self.ahead = shape, ahead
-        self.layers = nn.ModuleList(Layer(shape, crossing=True) for _ in range(layers))
+        self.layers = nn.ModuleList(TransformerLayer(shape, crossing=True) for _ in range(layers))
 
-    def read(self, states: list[Tensor], shut: Tensor) -> Sources:
-        """Return what there is to see of sources, given the states after each layer of their encoder."""
+    def read(self, states: list[Tensor], mask: Tensor) -> EncodedSources:
+        """Return keys and values of sources, given the states after each encoder layer."""
         chosen = states if self.ahead else [states[-1]] * len(self.layers)
         crossing = [layer.cross for layer in self.layers]
-        return Sources(tuple(cross.read(one) for cross, one in zip(crossing, chosen, strict=True)), shut)  # type: ignore[union-attr, operator]
+        return EncodedSources(tuple(cross.read(each) for cross, each in zip(crossing, chosen, strict=True)), mask)  # type: ignore[union-attr, operator]
 
-    def forward(self, states: Tensor, sight: Sight, sources: Sources, rooms: tuple[Room, ...] = ()) -> Tensor:
+    def forward(
+        self,
+        states: Tensor,
+        attention: AttentionMask,
+        sources: EncodedSources,
+        buffers: tuple[KeyValueBuffer, ...] = (),
+    ) -> Tensor:
         """Return the top states of items [B, Q, d]."""
         for number, layer in enumerate(self.layers):
-            room = rooms[number] if rooms else None
-            states = layer(states, sight, room, (sources.pairs[number], sources.shut))
+            buffer = buffers[number] if buffers else None
+            states = layer(states, attention, buffer, (sources.pairs[number], sources.mask))
         return states
 
-    def begin(self, states: Tensor, sources: Sources, note: Note = nothing) -> tuple[Tensor, Trail]:
-        """Read the first items of each source [B, Q, d], from left to right; return their top states, and trails."""
+    def begin(self, states: Tensor, sources: EncodedSources, note: Note = nothing) -> tuple[Tensor, Trail]:
+        """Read the first items of each source [B, Q, d], from left to right; return top states and trails."""
         rows, number, width = states.shape
-        room, heads = max(ROOM, 2 * number), self.shape.heads
+        capacity, heads = max(INITIAL_COLUMNS, 2 * number), self.shape.heads
 
         def empty(first: int, last: int) -> Tensor:
-            return states.new_zeros(rows, first, room, last)
+            return states.new_zeros(rows, first, capacity, last)
 
         size = width // heads
         pairs = tuple((empty(heads, size), empty(heads, size)) for _ in self.layers)
-        pool = Pool(pairs, (), sources, number)
+        pool = ColumnPool(pairs, (), sources, number)
         order = torch.arange(number, device=states.device)
-        left = pad(order[:, None] > order, (0, room - number))[None, None]  # [1, 1, Q, K]
-        own = order[None, None, :, None]
-        what = Sight(shut(left.scatter(3, own, True), states), left.to(states.dtype), own)
-        found = self(states, what, sources, pool.rooms(slice(0, number)))
-        notes = note(found, sources)
-        pool.notes = tuple(empty(one.shape[1], one.shape[3]) for one in notes)
+        left = pad(order[:, None] > order, (0, capacity - number))[None, None]  # [1, 1, Q, K]
+        self_key = order[None, None, :, None]
+        attention = AttentionMask(
+            additive_mask(left.scatter(3, self_key, True), states), left.to(states.dtype), self_key
+        )
+        top = self(states, attention, sources, pool.buffers(slice(0, number)))
+        notes = note(top, sources)
+        pool.notes = tuple(empty(item.shape[1], item.shape[3]) for item in notes)
         _fill(pool, slice(0, number), notes)
         owner = torch.arange(rows, device=states.device)
-        return found, Trail(pool, owner, order.expand(rows, -1))
+        return top, Trail(pool, owner, order.expand(rows, -1))
 
     def extend(self, trail: Trail, states: Tensor, left: Tensor, note: Note = nothing) -> tuple[Tensor, Trail]:
-        """Read one more item of each generation [N, d], which has `left` [N] of the others on its left.
+        """Read one more item per generation [N, d], with `left` [N] items on its left.
 
-        Return the top states [N, d], and trails that go on to these items.
+        Return top states [N, d], and the extended trails.
         """
         seats = trail.seats()
-        if trail.pool.used + seats.width > trail.pool.room or 8 * (seats.sources - seats.busy) > seats.sources:
-            trail = trail.compacted(seats.width)
+        if trail.pool.used + seats.width > trail.pool.capacity or 8 * (seats.sources - seats.busy) > seats.sources:
+            trail = trail.compact(seats.width)
             seats = trail.seats()
         pool, columns = trail.pool, trail.columns
         new = slice(pool.used, pool.used + seats.width)
         pool.used = new.stop
-        what = _sight(trail, seats, left, new, states, self.shape.relative)
-        found = self(seats.table(states), what, pool.sources, pool.rooms(new))
-        _fill(pool, new, note(found, pool.sources))
-        own = new.start + seats.seat % seats.width
-        return seats.rows(found), replace(trail, columns=inserted(columns, left, own))
+        attention = _generation_mask(trail, seats, left, new, states, self.shape.relative)
+        top = self(seats.table(states), attention, pool.sources, pool.buffers(new))
+        _fill(pool, new, note(top, pool.sources))
+        column = new.start + seats.seat % seats.width
+        return seats.rows(top), replace(trail, columns=insert_columns(columns, left, column))
 
 
-def inserted(columns: Tensor, left: Tensor, own: Tensor) -> Tensor:
-    """Return `columns` [N, I + 1] with `own` [N] behind the first `left` [N]."""
+def insert_columns(columns: Tensor, left: Tensor, new: Tensor) -> Tensor:
+    """Return `columns` [N, I + 1] with `new` [N] inserted after the first `left` [N]."""
     places = torch.arange(columns.shape[1] + 1, device=columns.device)
     moved = pad(columns, (0, 1)).gather(1, places - (places > left[:, None]).long())
-    return torch.where(places == left[:, None], own[:, None], moved)
+    return torch.where(places == left[:, None], new[:, None], moved)
 
 
-def _sight(trail: Trail, seats: Seats, left: Tensor, new: slice, like: Tensor, relative: bool) -> Sight:
-    """Return what new items see: those of their generations, and in an empty seat nothing but itself."""
-    room, columns = trail.pool.room, trail.columns
-    own = torch.arange(new.start, new.stop, device=columns.device)  # [W]
-    flat = seats.seat[:, None] * room + columns  # [N, I]
-    hidden = like.new_full((seats.sources, seats.width, room), -torch.inf)
-    hidden[:, own - new.start, own] = 0
+def _generation_mask(
+    trail: Trail, seats: Seats, left: Tensor, new: slice, like: Tensor, relative: bool
+) -> AttentionMask:
+    """Return the mask of new items: each attends to its generation; an empty seat to itself only."""
+    capacity, columns = trail.pool.capacity, trail.columns
+    new_columns = torch.arange(new.start, new.stop, device=columns.device)  # [W]
+    flat = seats.seat[:, None] * capacity + columns  # [N, I]
+    hidden = like.new_full((seats.sources, seats.width, capacity), -torch.inf)
+    hidden[:, new_columns - new.start, new_columns] = 0
     hidden.view(-1)[flat] = 0
     if not relative:
-        return Sight(hidden[:, None])
-    right = like.new_zeros(seats.sources, seats.width, room)
+        return AttentionMask(hidden[:, None])
+    right = like.new_zeros(seats.sources, seats.width, capacity)
     places = torch.arange(columns.shape[1], device=columns.device)
     right.view(-1)[flat] = (places < left[:, None]).to(like.dtype)
-    return Sight(hidden[:, None], right[:, None], own[None, None, :, None])
+    return AttentionMask(hidden[:, None], right[:, None], new_columns[None, None, :, None])
 
 
-def _fill(pool: Pool, columns: slice, notes: tuple[Tensor, ...]) -> None:
+def _fill(pool: ColumnPool, columns: slice, notes: tuple[Tensor, ...]) -> None:
     for buffer, new in zip(pool.notes, notes, strict=True):
         buffer[:, :, columns] = new

@@ -5,16 +5,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from bench_core import Batch, SuiteError, TaskInfo
-from bench_indigo.blocks import Embedding, Shape, Sources, Words
-from bench_indigo.encoder import Encoder
-from bench_indigo.kv_cache import Stack
+from bench_indigo.blocks import Embedding, EncodedSources, Shape, WordLogits
+from bench_indigo.encoder import SourceEncoder
+from bench_indigo.kv_cache import DecoderStack
 from bench_indigo.plugin import TransformerSettings
 
-LOGITS = 2**25  # computed at a time, 128 MiB in float32, so that scoring needs no more for a larger batch
+LOGITS = 2**25  # logits per chunk, 128 MiB in float32, so that memory does not grow with the batch
 
 
-class EncoderDecoder(nn.Module):
-    """An encoder, the layers of a decoder, and the embeddings of V tokens and of others that are never predicted."""
+class TransformerNetwork(nn.Module):
+    """Encoder, decoder layers, and embeddings of V tokens and `others` that are never predicted."""
 
     def __init__(
         self, config: TransformerSettings, info: TaskInfo, relative: bool, others: int = 0, mapped: bool = False
@@ -25,49 +25,53 @@ class EncoderDecoder(nn.Module):
         self.settings, self.tokens = config, len(info.vocabulary)
         self.features = bool(info.source_shape)
         self.embed = Embedding(self.tokens + others, config.d_model)
-        self.encoder = Encoder(config, info, self.embed if config.shared else None)
+        self.encoder = SourceEncoder(config, info, self.embed if config.shared else None)
         shape = Shape(config.d_model, config.heads, config.feed_forward, config.dropout, relative)
-        self.stack = Stack(shape, config.layers, config.cross_attention == "forward")
-        self.words = Words(config.d_model, self.tokens, config.tied, mapped)
+        self.stack = DecoderStack(shape, config.layers, config.cross_attention == "forward")
+        self.words = WordLogits(config.d_model, self.tokens, config.tied, mapped)
         self.dropout = nn.Dropout(config.dropout)
 
     def limit(self, batch: Batch) -> Tensor | None:
-        """Return the most target tokens of each row [N], by the tokens of its source; None where that has none."""
+        """Return the maximum target tokens per row [N], from its number of source tokens; None for other sources."""
         if self.features or batch.source_length is None:
             return None
         most = (self.settings.limit_ratio * batch.source_length).long() + self.settings.limit_extra
         return most.clamp(min=1)
 
-    def encode(self, batch: Batch) -> Sources:
-        """Return what there is to see of the sources."""
+    def encode(self, batch: Batch) -> EncodedSources:
+        """Encode the sources for the decoder layers."""
         return self.stack.read(*self.encoder(batch))
 
     def costs(self, states: Tensor, tokens: Tensor, smoothing: float = 0.0, first: int = 0) -> Tensor:
-        """Return -log p of `tokens` [M] after items with `states` [M, d], where those before `first` cannot be."""
+        """Return -log p of `tokens` [M], given states [M, d]; tokens before `first` are impossible."""
         most = max(1, LOGITS // self.tokens)
         parts = zip(torch.split(states, most), torch.split(tokens, most), strict=True)
         return torch.cat([
             cross_entropy(
-                self.words(some, self.embed)[:, first:], wanted - first, reduction="none", label_smoothing=smoothing
+                self.words(part, self.embed)[:, first:], wanted - first, reduction="none", label_smoothing=smoothing
             )
-            for some, wanted in parts
+            for part, wanted in parts
         ])  # fmt: skip
 
     def log_probs(self, states: Tensor, first: int = 0) -> Tensor:
-        """Return log p(word) [*, V] after the last items' states [*, d], -inf of words before `first`."""
-        found: Tensor = self.words(states, self.embed)[..., first:].log_softmax(-1)
-        return pad(found, (first, 0), value=-torch.inf) if first else found
+        """Return log p(word) [*, V], given states [*, d]; -inf for words before `first`."""
+        result: Tensor = self.words(states, self.embed)[..., first:].log_softmax(-1)
+        return pad(result, (first, 0), value=-torch.inf) if first else result
 
 
 def _check_alike(info: TaskInfo) -> None:
-    """Raise SuiteError where source and target differ in their tokens."""
+    """Raise SuiteError if source and target vocabularies differ."""
     source, target = list(info.source_vocabulary), list(info.vocabulary)
     if source == target:
         return
     what = f"has {len(source):,} tokens" if source else "has no tokens"
-    first = next((n for n, (one, other) in enumerate(zip(source, target, strict=False)) if one != other), None)
-    where = "" if first is None else f"; token {first} is {source[first]!r} there and {target[first]!r} here"
+    first = next((n for n, (left, right) in enumerate(zip(source, target, strict=False)) if left != right), None)
+    where = (
+        ""
+        if first is None
+        else f"; token {first} is {source[first]!r} in the source and {target[first]!r} in the target"
+    )
     raise SuiteError(
-        "source and target share their embeddings only where they have one vocabulary. The source "
-        f"{what}, the target {len(target):,}{where}. Tokenise both together, or set `shared: false`."
+        "source and target can share embeddings only if they have one vocabulary. The source "
+        f"{what}, the target {len(target):,}{where}. Tokenize both together, or set `shared: false`."
     )

@@ -1,7 +1,8 @@
-"""Figures of generation order: outputs as they grew word by word, with relative positions.
+"""Figures of generation order: outputs as they grow word by word, with relative positions.
 
-As Figures 4 and 5 of Gu et al. (2019), each step shows the sequence so far with the new word in a box, and a matrix
-shows on which side of each other the items stand, numbered as they came; it only ever grows by a row and a column.
+As in Figures 4 and 5 of Gu et al. (2019), each step shows the sequence so far with the new word in a box, and a
+matrix shows on which side of each other the items stand, numbered in generation order; each step adds a row and a
+column.
 """
 
 from __future__ import annotations
@@ -34,37 +35,37 @@ if TYPE_CHECKING:
 
     from bench_reports.api import CellResult
 
-LEFT, RIGHT = "<s>", "</s>"  # the boundaries, which are there before any word
+LEFT, RIGHT = "<s>", "</s>"  # the boundaries
 SIGNS = {-1: "−", 0: "0", 1: "+"}
 COLOURS = {-1: "#9ecae1", 0: "#ffffff", 1: "#fdae6b"}
 BOX = {"facecolor": "#c7e9c0", "edgecolor": "#238b45", "linewidth": 0.8}
-MOST = 30  # words of an output that are shown, the first to be generated
-LONGEST = 24  # signs of a word
-SIZE = 8.0  # points of letters
-LETTER = 0.61 * SIZE / 72  # inches of a letter, all as wide as each other
-LINE, GAP, EDGE = 0.24, 0.14, 0.1  # inches of a line, between words, and around all
+MAX_WORDS = 30  # first words of an output
+MAX_WORD_CHARS = 24
+FONT_SIZE = 8.0  # points
+CHAR_WIDTH = 0.61 * FONT_SIZE / 72  # inches, in a monospace font
+LINE, GAP, EDGE = 0.24, 0.14, 0.1  # inches: line height, space between words, margin
 
 
-class Step(NamedTuple):
-    """One word and where it went."""
+class GenerationStep(NamedTuple):
+    """A word and its slot."""
 
     step: int
     word: str
-    position: int  # in the whole output
-    slot: int  # before which word of what was there
-    sequence: tuple[str, ...]  # so far, the word included, without boundaries
+    position: int  # place in the finished output
+    slot: int  # index among the previous words
+    sequence: tuple[str, ...]  # partial output with the new word, without boundaries
 
 
 def order_picture(data: FigureData) -> Picture:
-    """Return a series for each output of the first seed of each group, with a row for each step."""
+    """Return a series for each output of the first seed of each group, with a row per step."""
     series, cut = [], []
     for names, cells in data.groups.items():
-        shown = [*_shown(data, cells)]
+        shown = [*_samples(data, cells)]
         for number, words, order in shown:
             label = ", ".join(filter(None, (join(*names), f"example {number}")))
-            series.append(Series(label, steps(words, order[:MOST]), 1))
-            if len(order) > MOST:
-                cut.append(f"{label}: the first {MOST} of {len(order):,} words.")
+            series.append(Series(label, steps(words, order[:MAX_WORDS]), 1))
+            if len(order) > MAX_WORDS:
+                cut.append(f"{label}: the first {MAX_WORDS} of {len(order):,} words.")
         if not shown:
             first = min(cells, key=seed_of)
             data.leave_out(first, first.reason or "the run keeps no output of it that may be shown in its order")
@@ -78,56 +79,64 @@ LEGEND = (
 )
 
 
-def _shown(data: FigureData, cells: Sequence[CellResult]) -> Iterator[tuple[int, list[str], list[int]]]:
-    """Yield id, words and order of the outputs that a figure asks for, as far as the run tells them."""
+def _samples(data: FigureData, cells: Sequence[CellResult]) -> Iterator[tuple[int, list[str], list[int]]]:
+    """Yield id, words and order of the outputs that a figure selects, if the run has them."""
     ids = data.figure.examples
-    samples = [one for one in data.run.info.get("samples") or () if any(one["cell"] == cell.cell for cell in cells)]
-    known = [one for one in samples if _is_course(one)]
-    chosen = known if isinstance(ids, int) else [one for one in known if one["id"] in ids]
+    samples = [
+        sample for sample in data.run.info.get("samples") or () if any(sample["cell"] == cell.cell for cell in cells)
+    ]
+    known = [sample for sample in samples if _is_course(sample)]
+    chosen = known if isinstance(ids, int) else [sample for sample in known if sample["id"] in ids]
     if isinstance(ids, int):
-        chosen = sorted(known, key=lambda one: len(one["words"]) < 2)[:ids]
-    for one in chosen:
-        yield one["id"], one["words"], one["order"]
+        chosen = sorted(known, key=lambda sample: len(sample["words"]) < 2)[:ids]
+    for sample in chosen:
+        yield sample["id"], sample["words"], sample["order"]
 
 
 def _is_course(sample: Mapping[str, Any]) -> bool:
-    """Return whether a sample, which may come from elsewhere, tells the order of its words."""
+    """Return whether a sample, possibly of another plugin, has words and their order."""
     words, order = sample.get("words"), sample.get("order")
     if not (isinstance(words, list) and isinstance(order, list) and all(isinstance(word, str) for word in words)):
         return False
     return all(type(place) is int for place in order) and sorted(order) == [*range(len(words))]
 
 
-def steps(words: Sequence[str], order: Sequence[int]) -> list[Step]:
-    """Follow the words of an output in their order, as far as that goes."""
-    found = []
+def steps(words: Sequence[str], order: Sequence[int]) -> list[GenerationStep]:
+    """Return the steps of an output, for the words in `order`."""
+    course = []
     for turn, place in enumerate(order):
         done = sorted(order[: turn + 1])
-        found.append(Step(turn + 1, words[place], place, done.index(place), tuple(words[each] for each in done)))
-    return found
+        course.append(
+            GenerationStep(turn + 1, words[place], place, done.index(place), tuple(words[each] for each in done))
+        )
+    return course
 
 
-def items(course: Sequence[Step]) -> list[str]:
-    """Return the boundaries, then the words as they were generated."""
+def items(course: Sequence[GenerationStep]) -> list[str]:
+    """Return the boundaries, then the words in generation order."""
     return [LEFT, RIGHT, *(step.word for step in course)]
 
 
-def relations(course: Sequence[Step]) -> list[list[int]]:
-    """Return for all items i and j: -1 where i stands left of j, 1 right of it, 0 where they are one."""
+def relations(course: Sequence[GenerationStep]) -> list[list[int]]:
+    """Return the relations of all items i and j: -1 where i stands left of j, 1 right of it, 0 for i = j."""
     stands = [-1, max((step.position for step in course), default=0) + 1, *(step.position for step in course)]
-    return [[(one > other) - (one < other) for other in stands] for one in stands]
+    return [[(place > other) - (place < other) for other in stands] for place in stands]
 
 
 def course_tables(picture: Picture) -> list[Block]:
-    """Return the label of each output, its steps and its relations."""
+    """Return the label, steps and relations of each output."""
     return [
         block
-        for one in picture.series
-        for block in (Heading(one.label), _step_table(one.label, one.rows), _relation_table(one.label, one.rows))
+        for series in picture.series
+        for block in (
+            Heading(series.label),
+            _step_table(series.label, series.rows),
+            _relation_table(series.label, series.rows),
+        )
     ]
 
 
-def _step_table(label: str, course: Sequence[Step]) -> Table:
+def _step_table(label: str, course: Sequence[GenerationStep]) -> Table:
     rows = []
     for step in course:
         spans = [Span(plain(word)) for word in step.sequence]
@@ -137,7 +146,7 @@ def _step_table(label: str, course: Sequence[Step]) -> Table:
     return Table("", f"{label}: steps", ["step", "word", "slot", "sequence"], rows, "left")
 
 
-def _relation_table(label: str, course: Sequence[Step]) -> Table:
+def _relation_table(label: str, course: Sequence[GenerationStep]) -> Table:
     names = [f"{turn} {plain(item)}" for turn, item in enumerate(items(course))]
     rows = [
         [text_cell(name), *(text_cell(SIGNS[each], "sign") for each in row)]
@@ -147,14 +156,16 @@ def _relation_table(label: str, course: Sequence[Step]) -> Table:
 
 
 def plain(word: str) -> str:
-    """Return a word with something to be seen in it, cut where it is very long."""
+    """Return a word with visible characters, truncated if it is long."""
     shown = plain_label(word)
-    return (shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…") or "␣" * max(1, min(LONGEST, len(word)))
+    return (shown if len(shown) <= MAX_WORD_CHARS else f"{shown[: MAX_WORD_CHARS - 1]}…") or "␣" * max(
+        1, min(MAX_WORD_CHARS, len(word))
+    )
 
 
 def draw_courses(canvas: Canvas, picture: Picture) -> None:
-    """Draw the outputs below each other, each as its steps with the relations below them."""
-    blocks = [_Block(one.label, one.rows) for one in picture.series]
+    """Draw the outputs one below the other, each as its steps followed by its relations."""
+    blocks = [_Block(series.label, series.rows) for series in picture.series]
     width, height = max(block.width for block in blocks), sum(block.height for block in blocks)
     canvas.set_layout_engine("none")
     canvas.set_size_inches(width, height)
@@ -163,17 +174,17 @@ def draw_courses(canvas: Canvas, picture: Picture) -> None:
 
 
 class _Sheet:
-    """A part of a canvas, measured in inches from its left and its top."""
+    """A part of a canvas, in inches from its left and top."""
 
     def __init__(self, canvas: Canvas, width: float, height: float, top: float) -> None:
         self.canvas, self.width, self.height, self.top = canvas, width, height, top
 
     def text(self, text: str, left: float, base: float, **style: Any) -> None:
-        about = {"family": "monospace", "size": SIZE, "parse_math": False, **style}
+        about = {"family": "monospace", "size": FONT_SIZE, "parse_math": False, **style}
         self.canvas.text(left / self.width, 1 - (self.top + base) / self.height, text, **about)
 
     def box(self, left: float, base: float, width: float, height: float, **style: Any) -> None:
-        """Draw a rectangle from a little below a line of text upwards."""
+        """Draw a rectangle that starts slightly below a line of text."""
         from matplotlib.patches import Rectangle
 
         corner = left / self.width, 1 - (self.top + base + 0.06) / self.height
@@ -181,17 +192,17 @@ class _Sheet:
 
 
 class _Block:
-    """One output: how large it is, and what stands where."""
+    """Layout of one output."""
 
-    def __init__(self, label: str, course: Sequence[Step]) -> None:
+    def __init__(self, label: str, course: Sequence[GenerationStep]) -> None:
         self.label, self.course = plain_label(label), course
         self.lines = [[LEFT, RIGHT], *([LEFT, *map(plain, step.sequence), RIGHT] for step in course)]
         self.names = [f"{turn} {plain(item)}" for turn, item in enumerate(items(course))]
-        self.margin = EDGE + max(map(wide, self.names)) + GAP
-        turns = wide(str(len(course))) + 2 * GAP
-        widths = [EDGE + turns + sum(wide(word) + GAP for word in line) for line in self.lines]
+        self.margin = EDGE + max(map(text_width, self.names)) + GAP
+        turns = text_width(str(len(course))) + 2 * GAP
+        widths = [EDGE + turns + sum(text_width(word) + GAP for word in line) for line in self.lines]
         squares = self.margin + LINE * len(self.names)
-        self.width = EDGE + max(*widths, squares, EDGE + wide(self.label))
+        self.width = EDGE + max(*widths, squares, EDGE + text_width(self.label))
         self.height = LINE * (len(self.lines) + len(self.names) + 3.5)
 
     def draw(self, sheet: _Sheet) -> None:
@@ -211,22 +222,22 @@ class _Block:
     def _draw_step(self, sheet: _Sheet, turn: int, line: Sequence[str]) -> None:
         base = LINE * (turn + 2)
         sheet.text(str(turn), EDGE, base, color="0.4")
-        left = EDGE + wide(str(len(self.course))) + 2 * GAP
+        left = EDGE + text_width(str(len(self.course))) + 2 * GAP
         for place, word in enumerate(line):
             if turn and place == self.course[turn - 1].slot + 1:
-                sheet.box(left - 0.04, base, wide(word) + 0.08, LINE - 0.04, **BOX)
+                sheet.box(left - 0.04, base, text_width(word) + 0.08, LINE - 0.04, **BOX)
             sheet.text(word, left, base)
-            left += wide(word) + GAP
+            left += text_width(word) + GAP
 
 
 def plain_label(label: str) -> str:
-    """Return a label on one line, of which all can be seen."""
+    """Return a label on one line, with visible characters only."""
     return re.sub(r"[\ufffe\uffff]", "�", visible(label))
 
 
-def wide(text: str) -> float:
-    """Return about how many inches wide text is; signs of East Asia are twice as wide as letters."""
-    return LETTER * sum(1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
+def text_width(text: str) -> float:
+    """Return the approximate width of a text in inches; East Asian wide characters count twice."""
+    return CHAR_WIDTH * sum(1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
 
 
 ORDER = FigureKind(order_picture, draw_courses, course_tables, "Outputs of the first seed.")

@@ -1,4 +1,4 @@
-"""A metric: which parts of speech are generated first, by the tags of a treebank."""
+"""Metric of the parts of speech generated first, by the tags of a treebank."""
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,14 +10,14 @@ from bench_indigo.plugin import FirstPartsConfig
 from bench_indigo.trajectory import orders
 from bench_text.api import join
 
-SPACE = "Ġ"  # what begins those byte pairs that begin a word
+WORD_START = "Ġ"  # prefix of byte pairs that begin a word
 
 
 class FirstParts(Ratio):
-    """Share of one part of speech among the words that were generated first, or among all words.
+    """Share of a part of speech among the words generated first, or among all words.
 
-    Pooled over outputs; one that is shorter has fewer first words. Tokens that are pieces make one word together,
-    which is generated when the first of its pieces is. What the words of the finished output are decides their parts.
+    Pooled over outputs; shorter outputs have fewer first words. Pieces are joined to words of the finished output,
+    which are tagged; a word is generated when its first piece is.
     """
 
     label = "First parts of speech"
@@ -32,41 +32,41 @@ class FirstParts(Ratio):
         self.signature = f"part:{config.part}|first:{config.first or 'all'}{source}"
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Take the tags that the task tells; raise SuiteError where it does not."""
+        """Read the task's tags; raise SuiteError if it has none."""
         tags = info.extras.get("tags")
         if not tags:
             raise SuiteError(
-                "first-parts needs the parts of speech of words, which this task does not give. Translation gives "
-                "them where the task says `tags:`, such as `tags: ud-english-ewt`; otherwise leave this metric out "
+                "first-parts needs the parts of speech of words, which this task does not provide. For translation, "
+                "add a treebank to the task, such as `tags: ud-english-ewt`; otherwise leave this metric out "
                 "for this task."
             )
         return type(self)(self.config, info.vocabulary, tags)
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
-        """Yield how many of the first words are of the part, and how many there are."""
+        """Yield the number of first words with the part of speech, and the number of first words."""
         first = map(self._first, outcomes, orders(outcomes))
         return (
             [sum(part(word, self.tags["words"]) == self.config.part for word in words), len(words)] for words in first
         )
 
     def _first(self, outcome: Outcome, order: Sequence[int]) -> list[str]:
-        """Return the first words in the order of their generation."""
+        """Return the first words in generation order."""
         tokens = [self.vocabulary[token] for token in outcome.hypotheses[0].tokens]
-        groups = generated(self.tags["kind"], tokens, order)[: self.config.first]
+        groups = generation_groups(self.tags["kind"], tokens, order)[: self.config.first]
         return [self._word([tokens[place] for place in places]) for places in groups]
 
     def _word(self, pieces: Sequence[str]) -> str:
         return join(self.tags["kind"], pieces).strip()
 
 
-def generated(kind: str, tokens: Sequence[str], order: Sequence[int]) -> list[list[int]]:
-    """Return the places of the tokens of each word, in the order in which the first token of each came."""
+def generation_groups(kind: str, tokens: Sequence[str], order: Sequence[int]) -> list[list[int]]:
+    """Return the token positions of each word, ordered by the generation of its first token."""
     turns = {place: turn for turn, place in enumerate(order)}
-    return sorted(grouped(kind, tokens), key=lambda places: min(turns[place] for place in places))
+    return sorted(group_tokens(kind, tokens), key=lambda places: min(turns[place] for place in places))
 
 
-def grouped(kind: str, tokens: Sequence[str]) -> list[list[int]]:
-    """Return the places of the tokens of each word; spaces between characters are of none."""
+def group_tokens(kind: str, tokens: Sequence[str]) -> list[list[int]]:
+    """Return the token positions of each word; spaces between characters belong to no word."""
     if kind == "word":
         return [[place] for place in range(len(tokens))]
     words: list[list[int]] = []
@@ -75,7 +75,7 @@ def grouped(kind: str, tokens: Sequence[str]) -> list[list[int]]:
         if kind == "char" and token == " ":
             fresh = True
             continue
-        if fresh or token == UNKNOWN or (kind == "bpe" and token.startswith(SPACE)):
+        if fresh or token == UNKNOWN or (kind == "bpe" and token.startswith(WORD_START)):
             words.append([])
         words[-1].append(place)
         fresh = token == UNKNOWN
@@ -83,10 +83,10 @@ def grouped(kind: str, tokens: Sequence[str]) -> list[list[int]]:
 
 
 def part(word: str, known: Mapping[str, str]) -> str:
-    """Return the part of speech of a word: as it is known, else as its lower case is, else by how it is written.
+    """Return the part of speech of a word, by its form, its lower case, or else its spelling.
 
-    Words unknown to the treebank are NUM if they have digits and no letters, PUNCT if they are all punctuation, SYM
-    if they have no letters otherwise, PROPN if they begin with a capital, and X.
+    Unknown words are NUM if they have digits and no letters, PUNCT if they are all punctuation, SYM if they have no
+    letters otherwise, PROPN if they begin with a capital, and else X.
     """
     tag = known.get(word) or known.get(word.lower())
     if tag:

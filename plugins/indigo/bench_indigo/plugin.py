@@ -9,8 +9,8 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Outcome, Scorer, Source, Stepper, hookimpl
 from bench_indigo.refiner import Refiner
 
-Known: TypeAlias = Literal["l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd", "given"]  # beforehand
-OrderName: TypeAlias = Literal[Known, "searched"]
+FixedOrder: TypeAlias = Literal["l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd", "given"]
+OrderName: TypeAlias = Literal[FixedOrder, "searched"]
 Positions: TypeAlias = Literal["relative", "sinusoidal", "none"]
 PartOfSpeech: TypeAlias = Literal[
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
@@ -19,64 +19,67 @@ PartOfSpeech: TypeAlias = Literal[
 
 
 class TransformerSettings(ModelConfig):
-    """What all Transformers here share: an encoder and a decoder of as many layers (Vaswani et al., 2017)."""
+    """Settings shared by all Transformers of this plugin (Vaswani et al., 2017)."""
 
     capabilities = {Stepper, Scorer}
     sources = {Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID}
 
-    d_model: PositiveInt = 512  #: d, numbers of a state
-    heads: PositiveInt = 8  #: of every attention; each has d_model / heads numbers
-    layers: PositiveInt = 6  #: of the encoder, and of the decoder
-    feed_forward: PositiveInt = 2048  #: units between the two maps of a layer
-    dropout: float = Field(0.1, ge=0, lt=1)  #: on embeddings, attention, and all that is added to a state
-    tied: bool = True  #: one matrix for the target's embeddings and the logits of words
-    shared: bool = False  #: one matrix for both embeddings; source and target must have one vocabulary
-    source_positions: Positions | None = None  #: of the encoder: by default as the decoder; none for bags, features
-    cross_attention: Literal["last", "forward"] = "last"  #: what a layer sees: the encoder's last one, or its own
-    limit_ratio: NonNegativeFloat = 2.0  #: most target tokens for each of a source of tokens, stop included
-    limit_extra: NonNegativeInt = 10  #: and so many more
+    d_model: PositiveInt = 512  #: d, size of a state
+    heads: PositiveInt = 8  #: attention heads; each has d_model / heads dimensions
+    layers: PositiveInt = 6  #: layers of the encoder, and of the decoder
+    feed_forward: PositiveInt = 2048  #: hidden units of the feed-forward sublayers
+    dropout: float = Field(0.1, ge=0, lt=1)  #: dropout on embeddings, attention and residual updates
+    tied: bool = True  #: use one matrix for the target embeddings and the output logits
+    shared: bool = False  #: use one matrix for source and target embeddings; both must have the same vocabulary
+    source_positions: Positions | None = (
+        None  #: position encoding of the encoder; default: as in the decoder, none for bags and features
+    )
+    cross_attention: Literal["last", "forward"] = "last"  #: attend to the last encoder layer, or layer by layer
+    limit_ratio: NonNegativeFloat = 2.0  #: maximum target tokens per source token, EOS included
+    limit_extra: NonNegativeInt = 10  #: added to that maximum
 
     def smooths_labels(self) -> bool:
-        """Return True: those of words are smoothed, never those of slots."""
+        """Return True: word targets are smoothed, slot targets never are."""
         return True
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:
         if self.d_model % self.heads:
             raise ValueError(
-                f"`d_model` is divided among `heads`, and {self.d_model} cannot be by {self.heads}. Choose another"
+                f"`d_model` must be divisible by `heads`, and {self.d_model} is not divisible by {self.heads}. "
+                "Change one of them"
             )
         return self
 
 
 class IndigoConfig(TransformerSettings):
-    """Transformer that places word after word where it belongs, in any order (Gu et al., 2019, arXiv:1902.01370)."""
+    """Transformer that inserts words one by one, in any order (Gu et al., 2019, arXiv:1902.01370)."""
 
     name, target = "indigo", "bench_indigo.insertion:Indigo"
     likelihoods = {"order": Kind.BOUND, "searched": Kind.BOUND}
     by_phase = {"order", "beam", "orders", "search_noise"}
     cites = ["gu2019", "vaswani2017", "tied=true: press2017", "shared=true: press2017"]
 
-    order: OrderName = "searched"  #: in which words are placed; also that of evaluation
-    beam: PositiveInt = 8  #: orders that a search finds, and keeps at each step
-    orders: Literal["all", "one"] = "all"  #: of those found, what an update learns from: all, or one drawn of them
-    search_noise: bool = True  #: whether the search for orders has dropout, as the update has
-    eod_slot: bool = False  #: whether it also learns a slot for the end, right of all words
-    raw_keys: bool = False  #: whether decoders choose keys instead of slots, of which each has two
-    position_first: bool = False  #: whether a slot is chosen before its word, and the end beside slots
+    order: OrderName = "searched"  #: generation order, also used in evaluation
+    beam: PositiveInt = 8  #: beam size of the search for orders, and number of orders that it returns
+    orders: Literal["all", "one"] = "all"  #: learn from all orders found, or from one sampled order
+    search_noise: bool = True  #: use dropout in the search, as in the update
+    eod_slot: bool = False  #: also learn a slot for the end, right of all words
+    raw_keys: bool = False  #: let decoders choose keys, two per slot, instead of slots
+    position_first: bool = False  #: predict each slot before its word, with the end as an alternative to slots
 
     @model_validator(mode="after")
     def _the_end_has_one_meaning(self) -> Self:
         if self.eod_slot and self.position_first:
             raise ValueError(
-                "`eod_slot` teaches a slot for the end, and with `position_first` the end is a choice of its own. "
+                "`eod_slot` adds a slot for the end, but with `position_first` the end is an alternative to slots. "
                 "Leave one of them out"
             )
         return self
 
 
 class TransformerConfig(TransformerSettings):
-    """Plain Transformer, from left to right (Vaswani et al., 2017, arXiv:1706.03762)."""
+    """Left-to-right Transformer (Vaswani et al., 2017, arXiv:1706.03762)."""
 
     name, target = "transformer", "bench_indigo.transformer:Transformer"
     likelihoods = {"exact": Kind.EXACT}
@@ -84,7 +87,9 @@ class TransformerConfig(TransformerSettings):
         "vaswani2017", "positions=relative: shaw2018", "tied=true: press2017", "shared=true: press2017"
     ]  # fmt: skip
 
-    positions: Literal["relative", "sinusoidal"] = "sinusoidal"  #: of the decoder, and of a source of tokens
+    positions: Literal["relative", "sinusoidal"] = (
+        "sinusoidal"  #: position encoding of the decoder, and of token sources
+    )
 
 
 class InsertionTransformerConfig(TransformerSettings):
@@ -94,14 +99,18 @@ class InsertionTransformerConfig(TransformerSettings):
     capabilities = {Refiner}
     cites = ["stern2019", "gu2019", "vaswani2017", "tied=true: press2017", "shared=true: press2017"]
 
-    loss: Literal["uniform", "binary"] = "binary"  #: missing words of a slot weigh alike, or those in the middle more
-    tau: PositiveFloat | None = None  #: of `binary`: how slowly weights fall off from the middle, by default 1
-    joint: bool = False  #: whether the loss is of p(word, slot), and so teaches p(slot), which is uniform at first
+    loss: Literal["uniform", "binary"] = (
+        "binary"  #: weights of the missing words of a slot: equal, or highest in the middle
+    )
+    tau: PositiveFloat | None = None  #: how slowly `binary` weights decrease from the middle; default: 1
+    joint: bool = False  #: also learn p(slot), which otherwise stays uniform
 
     @model_validator(mode="after")
     def _tau_is_of_binary(self) -> Self:
         if self.tau is not None and self.loss != "binary":
-            raise ValueError("`tau` is of `loss: binary`; weights of `loss: uniform` do not fall off. Leave one out")
+            raise ValueError(
+                "`tau` is a setting of `loss: binary`; weights of `loss: uniform` are equal. Leave one out"
+            )
         return self
 
     @property
@@ -111,70 +120,70 @@ class InsertionTransformerConfig(TransformerSettings):
 
 
 class InsertConfig(DecoderConfig):
-    """What decoders that insert into a canvas share."""
+    """Settings shared by decoders that insert into a canvas."""
 
     needs = Refiner
     cites = ["stern2019"]
 
-    penalty: NonNegativeFloat = 0.0  #: nats taken off the log-probability that a slot is to be left as it is
+    penalty: NonNegativeFloat = 0.0  #: nats subtracted from the log-probability of leaving a slot empty
 
 
 class InsertGreedyConfig(InsertConfig):
-    """The best word in the best slot of a canvas, pass after pass (Stern et al., 2019, arXiv:1902.03249)."""
+    """Insert the best word in the best slot of a canvas, pass after pass (Stern et al., 2019, arXiv:1902.03249)."""
 
     name, target = "insert-greedy", "bench_indigo.refining:InsertGreedy"
 
 
 class InsertParallelConfig(InsertConfig):
-    """The best words of all slots of a canvas at once, pass after pass (Stern et al., 2019, arXiv:1902.03249)."""
+    """Insert the best word in every slot of a canvas, pass after pass (Stern et al., 2019, arXiv:1902.03249)."""
 
     name, target = "insert-parallel", "bench_indigo.refining:InsertParallel"
 
-    reopen: bool = False  #: whether a slot that was to be left as it is may be filled in a later pass
+    reopen: bool = False  #: allow a slot that was left empty to be filled in a later pass
 
 
 class OrderAgreementConfig(MetricConfig):
-    """Mean Kendall tau of the order of generation with that of reading."""
+    """Mean Kendall tau between generation order and reading order."""
 
     name, target = "order-agreement", "bench_indigo.agreement:OrderAgreement"
     range = -1, 1
 
 
 class OrderJumpConfig(MetricConfig):
-    """Mean distance of words that were generated one after the other."""
+    """Mean distance between words generated consecutively."""
 
     name, target = "order-jump", "bench_indigo.agreement:OrderJump"
     range = 0, inf
 
 
 class OrderChunksConfig(MetricConfig):
-    """In how many pieces outputs were generated, each from left to right without a gap."""
+    """Number of pieces in which outputs were generated, each left to right without a gap."""
 
     name, target = "order-chunks", "bench_indigo.agreement:OrderChunks"
     range = 0, inf
 
-    per: Literal["output", "word"] = "output"  #: what chunks are counted by
+    per: Literal["output", "word"] = "output"  #: count chunks per output, or per word
 
 
 class FirstWordsConfig(MetricConfig):
-    """Share of the commonest types among the words that were generated first."""
+    """Share of the most frequent types among the words generated first."""
 
     name, target = "first-words", "bench_indigo.agreement:FirstWords"
     range = 0, 100
 
-    types: PositiveInt = 100  #: how many types of the training split are common
-    first: PositiveInt = 3  #: how many words of an output are its first
-    skip_unknown: bool = False  #: whether `<unk>` is passed over, in outputs and among the commonest types
+    types: PositiveInt = 100  #: number of training types considered frequent
+    first: PositiveInt = 3  #: number of words of an output considered first
+    skip_unknown: bool = False  #: skip `<unk>`, in outputs and among the most frequent types
 
 
 class FirstPartsConfig(MetricConfig):
-    """Share of one part of speech among the words that were generated first, by the tags that the task gives."""
+    """Share of a part of speech among the words generated first, by the task's tags."""
 
     name, target = "first-parts", "bench_indigo.parts_of_speech:FirstParts"
     range = 0, 100
 
-    part: PartOfSpeech = "NOUN"  #: of Universal Dependencies
-    first: PositiveInt | None = 3  #: how many words of an output are its first; null for all, to compare with
+    part: PartOfSpeech = "NOUN"  #: UPOS tag of Universal Dependencies
+    first: PositiveInt | None = 3  #: number of words of an output considered first; null: all, for comparison
 
 
 @hookimpl
@@ -185,36 +194,36 @@ def bench_models() -> list[type[ModelConfig]]:
 
 @hookimpl
 def bench_decoders() -> list[type[DecoderConfig]]:
-    """Return the decoders of canvases."""
+    """Return the decoders for canvases."""
     return [InsertGreedyConfig, InsertParallelConfig]
 
 
 @hookimpl
 def bench_metrics() -> list[type[MetricConfig]]:
-    """Return the metrics of orders."""
+    """Return the metrics of generation order."""
     return [OrderAgreementConfig, OrderJumpConfig, OrderChunksConfig, FirstWordsConfig, FirstPartsConfig]
 
 
-@hookimpl(optionalhook=True)  # of bench-reports
+@hookimpl(optionalhook=True)  # hook of bench-reports
 def bench_samples(
     figures: Sequence[Any],
     outcomes: Callable[[], Sequence[Outcome]],
     vocabulary: Sequence[str],
     hidden: Callable[[Sequence[Outcome]], Collection[int]],
 ) -> Mapping[int, Mapping[str, Any]] | None:
-    """Return words and the order in which they were generated, of the outputs that figures of orders show."""
-    drawn = [one.examples for one in figures if one.kind == "order"]
+    """Return words and generation order of the outputs that order figures show."""
+    drawn = [figure.examples for figure in figures if figure.kind == "order"]
     if not drawn:
         return None
     from bench_indigo.generation_order import courses
 
-    found = outcomes()
-    return courses(found, drawn, vocabulary, hidden(found))
+    predictions = outcomes()
+    return courses(predictions, drawn, vocabulary, hidden(predictions))
 
 
-@hookimpl(optionalhook=True)  # of bench-reports
+@hookimpl(optionalhook=True)  # hook of bench-reports
 def bench_figure(kind: str) -> Any:
-    """Return how figures of orders are drawn."""
+    """Return the figure kind `order`."""
     if kind != "order":
         return None
     from bench_indigo.order_figures import ORDER

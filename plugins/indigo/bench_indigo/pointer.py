@@ -1,4 +1,4 @@
-"""The pointer that chooses the slot of a word (Gu et al., 2019, section 3.2)."""
+"""Pointer network that chooses the slot of a word (Gu et al., 2019, section 3.2)."""
 
 import torch
 from torch import Tensor, nn
@@ -8,12 +8,12 @@ from bench_indigo.relations import neighbours
 
 
 class Pointer(nn.Module):
-    """Every item has a key for either side, h C and h D; a slot is meant by the right key of the item before it and
-    by the left key of the item after it. The query is of the last item and of the word to be placed:
+    """Every item has a key for either side, h C and h D; a slot is chosen by the right key of the item before it or
+    the left key of the item after it. The query combines the last item and the word to place:
 
         q = (h E + e_word) / sqrt(2),  and a key is chosen in proportion to exp(q . key / sqrt(d)).
 
-    Nothing is left of the first boundary or right of the last, so t items have 2 (t - 1) keys for t - 1 slots.
+    The first boundary has no left slot and the last no right slot, so t items have 2 (t - 1) keys for t - 1 slots.
     """
 
     def __init__(self, width: int) -> None:
@@ -23,45 +23,45 @@ class Pointer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights anew."""
+        """Reinitialize the weights."""
         for part in self.weight:
             nn.init.xavier_uniform_(part)
 
     def keys(self, states: Tensor) -> Tensor:
-        """Return the keys [N, 2, I, d] of items [N, I, d], those on the left first."""
-        found: Tensor = linear(states, self.weight[:2].flatten(0, 1))
-        return found.view(*states.shape[:2], 2, -1).transpose(1, 2)
+        """Return the keys [N, 2, I, d] of items [N, I, d], left keys first."""
+        projected: Tensor = linear(states, self.weight[:2].flatten(0, 1))
+        return projected.view(*states.shape[:2], 2, -1).transpose(1, 2)
 
     def query(self, states: Tensor, embedded: Tensor) -> Tensor:
-        """Return what is to be multiplied with keys [*, d], for last items [*, d] and embedded words [*, d]."""
+        """Return the scaled queries [*, d] of last items [*, d] and embedded words [*, d]."""
         return self.of_state(states) + self.of_word(embedded)
 
     def alone(self, states: Tensor) -> Tensor:
-        """Return the query of last items [*, d] where no word is known yet: h E / sqrt(d)."""
+        """Return the queries of last items [*, d] without a word: h E / sqrt(d)."""
         return self.of_state(states) * 2**0.5
 
     def of_state(self, states: Tensor) -> Tensor:
-        """Return the part of the query that the last item decides."""
-        found: Tensor = linear(states, self.weight[2])
-        return found * self.scale
+        """Return the part of the query that depends on the last item."""
+        part: Tensor = linear(states, self.weight[2])
+        return part * self.scale
 
     def of_word(self, embedded: Tensor) -> Tensor:
-        """Return the part of the query that the word decides."""
+        """Return the part of the query that depends on the word."""
         return embedded * self.scale
 
 
 def slot_logits(scores: Tensor) -> Tensor:
-    """Return the logit of each slot [N, I - 1, *], given those of the keys of items in reading order [N, 2, I, *]."""
+    """Return the logit of each slot [N, I - 1, *], given the key logits of items in reading order [N, 2, I, *]."""
     return torch.logaddexp(scores[:, 1, :-1], scores[:, 0, 1:])
 
 
-def known_slots(
+def target_slot_log_probs(
     scores: Tensor, places: Tensor, seen: Tensor, wanted: Tensor, raw: bool = False, ends: Tensor | None = None
 ) -> Tensor:
-    """Return log p(slot) [N, P] of slots where `wanted` [N, P] places belong, given all keys' logits [N, P, 2, I].
+    """Return log p(slot) [N, P] of the slots of positions `wanted` [N, P], given the logits of all keys [N, P, 2, I].
 
-    `places` [N, I] and `seen` [N, P, I] tell where items are, and which of them are there. If `raw`, that of the key
-    of the item on the left alone. `ends` [N, P] is the logit of the end, where that is a choice as well.
+    `places` [N, I] are the positions of items, `seen` [N, P, I] which of them exist. If `raw`, return log p of the
+    key of the item on the left. `ends` [N, P] is the logit of the end, where it is an alternative to slots.
     """
     scores = _live(scores, seen)
     left, right = neighbours(places, seen, wanted)
@@ -71,13 +71,13 @@ def known_slots(
     return chosen - _total(scores, ends)
 
 
-def known_end(scores: Tensor, seen: Tensor, ends: Tensor) -> Tensor:
-    """Return log p(end) [N, P] where that is a choice beside slots, given its logit and those of all keys."""
+def end_log_probs(scores: Tensor, seen: Tensor, ends: Tensor) -> Tensor:
+    """Return log p(end) [N, P] as an alternative to slots, given its logit and those of all keys."""
     return ends - _total(_live(scores, seen), ends)
 
 
 def _live(scores: Tensor, seen: Tensor) -> Tensor:
-    """Return the logits of keys [N, P, 2, I], -inf where there is none."""
+    """Return the logits of keys [N, P, 2, I], -inf for keys that do not exist."""
     live = torch.stack([seen, seen], 2)
     live[:, :, 0, 0] = live[:, :, 1, 1] = False  # left of `<s>` and right of `</s>`
     return scores.masked_fill(~live, -torch.inf)

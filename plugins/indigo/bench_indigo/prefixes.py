@@ -10,24 +10,24 @@ from bench_core import Batch, Rows
 
 @dataclass(frozen=True)
 class Prefixes(Rows):
-    """The items that W orders of each of N targets place, those of equal beginnings once.
+    """The items of W orders for each of N targets, as a tree that shares common prefixes.
 
-    Items 0 and 1 are the boundaries. The state of item 1 predicts the first word of every order, that of a word what
-    follows it: another word, or stop. A single order is a chain.
+    Items 0 and 1 are the boundaries. The state of item 1 predicts the first word of every order, the state of a word
+    predicts its successor, a word or EOS. A single order is a chain.
     """
 
-    index: Tensor  # [N, I] where in `gold` each item's word is; 0 for boundaries and padding
-    places: Tensor  # [N, I] z, of boundaries 0 and T
-    parent: Tensor  # [N, I] the item whose state predicts this one
-    seen: Tensor  # [N, I, I] whether the one sees the other: itself and all that were placed before it
-    share: Tensor  # [N, I] of the orders, those that place this item there; 0 for boundaries and padding
-    path: Tensor  # [N, W, T - 1] the items of each order; 0 after its last word
-    last: Tensor  # [N, W] the item whose state predicts stop
-    weight: Tensor  # [N, W] of each order, 1 in all
+    index: Tensor  # [N, I] index of the item's word in `gold`; 0 for boundaries and padding
+    places: Tensor  # [N, I] z; 0 and T for boundaries
+    parent: Tensor  # [N, I] item whose state predicts this item
+    seen: Tensor  # [N, I, I] whether the first sees the second: itself and all placed before it
+    share: Tensor  # [N, I] share of orders with this item; 0 for boundaries and padding
+    path: Tensor  # [N, W, T - 1] items of each order; 0 after its last word
+    last: Tensor  # [N, W] item whose state predicts EOS
+    weight: Tensor  # [N, W] weight of each order; sums to 1
 
 
 def prefixes(batch: Batch, orders: Tensor, alive: Tensor | None = None) -> Prefixes:
-    """Return the items of `orders` [N, W, T], positions in `gold`; all orders alike, but those not `alive` [N, W]."""
+    """Build the tree of `orders` [N, W, T], positions in `gold`; orders `alive` [N, W] have equal weights."""
     rows, width, steps = orders.shape[0], orders.shape[1], orders.shape[2] - 1
     orders = orders[:, :, :steps]
     if alive is None:
@@ -36,9 +36,9 @@ def prefixes(batch: Batch, orders: Tensor, alive: Tensor | None = None) -> Prefi
     real = torch.arange(steps, device=words.device) < words[:, None]  # [N, T - 1]
 
     alike = (orders[:, :, None] == orders[:, None]).to(torch.uint8).cumprod(3).bool() & alive[:, None, :, None]
-    first = alike.to(torch.uint8).argmax(2)  # [N, W, T - 1] the first order that begins alike
-    own = torch.arange(width, device=words.device)[:, None]
-    new = (first == own) & real[:, None] & alive[:, :, None]
+    first = alike.to(torch.uint8).argmax(2)  # [N, W, T - 1] first order with the same prefix
+    order = torch.arange(width, device=words.device)[:, None]
+    new = (first == order) & real[:, None] & alive[:, :, None]
     number = 1 + new.transpose(1, 2).flatten(1).cumsum(1).view(rows, steps, width).transpose(1, 2)
     path = number.gather(1, first) * (real[:, None] & alive[:, :, None])  # [N, W, T - 1]
     items = 2 + int(new.flatten(1).sum(1).max())
@@ -59,9 +59,9 @@ def prefixes(batch: Batch, orders: Tensor, alive: Tensor | None = None) -> Prefi
 
 
 def _seen(path: Tensor, items: int) -> Tensor:
-    """Return which items each sees [N, I, I]."""
-    pairs = path[:, :, :, None] * items + path[:, :, None]  # [N, W, T - 1, T - 1], both in the order of one path
-    pairs = pairs.tril() * (path > 0)[:, :, :, None]  # what is left over falls on item 0, which sees itself
+    """Return which items each item sees [N, I, I]."""
+    pairs = path[:, :, :, None] * items + path[:, :, None]  # [N, W, T - 1, T - 1], pairs of items on a path
+    pairs = pairs.tril() * (path > 0)[:, :, :, None]  # excluded pairs become (0, 0), which is set anyway
     seen = torch.eye(items, dtype=torch.bool, device=path.device).repeat(len(path), 1, 1)
     seen.view(len(path), -1).scatter_(1, pairs.flatten(1), True)
     seen[:, 1:, 0] = True

@@ -1,7 +1,7 @@
 """Relative positions of items: relations, absolute positions, slots (Gu et al., 2019, section 3.1).
 
-Items come in the order of generation: the boundaries `<s>` (0) and `</s>` (1), then words. The place z of an item is
-its position in reading order, and only the order of places matters, not their size. R is kept as int8, by rows.
+Items come in generation order: the boundaries `<s>` (0) and `</s>` (1), then words. The place z of an item is its
+position in reading order; only the order of places matters, not their values. R is stored as int8.
 """
 
 import torch
@@ -16,7 +16,7 @@ def relations(places: Tensor) -> Tensor:
 def neighbours(places: Tensor, seen: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     """Return the items left and right [N, P] of the slots where places `wanted` [N, P] belong.
 
-    `places` [N, I] are those of all items; those `seen` [N, P, I] are there, with one on either side of the slot.
+    `places` [N, I] are those of all items; `seen` [N, P, I] ones exist, with at least one on either side of the slot.
     """
     here, there = places[:, None], wanted[:, :, None]
     left = here.masked_fill(~(seen & (here < there)), torch.iinfo(places.dtype).min).argmax(2)

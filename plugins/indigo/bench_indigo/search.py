@@ -1,4 +1,4 @@
-"""Searches the most probable orders of a known target (Gu et al., 2019, section 4.2)."""
+"""Beam search for the most probable orders of a target (Gu et al., 2019, section 4.2)."""
 
 from dataclasses import replace
 
@@ -7,74 +7,74 @@ from torch import Tensor
 
 from bench_core import Batch, topk_stable
 from bench_indigo import slot_first
-from bench_indigo.blocks import Sources
+from bench_indigo.blocks import EncodedSources
 from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Note, Trail
 from bench_indigo.pointer import slot_logits
 
-TIE = 2**-20  # nats that make no difference
+TIE = 2**-20  # nats; smaller differences count as ties
 
 
 @torch.no_grad()
-def search(model: InsertionNetwork, batch: Batch, sources: Sources, width: int) -> tuple[Tensor, Tensor]:
-    """Return `width` orders of each target [N, W, T], as `prefixes` wants them, and which of them there are [N, W].
+def search(model: InsertionNetwork, batch: Batch, sources: EncodedSources, width: int) -> tuple[Tensor, Tensor]:
+    """Return `width` orders of each target [N, W, T], as input to `prefixes`, and which of them exist [N, W].
 
-    Beam search by log p of words and slots so far. Where the word of every slot is known, one state of the decoder
-    tells what all words that are left would cost; nothing is fed to it twice. The last word is no choice, so it is
-    not weighed. All orders of a target that has fewer are found.
+    Beam search by log p of the words and slots so far. One decoder state scores all remaining words at once, because
+    the slot of every word is known. The last word is not a choice, so it is not scored. If a target has fewer than
+    `width` orders, all are found.
     """
     number = batch.length - 1  # [N] words
     rows, steps = batch.gold.shape
     orders = torch.arange(steps, device=number.device).expand(rows, width, steps).clone()
     alive = (torch.arange(width, device=number.device) == 0).repeat(rows, 1)
-    example = (number > 1).nonzero()[:, 0]  # [M] the target of each order, ascending; of one target the best first
+    example = (number > 1).nonzero()[:, 0]  # [M] target of each order, ascending; best order of a target first
     if not len(example):
         return orders, alive
     words = batch.gold[:, :-1]
-    placed = torch.arange(steps - 1, device=number.device) >= number[example, None]  # [M, K] what is not to be chosen
-    chosen = placed.new_empty(len(example), 0, dtype=torch.long)  # [M, step]
+    unavailable = torch.arange(steps - 1, device=number.device) >= number[example, None]  # [M, K]
+    chosen = unavailable.new_empty(len(example), 0, dtype=torch.long)  # [M, step]
     totals = torch.zeros(len(example), dtype=torch.float64, device=number.device)
-    hidden, trail = _begun(model, sources, example, words[example])
+    hidden, trail = _begin(model, sources, example, words[example])
     for step in range(1, steps):
-        slots = _slots(placed, number[example])
-        gains = _gains(model, hidden, trail, slots, words[example], placed)
+        slots = _slots(unavailable, number[example])
+        gains = _gains(model, hidden, trail, slots, words[example], unavailable)
         parents, tokens, totals = _best(totals[:, None] + gains, trail, width)
         left = slots[parents, tokens] + 1
         example, chosen = example[parents], torch.cat([chosen[parents], tokens[:, None]], 1)
-        placed = placed[parents].scatter(1, tokens[:, None], True)
+        unavailable = unavailable[parents].scatter(1, tokens[:, None], True)
 
         ended = number[example] == step + 1
         if (done := ended.nonzero()[:, 0]).numel():
             row, rank = example[done], _ranks(example)[done]
-            last = placed[done].to(torch.uint8).argmin(1, keepdim=True)
+            last = unavailable[done].to(torch.uint8).argmin(1, keepdim=True)
             alive[row, rank], orders[row, rank, : step + 1] = True, torch.cat([chosen[done], last], 1)
         live = (~ended).nonzero()[:, 0]
         if not len(live):
             break
         trail, left = trail.select(parents[live]), left[live]
-        example, chosen, placed, totals = example[live], chosen[live], placed[live], totals[live]
+        example, chosen, unavailable, totals = example[live], chosen[live], unavailable[live], totals[live]
         embedded = model.dropout(model.embed(words[example, chosen[:, -1]]))
         hidden, trail = model.stack.extend(trail, embedded, left, _note(model))
     return orders, alive
 
 
-def _begun(model: InsertionNetwork, sources: Sources, example: Tensor, words: Tensor) -> tuple[Tensor, Trail]:
-    """Return the states after both boundaries [M, d], and trails, for targets of number `example` [M] and `words`."""
+def _begin(model: InsertionNetwork, sources: EncodedSources, example: Tensor, words: Tensor) -> tuple[Tensor, Trail]:
+    """Return the states after both boundaries [M, d], and trails, for targets `example` [M] with `words`."""
     some = sources.change(lambda tensor: tensor.index_select(0, example))
     return model.begin(replace(some, more=model.pointer.of_word(model.embed(words))), _note(model))
 
 
 def _ranks(example: Tensor) -> Tensor:
-    """Return the place of each order [M] among those of its target, whose numbers `example` [M] ascend."""
+    """Return the rank of each order [M] within its target; target numbers `example` [M] ascend."""
     return torch.arange(len(example), device=example.device) - torch.searchsorted(example, example)
 
 
 def _note(model: InsertionNetwork) -> Note:
-    """Keep pointer keys, and how well each word of the target fits them; of slots first what they need."""
+    """Cache pointer keys, and the scores of each word of the target with them; for slots first, `model.note`."""
     if model.config.position_first:
         return model.note
 
-    def note(states: Tensor, sources: Sources) -> tuple[Tensor, Tensor]:
+    def note(states: Tensor, sources: EncodedSources) -> tuple[Tensor, Tensor]:
         keys = model.pointer.keys(states)  # [B, 2, Q, d]
         assert sources.more is not None
         return keys, keys @ sources.more[:, None].transpose(2, 3)  # [B, 2, Q, K]
@@ -83,21 +83,21 @@ def _note(model: InsertionNetwork) -> Note:
 
 
 def _slots(placed: Tensor, number: Tensor) -> Tensor:
-    """Return the slot of each word [M, K]: how many words on its left have been placed."""
+    """Return the slot of each word [M, K]: the number of placed words on its left."""
     real = torch.arange(placed.shape[1], device=placed.device) < number[:, None]
     there = (placed & real).long()
     return there.cumsum(1) - there
 
 
 def _gains(
-    model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Tensor, words: Tensor, placed: Tensor
+    model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Tensor, words: Tensor, unavailable: Tensor
 ) -> Tensor:
-    """Return log p of each word and of its slot [M, K], -inf of words that are `placed` [M, K]."""
+    """Return log p of each word and its slot [M, K], -inf where `unavailable` [M, K]."""
     if model.config.position_first:
-        gains = slot_first.gains(model, hidden, trail, slots, words, ~placed)
+        gains = slot_first.gains(model, hidden, trail, slots, words, ~unavailable)
     else:
         gains = _word_gains(model, hidden, words) + _slot_gains(model, hidden, trail, slots)
-    return gains.masked_fill(placed, -torch.inf)
+    return gains.masked_fill(unavailable, -torch.inf)
 
 
 def _word_gains(model: InsertionNetwork, hidden: Tensor, words: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ def _word_gains(model: InsertionNetwork, hidden: Tensor, words: Tensor) -> Tenso
 
 
 def _slot_gains(model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Tensor) -> Tensor:
-    """Return log p of each word's slot [M, K]: its query is a sum, of which one part is known for all words."""
+    """Return log p of each word's slot [M, K]; the scores of its word part with the keys are cached."""
     keys, fits = trail.pool.notes
     scores = model.fit(model.pointer.of_state(hidden), trail, keys)  # [M, 2, I]
     known = fits[trail.owner[:, None], :, trail.columns].transpose(1, 2)  # [M, 2, I, K]
@@ -118,7 +118,7 @@ def _slot_gains(model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Te
 def _best(totals: Tensor, trail: Trail, width: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the parent, word and log-probability of the `width` best of each target [M'], best first.
 
-    Equal words that could go to one slot are equally good there, up to rounding: the first parent or word wins.
+    Equal words for the same slot have equal scores up to rounding: the first parent or word wins.
     """
     seats, words = trail.seats(), totals.shape[1]
     table = totals.new_full((seats.sources * seats.width, words), -torch.inf).index_copy(0, seats.seat, totals)

@@ -1,8 +1,8 @@
 """The variant that predicts slots before words (Gu et al., 2019, section 3), with a separate end action.
 
-The query of the last item alone, q = (h E) / sqrt(d), chooses among the slots and the end, which is one choice more:
-its two keys are e_stop C and e_stop D, as if stop were an item that has been placed. Then the word, stop excepted,
-is chosen by (h + a L + b R) / sqrt(3) in the place of h, where a and b are the states of the slot's neighbours.
+The query of the last item alone, q = (h E) / sqrt(d), chooses among the slots and the end, an additional choice with
+the keys e_stop C and e_stop D, as if EOS were a placed item. Then the word, EOS excluded, is predicted by
+(h + a L + b R) / sqrt(3) instead of h, where a and b are the states of the slot's neighbours.
 """
 
 import torch
@@ -12,7 +12,7 @@ from bench_core import STOP, by_host
 from bench_indigo.insertion_network import InsertionNetwork
 from bench_indigo.kv_cache import Trail
 from bench_indigo.network import LOGITS
-from bench_indigo.pointer import known_end, known_slots, slot_logits
+from bench_indigo.pointer import end_log_probs, slot_logits, target_slot_log_probs
 from bench_indigo.prefixes import Prefixes
 from bench_indigo.relations import neighbours
 
@@ -31,11 +31,11 @@ def slot_log_probs(model: InsertionNetwork, trail: Trail, hidden: Tensor) -> Ten
 
 
 def word_states(model: InsertionNetwork, trail: Trail, hidden: Tensor, left: Tensor) -> Tensor:
-    """Return what predicts the word [N, d] of a slot with `left` [N] items on its left."""
+    """Return the states [N, d] that predict the word of a slot with `left` [N] items on its left."""
     sides = trail.pool.notes[1]
     before, after = (trail.columns.gather(1, left[:, None] + shift)[:, 0] for shift in (-1, 0))
-    found: Tensor = model.beside(hidden, sides[trail.owner, 0, before], sides[trail.owner, 1, after])
-    return found
+    states: Tensor = model.beside(hidden, sides[trail.owner, 0, before], sides[trail.owner, 1, after])
+    return states
 
 
 def costs(
@@ -49,8 +49,8 @@ def costs(
     queries = model.pointer.alone(hidden)
     scores = (queries[:, None] @ model.pointer.keys(states).transpose(2, 3)).transpose(1, 2)  # [N, I + W, 2, I]
     ends = end_logits(model, queries)
-    slots = -known_slots(scores[:, :items], tree.places, seen[:, :items], tree.places, raw, ends[:, :items])
-    stops = -known_end(scores[:, items:], seen[:, items:], ends[:, items:])
+    slots = -target_slot_log_probs(scores[:, :items], tree.places, seen[:, :items], tree.places, raw, ends[:, :items])
+    stops = -end_log_probs(scores[:, items:], seen[:, items:], ends[:, items:])
 
     sides, where = model.beside.sides(states), neighbours(tree.places, seen[:, :items], tree.places)
     left, right = (
@@ -59,23 +59,23 @@ def costs(
     )
     chosen = by_host(lambda real: real.flatten().nonzero()[:, 0], real)
     units = model.beside(hidden[:, :items], left, right).flatten(0, 1)[chosen]
-    found = model.costs(units, tokens.flatten()[chosen], smoothing, first=STOP + 1)
-    words = found.new_zeros(real.shape).masked_scatter(real, found)
+    flat_costs = model.costs(units, tokens.flatten()[chosen], smoothing, first=STOP + 1)
+    words = flat_costs.new_zeros(real.shape).masked_scatter(real, flat_costs)
     return words, slots.where(real, 0.0), stops.where(tree.weight > 0, 0.0)
 
 
 def gains(
     model: InsertionNetwork, hidden: Tensor, trail: Trail, slots: Tensor, words: Tensor, rest: Tensor
 ) -> Tensor:
-    """Return log p of the slot of each word [M, K] and of the word there, for the words of the `rest` [M, K]; else 0.
+    """Return log p of the slot and word [M, K] for the remaining words `rest` [M, K]; 0 elsewhere.
 
-    A slot that a word is left for costs a distribution over V words of its own: up to n^2 / 4 of them for an order of
-    n words, where a search for words first has n. That is the price of a search here.
+    Each slot of a remaining word needs its own distribution over V words: up to n^2 / 4 for an order of n words,
+    where a search for words first needs n.
     """
     queries = model.pointer.alone(hidden)
     scores = slot_logits(model.fit(queries, trail, trail.pool.notes[0]))
     placing = torch.cat([end_logits(model, queries)[:, None], scores], 1).log_softmax(1)
-    row, place = rest.nonzero().unbind(1)  # [R] ascending, and so are the slots of a row
+    row, place = rest.nonzero().unbind(1)  # [R] rows ascend, and the slots within a row
     slot = slots[row, place]
     pairs, pair = torch.unique_consecutive(row * placing.shape[1] + slot, return_inverse=True)
     owner = pairs // placing.shape[1]
@@ -85,11 +85,11 @@ def gains(
 
 
 def _log_probs(model: InsertionNetwork, states: Tensor, pair: Tensor, words: Tensor) -> Tensor:
-    """Return log p of words [R] by the states of number `pair` [R], ascending, among `states` [P, d]."""
-    most, found = max(1, LOGITS // model.tokens), []
-    for first in range(0, len(states), most):
-        logits = model.words(states[first : first + most], model.embed)[:, STOP + 1 :]
-        here = (pair >= first) & (pair < first + most)
-        number = pair[here] - first
-        found.append(logits[number, words[here] - STOP - 1] - logits.logsumexp(1)[number])
-    return torch.cat(found)
+    """Return log p of words [R], given by row `pair` [R] of `states` [P, d]; `pair` ascends."""
+    size, parts = max(1, LOGITS // model.tokens), []
+    for first in range(0, len(states), size):
+        logits = model.words(states[first : first + size], model.embed)[:, STOP + 1 :]
+        selected = (pair >= first) & (pair < first + size)
+        number = pair[selected] - first
+        parts.append(logits[number, words[selected] - STOP - 1] - logits.logsumexp(1)[number])
+    return torch.cat(parts)

@@ -9,64 +9,64 @@ from bench_core import STOP, Batch, Noise
 
 
 @dataclass(frozen=True)
-class Labels:
-    """What the slots of N canvases are to be filled with, one label for each token of `gold`.
+class SlotLabels:
+    """Targets of the slots of N canvases, one label per token of `gold`.
 
-    A missing token is a label of its slot. Where a token is kept, or the target ends, there is a label of the slot
-    before it if that is empty: stop, to leave it as it is.
+    A missing token is a label of its slot. A token on the canvas, and the end of the target, give the slot before
+    them the label EOS if that slot is empty.
     """
 
-    slot: Tensor  # [N, T] of each label
+    slot: Tensor  # [N, T]
     token: Tensor  # [N, T]
-    weight: Tensor  # [N, T] float64; those of a slot sum to 1, and are 0 where there is no label
-    slots: Tensor  # [N] how many each canvas has
+    weight: Tensor  # [N, T] float64; sums to 1 over each slot, 0 where there is no label
+    slots: Tensor  # [N] number of slots
 
 
-def kept(batch: Batch, noise: Noise) -> Tensor:
-    """Draw which tokens of `gold` are on the canvas [N, T]: all numbers are alike, then all choices of so many."""
+def sample_canvas_mask(batch: Batch, noise: Noise) -> Tensor:
+    """Sample which tokens of `gold` are on the canvas [N, T]: a uniform number, then uniformly which."""
     words = batch.length - 1
     number = (noise.fork("number").uniform(batch.ids) * (words + 1)).long()
     draws = noise.fork("choice").uniform(batch.ids, 0, batch.gold.shape[1])
-    draws = draws.masked_fill(places_of(batch.gold) >= words[:, None], 2.0)  # above all: neither end nor padding
+    draws = draws.masked_fill(places_of(batch.gold) >= words[:, None], 2.0)  # sorts EOS and padding last
     return draws.argsort(1).argsort(1) < number[:, None]
 
 
 def canvas(gold: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what is kept of `gold` [N, T] as a canvas [N, C], in the same order, and its lengths [N]."""
+    """Return the selected tokens of `gold` [N, T] as a canvas [N, C], in the same order, and its lengths [N]."""
     length = keep.sum(1)
     width = int(length.max())
     place = torch.where(keep, keep.cumsum(1) - 1, width)
     return gold.new_zeros(len(gold), width + 1).scatter(1, place, gold)[:, :width], length
 
 
-def labels(batch: Batch, keep: Tensor, tau: float | None) -> Labels:
-    """Return what is missing on canvases that `keep` [N, T] tokens of `gold`, by weights of tau; alike if it is None.
+def labels(batch: Batch, keep: Tensor, tau: float | None) -> SlotLabels:
+    """Return the labels of canvases that `keep` [N, T] tokens of `gold`; weights are uniform if `tau` is None.
 
-    Of a span from i to j, k weighs exp(-|(i + j) / 2 - k| / tau), divided by the sum of these.
+    In a span from i to j, token k has weight exp(-|(i + j) / 2 - k| / tau), normalized over the span.
     """
     places, last = places_of(batch.gold), batch.length[:, None] - 1
-    closing = keep | (places == last)  # a slot ends before each
+    closing = keep | (places == last)  # ends a slot
     slot = closing.cumsum(1) - closing.long()
     start, end = _spans(closing)
     missing = ~closing & (places < last)
     raw = missing.double() if tau is None else missing * _nearness(places, start, end, tau)
     total = raw.new_zeros(raw.shape).scatter_add(1, slot, raw).gather(1, slot)
     weight = torch.where(missing, raw / total, (closing & (start == places)).double())
-    return Labels(slot, batch.gold.masked_fill(~missing, STOP), weight, closing.sum(1))
+    return SlotLabels(slot, batch.gold.masked_fill(~missing, STOP), weight, closing.sum(1))
 
 
 def _spans(closing: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the first and last place [N, T] of the span that each missing token is in, and each closing one ends."""
+    """Return the first and last place [N, T] of the span that a missing token is in, or that a closing token ends."""
     places = places_of(closing).expand(closing.shape)
     width = closing.shape[1]
-    before = torch.where(closing, places, -1).cummax(1).values  # itself, where it closes
+    before = torch.where(closing, places, -1).cummax(1).values  # its own place, if closing
     start = torch.cat([torch.zeros_like(before[:, :1]), before[:, :-1] + 1], 1)
     after = torch.where(closing, places, width).flip(1).cummin(1).values.flip(1)
     return start, after - 1
 
 
 def _nearness(places: Tensor, start: Tensor, end: Tensor, tau: float) -> Tensor:
-    """Return exp(-distance / tau) [N, T] for places in spans, of distances beyond those of the nearest in a span."""
+    """Return exp(-distance / tau) [N, T], with distances relative to the nearest place of the span."""
     twice, parity = (start + end - 2 * places).abs(), (start + end) % 2
     return ((parity - twice).double() / (2 * tau)).exp()
 

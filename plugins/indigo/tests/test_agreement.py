@@ -196,7 +196,7 @@ def test_first_words_need_counts():
 @pytest.mark.parametrize("name", CONFIGS)
 def test_outputs_whose_order_is_unknown_are_refused_by_example(name, actions):
     cell = [output([0, 1]), Outcome(8, hypotheses=[Hypothesis([1, 2, 3], True, None, actions)])]
-    with pytest.raises(SuiteError, match=r"example 8 .* is unknown: .* 3 words.*Leave this metric out"):
+    with pytest.raises(SuiteError, match=r"example 8 is unknown: .* 3 words.*Leave this metric out"):
         score(name, cell)
 
 

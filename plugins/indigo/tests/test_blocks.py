@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from bench_authors.testing import float64
-from bench_indigo.blocks import Embedding, SelfAttention, Shape, Words, shut, sight, sinusoids
-from bench_indigo.kv_cache import Seats, Stack, Trail, inserted
+from bench_indigo.blocks import Embedding, SelfAttention, Shape, WordLogits, additive_mask, attention_mask, sinusoids
+from bench_indigo.kv_cache import DecoderStack, Seats, Trail, insert_columns
 from bench_indigo.relations import relations
 
 SHAPE = Shape(width=8, heads=2, feed_forward=12, dropout=0.0, relative=True)
@@ -45,7 +45,7 @@ def test_attention_with_relations_is_what_its_definition_says():
     layer, states = SelfAttention(SHAPE), torch.randn(3, 6, 8)
     known = relations(PLACES)
     wanted = by_definition(layer, states, known, SEEN)
-    torch.testing.assert_close(layer(states, sight(SEEN, known, states)), wanted)
+    torch.testing.assert_close(layer(states, attention_mask(SEEN, known, states)), wanted)
 
 
 @pytest.mark.parametrize(
@@ -61,22 +61,22 @@ def test_attention_with_other_relations_is_another(mistake):
     layer, states = SelfAttention(SHAPE), torch.randn(3, 6, 8)
     known = relations(PLACES)
     wanted = by_definition(layer, states, known, SEEN)
-    found = layer(states, sight(SEEN, mistake(known), states))
+    found = layer(states, attention_mask(SEEN, mistake(known), states))
     assert (found - wanted).abs().amax((1, 2)).min() > 1e-4
 
 
 def test_each_relation_is_learnt():
     layer, states = SelfAttention(SHAPE), torch.randn(3, 6, 8)
     with torch.enable_grad():
-        layer(states, sight(SEEN, relations(PLACES), states)).square().sum().backward()
+        layer(states, attention_mask(SEEN, relations(PLACES), states)).square().sum().backward()
     assert (layer.relation.grad.abs().sum(1) > 1e-6).all()
 
 
 def test_a_stack_that_reads_item_by_item_gives_what_it_gives_at_once():
-    stack = Stack(SHAPE, 2)
+    stack = DecoderStack(SHAPE, 2)
     sources = stack.read([torch.randn(3, 4, 8)], torch.zeros(3, 1, 1, 4))
     states = torch.randn(3, 6, 8)
-    wanted = stack(states, sight(SEEN, relations(PLACES), states), sources)
+    wanted = stack(states, attention_mask(SEEN, relations(PLACES), states), sources)
     found, trail = stack.begin(states[:, :2], sources)
     torch.testing.assert_close(found, wanted[:, :2])
     for item in range(2, 6):
@@ -88,7 +88,7 @@ def test_a_stack_that_reads_item_by_item_gives_what_it_gives_at_once():
 
 
 def test_generations_go_on_as_if_alone_however_they_are_chosen_and_for_however_long():
-    stack, draw = Stack(SHAPE, 2), torch.Generator().manual_seed(3)
+    stack, draw = DecoderStack(SHAPE, 2), torch.Generator().manual_seed(3)
     sources = stack.read([torch.randn(4, 4, 8)], torch.zeros(4, 1, 1, 4))
     begun = torch.randn(4, 2, 8)
     _, trail = stack.begin(begun, sources)
@@ -115,11 +115,11 @@ def test_generations_go_on_as_if_alone_however_they_are_chosen_and_for_however_l
             wanted, alone = stack.extend(alone, state[None], torch.tensor([place]))
         torch.testing.assert_close(found[row], wanted[0])
     assert compacted > 1
-    assert trail.pool.room < 6 * 40  # what no one needs is let go
+    assert trail.pool.capacity < 6 * 40  # what no one needs is let go
 
 
 def test_choosing_generations_copies_nothing_that_was_read():
-    stack = Stack(SHAPE, 1)
+    stack = DecoderStack(SHAPE, 1)
     sources = stack.read([torch.randn(2, 4, 8)], torch.zeros(2, 1, 1, 4))
     _, trail = stack.begin(torch.randn(2, 2, 8), sources)
     wide = trail.select(torch.tensor([0, 0, 1, 1, 1]))
@@ -129,7 +129,7 @@ def test_choosing_generations_copies_nothing_that_was_read():
 
 
 def test_a_state_can_be_gone_on_from_twice():
-    stack = Stack(SHAPE, 2)
+    stack = DecoderStack(SHAPE, 2)
     sources = stack.read([torch.randn(2, 4, 8)], torch.zeros(2, 1, 1, 4))
     _, trail = stack.begin(torch.randn(2, 2, 8), sources)
     one, other, left = torch.randn(2, 8), torch.randn(2, 8), torch.ones(2, dtype=torch.long)
@@ -150,19 +150,22 @@ def test_generations_sit_with_their_source():
 
 def test_an_item_goes_behind_those_on_its_left():
     columns = torch.tensor([[7, 8, 9], [4, 5, 6]])
-    assert inserted(columns, torch.tensor([1, 3]), torch.tensor([1, 2])).tolist() == [[7, 1, 8, 9], [4, 5, 6, 2]]
+    assert insert_columns(columns, torch.tensor([1, 3]), torch.tensor([1, 2])).tolist() == [
+        [7, 1, 8, 9],
+        [4, 5, 6, 2],
+    ]
 
 
 def test_a_trail_keeps_its_columns_in_a_smaller_pool():
-    stack = Stack(SHAPE, 1)
+    stack = DecoderStack(SHAPE, 1)
     sources = stack.read([torch.randn(3, 4, 8)], torch.zeros(3, 1, 1, 4))
     _, trail = stack.begin(torch.randn(3, 2, 8), sources)
     for _ in range(3):
         _, trail = stack.extend(trail, torch.randn(3, 8), torch.ones(3, dtype=torch.long))
     some = trail.select(torch.tensor([2, 0]))
-    small = some.compacted(4)
+    small = some.compact(4)
     assert isinstance(small, Trail)
-    assert len(small.pool.sources.shut) == 2
+    assert len(small.pool.sources.mask) == 2
     for old, new in zip(some.pool.pairs[0], small.pool.pairs[0], strict=True):
         for row in range(2):
             kept = old[some.owner[row]][:, some.columns[row]]
@@ -180,9 +183,9 @@ def test_sinusoids_continue_where_they_left_off():
 
 def test_words_beyond_the_vocabulary_are_never_predicted():
     embedding = Embedding(7, 8)
-    assert Words(8, 5, tied=True, mapped=True)(torch.randn(3, 8), embedding).shape == (3, 5)
-    assert Words(8, 5, tied=False, mapped=False)(torch.randn(3, 8), embedding).shape == (3, 5)
+    assert WordLogits(8, 5, tied=True, mapped=True)(torch.randn(3, 8), embedding).shape == (3, 5)
+    assert WordLogits(8, 5, tied=False, mapped=False)(torch.randn(3, 8), embedding).shape == (3, 5)
 
 
 def test_what_is_shut_is_minus_infinity():
-    assert shut(torch.tensor([True, False]), torch.zeros(1)).tolist() == [0, -torch.inf]
+    assert additive_mask(torch.tensor([True, False]), torch.zeros(1)).tolist() == [0, -torch.inf]

@@ -19,7 +19,7 @@ from bench_core.suites.check import misfit
 from bench_decoders.plugin import GreedyConfig
 from bench_indigo.canvas import InsertionTransformer
 from bench_indigo.plugin import InsertGreedyConfig, InsertionTransformerConfig, InsertParallelConfig
-from bench_indigo.spans import canvas, kept
+from bench_indigo.spans import canvas, sample_canvas_mask
 from bench_metrics.plugin import PerplexityConfig
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 2, "feed_forward": 12}
@@ -175,7 +175,7 @@ def test_the_loss_is_what_it_is_slot_by_slot_and_word_by_word(settings, smoothin
     case = case_of(**settings)
     tau = None if "loss" in settings else settings.get("tau", 1.0)
     for step in range(3):
-        total, keep = 0.0, kept(case.batch, NOISE.fork(step))
+        total, keep = 0.0, sample_canvas_mask(case.batch, NOISE.fork(step))
         for row, length in enumerate(case.batch.length.tolist()):
             batch = one_row(case.batch, row)
             mean = slowly(case.model, batch, keep[row, :length], tau, smoothing, "joint" in settings)
@@ -251,12 +251,12 @@ def test_a_prefix_is_refused():
     case = case_of()
     batch = tiny_batch(source=Source.TOKENS, prefix=2)
     for use in (lambda: loss_of(case, batch), lambda: case.model.begin(batch)):
-        with pytest.raises(SuiteError, match=r"insertion-transformer .* takes no prefix"):
+        with pytest.raises(SuiteError, match=r"insertion-transformer .* takes no prompt"):
             use()
 
 
 def test_a_tau_without_a_tree_is_refused():
-    with pytest.raises(ValidationError, match="`tau` is of `loss: binary`"):
+    with pytest.raises(ValidationError, match="`tau` is a setting of `loss: binary`"):
         InsertionTransformerConfig(loss="uniform", tau=2)
     assert InsertionTransformerConfig(loss="uniform").spread is None
     assert InsertionTransformerConfig().spread == 1

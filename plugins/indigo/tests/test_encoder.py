@@ -9,7 +9,7 @@ import torch
 
 from bench_authors.testing import Case, float64, tiny_batch, tiny_info
 from bench_core import Batch, Noise, Scoring, Source, SuiteError, TaskInfo
-from bench_indigo.encoder import Encoder
+from bench_indigo.encoder import SourceEncoder
 from bench_indigo.plugin import IndigoConfig, TransformerConfig
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 2, "feed_forward": 12}
@@ -24,8 +24,8 @@ def double():
 
 
 def encoded(config, info, batch):
-    states, shut = Encoder(config, info, None).eval()(batch)
-    return states[-1], shut
+    states, mask = SourceEncoder(config, info, None).eval()(batch)
+    return states[-1], mask
 
 
 def batch_of(*sources):
@@ -69,9 +69,9 @@ def test_scores_of_a_bag_do_not_depend_on_its_order(config):
 def test_an_empty_source_is_a_lone_stop():
     config = TransformerConfig(**SMALL)
     torch.manual_seed(2)
-    found, shut = encoded(config, tiny_info(Source.TOKENS), batch_of([], [0]))
+    found, mask = encoded(config, tiny_info(Source.TOKENS), batch_of([], [0]))
     torch.testing.assert_close(found[0], found[1])
-    assert (shut == 0).all()
+    assert (mask == 0).all()
     torch.manual_seed(2)
     none = replace(batch_of([]), source=torch.zeros(1, 0, dtype=torch.long))
     torch.testing.assert_close(encoded(config, tiny_info(Source.TOKENS), none)[0], found[:1])
@@ -80,11 +80,11 @@ def test_an_empty_source_is_a_lone_stop():
 def test_padding_changes_nothing():
     torch.manual_seed(2)
     config, info = IndigoConfig(**SMALL), tiny_info(Source.TOKENS)
-    encoder = Encoder(config, info, None).eval()
+    encoder = SourceEncoder(config, info, None).eval()
     short, _ = encoder(batch_of([1, 2]))
-    both, shut = encoder(batch_of([1, 2], [3, 3, 1, 2]))
+    both, mask = encoder(batch_of([1, 2], [3, 3, 1, 2]))
     torch.testing.assert_close(both[-1][:1, :2], short[-1])
-    assert (shut[0, 0, 0] == -torch.inf).tolist() == [False, False, True, True]
+    assert (mask[0, 0, 0] == -torch.inf).tolist() == [False, False, True, True]
 
 
 def test_a_vector_is_a_grid_of_one():
@@ -99,7 +99,7 @@ def test_a_vector_is_a_grid_of_one():
 
 def test_features_have_no_order():
     batch = tiny_batch(source=Source.GRID)
-    encoder = Encoder(IndigoConfig(**SMALL), tiny_info(Source.GRID), None).eval()
+    encoder = SourceEncoder(IndigoConfig(**SMALL), tiny_info(Source.GRID), None).eval()
     found = encoder(batch)[0][-1]
     turned = encoder(replace(batch, source=batch.source.flip(1)))[0][-1]
     torch.testing.assert_close(found, turned.flip(1))
@@ -108,14 +108,14 @@ def test_features_have_no_order():
 @pytest.mark.parametrize(("info", "what"), [(BAG, "a bag"), (tiny_info(Source.GRID), "features")])
 def test_positions_of_what_has_none_are_refused(info, what):
     with pytest.raises(SuiteError, match=f"`source_positions: relative`.*{what} has none"):
-        Encoder(IndigoConfig(**SMALL, source_positions="relative"), info, None)
+        SourceEncoder(IndigoConfig(**SMALL, source_positions="relative"), info, None)
 
 
 def test_every_layer_of_an_encoder_can_be_looked_at():
     config = IndigoConfig(**SMALL, cross_attention="forward", order="l2r")
     case = Case.of(config, source=Source.TOKENS)
-    states, shut = case.model.encoder(case.batch)
-    found = case.model.stack.read(states, shut)
+    states, mask = case.model.encoder(case.batch)
+    found = case.model.stack.read(states, mask)
     for layer, state, pair in zip(case.model.stack.layers, states, found.pairs, strict=True):
         assert all(torch.equal(one, other) for one, other in zip(layer.cross.read(state), pair, strict=True))
     assert isinstance(case.batch, Batch)

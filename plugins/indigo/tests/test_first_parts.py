@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from bench_authors.testing import MetricCase
 from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
-from bench_indigo.parts_of_speech import generated, grouped, part
+from bench_indigo.parts_of_speech import generation_groups, group_tokens, part
 from bench_indigo.plugin import FirstPartsConfig
 
 KNOWN = {"the": "DET", "dog": "NOUN", "barks": "VERB", "may": "AUX", "May": "PROPN", ".": "PUNCT", "cannot": "AUX"}
@@ -62,19 +62,19 @@ def takes_pieces_for_words(kind, tokens, order):
 
 
 def times_words_by_their_last_piece(kind, tokens, order):
-    return sorted(grouped(kind, tokens), key=lambda places: max(map(order.index, places)))
+    return sorted(group_tokens(kind, tokens), key=lambda places: max(map(order.index, places)))
 
 
 def times_words_by_the_piece_that_begins_them(kind, tokens, order):
-    return sorted(grouped(kind, tokens), key=lambda places: order.index(places[0]))
+    return sorted(group_tokens(kind, tokens), key=lambda places: order.index(places[0]))
 
 
 def reads_words_from_left_to_right(kind, tokens, order):
-    return grouped(kind, tokens)
+    return group_tokens(kind, tokens)
 
 
 def takes_the_order_for_turns(kind, tokens, order):
-    return sorted(grouped(kind, tokens), key=lambda places: min(order[place] for place in places))
+    return sorted(group_tokens(kind, tokens), key=lambda places: min(order[place] for place in places))
 
 
 MUTANTS = [
@@ -83,13 +83,13 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-def check_words_come_with_the_first_of_their_pieces(generated):
+def check_words_come_with_the_first_of_their_pieces(generation_groups):
     """g of dog, ark of barks, the, the full stop; then what is left of these."""
-    assert generated("bpe", CUT, [2, 4, 0, 6, 5, 3, 1]) == [[1, 2], [3, 4, 5], [0], [6]]
+    assert generation_groups("bpe", CUT, [2, 4, 0, 6, 5, 3, 1]) == [[1, 2], [3, 4, 5], [0], [6]]
 
 
 def test_words_come_with_the_first_of_their_pieces():
-    check_words_come_with_the_first_of_their_pieces(generated)
+    check_words_come_with_the_first_of_their_pieces(generation_groups)
     cell = [output(PIECES, CUT, [2, 4, 0, 6, 5, 3, 1])]
     for name, first, wanted in [("NOUN", 1, 100), ("VERB", 2, 50), ("DET", 3, 100 / 3), ("PUNCT", 3, 0)]:
         assert score(PIECES, cell, part=name, first=first) == pytest.approx(wanted), (name, first)
@@ -112,7 +112,7 @@ def test_another_reading_of_pieces_is_told_from_it(mutant):
     ],
 )
 def test_tokens_are_grouped_to_words(kind, tokens, words):
-    assert grouped(kind, tokens) == words
+    assert group_tokens(kind, tokens) == words
 
 
 def test_pieces_of_letters_with_accents_are_one_word():

@@ -124,12 +124,12 @@ MUTANTS = {
     "sides not told apart": (insertion, "relations", lambda intact: lambda places: intact(places).abs()),
     "pointer to the wrong side": (
         insertion,
-        "known_slots",
+        "target_slot_log_probs",
         lambda intact: changed(intact, lambda scores: scores.flip(2)),
     ),
     "slot mask off by one": (
         insertion,
-        "known_slots",
+        "target_slot_log_probs",
         lambda intact: lambda scores, places, seen, *more: intact(scores, places, seen & (seen.cumsum(2) > 1), *more),
     ),
     "stepping takes slots for their neighbours": (
@@ -384,7 +384,7 @@ def test_phases_change_the_order():
     first, then = loss_of(case, {"order": "l2r"}), loss_of(case, {"order": "searched", "beam": 2})
     torch.testing.assert_close(first.value, loss_of(case_of(rows, order="l2r")).value)
     torch.testing.assert_close(then.value, loss_of(case_of(rows, beam=2)).value)
-    with pytest.raises(SuiteError, match="a phase of indigo sets what cannot be: `order`"):
+    with pytest.raises(SuiteError, match="a phase of indigo has invalid settings: `order`"):
         loss_of(case, {"order": "lr2"})
 
 
@@ -406,7 +406,7 @@ def test_search_has_the_noise_of_training_or_none():
         case.model.train()
         torch.manual_seed(0)
         sources = case.model.encode(rows)
-        orders, _ = case.model._searched(rows, sources, case.model.config)
+        orders, _ = case.model._search(rows, sources, case.model.config)
         assert case.model.training
         found[noise] = len({tuple(map(tuple, row)) for row in orders.tolist()})
     assert found[False] == 1
@@ -434,7 +434,7 @@ def test_lengths_are_limited_by_the_source():
 
 def test_a_prefix_is_refused():
     case = case_of(order="l2r")
-    with pytest.raises(SuiteError, match="takes no prefix"):
+    with pytest.raises(SuiteError, match="takes no prompt"):
         case.model.start(replace(case.batch, opening=torch.zeros(len(case.batch), 2, dtype=torch.long)))
 
 

@@ -21,7 +21,7 @@ from bench_exchange.exporting import export_run
 from bench_exchange.importing import import_run
 from bench_exchange.merge import merge
 from bench_indigo import generation_order
-from bench_indigo.order_figures import LONGEST, MOST, items, relations, steps
+from bench_indigo.order_figures import MAX_WORD_CHARS, MAX_WORDS, items, relations, steps
 from bench_reports.figures.drawing import draw
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import pictures
@@ -194,15 +194,15 @@ def test_hostile_words_stay_in_their_cell_and_the_drawing_is_well_formed(tmp_pat
     shown = texts(ElementTree.fromstring(files["figures/grown.svg"]))
     assert shown.count("<b>x</b>") == sum(WORDS[2] in step.sequence for step in steps(WORDS, order))
     assert not [text for text in shown if not (text or "").strip()]
-    assert max(map(len, shown)) <= LONGEST + 4, "what is very long is cut"
+    assert max(map(len, shown)) <= MAX_WORD_CHARS + 4, "what is very long is cut"
 
 
 def test_a_long_output_is_shown_in_its_beginnings_and_says_so(tmp_path):
-    words = [f"w{place}" for place in range(MOST + 5)]
+    words = [f"w{place}" for place in range(MAX_WORDS + 5)]
     picture = the_picture(ordered_run(tmp_path, [sample(words, [*reversed(range(len(words)))])]))
-    assert [step.position for step in picture.series[0].rows] == [*reversed(range(5, MOST + 5))]
-    assert relations(picture.series[0].rows)[1] == [1, 0, *[1] * MOST]
-    assert f"rnn, example 7: the first {MOST} of {MOST + 5} words." in picture.notes
+    assert [step.position for step in picture.series[0].rows] == [*reversed(range(5, MAX_WORDS + 5))]
+    assert relations(picture.series[0].rows)[1] == [1, 0, *[1] * MAX_WORDS]
+    assert f"rnn, example 7: the first {MAX_WORDS} of {MAX_WORDS + 5} words." in picture.notes
 
 
 def test_a_number_shows_the_first_examples_and_ids_show_just_those(tmp_path):

@@ -9,7 +9,7 @@ import torch
 
 from bench_authors.testing import catches
 from bench_core import Batch, DataError, Noise, SuiteError, TaskInfo
-from bench_indigo.orders import CONTINUES, PADDING, checked, common, make_order
+from bench_indigo.orders import CONTINUES, PADDING, check_order, common, make_order
 
 FACTS = TaskInfo(["<stop>", "a", "b", "c", "d"], [7, 5, 3, 1, 1])
 NOISE = Noise(3)
@@ -42,7 +42,7 @@ def batch_of(targets, first=10, width=0, **extras):
 def ordered(order, targets, noise=NOISE, /, **extras):
     """Return the order of the words of each target, after a look at what pads it."""
     batch = batch_of(targets, **extras)
-    pi = checked(make_order(order, FACTS)(batch, noise), batch)
+    pi = check_order(make_order(order, FACTS)(batch, noise), batch)
     assert pi.dtype == torch.long
     return [row[:number] for row, number in zip(pi.tolist(), (batch.length - 1).tolist(), strict=True)]
 
@@ -232,14 +232,14 @@ def test_without_heads_the_error_says_how_to_get_them():
 @pytest.mark.parametrize(
     ("heads", "message"),
     [
-        ([1, 0, 2], r"example 11 go in a circle: above the word at token 0"),
-        ([0, 2, 1], r"circle: above the word at token 1"),
-        ([0, 3, 0], r"token 1 of example 11 cannot be 3: its target has 3 tokens"),
-        ([0, 0, -3], r"token 2 of example 11 cannot be -3"),
-        ([0, 0, PADDING], r"token 2 of example 11 cannot be -1"),
-        ([CONTINUES, 1, 1], r"token 0 of example 11 cannot be -2"),
-        ([0, CONTINUES, 1], r"token 2 of example 11 cannot be 1"),  # which begins no word
-        ([0, 0, 0, 0], r"token 3 of example 11 cannot be 0"),  # the stop
+        ([1, 0, 2], r"example 11 form a cycle: the word at token 0"),
+        ([0, 2, 1], r"cycle: the word at token 1"),
+        ([0, 3, 0], r"token 1 of example 11 must not be 3: its target has 3 tokens"),
+        ([0, 0, -3], r"token 2 of example 11 must not be -3"),
+        ([0, 0, PADDING], r"token 2 of example 11 must not be -1"),
+        ([CONTINUES, 1, 1], r"token 0 of example 11 must not be -2"),
+        ([0, CONTINUES, 1], r"token 2 of example 11 must not be 1"),  # not the first token of a word
+        ([0, 0, 0, 0], r"token 3 of example 11 must not be 0"),  # EOS
     ],
 )
 def test_heads_that_are_no_trees_are_refused_by_example_and_token(heads, message):
@@ -249,7 +249,7 @@ def test_heads_that_are_no_trees_are_refused_by_example_and_token(heads, message
 
 def test_heads_of_another_width_are_refused():
     batch = batch_of([[1, 2]])
-    with pytest.raises(DataError, match="one a token"):
+    with pytest.raises(DataError, match="one head per token"):
         make_order("syn", FACTS)(replace(batch, extras={"heads": torch.zeros(1, 2).long()}), NOISE)
 
 
@@ -261,14 +261,14 @@ def test_a_given_order_is_taken_as_it_is():
 
 @pytest.mark.parametrize("order", [[0, 0, 1], [1, 2, 3], [0, 1], [0, 1, -1], [-1, 0, 1]])
 def test_what_is_no_permutation_is_refused_by_example(order):
-    with pytest.raises(DataError, match=r"order of example 11, \[.*\], is no permutation of its 3 words"):
+    with pytest.raises(DataError, match=r"order of example 11, \[.*\], is not a permutation of its 3 words"):
         ordered("given", [[4], [1, 2, 3]], order=[[0], order])
 
 
 def test_what_pads_an_order_stays_in_its_place():
     batch = batch_of([[1, 2], [1, 2, 3]])
     with pytest.raises(DataError, match="example 10"):
-        checked(torch.tensor([[0, 1, 3, 2], [2, 1, 0, 3]]), batch)
+        check_order(torch.tensor([[0, 1, 3, 2], [2, 1, 0, 3]]), batch)
 
 
 @pytest.mark.parametrize("order", ["l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd"])
@@ -279,5 +279,5 @@ def test_every_order_permutes_the_words_of_each_row(order):
 
 
 def test_a_searched_order_is_none_that_is_known_beforehand():
-    with pytest.raises(SuiteError, match=r"'searched' is no order.*l2r, r2l"):
+    with pytest.raises(SuiteError, match=r"'searched' is not a fixed order.*l2r, r2l"):
         make_order("searched", FACTS)

@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import pad
 
 from bench_authors.testing import catches
-from bench_indigo.pointer import known_slots, slot_logits
+from bench_indigo.pointer import slot_logits, target_slot_log_probs
 from bench_indigo.relations import neighbours, relations
 
 LEFT, RIGHT = -1, 1  # where one item stands, seen from another
@@ -98,11 +98,11 @@ def random_scores(order, dtype=torch.float64):
     return 3 * torch.randn(1, len(order), 2, items, generator=draw, dtype=dtype)
 
 
-def asked(known_slots, order, dtype=torch.float64):
+def asked(target_slot_log_probs, order, dtype=torch.float64):
     """Return the scores of every key for each word of an order, and log p of its slot."""
     places, scores = places_of(order)[None], random_scores(order, dtype).requires_grad_()
     seen = torch.ones(1, len(order) + 2, len(order) + 2, dtype=torch.bool).tril(-1)[:, 2:]
-    return scores, known_slots(scores, places, seen, places[:, 2:])
+    return scores, target_slot_log_probs(scores, places, seen, places[:, 2:])
 
 
 def points_to_the_wrong_side(intact):
@@ -132,9 +132,9 @@ def adds_no_second_key(intact):
 
 
 @catches(points_to_the_wrong_side, opens_the_outer_sides, masks_one_item_too_few, adds_no_second_key)
-def the_slot_of_a_word_weighs_both_of_its_keys_among_all_that_are_open(known_slots):
+def the_slot_of_a_word_weighs_both_of_its_keys_among_all_that_are_open(target_slot_log_probs):
     for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2], [2, 0, 3, 1]):
-        scores, found = asked(known_slots, order)
+        scores, found = asked(target_slot_log_probs, order)
         for turn, place in enumerate(order):
             reading = sorted(range(turn + 2), key=places_of(order)[: turn + 2].tolist().__getitem__)
             keys = [(scores[0, turn, 1, a], scores[0, turn, 0, b]) for a, b in pairwise(reading)]
@@ -145,9 +145,9 @@ def the_slot_of_a_word_weighs_both_of_its_keys_among_all_that_are_open(known_slo
 
 
 @catches(opens_the_outer_sides, masks_one_item_too_few)
-def keys_that_are_shut_have_no_gradient(known_slots):
+def keys_that_are_shut_have_no_gradient(target_slot_log_probs):
     for order in permutations(range(4)):
-        scores, found = asked(known_slots, order)
+        scores, found = asked(target_slot_log_probs, order)
         found.sum().backward()
         for turn in range(1, 4):  # before that there is one slot, whose probability is 1 whatever its keys are
             alive = (scores.grad[0, turn] != 0).nonzero().tolist()
@@ -159,8 +159,8 @@ LAWS = [
     (the_example_of_the_paper_has_its_relations, relations),
     (places_come_back_for_every_order_of_up_to_six_words, relations),
     (the_neighbours_of_a_slot_are_the_nearest_items_there, neighbours),
-    (the_slot_of_a_word_weighs_both_of_its_keys_among_all_that_are_open, known_slots),
-    (keys_that_are_shut_have_no_gradient, known_slots),
+    (the_slot_of_a_word_weighs_both_of_its_keys_among_all_that_are_open, target_slot_log_probs),
+    (keys_that_are_shut_have_no_gradient, target_slot_log_probs),
 ]
 
 

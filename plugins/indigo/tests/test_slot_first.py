@@ -91,10 +91,10 @@ def test_every_order_costs_step_by_step_what_it_costs_at_once(settings):
 
 MUTANTS = {
     "neighbours taken for each other": ("neighbours", lambda intact: lambda *what: intact(*what)[::-1]),
-    "the end is no rival of slots": ("known_slots", lambda intact: lambda *what: intact(*what[:-1])),
-    "slots are no rivals of the end": ("known_end", lambda intact: lambda scores, seen, ends: ends - ends),
+    "the end is no rival of slots": ("target_slot_log_probs", lambda intact: lambda *what: intact(*what[:-1])),
+    "slots are no rivals of the end": ("end_log_probs", lambda intact: lambda scores, seen, ends: ends - ends),
     "pointer to the wrong side": (
-        "known_slots",
+        "target_slot_log_probs",
         lambda intact: lambda scores, *what: intact(scores.flip(2), *what),
     ),
     "stepping sees another slot": (

@@ -11,7 +11,7 @@ import torch
 from bench_authors.testing import catches, tiny_batch
 from bench_core import STOP, Noise
 from bench_indigo import spans
-from bench_indigo.spans import canvas, kept, labels
+from bench_indigo.spans import canvas, labels, sample_canvas_mask
 
 TARGETS = [(1, 2, 3, 4, 1, 2), (4,), (), (2, 2, 1, 3), (3, 1, 4, 2, 3)]
 
@@ -61,7 +61,7 @@ def unnormalised(batch, keep, tau):
     width = found.slot.shape[1]
     many = torch.nn.functional.one_hot(found.slot, width) * (found.weight > 0)[:, :, None]
     number = many.sum(1).gather(1, found.slot)
-    return spans.Labels(found.slot, found.token, found.weight * number, found.slots)
+    return spans.SlotLabels(found.slot, found.token, found.weight * number, found.slots)
 
 
 def off_the_middle(batch, keep, tau):
@@ -74,13 +74,13 @@ def off_the_middle(batch, keep, tau):
         for slot in range(int(found.slots[row])):
             mine = ((found.slot[row] == slot) & (found.weight[row] > 0)).nonzero()[:, 0]
             weight[row, mine] = torch.softmax(-torch.arange(len(mine)).double() / tau, 0)
-    return spans.Labels(found.slot, found.token, weight, found.slots)
+    return spans.SlotLabels(found.slot, found.token, weight, found.slots)
 
 
 def forgets_what_is_empty(batch, keep, tau):
     """A slot where nothing is missing has no label."""
     found = labels(batch, keep, tau)
-    return spans.Labels(found.slot, found.token, found.weight * (found.token != STOP), found.slots)
+    return spans.SlotLabels(found.slot, found.token, found.weight * (found.token != STOP), found.slots)
 
 
 @catches(lambda find: unnormalised, lambda find: off_the_middle)
@@ -101,7 +101,7 @@ def weights_are_those_of_the_specification(find):
 def those_of_a_slot_sum_to_one(find):
     batch = tiny_batch(TARGETS)
     for turn in range(20):
-        found = find(batch, kept(batch, Noise(turn)), 0.7)
+        found = find(batch, sample_canvas_mask(batch, Noise(turn)), 0.7)
         total = found.weight.new_zeros(len(batch), 8).scatter_add(1, found.slot, found.weight)
         real = torch.arange(8) < found.slots[:, None]
         torch.testing.assert_close(total, real.double())
@@ -111,7 +111,7 @@ def those_of_a_slot_sum_to_one(find):
 def labels_are_those_found_one_by_one(find):
     batch = tiny_batch(TARGETS)
     for turn in range(30):
-        keep = kept(batch, Noise(turn))
+        keep = sample_canvas_mask(batch, Noise(turn))
         for tau in (None, 0.4, 1.0, 3.0):
             for row, wanted in zip(as_lists(find(batch, keep, tau)), in_a_loop(batch, keep, tau), strict=True):
                 assert [[token for token, _ in slot] for slot in row] == [
@@ -160,23 +160,23 @@ def test_a_canvas_has_what_is_kept_in_its_order():
 def test_neither_the_end_nor_padding_is_kept():
     batch = tiny_batch(TARGETS)
     for turn in range(50):
-        keep = kept(batch, Noise(turn))
+        keep = sample_canvas_mask(batch, Noise(turn))
         assert not keep[torch.arange(batch.gold.shape[1]) >= batch.length[:, None] - 1].any()
 
 
 def test_what_is_kept_depends_on_example_and_noise_alone():
     batch, noise = tiny_batch(TARGETS), Noise(3)
-    together, rows = kept(batch, noise), torch.tensor([4, 0, 3])
-    assert torch.equal(kept(batch.select(rows), noise), together[rows])
+    together, rows = sample_canvas_mask(batch, noise), torch.tensor([4, 0, 3])
+    assert torch.equal(sample_canvas_mask(batch.select(rows), noise), together[rows])
     for row, length in enumerate(batch.length.tolist()):
         alone = tiny_batch(TARGETS[row : row + 1], first=int(batch.ids[row]))
-        assert torch.equal(kept(alone, noise)[0], together[row, :length])
-    assert not torch.equal(kept(batch, Noise(4)), together)
+        assert torch.equal(sample_canvas_mask(alone, noise)[0], together[row, :length])
+    assert not torch.equal(sample_canvas_mask(batch, Noise(4)), together)
 
 
 def test_numbers_kept_are_uniform_and_so_are_choices_of_a_number():
     draws = 12_000
-    keep = kept(tiny_batch([(1, 2, 3)] * draws), Noise(9))[:, :3]
+    keep = sample_canvas_mask(tiny_batch([(1, 2, 3)] * draws), Noise(9))[:, :3]
     codes, counts = (keep * torch.tensor([1, 2, 4])).sum(1).unique(return_counts=True)
     wanted = {code: 1 / 4 if code in (0, 7) else 1 / 12 for code in range(8)}
     for code, number in zip(codes.tolist(), counts.tolist(), strict=True):

@@ -103,7 +103,7 @@ FAULTS = {
     "n.json: number 2 has null in 'output', which is no text": [{"output": "a"}, {"output": None}],
     "n.json: number 1 has NaN in 'output', which is no text": [{"output": float("nan")}],
     "n.json: number 2 has no 'output' and no 'outputs'; it has 'text'": [{"output": "a"}, {"text": "b"}],
-    "n.json: number 2 of its list is 'b', which is no object": [{"output": "a"}, "b"],
+    "n.json: number 2 of its list is 'b', which is not an object": [{"output": "a"}, "b"],
     "n.json: number 1 has [\"a\"] in 'output'": [{"output": ["a"]}],
 }
 

@@ -1,4 +1,4 @@
 """Machine translation: parallel corpora, your own files, and a generated language.
 
-Not here: models, and metrics of translation (`bench_metrics`).
+Models are in other plugins, translation metrics in `bench_metrics`.
 """

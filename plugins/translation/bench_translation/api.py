@@ -1,4 +1,4 @@
-"""What other plugins may import: parallel files, and tasks on them; the task loads numpy and torch on first use."""
+"""Public interface for other plugins: parallel files, and tasks on them; numpy and torch are loaded on first use."""
 
 from __future__ import annotations
 

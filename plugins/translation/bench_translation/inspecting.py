@@ -10,24 +10,24 @@ from typing import NamedTuple
 
 from bench_core import DataError, Inspection, Prompt, Split
 from bench_text.api import Lengths, check_tokenizer, corpora
-from bench_translation.corpus import HUNDRED, Sides, files, further_files, parallel, share_of
-from bench_translation.language_side import Side
+from bench_translation.corpus import SHARE_LINES, Sides, files, further_files, parallel, share_of
+from bench_translation.language_side import LanguageSide
 from bench_translation.plugin import TranslationConfig
 from bench_translation.settings import Invented
 
-FEWEST = 2  #: pairs to train on
-KEPT = 1_000_000  #: characters of sources that are not read again for the models that are asked about them
+MIN_TRAINING_PAIRS = 2  #: training pairs
+MAX_CACHED_CHARS = 1_000_000  #: characters of sources cached for checks of the models' limits
 
 
-class Pair(NamedTuple):
-    """Lines that translate each other, and their places."""
+class LinePair(NamedTuple):
+    """Aligned lines of source and target, and their places."""
 
     texts: tuple[str, str]
     places: tuple[str, str]
 
 
 def inspect(config: TranslationConfig, inspection: Inspection) -> None:
-    """Note sides of unlike lengths, blank lines, sources over their limit, and that too little is to be learned."""
+    """Check line numbers, blank lines, source limits, and whether enough pairs are left for training."""
     for tokenizer in (config.tokenizer.source, config.tokenizer.target):
         with inspection.noting():
             check_tokenizer(tokenizer, inspection.data)
@@ -42,58 +42,64 @@ def inspect(config: TranslationConfig, inspection: Inspection) -> None:
 
 
 def _read(config: TranslationConfig, inspection: Inspection, split: Split, sides: Sides) -> set[int]:
-    """Read a split, of large files the first lines; return the hashes of its pairs."""
+    """Read a split, or the first lines of large files; return the hashes of its pairs."""
     further = further_files(config.corpus, split, inspection.data) if not isinstance(config.corpus, Invented) else []
     paths = [*sides[0], *sides[1], *further]
     if not inspection.are_small(paths):
         for path in paths:
             next(corpora.lines(path), None)
         return set()
-    fits, number, seen, room, kept, total = 0, 0, set[int](), KEPT, list[str](), Counter[Path]()
+    fits, number, seen, room, cached, total = 0, 0, set[int](), MAX_CACHED_CHARS, list[str](), Counter[Path]()
     for pair in _pairs(config, split, sides, inspection.data, total):
         number += 1
         room -= len(pair.texts[0])
         if split != "train" and room >= 0:
-            kept.append(pair.texts[0])
+            cached.append(pair.texts[0])
         seen.add(hash(pair.texts))
         if split == "train":
             fits += _is_trained_on(config, inspection, pair)
         else:
             _check_pair(config, pair)
-    if split == "train" and fits < FEWEST:
+    if split == "train" and fits < MIN_TRAINING_PAIRS:
         raise DataError(
             f"{fits} of {number:,} pairs of train are left to train on: the others are empty, or too long for "
-            "`longest` or `source_limit`. Set a larger one, or choose a larger corpus."
+            "`longest` or `source_limit`. Increase them, or choose a larger corpus."
         )
     if any(sum(1 for _ in corpora.lines(path)) != total.total() for path in further):
         _refuse(config, inspection.data, split)
-    is_kept = split != "train" and room >= 0
-    again = partial(iter, kept) if is_kept else partial(_sources, config, split, sides, inspection.data)
+    is_cached = split != "train" and room >= 0
+    again = partial(iter, cached) if is_cached else partial(_sources, config, split, sides, inspection.data)
     inspection.prompts[split] = partial(_prompts, again)
     return seen
 
 
 def _refuse(config: TranslationConfig, data: Path, split: Split) -> None:
-    """Raise the DataError of a run about files of unlike lengths."""
+    """Raise the DataError of a run for files of different lengths."""
     corpus = parallel(config.corpus, config.languages, data)
     corpus.read(split)
     corpus.more(split)
 
 
-def _pairs(config: TranslationConfig, split: Split, sides: Sides, data: Path, total: Counter[Path]) -> Iterator[Pair]:
-    """Yield the pairs of a split; count the lines of its sources."""
+def _pairs(
+    config: TranslationConfig, split: Split, sides: Sides, data: Path, total: Counter[Path]
+) -> Iterator[LinePair]:
+    """Yield the pairs of a split, and count the lines of its sources."""
     share = None if isinstance(config.corpus, Invented) else share_of(config.corpus, split)
-    for one, other in zip(*sides, strict=True):
-        for number, (source, target) in enumerate(zip_longest(corpora.lines(one), corpora.lines(other))):
-            total[one] += 1
+    for source_path, target_path in zip(*sides, strict=True):
+        for number, (source, target) in enumerate(
+            zip_longest(corpora.lines(source_path), corpora.lines(target_path))
+        ):
+            total[source_path] += 1
             if source is None or target is None:
                 _refuse(config, data, split)
-            elif share is None or number % HUNDRED in share:
-                yield Pair((source, target), (f"line {number + 1} of {one}", f"line {number + 1} of {other}"))
+            elif share is None or number % SHARE_LINES in share:
+                yield LinePair(
+                    (source, target), (f"line {number + 1} of {source_path}", f"line {number + 1} of {target_path}")
+                )
 
 
-def _is_trained_on(config: TranslationConfig, inspection: Inspection, pair: Pair) -> bool:
-    """Return whether a pair may be short enough to train on; tokens are at least as many as words."""
+def _is_trained_on(config: TranslationConfig, inspection: Inspection, pair: LinePair) -> bool:
+    """Return whether a pair may be short enough for training; words are a lower bound of tokens."""
     if not all(text.strip() for text in pair.texts):
         return False
     kinds = config.tokenizer.source, config.tokenizer.target
@@ -104,18 +110,18 @@ def _is_trained_on(config: TranslationConfig, inspection: Inspection, pair: Pair
     return source <= min(longest, config.source_limit or inf) and target <= longest
 
 
-def _check_pair(config: TranslationConfig, pair: Pair) -> None:
-    """Raise DataError for a blank line of a split that is not trained on, or a source over its limit."""
+def _check_pair(config: TranslationConfig, pair: LinePair) -> None:
+    """Raise DataError for a blank line in an evaluation split, or a source over its limit."""
     for text, place in zip(pair.texts, pair.places, strict=True):
         if not text.strip():
-            raise DataError(f"{place} is empty. Each pair that is decoded needs both sides. Correct the files.")
+            raise DataError(f"{place} is empty. Each pair to decode needs both sides. Correct the files.")
     limit = config.source_limit
     if limit is not None and config.over_limit == "error":
-        words = len(Side.of(config)[0].tokenized([pair.texts[0]])[0].split())
+        words = len(LanguageSide.of(config)[0].tokenize([pair.texts[0]])[0].split())
         if config.tokenizer.source.kind in ("word", "bpe", "codes") and words > limit:
             raise DataError(
-                f"{pair.places[0]} has at least {words} tokens, more than the `source_limit` of {limit}. Raise the "
-                "limit, or set `over_limit: truncate`."
+                f"{pair.places[0]} has at least {words} tokens, more than the `source_limit` of {limit}. Increase "
+                "the limit, or set `over_limit: truncate`."
             )
 
 

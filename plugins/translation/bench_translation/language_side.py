@@ -12,60 +12,60 @@ from bench_core import UNSPACED
 from bench_text.api import join
 from bench_translation.plugin import TranslationConfig
 
-DOTLESS = ("tr", "az")  # languages of which a capital I is no i
-# Moses has no rules for these and would set each apostrophe apart for good: "Ali 'nin". The English ones join it.
-RULES = dict.fromkeys(DOTLESS, "en")
+DOTLESS_I = ("tr", "az")  # languages in which I is the capital of ı
+# Moses has no rules for these languages and would detach apostrophes for good: "Ali 'nin". English rules rejoin it.
+MOSES_LANGUAGES = dict.fromkeys(DOTLESS_I, "en")
 
 
 @dataclass(frozen=True)
-class Side:
-    """How the text of one language is cut and joined."""
+class LanguageSide:
+    """Tokenization and detokenization of a language."""
 
     language: str
-    kind: str  # of its tokens
+    kind: str  # kind of tokens
     moses: bool
     normalize: bool
     lowercase: bool
 
     @classmethod
-    def of(cls, config: TranslationConfig) -> tuple[Side, Side]:
-        """Return source and target; by default, Moses sees text that is not yet tokenized, but for characters."""
+    def of(cls, config: TranslationConfig) -> tuple[LanguageSide, LanguageSide]:
+        """Return source and target; by default, Moses processes text that is not tokenized yet, except characters."""
         kinds = config.tokenizer.source.kind, config.tokenizer.target.kind
-        source, target = (cls._one(config, *side) for side in zip(config.languages, kinds, strict=True))
+        source, target = (cls._of_language(config, *side) for side in zip(config.languages, kinds, strict=True))
         return source, target
 
     @classmethod
-    def _one(cls, config: TranslationConfig, language: str, kind: str) -> Side:
+    def _of_language(cls, config: TranslationConfig, language: str, kind: str) -> LanguageSide:
         moses, normalize = config.moses_of(kind)
         spaced = language not in UNSPACED
         return cls(language, kind, moses and spaced, normalize and spaced, config.lowercase)
 
-    def tokenized(self, lines: Iterable[str]) -> list[str]:
-        """Return each line as tokens, or as text to be cut further, with single spaces and no other white space."""
+    def tokenize(self, lines: Iterable[str]) -> list[str]:
+        """Tokenize each line, or normalize it for further tokenization, with single spaces as the only whitespace."""
         steps: list[Callable[[str], str]] = []
         if self.normalize:
             steps.append(_normalizer(self.language))
-        steps.append(self.lowered)
+        steps.append(self.to_lower)
         if self.moses:
             steps.append(_tokenizer(self.language))
-        return [_through(steps, line) for line in lines]
+        return [_apply(steps, line) for line in lines]
 
-    def lowered(self, text: str) -> str:
-        """Return text in lower case, where that is wished."""
+    def to_lower(self, text: str) -> str:
+        """Return the text in lower case if `lowercase` is set."""
         if not self.lowercase:
             return text
-        return _lower_dotless(text) if self.language in DOTLESS else text.lower()
+        return _lower_dotless(text) if self.language in DOTLESS_I else text.lower()
 
     def text(self, tokens: Sequence[str]) -> str:
-        """Return plain text; what a model makes of bytes may hold any white space, which becomes single spaces."""
+        """Return plain text; decoded bytes may contain any whitespace, which is replaced by single spaces."""
         words = join(self.kind, tokens).split()
         if self.moses:
             return str(_moses("MosesDetokenizer", self.language).detokenize(words, unescape=False))
         return " ".join(words)
 
 
-def _through(steps: Iterable[Callable[[str], str]], line: str) -> str:
-    """Apply steps to a line of which all white space, be it a tab or U+2028, is a single space."""
+def _apply(steps: Iterable[Callable[[str], str]], line: str) -> str:
+    """Apply steps to a line after replacing all whitespace, including tabs and U+2028, by single spaces."""
     line = " ".join(line.split())
     for step in steps:
         line = step(line)
@@ -77,14 +77,14 @@ def _lower_dotless(line: str) -> str:
 
 
 def _normalizer(language: str) -> Callable[[str], str]:
-    """Return Moses' normaliser of punctuation, which is not asked about lines without any that it changes."""
+    """Return Moses' punctuation normalizer, with a shortcut for lines that it would not change."""
     normalize = _moses("MosesPunctNormalizer", language).normalize
     plain = re.compile(r"[\w ,.?!-]*")
     return lambda line: line if plain.fullmatch(line) else normalize(line)
 
 
 def _tokenizer(language: str) -> Callable[[str], str]:
-    """Return Moses' tokenizer; most lines are words, commas and a full stop, which need not go through its rules."""
+    """Return Moses' tokenizer, with a shortcut for lines of words, commas and a final full stop."""
     moses = _moses("MosesTokenizer", language)
     word = "[A-Za-zÀ-ÖØ-öø-ɏ]+"
     simple, abbreviations = re.compile(rf"{word}(?:,? {word})*\.?"), frozenset(moses.NONBREAKING_PREFIXES)
@@ -104,4 +104,4 @@ def _tokenizer(language: str) -> Callable[[str], str]:
 def _moses(name: str, language: str) -> Any:
     import sacremoses  # type: ignore[import-untyped]
 
-    return getattr(sacremoses, name)(RULES.get(language, language))
+    return getattr(sacremoses, name)(MOSES_LANGUAGES.get(language, language))

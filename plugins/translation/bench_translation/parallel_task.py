@@ -11,18 +11,18 @@ from bench_core import DataError, Split, TaskInfo
 from bench_text.api import EncodedExamples, Example, Numbers, SequenceTask, join
 from bench_translation.corpus import Lines, Parallel
 
-FEWEST = 2  # pairs to train on
+MIN_TRAINING_PAIRS = 2
 
 
 class ParallelTask(SequenceTask):
-    """A line and its counterpart; both end with stop, and both lengths count it.
+    """Pairs of lines; both sides end with EOS, which both lengths include.
 
-    The id of a pair is the number of its line, counted from 0. All pairs of valid and test are decoded and scored;
-    only those to train on are chosen.
+    The id of a pair is its line number, counted from 0. All pairs of valid and test are decoded and scored; only
+    training pairs are filtered.
     """
 
     counted = "pairs"
-    limits: Sequence[str] = ("longest",)  #: the settings that leave out pairs
+    limits: Sequence[str] = ("longest",)  #: settings that exclude training pairs
 
     @abstractmethod
     def parallel(self, data: Path) -> Parallel:
@@ -40,55 +40,55 @@ class ParallelTask(SequenceTask):
     def tokenizers(self) -> tuple[Any, Any]:
         return self.config.tokenizer.source, self.config.tokenizer.target
 
-    def spaced(self, lines: tuple[Sequence[str], Sequence[str]]) -> Sequence[Sequence[str]]:
-        """Return the lines of both sides with spaces between tokens; by default as they are."""
+    def tokenize_lines(self, lines: tuple[Sequence[str], Sequence[str]]) -> Sequence[Sequence[str]]:
+        """Return the lines of both sides with spaces between tokens; by default unchanged."""
         return lines
 
     def normalized(self, prompts: Sequence[str], targets: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-        source, target = self.spaced((prompts, targets))
+        source, target = self.tokenize_lines((prompts, targets))
         return source, target
 
     def reference(self, line: str) -> str:
-        """Return the reference text of a line of the target; by default the line."""
+        """Return the reference for a target line; by default the line itself."""
         return line
 
     def raw(self, line: str) -> str:
-        """Return the raw text of a line of the target, whose bytes count; by default the line."""
+        """Return the raw text of a target line, whose bytes are counted; by default the line itself."""
         return line
 
     def examples(self, split: Split, data: Path) -> Iterator[Example]:
         source, target = self.corpus.read(split)
-        pairs = [*zip(*self.spaced((source.texts, target.texts)), strict=True)]
+        pairs = [*zip(*self.tokenize_lines((source.texts, target.texts)), strict=True)]
         if split != "train":
             _check_full(split, pairs, (source, target))
         more = [lines.texts for lines in self.corpus.more(split)]
-        for number, ((one, other), raw, first, *others) in enumerate(
+        for number, ((source_line, target_line), raw, first, *others) in enumerate(
             zip(pairs, source.texts, target.texts, *more, strict=True)
         ):
             references = [self.reference(line) for line in (first, *filter(str.strip, others))]
-            example = Example(one, other, references, id=number, source_text=raw, raw=self.raw(first))
-            yield example if one and other else example._replace(purposes=frozenset())
+            example = Example(source_line, target_line, references, id=number, source_text=raw, raw=self.raw(first))
+            yield example if source_line and target_line else example._replace(purposes=frozenset())
 
     def unsuitable(self, encoded: EncodedExamples) -> Mapping[str, Numbers]:
-        """Return which pairs are too long, or too something else, to train on: bool [R] by that word."""
+        """Return which pairs are unsuitable for training, bool [R], by an adjective, such as `long` for too long."""
         return {"long": encoded.longer > (self.config.longest or np.inf)}
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, int]]:
-        """Leave out pairs that are empty or unsuitable to train on; raise DataError if too few are left."""
+        """Exclude empty and unsuitable training pairs; raise DataError if too few are left."""
         if split != "train":
             return encoded, {}
-        kept, left_out = encoded.trains, {"left_out_empty": int((~encoded.trains).sum())}
+        usable, left_out = encoded.trains, {"left_out_empty": int((~encoded.trains).sum())}
         for why, pairs in self.unsuitable(encoded).items():
-            left_out[f"left_out_{why}"] = int((kept & pairs).sum())
-            kept = kept & ~pairs
-        if kept.sum() < FEWEST:
+            left_out[f"left_out_{why}"] = int((usable & pairs).sum())
+            usable = usable & ~pairs
+        if usable.sum() < MIN_TRAINING_PAIRS:
             reasons = [f"{left_out[f'left_out_{why}']:,} are too {why}" for why in self.unsuitable(encoded)]
             settings = " or ".join(f"`{name}`" for name in self.limits)
             raise DataError(
-                f"{kept.sum()} pairs of {self.corpus.name} are left to train on, of {encoded.trains.sum():,} that "
+                f"{usable.sum()} pairs of {self.corpus.name} are left to train on, of {encoded.trains.sum():,} that "
                 f"are not empty; {' and '.join(reasons)}. Change {settings}, or choose a larger corpus."
             )
-        return encoded.take(np.flatnonzero(kept)), left_out
+        return encoded.take(np.flatnonzero(usable)), left_out
 
     def about(self, data: Path) -> dict[str, Any]:
         return {
@@ -98,18 +98,18 @@ class ParallelTask(SequenceTask):
         }
 
     def text(self, tokens: list[int]) -> str:
-        """Return the text of tokens with single spaces and no other white space."""
+        """Return the text of tokens, with single spaces as the only whitespace."""
         words = join(self.config.tokenizer.target.kind, [self.vocabulary[token] for token in tokens])
         return " ".join(words.split())
 
 
 def _check_full(split: Split, pairs: Sequence[tuple[str, str]], sides: tuple[Lines, Lines]) -> None:
-    """Raise DataError that names the first pair with an empty line."""
+    """Raise DataError naming the first pair with an empty line."""
     empty = [number for number, pair in enumerate(pairs) if not all(pair)]
     if empty:
         where = [lines.place(empty[0]) for lines, line in zip(sides, pairs[empty[0]], strict=True) if not line]
         others = f"; so are {len(empty) - 1:,} other pairs" if len(empty) > 1 else ""
         raise DataError(
-            f"empty: {' and '.join(where)}{others}. Every pair of {split} counts: fill the line, or take it out of "
+            f"empty: {' and '.join(where)}{others}. Every pair of {split} is used: fill the line, or remove it from "
             "both files."
         )

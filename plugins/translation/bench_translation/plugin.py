@@ -11,9 +11,9 @@ from bench_core.files import digests_of
 from bench_text.api import CorpusTaskConfig, Words
 from bench_translation import corpus, parsing, tags
 from bench_translation.layouts import LAYOUTS
-from bench_translation.settings import Both, Corpus, Files, Invented, Named, Parse, Tokenizers
+from bench_translation.settings import Both, Corpus, Files, Invented, NamedParallelCorpus, Parse, Tokenizers
 
-UNDETERMINED = "und-und"  #: the pair of what trainings read, in ISO 639, where languages make no difference to it
+UNDETERMINED = "und-und"  #: language pair of training inputs (ISO 639), where languages do not affect training
 
 
 class TranslationConfig(CorpusTaskConfig):
@@ -32,20 +32,20 @@ class TranslationConfig(CorpusTaskConfig):
         "tags=ud-english-ewt: silveira2014",
     ]
 
-    corpus: Corpus = Invented(name="invented")  #: the pairs: a name, generated ones with their settings, or files
-    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; as is usual for the corpus
-    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: of both languages, or of each: word, char, bpe
-    shared: bool = False  # one vocabulary, learnt from both languages
-    moses: bool | None = None  # whether Moses sets tokens apart, and joins them again; as is usual for the corpus
-    normalize: bool | None = None  # whether Moses makes punctuation uniform before; as `moses`
-    lowercase: bool = False  #: whether both sides are in lower case, references too
-    longest: PositiveInt | None = None  # tokens of a side; longer pairs are not trained on
-    ratio: float | None = Field(None, ge=1)  # of the longer to the shorter side; more uneven pairs are not trained on
-    examples: PositiveInt | None = None  #: train on at most so many pairs, spaced evenly over the corpus
-    source_limit: PositiveInt | None = None  # tokens of a source that a model can read
-    over_limit: Literal["error", "truncate"] = "error"  # what happens to a longer source that is not trained on
-    parse: Parse | None = None  #: what tells how the words of the target depend on each other; by default nothing
-    tags: PathOrName | None = None  #: a treebank, folder or file, that metrics know parts of speech by
+    corpus: Corpus = Invented(name="invented")  #: parallel corpus: a name, a name with settings, or files
+    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; default: that of the corpus
+    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: of both languages, or one each: word, char, bpe
+    shared: bool = False  # one vocabulary, learned from both languages
+    moses: bool | None = None  # whether to tokenize and detokenize with Moses; the default depends on the corpus
+    normalize: bool | None = None  # whether to apply Moses' punctuation normalization first; default: as `moses`
+    lowercase: bool = False  #: lowercase both sides, references included
+    longest: PositiveInt | None = None  # maximum tokens of either side in training
+    ratio: float | None = Field(None, ge=1)  # maximum ratio of the longer to the shorter side in training
+    examples: PositiveInt | None = None  #: maximum number of training pairs, spaced evenly over the corpus
+    source_limit: PositiveInt | None = None  # maximum source tokens that a model can read
+    over_limit: Literal["error", "truncate"] = "error"  # how to treat longer sources in evaluation
+    parse: Parse | None = None  #: source of dependency trees of the targets; default: none
+    tags: PathOrName | None = None  #: treebank, a folder or file, that provides parts of speech to metrics
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -57,24 +57,26 @@ class TranslationConfig(CorpusTaskConfig):
         for language, tokens in zip(self.languages, (self.tokenizer.source, self.tokenizer.target), strict=True):
             if language in UNSPACED and tokens.kind == "word" and not self.tokenized:
                 raise ValueError(
-                    f"no spaces stand between the words of {language!r} in this corpus: give its side another "
+                    f"words of {language!r} are not separated by spaces in this corpus: give this side another "
                     "tokenizer, such as {source: char, target: {kind: bpe, vocab_size: 8000}}"
                 )
         use = "to `parse`" if self.parse else "for `tags`" if self.tags else ""
         if use and self.languages[1] in UNSPACED and not self.tokenized:
             raise ValueError(
-                f"no spaces stand between the words of {self.languages[1]!r} in this corpus, so there are none {use}"
-                ": leave it out, or take a corpus whose tokens are set apart"
+                f"words of {self.languages[1]!r} are not separated by spaces in this corpus, so there are none {use}"
+                ": leave it out, or use a tokenized corpus"
             )
         return self
 
     def _check_pair(self) -> None:
         known = corpus.languages(self.corpus)
         if not known and self.pair is None:
-            raise ValueError("give the languages of the corpus as `pair:`, such as de-en")
+            raise ValueError("set the languages of the corpus as `pair:`, such as de-en")
         source, target = self.languages
         if known and not corpus.has(self.corpus, source, target):
-            raise ValueError(f"{self.pair!r} is no pair of this corpus; it has {corpus.told(self.corpus)}")
+            raise ValueError(
+                f"{self.pair!r} is not a pair of this corpus; it has {corpus.describe_languages(self.corpus)}"
+            )
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -89,40 +91,40 @@ class TranslationConfig(CorpusTaskConfig):
 
     @property
     def tokenized(self) -> bool:
-        """Return whether the corpus comes with spaces between all tokens."""
-        if isinstance(self.corpus, Named):
+        """Return whether the corpus is tokenized already."""
+        if isinstance(self.corpus, NamedParallelCorpus):
             return self.corpus.name in LAYOUTS and LAYOUTS[self.corpus.name].tokenized
         return isinstance(self.corpus, Invented)
 
     def extras(self) -> Set[str]:
-        """Return spaCy's, where it parses."""
+        """Return the extra of spaCy, if it parses."""
         return {"spacy"} if self.parse and self.parse.kind != "conllu" else set()
 
     def at(self, split: str | None) -> Self:
-        """Return what a split depends on, or what trainings do: no test sets, further references, or tags."""
+        """Return the settings that a split depends on; None: training, without test sets, references, tags."""
         if split is None:
-            found = self.model_copy(update={"corpus": self.corpus.trained_on(), "tags": None})
-            return found.model_copy(update={"pair": UNDETERMINED}) if self._is_alike_in_all_languages() else found
+            trained = self.model_copy(update={"corpus": self.corpus.trained_on(), "tags": None})
+            return trained.model_copy(update={"pair": UNDETERMINED}) if self._is_alike_in_all_languages() else trained
         unread = () if split == "train" else ("longest", "ratio", "examples")
         return super().at(split).model_copy(update=dict.fromkeys(unread))
 
     def _is_alike_in_all_languages(self) -> bool:
-        """Return whether files and tokens depend on no language: they are the user's, and nothing normalises them."""
-        moses = [one for side in ("source", "target") for one in self.moses_of(getattr(self.tokenizer, side).kind)]
+        """Return whether nothing depends on the languages: own files, without language-specific processing."""
+        moses = [flag for side in ("source", "target") for flag in self.moses_of(getattr(self.tokenizer, side).kind)]
         return isinstance(self.corpus, Files) and not (self.lowercase or self.parse or any(moses))
 
     def moses_of(self, kind: str) -> tuple[bool, bool]:
-        """Return whether Moses cuts text into tokens of a kind, and normalises it, if its language has spaces."""
+        """Return whether Moses tokenizes and normalizes text of a tokenizer kind, in languages with spaces."""
         usual = kind != "char" and not self.tokenized
         moses = usual if self.moses is None else self.moses
         return moses, moses if self.normalize is None else self.normalize
 
     def purposes(self, split: str) -> Set[Purpose]:
-        """Return all of them for the splits of the corpus."""
+        """Return all purposes for the splits of the corpus."""
         return set(Purpose) if split in corpus.splits(self.corpus) else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of each file; the generated language has none, but what parses it may."""
+        """Return the digest of each file; a generated corpus has none, but its parser may."""
         return digests_of(
             lambda: corpus.reads(self.corpus, self.languages, data),
             lambda: parsing.reads(self.parse, data) if self.parse else {},
@@ -131,7 +133,7 @@ class TranslationConfig(CorpusTaskConfig):
 
 
 class CopySourceConfig(ModelConfig):
-    """The source, copied: a baseline that learns nothing, for one vocabulary of both languages."""
+    """Baseline that copies the source; it learns nothing and needs one vocabulary for both languages."""
 
     name, target = "copy-source", "bench_text.copy_source:CopySource"
     capabilities, sources = {Stepper}, {Source.TOKENS}
@@ -143,7 +145,7 @@ class CopySourceConfig(ModelConfig):
 
 @hookimpl
 def bench_tasks() -> list[type[TaskConfig]]:
-    """Return the tasks of this plugin."""
+    """Return the task."""
     return [TranslationConfig]
 
 

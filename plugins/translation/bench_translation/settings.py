@@ -1,4 +1,4 @@
-"""The settings of parallel corpora and tokenizers."""
+"""Settings of parallel corpora and tokenizers."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -8,24 +8,24 @@ from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, mo
 from bench_core import PathOrName, Settings
 from bench_text.api import CorpusSplits, LearnedTokenizer, OwnSplits, Paths, TestName, both_sides, by_name
 
-#: How to come by a pipeline of spaCy.
+#: How to obtain a spaCy pipeline.
 WAYS = (
-    "Install one, such as by `python -m spacy download en_core_web_sm`, or let one be learnt: "
+    "Install one, such as with `python -m spacy download en_core_web_sm`, or train a parser: "
     "{kind: train, treebank: ud-english-ewt}"
 )
 
 
 class Pair(Settings):
-    """Files: line n of a target translates line n of its source; several are joined."""
+    """Parallel files: line n of the target translates line n of the source; several files are concatenated."""
 
-    source: Paths  #: of sentences to translate
-    target: Paths  #: of their translations
-    references: list[Path] = []  #: a file for each further translation, which outputs are compared with, too
+    source: Paths  #: sentences to translate
+    target: Paths  #: their translations
+    references: list[Path] = []  #: one file per further translation, used as additional references
 
     @model_validator(mode="after")
     def _check_number(self) -> Self:
         if len(self.source) != len(self.target):
-            raise ValueError(f"give as many files of the source, {len(self.source)}, as of the target")
+            raise ValueError(f"`source` has {len(self.source)} files, and `target` must have as many")
         return self
 
 
@@ -33,12 +33,12 @@ class Invented(CorpusSplits):
     """English-like sentences in a generated language; valid and test have a tenth of the training sentences each."""
 
     name: Literal["invented"]
-    sentences: PositiveInt = 20_000  #: pairs of the training split
-    seed: int = 0  #: of what is drawn; the same one gives the same pairs
+    sentences: PositiveInt = 20_000  #: number of training pairs
+    seed: int = 0  #: random seed; equal seeds give equal pairs
 
 
 class OwnPairs(OwnSplits):
-    """A corpus of which splits may be a user's own files."""
+    """A corpus some of whose splits may be your own files."""
 
     train: Pair | None = None
     valid: Pair | None = None
@@ -46,28 +46,28 @@ class OwnPairs(OwnSplits):
     tests: dict[TestName, Pair] = {}  #: further test sets by name; each is a split of that name
 
     def trained_on(self) -> Self:
-        """Return what trainings read: no further references."""
-        found = self.restricted("train", "valid")
-        return found.model_copy(
-            update={split: pair.model_copy(update={"references": []}) for split, pair in found.own.items()}
+        """Return what training depends on: no further references."""
+        corpus = self.restricted("train", "valid")
+        return corpus.model_copy(
+            update={split: pair.model_copy(update={"references": []}) for split, pair in corpus.own.items()}
         )
 
 
-class Named(OwnPairs):
-    """A known corpus or a folder of the data directory, of which some splits may be other files."""
+class NamedParallelCorpus(OwnPairs):
+    """A known corpus or a folder of the data directory, with other files for some splits."""
 
-    name: str = Field(min_length=1)  #: of the corpus, see `bench data list`, or of the folder
-    train: Pair | None = None  #: files in place of its own for this split
-    valid: Pair | None = None  #: likewise
-    test: Pair | None = None  #: likewise
+    name: str = Field(min_length=1)  #: a corpus of `bench data list`, or a folder
+    train: Pair | None = None  #: files that replace this split
+    valid: Pair | None = None  #: files that replace this split
+    test: Pair | None = None  #: files that replace this split
 
 
 class Files(OwnPairs):
-    """A user's own files."""
+    """Your own files."""
 
-    train: Pair | None = None  #: pairs to train on
-    valid: Pair | None = None  #: pairs to choose weights and settings by
-    test: Pair | None = None  #: pairs to report on
+    train: Pair | None = None  #: training pairs
+    valid: Pair | None = None  #: pairs for choosing weights and settings
+    test: Pair | None = None  #: pairs to report results on
 
     @model_validator(mode="after")
     def _check_splits(self) -> Self:
@@ -82,17 +82,19 @@ def _choice(value: Any) -> str:
 
 
 _Corpus: TypeAlias = Annotated[
-    Annotated[Invented, Tag("invented")] | Annotated[Named, Tag("named")] | Annotated[Files, Tag("files")],
+    Annotated[Invented, Tag("invented")]
+    | Annotated[NamedParallelCorpus, Tag("named")]
+    | Annotated[Files, Tag("files")],
     Discriminator(_choice),
 ]
 Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(by_name(), json_schema_input_type=str | _Corpus)]
 
 
 class Both(Settings):
-    """Tokens of either language."""
+    """Tokenizers of source and target."""
 
-    source: LearnedTokenizer  #: what a source is cut into
-    target: LearnedTokenizer  #: what a target is cut into
+    source: LearnedTokenizer  #: tokenizer of the source
+    target: LearnedTokenizer  #: tokenizer of the target
 
 
 Tokenizers: TypeAlias = Annotated[
@@ -110,18 +112,18 @@ class Conllu(Settings):
 
 
 class Pipeline(Settings):
-    """A pipeline of spaCy that has a parser."""
+    """A spaCy pipeline with a parser."""
 
     kind: Literal["spacy"]
     pipeline: PathOrName  # an installed package, or a folder
 
 
 class Treebank(Settings):
-    """A parser that spaCy learns from `*-train.conllu` in a folder; `*-dev.conllu` tests it."""
+    """A spaCy parser trained on `*-train.conllu` in a folder, and evaluated on `*-dev.conllu`."""
 
     kind: Literal["train"]
     treebank: PathOrName = "ud-english-ewt"
-    steps: PositiveInt = 1000  # updates, each of 500 words
+    steps: PositiveInt = 1000  # updates of 500 words each
     seed: int = 0
 
 

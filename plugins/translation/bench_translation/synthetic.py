@@ -1,11 +1,11 @@
 """A generated parallel language: English-like sentences and their exact translations.
 
 Sources are subject-verb-object, with articles, prepositions, auxiliaries and relative clauses after the noun. Targets
-are subject-object-verb: no definite article, cases in place of prepositions, adjectives that agree with the class and
+are subject-object-verb: no definite article, cases instead of prepositions, adjectives that agree with the class and
 number of their noun, verbs that agree with their subject in the past too, participles before the noun, and no plural
-after a numeral. Some words are read in their context: `with` a person is a companion and `with` a thing a tool; to
-know, to draw and to leave are other verbs for persons than for things. A source has one translation and a translation
-one source. Numbers come from `random.Random.random`, which is the same in all versions of Python.
+after a numeral. Some words depend on their context: `with` a person is a companion and `with` a thing a tool; know,
+draw and leave are different verbs for persons and for things. Each source has one translation, and each translation
+one source. Random numbers come from `random.Random.random`, which is the same in all versions of Python.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,14 +35,14 @@ LEXICON = {
 }
 WORDS = {kind: words.split() for kind, words in LEXICON.items()}
 NUMERALS = ("two", "three")
-AMBIGUOUS = ("know", "draw", "leave")  # of which persons and things make different verbs
+AMBIGUOUS = ("know", "draw", "leave")  # translated by different verbs for persons and things
 CASES = {"subject": "", "object": "n", "to": "le", "in": "sta", "persons": "kun", "things": "mi"}
-VOWELS = {"a": ("a", "i"), "o": ("o", "u")}  # singular and plural of each class of nouns
+VOWELS = {"a": ("a", "i"), "o": ("o", "u")}  # singular and plural of each noun class
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """A sentence in both languages, and how surprising it is."""
+class SentencePair:
+    """A sentence in both languages, and its negative log-probability."""
 
     source: str
     target: str
@@ -51,7 +51,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A determiner, perhaps an adjective, and a noun."""
+    """A determiner, an optional adjective, and a noun."""
 
     determiner: str
     adjective: str | None
@@ -65,7 +65,7 @@ class Phrase:
         vowel = self.determiner == "a" and rest[0][0] in "aeiou"
         return ["an" if vowel else self.determiner, *rest]
 
-    def translated(self, role: str) -> list[str]:
+    def translate(self, role: str) -> list[str]:
         """Return its words in the case of a role."""
         stems, plural = lexicon(), self.plural and self.determiner not in NUMERALS
         ending = VOWELS[classes()[self.noun]][plural]
@@ -74,31 +74,31 @@ class Phrase:
         return [*before, *middle, stems[self.noun] + ending + CASES[role]]
 
 
-class Speaker:
-    """Says one sentence after the other, and counts the nats of its choices."""
+class SentenceGenerator:
+    """Generates sentences, and sums the nats of its choices."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.nats = 0.0
 
-    def sentence(self) -> Sentence:
-        """Return a question, a statement, or two."""
+    def sentence(self) -> SentencePair:
+        """Return a question, a statement, or two statements."""
         self.nats, stems = 0.0, lexicon()
         if self._chance(0.1):
             source, target = self._clause(question=True)
-            return Sentence(" ".join([*source, "?"]), " ".join([*target, stems["does"], "?"]), self.nats)
+            return SentencePair(" ".join([*source, "?"]), " ".join([*target, stems["does"], "?"]), self.nats)
         source, target = self._clause()
         if self._chance(0.15):
-            word, (more, translated) = self._one("joining"), self._clause()
-            source, target = [*source, word, *more], [*target, stems[word], *translated]
-        return Sentence(" ".join([*source, "."]), " ".join([*target, "."]), self.nats)
+            word, (more, translation) = self._choose_word("joining"), self._clause()
+            source, target = [*source, word, *more], [*target, stems[word], *translation]
+        return SentencePair(" ".join([*source, "."]), " ".join([*target, "."]), self.nats)
 
     def _clause(self, question: bool = False) -> tuple[list[str], list[str]]:
         """Return a clause in both languages."""
         subject = self._phrase("persons")
         whose, relative = self._relative(subject.plural) if self._chance(0.12) else ([], [])
         past, negated = self._chance(0.4), self._chance(0.15)
-        adverb = [self._one("adverbs")] if self._chance(0.2) else []
+        adverb = [self._choose_word("adverbs")] if self._chance(0.2) else []
         verb, stem, after, objects = self._action()
         base, *finite = verb.split("/")
         helper = "did" if past else "do" if subject.plural else "does"
@@ -115,7 +115,7 @@ class Speaker:
         target = [
             *first,
             *relative,
-            *subject.translated("subject"),
+            *subject.translate("subject"),
             *objects,
             *[stems["not"]] * negated,
             stem + ending,
@@ -123,48 +123,48 @@ class Speaker:
         return source, target
 
     def _relative(self, plural: bool) -> tuple[list[str], list[str]]:
-        """Return what the subject does besides: a clause after it, and a participle before it."""
-        verb, kind = self._one("transitive"), self._one_of(("persons", "things"))
+        """Return a second verb of the subject: a relative clause after it, and a participle before it."""
+        verb, kind = self._choose_word("transitive"), self._choose(("persons", "things"))
         whom, past = self._phrase(kind), self._chance(0.4)
         base, present, gone = verb.split("/")
         finite = gone if past else base if plural else present
         participle = _stem(base, kind) + ("tand" if past else "sand")
-        return ["that", finite, *whom.english], [*whom.translated("object"), participle]
+        return ["that", finite, *whom.english], [*whom.translate("object"), participle]
 
     def _action(self) -> tuple[str, str, list[str], list[str]]:
-        """Return the verb, its stem, and what stands after the verb in English, before it in the other language."""
+        """Return the verb, its stem, and the words after the verb in English and before it in the other language."""
         source: list[str] = []
         target: list[str] = []
-        kind = self._one_of(("intransitive", "transitive", "transitive", "transitive", "ditransitive"))
-        verb, what = self._one(kind), "things"
+        kind = self._choose(("intransitive", "transitive", "transitive", "transitive", "ditransitive"))
+        verb, what = self._choose_word(kind), "things"
         if kind == "transitive":
-            what = self._one_of(("persons", "things"))
+            what = self._choose(("persons", "things"))
         if kind != "intransitive":
             whom = self._phrase(what)
-            source, target = whom.english, whom.translated("object")
+            source, target = whom.english, whom.translate("object")
         for preposition, kinds in {"to": ("persons",), "with": ("persons", "things"), "in": ("places",)}.items():
             if kind == "ditransitive" if preposition == "to" else self._chance(0.2):
-                group = self._one_of(kinds)
+                group = self._choose(kinds)
                 more = self._phrase(group)
                 role = group if preposition == "with" else preposition
-                source, target = [*source, preposition, *more.english], [*more.translated(role), *target]
+                source, target = [*source, preposition, *more.english], [*more.translate(role), *target]
         return verb, _stem(verb.split("/")[0], what), source, target
 
     def _phrase(self, kind: str) -> Phrase:
         plural = self._chance(0.35)
-        determiner = self._one("plural" if plural else "singular")
-        adjective = self._one("adjectives") if self._chance(0.35) else None
-        return Phrase(determiner, adjective, self._one(kind), plural)
+        determiner = self._choose_word("plural" if plural else "singular")
+        adjective = self._choose_word("adjectives") if self._chance(0.35) else None
+        return Phrase(determiner, adjective, self._choose_word(kind), plural)
 
     def _chance(self, probability: float) -> bool:
         happens = self.random.random() < probability
         self.nats -= log(probability if happens else 1 - probability)
         return happens
 
-    def _one(self, kind: str) -> str:
-        return self._one_of(WORDS[kind])
+    def _choose_word(self, kind: str) -> str:
+        return self._choose(WORDS[kind])
 
-    def _one_of(self, words: Sequence[str]) -> str:
+    def _choose(self, words: Sequence[str]) -> str:
         word = words[int(self.random.random() * len(words))]
         self.nats -= log(words.count(word) / len(words))
         return word
@@ -176,7 +176,7 @@ def _stem(base: str, kind: str) -> str:
 
 @cache
 def lexicon() -> dict[str, str]:
-    """Return the stem of each English word, none like another; long ones inflect, short ones do not."""
+    """Return the stem of each English word, all different; long ones inflect, short ones do not."""
     bases = [verb.split("/")[0] for kind in ("intransitive", "transitive", "ditransitive") for verb in WORDS[kind]]
     verbs = [[f"{base} persons", f"{base} things"] if base in AMBIGUOUS else [base] for base in bases]
     names = [word for kind in ("persons", "things", "places", "adjectives") for word in WORDS[kind]]
@@ -194,22 +194,22 @@ def classes() -> dict[str, str]:
 
 
 def _syllables(random: Random) -> Iterator[str]:
-    """Yield consonant, vowel, consonant, never the same again."""
+    """Yield unique syllables of consonant, vowel, consonant."""
     every = [first + vowel + last for first in "bdfgkmnprtvz" for vowel in "aeiou" for last in "klmnrst"]
     while every:
         yield every.pop(int(random.random() * len(every)))
 
 
 @cache
-def pairs(settings: Invented, split: Split) -> tuple[Sentence, ...]:
-    """Return the sentences of a split; those of valid and test occur in no split before."""
+def pairs(settings: Invented, split: Split) -> tuple[SentencePair, ...]:
+    """Return the sentences of a split; sentences of valid and test occur in no previous split."""
     before = {"train": (), "valid": ("train",), "test": ("train", "valid")}[split]
     known = {sentence.source for earlier in before for sentence in pairs(settings, earlier)}
     number = settings.sentences if split == "train" else max(1, settings.sentences // 10)
-    speaker = Speaker(Random(f"{settings.seed}/{split}"))
-    found: list[Sentence] = []
-    while len(found) < number:
+    speaker = SentenceGenerator(Random(f"{settings.seed}/{split}"))
+    result: list[SentencePair] = []
+    while len(result) < number:
         sentence = speaker.sentence()
         if sentence.source not in known:
-            found.append(sentence)
-    return tuple(found)
+            result.append(sentence)
+    return tuple(result)

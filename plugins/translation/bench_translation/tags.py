@@ -10,26 +10,30 @@ from bench_core import DataError
 from bench_text.api import corpora
 from bench_translation import conllu
 
-#: The universal parts of speech.
+#: Universal parts of speech.
 UPOS = {
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
     "SYM", "VERB", "X",
 }  # fmt: skip
-CODE = re.compile(r"([a-z]{2,3})_.*-ud-")  # the language that files of Universal Dependencies are called by
+CODE = re.compile(r"([a-z]{2,3})_.*-ud-")  # language code in file names of Universal Dependencies
 
 
 def files(treebank: str, data: Path) -> list[Path]:
     """Return the files of a treebank, a folder with `*-train.conllu` or a file; raise DataError if there are none."""
     place = data / treebank
-    found = [place] if place.is_file() else sorted(place.glob("*-train.conllu"))
-    wrong = [str(path) for path in found if not path.stat().st_size]
-    if not found or wrong:
-        what = f"empty: {', '.join(wrong)}" if wrong else f"there is no *-train.conllu in {place}, and no such file"
+    paths = [place] if place.is_file() else sorted(place.glob("*-train.conllu"))
+    wrong = [str(path) for path in paths if not path.stat().st_size]
+    if not paths or wrong:
+        what = (
+            f"empty: {', '.join(wrong)}"
+            if wrong
+            else f"there is no *-train.conllu in {place}, which is not a file either"
+        )
         raise DataError(
-            f"{what}, to take parts of speech from. Put the files of a treebank there, such as UD_English-EWT, or "
+            f"{what}. Parts of speech need a treebank: put its files there, such as UD_English-EWT, or "
             "correct `tags:`."
         )
-    return found
+    return paths
 
 
 def reads(treebank: str, data: Path) -> Mapping[str, str]:
@@ -37,19 +41,18 @@ def reads(treebank: str, data: Path) -> Mapping[str, str]:
     return corpora.digests(files(treebank, data), data)
 
 
-def tags(treebank: str, data: Path, language: str, lowered: Callable[[str], str]) -> dict[str, Any]:
-    """Return the name of a treebank with its digest, and the commonest tag of each of its words, of ties the first.
+def tags(treebank: str, data: Path, language: str, to_lower: Callable[[str], str]) -> dict[str, Any]:
+    """Return a treebank's name with its digest, and the most frequent tag of each word, ties by first occurrence.
 
-    A word that stands there only with a capital is known in lower case too, unless that is a word of its own. A token
-    of several words counts as the first of them. Raises DataError where a file is of another language, by its name,
-    or has a tag that is none.
+    A word that occurs only capitalized is added in lower case too. A multiword token counts as its first word. Raises
+    DataError if a file is of another language, by its name, or has an unknown tag.
     """
     paths = files(treebank, data)
     for path in paths:
         code = CODE.match(path.name)
         if code and code[1] != language:
             raise DataError(
-                f"{path} is of {code[1]!r}, by its name, and targets are of {language!r}. Correct `tags:`, or leave "
+                f"{path} is in {code[1]!r}, by its name, but targets are in {language!r}. Correct `tags:`, or leave "
                 "it out for this pair."
             )
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -57,14 +60,14 @@ def tags(treebank: str, data: Path, language: str, lowered: Callable[[str], str]
         for place, (word, tag) in enumerate(zip(sentence.words, sentence.tags, strict=True)):
             if tag not in UPOS:
                 raise DataError(
-                    f"{sentence.place(place)}: {tag!r} is no universal part of speech, such as NOUN, in column 4."
+                    f"{sentence.place(place)}: {tag!r} is not a universal part of speech, such as NOUN, in column 4."
                 )
-            counts[lowered(word)][tag] += 1
+            counts[to_lower(word)][tag] += 1
             if place in sentence.spans:
-                counts[lowered(sentence.spans[place][1])][tag] += 1
-    lower: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for word, found in counts.items():
-        lower[word.lower()].update(found)
+                counts[to_lower(sentence.spans[place][1])][tag] += 1
+    folded: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for word, tag_counts in counts.items():
+        folded[word.lower()].update(tag_counts)
     digest = "".join(reads(treebank, data).values())[:8]
-    known = {word: found.most_common(1)[0][0] for word, found in (lower | counts).items()}
-    return {"name": f"{treebank} {digest}", "words": dict(sorted(known.items()))}
+    tag_of = {word: tag_counts.most_common(1)[0][0] for word, tag_counts in (folded | counts).items()}
+    return {"name": f"{treebank} {digest}", "words": dict(sorted(tag_of.items()))}

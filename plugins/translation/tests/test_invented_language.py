@@ -9,13 +9,13 @@ import pytest
 
 from bench_translation.corpus import INVENTED, parallel
 from bench_translation.settings import Invented
-from bench_translation.synthetic import CASES, NUMERALS, WORDS, Phrase, Speaker, classes, lexicon, pairs
+from bench_translation.synthetic import CASES, NUMERALS, WORDS, Phrase, SentenceGenerator, classes, lexicon, pairs
 
 
 @pytest.fixture(scope="module")
 def said():
     """Many sentences."""
-    speaker = Speaker(Random("test"))
+    speaker = SentenceGenerator(Random("test"))
     return [speaker.sentence() for _ in range(20_000)]
 
 
@@ -52,7 +52,7 @@ def test_no_sentence_of_valid_or_test_stands_in_a_split_before():
     assert not (valid | test) & train
     assert not valid & test
     assert [len(pairs(settings, split)) for split in ("train", "valid", "test")] == [3000, 300, 300]
-    drawn = Speaker(Random("0/valid"))
+    drawn = SentenceGenerator(Random("0/valid"))
     assert {drawn.sentence().source for _ in range(320)} & train  # which had to be left out
 
 
@@ -93,11 +93,11 @@ def test_nouns_have_cases_and_adjectives_agree():
     for noun in WORDS["persons"]:
         one, vowel = stems[noun], kinds[noun]
         many = {"a": "i", "o": "u"}[vowel]
-        assert Phrase("the", None, noun, False).translated("subject") == [one + vowel]
+        assert Phrase("the", None, noun, False).translate("subject") == [one + vowel]
         for role, case in CASES.items():
-            assert Phrase("the", "old", noun, True).translated(role) == [stems["old"] + many, one + many + case]
+            assert Phrase("the", "old", noun, True).translate(role) == [stems["old"] + many, one + many + case]
         for numeral in NUMERALS:  # after which nothing is plural
-            assert Phrase(numeral, None, noun, True).translated("subject") == [stems[numeral], one + vowel]
+            assert Phrase(numeral, None, noun, True).translate("subject") == [stems[numeral], one + vowel]
     assert set(kinds.values()) == {"a", "o"}
 
 

@@ -217,7 +217,7 @@ def test_a_byte_order_mark_and_line_ends_of_windows_are_no_text(tmp_path):
 
 def test_unequal_files_are_refused_with_both_counts(tmp_path):
     settings = own(tmp_path, ENGLISH, OTHER[:-1], "valid")
-    with pytest.raises(DataError, match=r"valid\.en has 5 lines and .*valid\.de 4"):
+    with pytest.raises(DataError, match=r"valid\.en has 5 lines, but .*valid\.de has 4"):
         prepared(tmp_path, tmp_path / "folder", **settings)
 
 
@@ -233,7 +233,7 @@ def test_empty_lines_are_not_trained_on_and_counted(tmp_path):
 
 def test_an_empty_line_to_test_on_is_refused_by_file_and_line(tmp_path):
     settings = own(tmp_path, ENGLISH, [*OTHER[:2], "  ", OTHER[3], ""], "test")
-    with pytest.raises(DataError, match=r"line 3 of .*test\.de; so are 1 other pairs\. Every pair of test counts"):
+    with pytest.raises(DataError, match=r"line 3 of .*test\.de; so are 1 other pairs\. Every pair of test is used"):
         prepared(tmp_path, tmp_path / "folder", **settings)
 
 
@@ -272,12 +272,12 @@ def test_an_unknown_corpus_is_answered_with_the_nearest_name(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"corpus": "multi30k", "pair": "de-ja"}, "'de-ja' is no pair of this corpus; it has de, en, fr"),
-        ({"corpus": "multi30k", "pair": "de-de"}, "no pair"),
+        ({"corpus": "multi30k", "pair": "de-ja"}, "'de-ja' is not a pair of this corpus; it has de, en, fr"),
+        ({"corpus": "multi30k", "pair": "de-de"}, "not a pair"),
         ({"corpus": "multi30k", "pair": "German"}, "pattern"),
         ({"pair": "de-en"}, "it has en, art"),
         ({"corpus": "mine"}, "`pair:`, such as de-en"),
-        ({"corpus": "kftt"}, "no spaces stand between the words of 'ja'"),
+        ({"corpus": "kftt"}, "words of 'ja' are not separated by spaces"),
         ({"corpus": "kftt", "tokenizer": {"source": "char", "target": "bpe"}, "shared": True}, "same tokenizer"),
         ({"corpus": {}, "pair": "de-en"}, "at least one of `train`, `valid`, `test` and `tests`"),
         (

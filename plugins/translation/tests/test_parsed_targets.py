@@ -196,29 +196,29 @@ def with_row(text):
     [
         (
             with_row("2\tdog\t_\t_\t_\t_\t0\troot\t_\t_"),
-            r":2: the word is 'dog', where line 1 of the target has 'cat'",
+            r":2: the word is 'dog', but line 1 of the target has 'cat'",
         ),
-        (with_row("2 cat"), r":2 has 1 columns, not the 10"),
-        (with_row("3\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: word 3 stands where word 2 should"),
-        (with_row("x\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: 'x' is no number of a word"),
-        (with_row("2-9\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: '2-9' is no number of a word"),
+        (with_row("2 cat"), r":2 has 1 columns. Use the 10"),
+        (with_row("3\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: word 3 is in the place of word 2"),
+        (with_row("x\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: 'x' is not a word number"),
+        (with_row("2-9\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: '2-9' is not a word number"),
         (
             with_row("2\tcat\t_\t_\t_\t_\t7\tdep\t_\t_"),
-            r":2: the head '7' is no other word: give a number from 1 to 2",
+            r":2: the head '7' is not another word: use a number from 1 to 2",
         ),
-        (with_row("2\tcat\t_\t_\t_\t_\t2\tdep\t_\t_"), r":2: the head '2' is no other word"),
-        (with_row("2\tcat\t_\t_\t_\t_\t_\tdep\t_\t_"), r":2: the head '_' is no other word"),
+        (with_row("2\tcat\t_\t_\t_\t_\t2\tdep\t_\t_"), r":2: the head '2' is not another word"),
+        (with_row("2\tcat\t_\t_\t_\t_\t_\tdep\t_\t_"), r":2: the head '_' is not another word"),
         (with_row("2\tcat\t_\t_\t_\t_\t-1\tdep\t_\t_"), r":2: the head '-1'"),
-        (with_row("2\tcat\t_\t_\t_\t_\t1\tdep\t_\t_"), r":1: the heads above 'the' go in a circle"),
+        (with_row("2\tcat\t_\t_\t_\t_\t1\tdep\t_\t_"), r":1: the heads above 'the' form a cycle"),
         ("1.1\tnone" + "\t_" * 8 + "\n\n", r":1: the sentence has no words"),
         (
             tree("the cat sat on mats in it", [2, 3, 0, 3, 4, 7, 3]),
-            r":7: the word is 'in', where line 1 of the target ends",
+            r":7: the word is 'in', but line 1 of the target ends",
         ),
         (tree(*TREES["train"][0]), r"train\.conllu ends before line 2 of the target, 'Dogs bark'"),
         (
             "".join(tree(*one) for one in [*TREES["train"], ("a cat", [2, 0])]),
-            r":25: the sentence 'a cat' comes after the last of the 4",
+            r":25: the sentence 'a cat' follows the last of the 4",
         ),
         ("", r"missing or empty: .*train\.conllu"),
     ],
@@ -266,7 +266,7 @@ def test_a_pipeline_of_spacy_is_asked_for_the_heads_of_words_as_they_are(tmp_pat
 
 def test_a_pipeline_without_a_parser_is_refused(tmp_path):
     spacy.blank("en").to_disk(tmp_path / "parser")
-    with pytest.raises(DataError, match=r"en_pipeline of spaCy has no parser, only a tokenizer.*kind: train"):
+    with pytest.raises(DataError, match=r"spaCy pipeline en_pipeline has no parser, only a tokenizer.*kind: train"):
         prepared(tmp_path, **write_corpus(tmp_path), parse={"kind": "spacy", "pipeline": "parser"})
 
 
@@ -274,9 +274,7 @@ def test_a_pipeline_without_a_parser_is_refused(tmp_path):
 def test_a_pipeline_that_is_not_there_is_told_with_ways_to_get_one(tmp_path, name):
     parse = {"kind": "spacy", "pipeline": name}
     settings = write_corpus(tmp_path) | {"parse": parse}
-    with pytest.raises(
-        DataError, match=r"no pipeline of spaCy.*spacy download.*kind: train, treebank: ud-english-ewt"
-    ):
+    with pytest.raises(DataError, match=r"no spaCy pipeline.*spacy download.*kind: train, treebank: ud-english-ewt"):
         TranslationConfig.model_validate(settings).reads(tmp_path)
 
 
@@ -326,7 +324,7 @@ def test_a_treebank_that_no_parser_can_learn_is_refused(tmp_path):
     parse = bank(tmp_path)
     for part in ("train", "dev"):  # every head to the right, of which spaCy makes no whole set of moves
         (tmp_path / "bank" / f"xx-{part}.conllu").write_text(tree("a dog sat", [2, 3, 0]) * 40)
-    with pytest.raises(DataError, match=r"spaCy learns no parser from .*bank: "):
+    with pytest.raises(DataError, match=r"spaCy cannot learn a parser from .*bank: "):
         prepared(tmp_path, **write_corpus(tmp_path), parse=parse)
 
 
@@ -357,7 +355,7 @@ def test_parsed_targets_keep_all_contracts(tmp_path, pipeline):
     [
         (
             {"corpus": "kftt", "pair": "en-ja", "tokenizer": "char", "parse": {"kind": "train"}},
-            "no spaces stand between the words of 'ja'",
+            "words of 'ja' are not separated by spaces",
         ),
         ({"parse": "spacy"}, "dictionary"),
         ({"parse": {"kind": "spacy"}}, "pipeline"),

@@ -91,9 +91,9 @@ def test_without_a_treebank_nothing_is_told_of_words(tmp_path):
     [
         ("other/en_x-ud-train.conllu", None, r"no \*-train\.conllu in .*bank.*correct `tags:`"),
         ("bank/en_x-ud-train.conllu", "", r"empty: .*en_x-ud-train\.conllu"),
-        ("bank/de_x-ud-train.conllu", None, r"is of 'de', by its name, and targets are of 'en'"),
-        ("bank/a-train.conllu", conllu([[("dog", "NN")]]), r"a-train\.conllu:1: 'NN' is no universal part of speech"),
-        ("bank/a-train.conllu", conllu([[("dog", "_")]]), r":1: '_' is no universal part of speech"),
+        ("bank/de_x-ud-train.conllu", None, r"is in 'de', by its name, but targets are in 'en'"),
+        ("bank/a-train.conllu", conllu([[("dog", "NN")]]), r"a-train\.conllu:1: 'NN' is not a universal part of speech"),
+        ("bank/a-train.conllu", conllu([[("dog", "_")]]), r":1: '_' is not a universal part of speech"),
         ("bank/a-train.conllu", "1\tdog\tNOUN\n", r"a-train\.conllu:1 has 3 columns"),
     ],
 )  # fmt: skip
@@ -165,7 +165,7 @@ def test_an_empty_line_of_tatoeba_is_told_by_its_place_in_the_file(tmp_path):
     (tmp_path / "folder").mkdir()
     config = TranslationConfig.model_validate({"corpus": "tatoeba"})
     assert config.languages == ("tr", "en")
-    with pytest.raises(DataError, match=r"line 193 of .*eng-tur\.eng.*Every pair of test counts"):
+    with pytest.raises(DataError, match=r"line 193 of .*eng-tur\.eng.*Every pair of test is used"):
         config.load()(config, tmp_path / "folder").prepare(tmp_path)
 
 
@@ -184,7 +184,7 @@ def test_own_files_in_place_of_a_split_of_tatoeba_are_read_whole(tmp_path):
 
 def test_tatoeba_has_no_pair_without_english():
     for pair in ("tr-ro", "en-en", "de-en"):
-        with pytest.raises(ValidationError, match=rf"'{pair}' is no pair of this corpus; it has en with tr or ro"):
+        with pytest.raises(ValidationError, match=rf"'{pair}' is not a pair of this corpus; it has en with tr or ro"):
             TranslationConfig.model_validate({"corpus": "tatoeba", "pair": pair})
 
 

@@ -283,7 +283,7 @@ def test_further_translations_of_pairs_that_are_not_trained_on_are_left_out_with
 
 def test_further_translations_that_do_not_fit_are_refused_by_file(files, tmp_path):
     files["corpus"]["test"]["references"] = further(tmp_path, "test", ["one", "two"])
-    with pytest.raises(DataError, match=r"test\.0 has 2 lines and the source of test 3"):
+    with pytest.raises(DataError, match=r"test\.0 has 2 lines, but the source of test has 3"):
         prepared(tmp_path, **files)
     files["corpus"]["test"]["references"] = ["nowhere.txt"]
     with pytest.raises(DataError, match=r"nowhere\.txt. Correct `references:` of test"):

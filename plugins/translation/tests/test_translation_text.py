@@ -4,7 +4,7 @@ import pytest
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from bench_text.api import learn
-from bench_translation.language_side import Side
+from bench_translation.language_side import LanguageSide
 from bench_translation.plugin import TranslationConfig
 
 HOSTILE = [
@@ -32,11 +32,11 @@ LINES = {
 
 
 def side(language="en", kind="word", **settings):
-    return Side(language, kind, **{"moses": True, "normalize": True, "lowercase": False} | settings)
+    return LanguageSide(language, kind, **{"moses": True, "normalize": True, "lowercase": False} | settings)
 
 
 def configured(**settings):
-    return Side.of(TranslationConfig.model_validate(settings))
+    return LanguageSide.of(TranslationConfig.model_validate(settings))
 
 
 ROUND = [(language, line) for language, lines in LINES.items() for line in lines]
@@ -45,7 +45,7 @@ ROUND = [(language, line) for language, lines in LINES.items() for line in lines
 @pytest.mark.parametrize(("language", "line"), ROUND)
 def test_what_was_set_apart_is_joined_again(language, line):
     cut = side(language, normalize=False)
-    (tokenized,) = cut.tokenized([line])
+    (tokenized,) = cut.tokenize([line])
     assert len(tokenized.split()) > len(line.split())
     expected = {  # what Moses cannot join
         "rock 'n' roll & <b>tags</b> [1] a|b": "rock 'n' roll & < b > tags < / b > [1] a | b",
@@ -61,7 +61,7 @@ def test_text_survives_the_whole_way_through_tokens(kind, moses):
     settings = {"kind": kind} | ({"vocab_size": 300} if kind == "bpe" else {})
     sides = configured(corpus="multi30k", pair="de-en", tokenizer=settings, moses=moses)
     lines = ["A man's dog, wearing a hat, can't run.", "Two (young) men don't sleep."]
-    cut = sides[1].tokenized(lines)
+    cut = sides[1].tokenize(lines)
     encoder = learn(TranslationConfig(tokenizer=settings).tokenizer.target, cut, [])
     for line, tokens in zip(lines, encoder.encode(cut), strict=True):
         assert sides[1].text([encoder.vocabulary[token] for token in tokens]) == line
@@ -70,7 +70,7 @@ def test_text_survives_the_whole_way_through_tokens(kind, moses):
 @pytest.mark.parametrize("moses", [True, False])
 @pytest.mark.parametrize("line", HOSTILE)
 def test_white_space_of_all_sorts_is_a_space(line, moses):
-    (found,) = side(moses=moses, normalize=moses).tokenized([line])
+    (found,) = side(moses=moses, normalize=moses).tokenize([line])
     assert found.split(" ")[:2] == ["one", "two"]
     assert "\n" not in found
     assert found == " ".join(found.split())
@@ -78,8 +78,8 @@ def test_white_space_of_all_sorts_is_a_space(line, moses):
 
 def test_other_control_signs_neither_end_a_line_nor_join_two():
     lines = ["a\x00b", "\x07", "", "c\x1b"]
-    assert side().tokenized(lines) == ["ab", "", "", "c"]
-    assert len(side(moses=False).tokenized(lines)) == 4
+    assert side().tokenize(lines) == ["ab", "", "", "c"]
+    assert len(side(moses=False).tokenize(lines)) == 4
 
 
 def test_simple_lines_are_cut_as_moses_cuts_them():
@@ -92,30 +92,30 @@ def test_simple_lines_are_cut_as_moses_cuts_them():
         expected = [
             " ".join(moses.tokenize(normalizer.normalize(" ".join(line.split())), escape=False)) for line in lines
         ]
-        assert side(language).tokenized(lines) == expected
+        assert side(language).tokenize(lines) == expected
 
 
 def test_signs_of_markup_stay_as_they_are():
-    assert side().tokenized(['R & D [1] "x"', "don't"]) == ['R & D [ 1 ] " x "', "don 't"]
+    assert side().tokenize(['R & D [1] "x"', "don't"]) == ['R & D [ 1 ] " x "', "don 't"]
     assert side().text(["&lt;", "b"]) == "&lt; b"
 
 
 @pytest.mark.parametrize("language", LINES)
 def test_no_two_spaces_follow_each_other_whatever_was_normalised(language):
     lines = ["a — b", "a(b)c", "''a '' b", "« a » !", "… : x", "5 % ( x ) .", '"a". ".', "a,  b"]
-    for line in side(language, moses=False).tokenized(lines):
+    for line in side(language, moses=False).tokenize(lines):
         assert line == " ".join(line.split())
 
 
 def test_punctuation_is_made_uniform_only_if_asked():
     line = "„Ja“ … ‘so’"
-    assert side("de", moses=False).tokenized([line]) == ["\"Ja\" ... 'so'"]
-    assert side("de", moses=False, normalize=False).tokenized([line]) == [line]
+    assert side("de", moses=False).tokenize([line]) == ["\"Ja\" ... 'so'"]
+    assert side("de", moses=False, normalize=False).tokenize([line]) == [line]
 
 
 def test_lower_case_knows_the_turkish_i():
-    assert side("tr", moses=False, lowercase=True).tokenized(["IŞIK İzmir"]) == ["ışık izmir"]
-    assert side("en", moses=False, lowercase=True).tokenized(["It IS"]) == ["it is"]
+    assert side("tr", moses=False, lowercase=True).tokenize(["IŞIK İzmir"]) == ["ışık izmir"]
+    assert side("en", moses=False, lowercase=True).tokenize(["It IS"]) == ["it is"]
 
 
 def test_moses_is_used_where_text_has_spaces_and_is_not_cut_yet():
