@@ -180,9 +180,7 @@ def test_weights_that_are_read_otherwise_than_at_first_are_refused(run, monkeypa
         (cell.cell["model"], cell.cell["decoder"]): cell.reason for cell in found.cells if cell.status != "done"
     }
     assert {*failed} == {("writer", "beam")}
-    assert (
-        "PretrainedLM.read_weights returned different weights from the same files" in failed["writer", "beam"]
-    )
+    assert "PretrainedLM.read_weights returned different weights from the same files" in failed["writer", "beam"]
     assert name in failed["writer", "beam"]
 
 

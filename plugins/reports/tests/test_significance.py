@@ -84,7 +84,9 @@ def test_numbers_of_other_examples_and_without_draws_are_not_compared(tmp_path):
     (tmp_path / "run" / "draws.safetensors").unlink()
     run = run_of(tmp_path, cells, {"rows": ["model"], "columns": []}, names=["a", "b"])
     assert not grids(run)[0].tests
-    assert "Some numbers are not tested: the run stores no bootstrap replicates" in " ".join(footnotes(run, grids(run)[0]))
+    assert "Some numbers are not tested: the run stores no bootstrap replicates" in " ".join(
+        footnotes(run, grids(run)[0])
+    )
 
 
 def test_runs_of_older_versions_are_shown_without_tests(tmp_path):
