@@ -1,6 +1,6 @@
 """Shell completion of runs, cells, profiles and parts; without candidates where a file cannot be read."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def cells(context: click.Context, incomplete: str) -> Iterator[str]:
     yield from names
 
 
-def _cells(context: click.Context) -> Iterable[dict[str, Any]]:
+def _cells(context: click.Context) -> Iterable[Mapping[str, Any]]:
     run, suite = context.params.get("run"), context.params.get("suite")
     if run:
         from bench_core.runs.results import read_run
