@@ -28,7 +28,11 @@ NEEDS_BUILD = "whether models have the weights that `groups` and `reset` name (s
 
 @click.command()
 @click.argument("suites", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--profile", help="Check only this profile [default: all profiles, and none].")
+@click.option(
+    "--profile",
+    shell_complete=options.complete_profiles,
+    help="Check only this profile [default: all profiles, and none].",
+)
 @options.set_option
 @click.option("--elsewhere", is_flag=True, help="Do not check data and devices: suites run on another machine.")
 @click.option("--build", is_flag=True, help="Also prepare all tasks, and build all models, without weights.")

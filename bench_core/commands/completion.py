@@ -6,69 +6,75 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-Complete = Callable[[click.Context, click.Parameter, str], list[str]]
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def _completing(candidates: Callable[[click.Context, str], Iterable[str]]) -> Complete:
+def _completes(candidates: Callable[[click.Context, str], Iterable[str]]) -> Complete:
     @wraps(candidates)
-    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from bench_core.errors import BenchError
 
         try:
-            return [word for word in candidates(context, incomplete) if word.startswith(incomplete)]
+            words = [word for word in candidates(context, incomplete) if word.startswith(incomplete)]
         except (BenchError, OSError):
-            return []
+            words = []
+        # without candidates, the shell completes the path of a run in another folder
+        is_path = isinstance(parameter.type, click.Path) and not words
+        return [CompletionItem(incomplete, type="dir")] if is_path else [CompletionItem(word) for word in words]
 
     return complete
 
 
-@_completing
-def runs(context: click.Context, incomplete: str) -> Iterator[str]:
-    """Yield the folders of runs."""
+@_completes
+def complete_runs(context: click.Context, incomplete: str) -> list[str]:
+    """Return the folders of runs."""
     folder = Path(context.params.get("runs") or "runs")
-    yield from sorted(path.parent.as_posix() for path in folder.glob("*/cells.jsonl"))
+    return sorted(path.parent.as_posix() for path in folder.glob("*/cells.jsonl"))
 
 
-@_completing
-def cells(context: click.Context, incomplete: str) -> Iterator[str]:
-    """Yield what selects cells of the run or suite on the line: `model=lstm`, after a comma another axis."""
-    complete, _, _ = incomplete.rpartition(",")
-    start = f"{complete}," if complete else ""
-    used = {word.partition("=")[0] for word in complete.split(",")}
-    names: dict[str, None] = {}
-    for cell in _cells(context):
-        names |= {f"{start}{axis}={name}": None for axis, name in cell.items() if axis not in used}
-    yield from names
+@_completes
+def complete_cells(context: click.Context, incomplete: str) -> Iterable[str]:
+    """Return selections such as `model=lstm` in the run or suite on the line; after a comma, of the other axes."""
+    previous = incomplete.rpartition(",")[0]
+    used = {word.partition("=")[0] for word in previous.split(",")}
+    names = {f"{axis}={name}": None for cell in _cells(context) for axis, name in cell.items() if axis not in used}
+    return (f"{previous},{name}" if previous else name for name in names)
 
 
 def _cells(context: click.Context) -> Iterable[Mapping[str, Any]]:
-    run, suite = context.params.get("run"), context.params.get("suite")
-    if run:
+    if run := next(_paths(context, "run"), None):
         from bench_core.runs.results import read_run
 
-        path = Path(run) if Path(run).is_dir() else Path(context.params.get("runs") or "runs") / run
-        return [cell.cell for cell in read_run(path).cells]
-    if suite:
+        return [cell.cell for cell in read_run(run).cells]
+    if suite := next(_paths(context, "suite"), None):
         from bench_core.suites.cells import cells_of
         from bench_core.suites.load import load
 
-        return [cell.axes for cell in cells_of(load(Path(suite), context.params.get("profile")))]
+        return [cell.axes for cell in cells_of(load(suite, context.params.get("profile")))]
     return []
 
 
-@_completing
-def profiles(context: click.Context, incomplete: str) -> Iterable[str]:
-    """Return the profiles of the suite on the line."""
+def _paths(context: click.Context, *names: str) -> Iterator[Path]:
+    """Yield the values of arguments; click leaves them in `args` where an option at the end still has no value."""
+    for name in names:
+        if any(parameter.name == name for parameter in context.command.params):
+            given = context.params.get(name) or context.args
+            yield from map(Path, given if isinstance(given, list | tuple) else [given])
+
+
+@_completes
+def complete_profiles(context: click.Context, incomplete: str) -> list[str]:
+    """Return the profiles of the suites on the line."""
     from bench_core.suites.yaml_source import read
 
-    suites = context.params.get("suites") or [path for path in [context.params.get("suite")] if path]
-    return [name for path in suites for name in read(Path(path)).data.get("profiles") or ()]
+    return [name for path in _paths(context, "suites", "suite") for name in read(path).data.get("profiles") or ()]
 
 
-@_completing
-def parts(context: click.Context, incomplete: str) -> Iterable[str]:
-    """Return kinds of parts, and the names of all or of the kind on the line."""
+@_completes
+def complete_parts(context: click.Context, incomplete: str) -> list[str]:
+    """Return the kinds of parts, and the names of all parts or of the kind on the line."""
     from bench_core.registry import kinds
     from bench_core.registry import parts as parts_of
 

@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from bench_core.commands import completion
+    complete_cells,
+    complete_parts,
+    complete_profiles,
+    complete_runs,
+)
+
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
@@ -39,6 +46,11 @@ DURATION = Duration()
 
 FOLDER = click.Path(path_type=Path)
 
+complete_runs, complete_cells = completion.complete_runs, completion.complete_cells
+complete_profiles, complete_parts = completion.complete_profiles, completion.complete_parts
+
+run = click.argument("run", type=FOLDER, shell_complete=complete_runs)
+
 
 def _data(ctx: click.Context, option: click.Parameter, folder: Path | None) -> Path:
     from bench_core.files import data_folder
@@ -67,11 +79,14 @@ set_option = click.option(
 def changes(function: Decorated) -> Decorated:
     """Add options that change a suite."""
     seeds = click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds.")
-    return click.option("--profile", help="Profile of the suite.")(set_option(seeds(function)))
+    return click.option("--profile", help="Profile of the suite.", shell_complete=complete_profiles)(
+        set_option(seeds(function))
+    )
 
 
 only = click.option(
     "--only",
+    shell_complete=complete_cells,
     multiple=True,
     metavar="CELL",
     help="Select cells, such as model=lstm,seed=0 or `lstm/greedy`; repeated filters must all match.",

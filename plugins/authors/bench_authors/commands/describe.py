@@ -21,7 +21,7 @@ MARKUP = re.compile(r"\[([^]]+)\]\(#[^)]*\)|`")  # Markdown links and code
 
 
 @click.command()
-@click.argument("words", nargs=-1, required=True, metavar="[KIND] NAME")
+@click.argument("words", nargs=-1, required=True, metavar="[KIND] NAME", shell_complete=options.complete_parts)
 @options.as_json
 def command(words: tuple[str, ...], as_json: bool) -> None:
     """Describe a part, such as `model rnn-lm`: its purpose, and the type, default and meaning of each setting.

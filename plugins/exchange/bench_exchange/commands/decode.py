@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@options.run
 @click.argument("model")
 @click.option("--decoder", help="Name of a decoder in the suite [default: the only one].")
 @click.option("--task", help="Name of the task used for training [default: the only one].")

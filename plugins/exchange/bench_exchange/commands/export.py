@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@options.run
 @click.option("-o", "--output", "file", type=click.Path(path_type=Path), help="File to write [default: RUN.zip].")
 @click.option("--numbers-only", is_flag=True, help="Leave out outputs and all other text from the data.")
 @options.store

@@ -11,7 +11,9 @@ PREFER = "Run whose result is used if cells differ; the first takes precedence."
 
 
 @click.command()
-@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument(
+    "folders", metavar="RUN...", nargs=-1, required=True, type=options.FOLDER, shell_complete=options.complete_runs
+)
 @click.option("--prefer", multiple=True, metavar="RUN", type=click.Path(path_type=Path), help=PREFER)
 @options.runs
 @options.out

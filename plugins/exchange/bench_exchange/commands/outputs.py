@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("cells", metavar="[CELL]...", nargs=-1)
+@options.run
+@click.argument("cells", metavar="[CELL]...", nargs=-1, shell_complete=options.complete_cells)
 @click.option(
     "--format",
     "form",

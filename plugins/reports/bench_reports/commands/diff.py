@@ -30,9 +30,9 @@ class IncreasingLengths(click.ParamType[tuple[int, ...]]):
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("a")
-@click.argument("b")
+@options.run
+@click.argument("a", shell_complete=options.complete_cells)
+@click.argument("b", shell_complete=options.complete_cells)
 @options.store
 @click.option("--draws", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="Permutations.")
 @click.option(

@@ -9,7 +9,7 @@ from bench_core.terminal import say, to_json
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@options.run
 @options.out
 @click.option(
     "--utf-8", "utf_8", is_flag=True, help="Write LaTeX in UTF-8 with all scripts, for XeLaTeX and LuaLaTeX."

@@ -23,8 +23,8 @@ Intervals: TypeAlias = Mapping[str, "tuple[float, float] | None"]  # by metric
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("cell", nargs=-1, required=True)
+@options.run
+@click.argument("cell", nargs=-1, required=True, shell_complete=options.complete_cells)
 @options.store
 @options.as_json
 def command(run: Path, cell: tuple[str, ...], store: Store, as_json: bool) -> None:

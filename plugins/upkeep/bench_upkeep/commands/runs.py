@@ -64,7 +64,7 @@ def _listing(entries: Sequence[RunEntry]) -> str:
 
 
 @command.command("rm")
-@click.argument("run", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("run", nargs=-1, required=True, type=options.FOLDER, shell_complete=options.complete_runs)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.runs
 @options.store
