@@ -11,11 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from bench_core.commands import completion
-    complete_cells,
-    complete_parts,
-    complete_profiles,
-    complete_runs,
-)
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
