@@ -97,13 +97,9 @@ class ModelConfig(Config):
     likelihoods: ClassVar[Mapping[str, Kind]] = {}  #: likelihoods that a Scorer supports; the first is the default
     by_phase: ClassVar[Set[str]] = frozenset()  #: settings that a training phase may change
     evaluation: ClassVar[Set[str]] = frozenset()  #: settings that do not affect training, such as sample sizes
-    access: ClassVar[Set[str]] = (
-        frozenset()
-    )  #: settings excluded from keys, such as a server's address; need defaults
+    access: ClassVar[Set[str]] = frozenset()  #: settings with defaults, excluded from keys, such as a server's URL
     probes: ClassVar[Set[str]] = frozenset()  #: names of the probes included in every report on it
-    takes_new_prompts: ClassVar[bool] = (
-        True  #: whether it accepts prompts outside all splits; recorded outputs do not
-    )
+    takes_new_prompts: ClassVar[bool] = True  #: whether prompts may be outside all splits; false for recorded outputs
 
     def is_pretrained(self) -> bool:
         """Return whether it is evaluated without training, unless its `training` sets a length.

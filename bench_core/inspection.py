@@ -29,9 +29,7 @@ class Inspection:
     answers: Path | None = None  #: where text generators cache responses, as `Generation.folder`
     splits: Sequence[str] = ()  #: models only: the splits to decode or score
     seeds: Sequence[int] = ()  #: models only: `ModelConfig.seeds` of the suite's seeds
-    tasks: Mapping[str, Inspection] = field(
-        default_factory=dict
-    )  #: models only: the inspections of its tasks, by name
+    tasks: Mapping[str, Inspection] = field(default_factory=dict)  #: models only: inspections of its tasks
     is_decoded: bool = False  #: models only: whether all examples of its splits are decoded
     is_scored: bool = False  #: models only: whether all targets of its splits are scored
     is_sampled: bool = False  #: whether `limits` restrict decoding to a sample of the examples

@@ -58,15 +58,15 @@ def test_every_public_name_has_one_place_on_the_page():
 
 
 def test_the_meaning_of_a_constant_is_the_comment_beside_or_above_it():
-    assert api_reference.meaning(api_reference.public()["STOP"]).startswith("the one token")
+    assert api_reference.meaning(api_reference.public()["STOP"]).startswith("EOS, the only token id")
     assert api_reference.meaning(api_reference.public()["MODEL_CONTRACTS"]).startswith("What `check_model` tries")
 
 
 def test_shapes_and_defaults_are_shown_as_in_the_source():
     entry = api_reference.entry("Batch")
-    assert "| `gold` | `Tensor` | | `[N, T]` target, then stop" in entry
+    assert "| `gold` | `Tensor` | | `[N, T]` target, then EOS" in entry
     assert "| `extras` | `Mapping[str, Tensor]` | `{}` |" in entry
-    assert "- `mask: Tensor`: Return which tokens of `gold` are real `[N, T]`." in entry
-    assert "- `step(state: S, actions: Tensor) -> tuple[Tensor, S]`, abstract: Take `actions`" in api_reference.entry(
+    assert "- `mask: Tensor`: Return the mask of non-padding tokens in `gold` `[N, T]`." in entry
+    assert "- `step(state: S, actions: Tensor) -> tuple[Tensor, S]`, abstract: Apply nonzero `actions`" in api_reference.entry(
         "Stepper"
     )
