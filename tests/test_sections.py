@@ -104,7 +104,10 @@ def test_a_key_that_the_core_or_another_plugin_has_is_refused(go, key, monkeypat
     fields: dict[str, Any] = {key: (plugin.Counts | None, None)}
     monkeypatch.setattr(plugin, f"Other{key}", create_model("Other", **fields), raising=False)
     other = section_of("Other", {"schema": f"bench_counts.plugin:Other{key}"})
-    with extra(other), pytest.raises(PluginError, match=f"the section '{key}', which (the core|another plugin) defines"):
+    with (
+        extra(other),
+        pytest.raises(PluginError, match=f"the section '{key}', which (the core|another plugin) defines"),
+    ):
         go()
 
 
