@@ -48,7 +48,7 @@ def chosen_observers(arguments: Iterable[str]) -> list[ObserverConfig]:
         if command := remedy(observer := part("observer", name), config):
             extras = ", ".join(sorted(config.extras()))
             raise SuiteError(
-                f"--observe {name} needs extras that are not installed: {extras} of {observer.distribution}. "
+                f"--observe {name}: it needs extras that are not installed: {extras} of {observer.distribution}. "
                 f"Install them with: {command}"
             )
         observers.append(cast("ObserverConfig", config))

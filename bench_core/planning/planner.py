@@ -172,10 +172,10 @@ class Planner:
         selections = {"select": training.select, "stop": training.stop} if self.is_apart(task) else {}
         whole, read = self.suite.tasks[task], self._at(task, None)
         return {
-            role: ("prepare", self.prepare(task, by.split))
-            for role, by in selections.items()
-            if by is not None
-            and (by.metric in self.suite.metrics or (whole.purposes(by.split) and not read.purposes(by.split)))
+            role: ("prepare", self.prepare(task, rule.split))
+            for role, rule in selections.items()
+            if rule is not None
+            and (rule.metric in self.suite.metrics or (whole.purposes(rule.split) and not read.purposes(rule.split)))
         }
 
     def _training(self, task: str, model: str, hardware: str) -> tuple[Settings, Parts]:

@@ -33,12 +33,12 @@ def stage_code(
     roots, libraries = {kind: roots_of_stage(kind)}, set[str]()
     roots |= {name: (target,) for name, target in classes}
     for part_kind, config in configs:
-        for nested in (config, *configs_inside(config)):
-            places, name = roots_of(type(nested)), f"{part_kind if nested is config else 'inner'} {nested.name}"
-            if roots.setdefault(name, places) != places:
-                _check_alone(roots[name][0], places[0])
-                roots[f"{name} ({places[0]})"] = places
-            libraries |= nested.libraries
+        for inner in (config, *configs_inside(config)):
+            part_roots, name = roots_of(type(inner)), f"{part_kind if inner is config else 'inner'} {inner.name}"
+            if roots.setdefault(name, part_roots) != part_roots:
+                _check_alone(roots[name][0], part_roots[0])
+                roots[f"{name} ({part_roots[0]})"] = part_roots
+            libraries |= inner.libraries
     code = stage_digests(roots)
     libraries = libraries.union(*map(code_digests().libraries, roots.values()))
     return StageCode(code, {name: keys.library(name) for name in sorted(libraries)}, roots)

@@ -142,7 +142,7 @@ def problems(folder: Path) -> Iterator[Remark]:
     present, unlisted = set(files_of(folder)), [*notes(folder)]
     for name, entry in manifest.files.items():
         if name not in present:
-            yield Remark(f"{folder / name}: the file is listed in {FILE}, but missing or not a plain file")
+            yield Remark(f"{folder / name}: the file is missing, or not a plain file, but {FILE} lists it")
         elif not inside(folder, name) or listed(folder / name) != entry:
             yield Remark(f"{folder / name}: the file was changed: its digest differs from {FILE}")
     for name in strangers(folder, manifest):

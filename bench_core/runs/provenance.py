@@ -31,14 +31,14 @@ def recorded_part(kind: str, ingredients: Mapping[str, Any]) -> Any:
     try:
         return configured(kind, ingredients["settings"][kind])
     except SuiteError:
-        from bench_core.planning.stage_code import recorded_config  # not imported by reports
+        from bench_core.planning.stage_code import recorded_config  # late, as reports do not plan
 
         return recorded_config(kind, ingredients)
 
 
 def recorded_meaning(folder: Path) -> AbstractContextManager[None]:
     """Resolve names that several installed parts share to the parts of a run, by its recorded code."""
-    from bench_core.planning.stage_code import installed_roots  # not imported by reports
+    from bench_core.planning.stage_code import installed_roots  # late, as reports do not plan
 
     roots = set[str]()
     for stage in read_stages(folder).values():

@@ -39,8 +39,8 @@ class Limits(Strict):
     """Limits on generation and scoring."""
 
     max_tokens: PositiveInt = 1000  #: the maximum length of a hypothesis, in target tokens including EOS
-    examples: PositiveInt | None = None  #: the size of the sample to decode, the same for all cells; all by default
-    scored: PositiveInt | None = None  #: the number of examples to score; all by default
+    examples: PositiveInt | None = None  #: the number of examples to decode: a random sample, the same for all cells
+    scored: PositiveInt | None = None  #: the number of examples to score
     batch_size: PositiveInt = 128  #: rows per batch in decoding and scoring
 
 
