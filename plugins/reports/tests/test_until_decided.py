@@ -41,7 +41,7 @@ def test_no_seed_is_added_once_claims_are_decided_and_the_report_says_at_which_l
     (judged,) = judge(run)
     assert judged.verdict == "holds"
     (report,) = Path("reports").rglob("report.md")
-    assert "tested at 0.83 %, as seeds were added until claims were decided" in report.read_text()
+    assert "tested at the 0.83 % level, as seeds were added until the claims were decided" in report.read_text()
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ function renderOutputs(box, groups) {
     show();
   });
   const controls = element("div", "", "controls small");
-  controls.append(labelled("Mark words that differ from", select));
+  controls.append(labelled("mark words that differ from", select));
   const list = element("div");
   const more = element("button", "", "more");
   more.type = "button";
@@ -93,7 +93,7 @@ function outputOf({ letter, group, text: content, finished, tokens }, base) {
   else {
     const found = compare(content, base.text);
     body.append(marked(found.a, found.kept, "ins"));
-    facts.push(found.whole ? `${found.kept.size} of ${counted(found.a.length, found.unit)} in common with ${base.of}` : "too long for a comparison by word");
+    facts.push(found.whole ? `${found.kept.size} of ${counted(found.a.length, found.unit)} in common with ${base.of}` : "too long to compare");
   }
   made.append(heading, element("p", facts.join(" · "), "meta"), body);
   return made;
