@@ -142,8 +142,8 @@ BY_LENGTH = KeptFile("by_length.jsonl", ByLength, lambda figure: figure.by_lengt
 def length_picture(data: FigureData) -> Picture:
     """Return a curve for each group, with a point for each bin."""
     figure, number = data.figure, data.number(data.figure.y)
-    wanted = ByLength({}, *_bin_settings(figure)).name
-    known = {identity(record.cell): record for record in BY_LENGTH.read(data.run) if record.name == wanted}
+    name = ByLength({}, *_bin_settings(figure)).name
+    known = {identity(record.cell): record for record in BY_LENGTH.read(data.run) if record.name == name}
     series = []
     for panel, groups in data.panels.items():
         for names, cells in groups.items():

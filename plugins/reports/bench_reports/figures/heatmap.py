@@ -84,9 +84,9 @@ def _notes(series: Sequence[Series], logarithmic: bool) -> Iterator[str]:
     """Yield notes on the colours, and on tiles without a number or without a colour."""
     yield f"Darker tiles have higher values{' (log scale)' if logarithmic else ''}."
     tiles = [tile for row in series for tile in row.rows]
-    lacking = sum(tile.status == "none" for tile in tiles)
-    if lacking:
-        yield f"–: {lacking:,} of {len(tiles):,} tiles have no cell with this metric."
+    missing = sum(tile.status == "none" for tile in tiles)
+    if missing:
+        yield f"–: {missing:,} of {len(tiles):,} tiles have no cell with this metric."
     white = [tile for tile in tiles if tile.mean is not None and not has_place(tile.mean, logarithmic)]
     if white:
         why = "infinite, undefined, or not above 0" if logarithmic else "infinite or undefined"

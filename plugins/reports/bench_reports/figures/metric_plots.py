@@ -115,8 +115,8 @@ def _complete_cells(cells: Sequence[CellResult], *quantities: Quantity) -> list[
     """Return the cells that have all of some quantities, and note the others."""
     known = []
     for result in cells:
-        if lacking := next((quantity for quantity in quantities if quantity.value(result) is None), None):
-            lacking.leave_out(result)
+        if missing := next((quantity for quantity in quantities if quantity.value(result) is None), None):
+            missing.leave_out(result)
         else:
             known.append(result)
     return known

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 NOT_STORED = "the run stores no lengths of its outputs; run the suite again"
 MEANING = (
-    "Share of outputs that have not ended after a number of tokens, EOS included (Kaplan–Meier estimate); "
-    "+ marks outputs that a limit truncated before their end."
+    "Share of outputs that are unfinished after a number of tokens, EOS included (Kaplan–Meier estimate); "
+    "+ marks unfinished outputs that were truncated by a limit."
 )
 
 Ends: TypeAlias = Sequence[tuple[int, int, int]]  # a length, outputs that ended with it, outputs truncated at it
@@ -87,7 +87,7 @@ def survival_picture(data: FigureData) -> Picture:
         for names, cells in groups.items():
             if curves := [*_curves(data, cells, known)]:
                 series.append(_series(data, panel, names, curves))
-    x, y = figure.labels.get("x") or "tokens", figure.labels.get("y") or "outputs not ended (%)"
+    x, y = figure.labels.get("x") or "tokens", figure.labels.get("y") or "unfinished outputs (%)"
     return Picture(figure, series, x, y, notes=[MEANING] if series else [])
 
 

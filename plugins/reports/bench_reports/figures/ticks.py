@@ -43,8 +43,8 @@ class Between(LogFormatter):
     def format_ticks(self, values: Sequence[float]) -> list[str]:
         axis, texts = self.axis, super().format_ticks([*values])
         major = [*map(float, axis.get_majorticklocs())]
-        taken = [*zip(_places(axis, major), axis.get_major_formatter().format_ticks(major), strict=True)]
-        return beside(taken, _places(axis, values), texts, _lies(axis))
+        occupied = [*zip(_places(axis, major), axis.get_major_formatter().format_ticks(major), strict=True)]
+        return beside(occupied, _places(axis, values), texts, _lies(axis))
 
 
 class Decades(LogLocator):
@@ -80,10 +80,10 @@ def thin_out(places: Sequence[float], texts: Sequence[str], along: bool) -> list
 
 
 def beside(
-    taken: Sequence[tuple[float, str]], places: Sequence[float], texts: Sequence[str], along: bool
+    occupied: Sequence[tuple[float, str]], places: Sequence[float], texts: Sequence[str], along: bool
 ) -> list[str]:
-    """Return the texts of ticks, empty for those that would touch a taken or an earlier text."""
-    shown, result = [tick for tick in taken if tick[1]], list[str]()
+    """Return the texts of ticks, empty for those that would touch an occupied or an earlier place."""
+    shown, result = [tick for tick in occupied if tick[1]], list[str]()
     for tick in zip(places, texts, strict=True):
         free = bool(tick[1]) and not any(_touch(tick, other, along) for other in shown)
         shown += [tick] if free else []

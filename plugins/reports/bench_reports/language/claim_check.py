@@ -78,8 +78,8 @@ class _Claims:
             if comparison.operation in ("==", "!=") and not all(self._is_count(query.metric) for query in queries):
                 left, right = comparison.parts
                 sides = [part for part in comparison.parts if part.operation != "number" or part.number]
-                apart = str(sides[0]) if len(sides) == 1 else f"abs({left} - {right})"
-                bound = f"{apart} {'<' if comparison.operation == '==' else '>'} 1"
+                difference = str(sides[0]) if len(sides) == 1 else f"abs({left} - {right})"
+                bound = f"{difference} {'<' if comparison.operation == '==' else '>'} 1"
                 yield (
                     f"`{left} {comparison.operation} {right}`: no test can show that measured numbers are equal, and "
                     f"a difference may be negligible. Claim a bound, such as `{bound}`."

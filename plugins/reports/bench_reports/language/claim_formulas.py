@@ -209,8 +209,8 @@ def _extreme(kind: str, parts: Sequence[Quotient], guards: tuple[Formula, ...]) 
         for other in several:
             if other is not candidate:
                 pair = (other, candidate) if kind == "min" else (candidate, other)
-                apart = Quotient((), *_combine(Term("-"), pair))
-                ahead.append(_above(apart, strict=False))
+                difference = Quotient((), *_combine(Term("-"), pair))
+                ahead.append(_above(difference, strict=False))
         yield Quotient((*guards, *ahead), candidate.above, candidate.below)
 
 

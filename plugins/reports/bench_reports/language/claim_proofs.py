@@ -190,8 +190,8 @@ def _implied_products(atoms: Sequence[Above], box: Box) -> Iterator[Above]:
     for ours, theirs in combinations_with_replacement(factors[:MAX_FACTORS], 2):
         yield Above(multiply(ours.polynomial, theirs.polynomial), ours.strict and theirs.strict)
     for left, right in combinations(names[:MAX_FACTORS], 2):
-        apart: Polynomial = {(left,): Fraction(1), (right,): Fraction(-1)}
-        yield Above(multiply(apart, apart), strict=False)
+        difference: Polynomial = {(left,): Fraction(1), (right,): Fraction(-1)}
+        yield Above(multiply(difference, difference), strict=False)
 
 
 def _middle(low: Fraction | float, high: Fraction | float) -> Fraction:

@@ -35,5 +35,7 @@ def expanded(sections: dict[str, Any], grids: Mapping[str, ModelGrid]) -> dict[s
     return {key: each(changes[key], value) if key in changes else value for key, value in sections.items()}
 
 
-def _where(where: Where, grids: Mapping[str, ModelGrid], kept: Sequence[str] = ()) -> dict[Axis, tuple[str, ...]]:
-    return {axis: plain(names, grids, kept) if axis == "model" else names for axis, names in where.items()}
+def _where(
+    where: Where, grids: Mapping[str, ModelGrid], unexpanded: Sequence[str] = ()
+) -> dict[Axis, tuple[str, ...]]:
+    return {axis: plain(names, grids, unexpanded) if axis == "model" else names for axis, names in where.items()}

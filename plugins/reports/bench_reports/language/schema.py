@@ -87,7 +87,7 @@ class Table(Strict):
     pairs: bool = False  #: adds a table of differences between all pairs of rows, tested as one family
     average: bool = False  #: adds the mean over the columns of each metric, tested over all their test sets
     ranks: bool = False  #: adds the mean rank of each row over the columns of each metric; 1 is best
-    digits: Digits | dict[str, Digits] | None = None  #: decimals, or by metric; default: two digits of its error
+    digits: Digits | dict[str, Digits] | None = None  #: decimals, or by metric; default: two digits of the error
     spread: Literal["std", "interval", "none"] = "std"  #: shown with means: deviation over seeds, or 95 % interval
     transpose: bool = False  #: swaps rows and columns in print, so that metrics are rows
     labels: dict[str, str] = {}  #: words for names in this table, in addition to the suite's `labels`
@@ -172,7 +172,7 @@ class Claim(Strict):
     requires: dict[
         str, str
     ] = {}  #: premises in words, each with its condition; the claim is tested only if all are shown
-    primary: StrictBool = False  #: whether it is a main claim of the suite; these are corrected for their number
+    primary: StrictBool = False  #: whether it is a main claim of the suite, corrected for the number of main claims
     note: str = ""  #: the source of its thresholds
 
 

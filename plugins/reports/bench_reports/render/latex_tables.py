@@ -199,8 +199,8 @@ def breakable(text: str) -> str:
 
 def _wrap_heading(heading: str, letters: int) -> list[str]:
     """Return a heading in lines as wide as a column; an arrow stays on the line of its metric."""
-    kept = re.sub(r" (?=[↑↓])|(?<=[~≤≥]) ", "\N{NO-BREAK SPACE}", visible(heading))
-    lines = wrap(kept, max(letters, NARROW), break_long_words=False, break_on_hyphens=False)
+    unbroken = re.sub(r" (?=[↑↓])|(?<=[~≤≥]) ", "\N{NO-BREAK SPACE}", visible(heading))
+    lines = wrap(unbroken, max(letters, NARROW), break_long_words=False, break_on_hyphens=False)
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines] or [""]
 
 

@@ -25,8 +25,8 @@ def notebook_html(run: Run) -> str:
     if not tables_of(run):
         return ""
     sections = [*summary(run, grids(run), judge(run)).sections]
-    if lacking := incomplete(run):
-        sections.insert(0, Section("Incomplete cells", [doc.Notes(lacking)]))
+    if missing := incomplete(run):
+        sections.insert(0, Section("Incomplete cells", [doc.Notes(missing)]))
     blocks = [block for section in sections for block in _with_heading(section)]
     mark = sha256(html_part(blocks).encode("utf-8", "backslashreplace")).hexdigest()[:DIGEST_CHARACTERS]
     return html_part(

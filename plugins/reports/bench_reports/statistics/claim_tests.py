@@ -27,7 +27,7 @@ class Quantified(NamedTuple):
     trainings: int
 
 
-UNTESTED = Pair(1.0, 1.0)  # of a comparison that is true for all values: neither is shown
+UNTESTED = Pair(1.0, 1.0)  # of a comparison with a constant truth value: nothing is shown
 
 ROUNDING = 1e-6  # of slopes, which are finite differences
 MAX_EXPONENT = 709.0  # exp of more overflows

@@ -27,7 +27,7 @@ def all_pairs(rows: Sequence[Row]) -> list[Comparison]:
 
 
 def with_baseline(rows: Sequence[Row], baseline: int) -> list[Comparison]:
-    """Return the comparisons of every other row with a row that was chosen beforehand."""
+    """Return the comparisons of a baseline, chosen beforehand, with every other row."""
     return adjust([compared(rows, baseline, other) for other in range(len(rows)) if other != baseline])
 
 

@@ -60,14 +60,14 @@ def beside(
     Equivalent: the 90 % interval of the difference is within the tolerance. Better or worse (different, if neither
     direction is better): its 95 % interval is outside the tolerance. `samples` are the errors of both test sets.
     """
-    apart = float(np.mean(ours)) - printed.mean
+    difference = float(np.mean(ours)) - printed.mean
     if printed.exact or not trained:
-        estimate = Estimate(apart, NONE, NONE, NONE) if printed.exact else Estimate(apart, NONE, *samples)
+        estimate = Estimate(difference, NONE, NONE, NONE) if printed.exact else Estimate(difference, NONE, *samples)
         return EquivalenceResult(verdict_of(estimate, tolerance, better), estimate)
     part = _variance(len(ours), _deviation(ours), printed)
     if part is None:
         return EquivalenceResult("cannot tell", None)
-    estimate = Estimate(apart, part, *samples)
+    estimate = Estimate(difference, part, *samples)
     verdict = verdict_of(estimate, tolerance, better)
     seeds = _seeds_that_tell(estimate, ours, printed, tolerance) if verdict == "cannot tell" else None
     return EquivalenceResult(verdict, estimate, seeds)

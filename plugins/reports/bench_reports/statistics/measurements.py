@@ -21,7 +21,7 @@ NO_DRAWS = "the run stores no bootstrap replicates: run the suite again"
 NOT_FINITE = "not all numbers of its seeds and replicates are finite"
 #: Share of trainings that may be of a kind that two trainings do not show, with 90 % confidence
 UNSEEN = 1 - 0.1**0.5
-MAX_NUMBER = 1e150  #: larger variances overflow
+MAX_NUMBER = 1e150  #: variances of larger numbers overflow
 TOO_LARGE = "some of its numbers are so large that their variance overflows"
 
 

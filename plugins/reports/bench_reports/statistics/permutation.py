@@ -35,8 +35,8 @@ def permutation_p_value(
         ours, theirs = _scores(metric, pairs, chosen)
         largest = max(largest, float(np.abs([ours[:1], theirs[:1]]).max(initial=0.0)))
         differences.append(ours - theirs)
-    apart = np.abs(np.concatenate(differences))
-    near = apart < apart[0] - ROUNDING * max(largest, float(apart[0]))  # False for nan
+    distances = np.abs(np.concatenate(differences))
+    near = distances < distances[0] - ROUNDING * max(largest, float(distances[0]))  # False for nan
     return float((~near).mean())
 
 
@@ -45,8 +45,8 @@ def koehn_p_value(difference: float, draws: NDArray[np.float64]) -> float:
 
     It is one-sided and ignores other trainings.
     """
-    apart = np.abs(draws) - np.abs(draws).mean()
-    return (int((apart > abs(difference)).sum()) + 1) / (len(draws) + 1)
+    distances = np.abs(draws) - np.abs(draws).mean()
+    return (int((distances > abs(difference)).sum()) + 1) / (len(draws) + 1)
 
 
 def _scores(

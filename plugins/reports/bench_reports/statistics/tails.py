@@ -36,13 +36,13 @@ def critical_width(parts: Sequence[Part], level: float) -> float:
     return _weighted_error(parts, lambda freedom: quantile(freedom, level))
 
 
-def p_above(parts: Sequence[Part], skewed: tuple[float, float], apart: float) -> float:
-    """Return the one-sided p-value that a number estimated `apart` above 0 is above 0."""
+def p_above(parts: Sequence[Part], skewed: tuple[float, float], distance: float) -> float:
+    """Return the one-sided p-value of the statement that a number, estimated `distance` above 0, is above 0."""
     total = fsum(variance for variance, _ in parts)
-    if not apart or not total:
-        return 0.5 if not apart else SMALLEST / 2 if apart > 0 else 1 - SMALLEST / 2
+    if not distance or not total:
+        return 0.5 if not distance else SMALLEST / 2 if distance > 0 else 1 - SMALLEST / 2
     error = sqrt(total)
-    straight = straightened(max(-FAR, min(apart / error, FAR)), skewness_of(skewed, total))
+    straight = straightened(max(-FAR, min(distance / error, FAR)), skewness_of(skewed, total))
     tail = max(_level(parts, abs(straight) * error), SMALLEST) / 2
     return tail if straight > 0 else 1 - tail
 
@@ -56,20 +56,20 @@ def skewness_of(skewed: tuple[float, float], total: float) -> float:
     return float(skewness * min(1.0, variance / total) ** 1.5)
 
 
-def _level(parts: Sequence[Part], apart: float) -> float:
-    """Return the level at which the half-width of an interval without skewness is `apart`."""
-    if critical_width(parts, SMALLEST) <= apart:
+def _level(parts: Sequence[Part], distance: float) -> float:
+    """Return the level at which the half-width of an interval without skewness is `distance`."""
+    if critical_width(parts, SMALLEST) <= distance:
         return SMALLEST
     total = fsum(variance for variance, _ in parts)
     if (freedom := next((freedom for variance, freedom in parts if variance == total), None)) is not None:
         from scipy.special import stdtr
 
-        return float(2 * stdtr(min(freedom, MAX_FREEDOM), -apart / sqrt(total)))
+        return float(2 * stdtr(min(freedom, MAX_FREEDOM), -distance / sqrt(total)))
     from scipy.optimize import brentq
 
-    if critical_width(parts, 1 - 1e-9) >= apart:
+    if critical_width(parts, 1 - 1e-9) >= distance:
         return 1.0
-    level = brentq(lambda exponent: critical_width(parts, 10**exponent) - apart, log10(SMALLEST), log10(1 - 1e-9))
+    level = brentq(lambda exponent: critical_width(parts, 10**exponent) - distance, log10(SMALLEST), log10(1 - 1e-9))
     return float(10**level)
 
 
