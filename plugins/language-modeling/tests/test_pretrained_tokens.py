@@ -180,7 +180,9 @@ def test_everything_that_decides_the_tokens_is_digested(data):
 
 def test_a_missing_tokenizer_says_what_to_put_where(data):
     (data / "model" / "tokenizer.json").unlink()
-    with pytest.raises(DataError, match=r"model/tokenizer\.json is missing\. Put the tokenizer\.json of a pretrained model"):
+    with pytest.raises(
+        DataError, match=r"model/tokenizer\.json is missing\. Put the tokenizer\.json of a pretrained model"
+    ):
         config(data).reads(data)
 
 
