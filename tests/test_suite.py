@@ -315,7 +315,10 @@ def test_yaml_is_read_by_the_rules_of_version_1_2(suite_file):
         ('a: "b\\qc"\n', "has no meaning after a backslash. Use single quotes."),
         ("a: 1\nb\nc: 2\n", "there is no key with a `:` at 2:1. Write `KEY: VALUE`, or indent it as text."),
         ("a:\n  b: 1\n c: 2\n", "S:3:2: invalid YAML: this line is not indented like the other entries"),
-        ("a: 1\n---\nb: 2\n", "S:2:1: invalid YAML: `---` begins a second document. Keep only one document per file."),
+        (
+            "a: 1\n---\nb: 2\n",
+            "S:2:1: invalid YAML: `---` begins a second document. Keep only one document per file.",
+        ),
     ],
 )
 def test_what_is_no_yaml_is_told_in_plain_words(tmp_path, content, message):
