@@ -31,7 +31,7 @@ from bench_text.ragged import Numbers, Ragged
 from bench_text.raw_text import size, utf8
 from bench_text.settings import Pretrained
 from bench_text.stored_examples import StoredExamples
-from bench_text.token_sizes import NONE
+from bench_text.token_sizes import UNKNOWN_SIZE
 from bench_text.tokenized import TokenizedTask, token_statistics
 
 SEPARATOR_NAMES = {" ": "space", "": "none"}  #: in signatures
@@ -255,7 +255,12 @@ class SequenceTask(TokenizedTask):
             else b"".join(spelling) == utf8(text)
             for example, text, tokens, spelling in rows
         ]
-        return np.array([size(text) if is_exact else (NONE, NONE) for text, is_exact in zip(raw, exact, strict=True)])
+        return np.array(
+            [
+                size(text) if is_exact else (UNKNOWN_SIZE, UNKNOWN_SIZE)
+                for text, is_exact in zip(raw, exact, strict=True)
+            ]
+        )
 
     def _read_back(self, tokens: list[int]) -> str:
         """Return the `text` of tokens with `<unk>` as a word, a function of the tokens alone."""

@@ -11,7 +11,7 @@ import numpy as np
 from bench_text.ragged import Numbers
 from bench_text.raw_text import BREAK, characters, utf8
 
-NONE = -1  #: size of a text that its tokens do not spell
+UNKNOWN_SIZE = -1  #: size of a text that its tokens do not spell
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class TokenSizes:
         return cls(np.array(sizes, np.int64).reshape(-1, 2), np.array(exact, bool))
 
     def sums(self, edges: Numbers) -> Numbers:
-        """Return the total sizes of tokens between ascending edges [W + 1], NONE if any is not exact: [W, 2]."""
+        """Return the sizes of tokens between ascending edges [W + 1], UNKNOWN_SIZE if any is not exact: [W, 2]."""
         sums = np.diff(np.concatenate([np.zeros((1, 2), np.int64), self.sizes.cumsum(0)])[edges], axis=0)
         exact = np.diff(np.concatenate([[0], self.exact.cumsum()])[edges]) == np.diff(edges)
-        return np.where(exact[:, None], sums, NONE)
+        return np.where(exact[:, None], sums, UNKNOWN_SIZE)

@@ -17,7 +17,7 @@ from bench_text.encoder import PAD, UNREADABLE, Encoder, join
 from bench_text.pretrained import FILE, PretrainedTokenizer
 from bench_text.ragged import Numbers, Ragged
 from bench_text.settings import Learned, Pretrained
-from bench_text.token_sizes import NONE
+from bench_text.token_sizes import UNKNOWN_SIZE
 from bench_text.tokens import learn, restore
 
 SOURCE = "source.vocabulary.json"  # for sources with a separate vocabulary
@@ -108,12 +108,12 @@ class TokenizedTask(Task):
         np.save(self.folder / f"{split}.sizes.npy", sizes, allow_pickle=False)
 
     def load_sizes(self, split: Split, ids: Iterable[int]) -> Mapping[int, TextSize | None]:
-        """Return the sizes of `save_sizes` by the ids [R] of targets, None for `NONE`; empty if none were written."""
+        """Return the sizes of `save_sizes` by target ids [R], None for UNKNOWN_SIZE; empty if none were written."""
         path = self.folder / f"{split}.sizes.npy"
         if not path.exists():
             return {}
         rows = zip(ids, np.load(path, allow_pickle=False).tolist(), strict=True)
-        return {number: TextSize(*row) if row[0] != NONE else None for number, row in rows}
+        return {number: TextSize(*row) if row[0] != UNKNOWN_SIZE else None for number, row in rows}
 
     @property
     def target_tokenizer(self) -> Learned | Pretrained:
