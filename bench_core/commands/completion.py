@@ -8,10 +8,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-
-def _completes(candidates: Callable[[click.Context, str], Iterable[str]]) -> Complete:
+def _completes(candidates: Callable[[click.Context, str], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
     @wraps(candidates)
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from bench_core.errors import BenchError

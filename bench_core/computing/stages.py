@@ -131,11 +131,8 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     split = source.manifest["ingredients"]["settings"]["split"]
     info = TaskInfo(**context.store.kept(*stage.inputs["task"]).json("facts.json"))
     metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
-    groups = (
-        [outcome.id if outcome.group is None else outcome.group for outcome in outcomes]
-        if metric.population == "sample"
-        else []
-    )
+    groups = [outcome.id if outcome.group is None else outcome.group for outcome in outcomes]
+    groups = groups if metric.population == "sample" else []
     replicates = bootstrap.replicates(metric, parts, groups, info.consecutive)
     look = second_look("metrics", lambda: built("metric", stage.settings["metric"]), info, laws(stage))
     look.at_outcomes(outcomes, split)

@@ -1,9 +1,8 @@
 """Detects replaced attributes of modules and classes, and replaced code and defaults of functions, by identity.
 
-A block that replaces a method of a library changes the results of all later blocks, so all code loaded before a
-block is compared after it. In the host and in watched packages, public values and their contents are compared, too.
-Modules used by the block may change variables that their own code assigns, and add to containers, as caches do.
-Threads that outlive their block are reported.
+All code loaded before a block is compared after it; in the host and in watched packages, public values and their
+contents are compared, too. Modules used by the block may change variables that their own code assigns, and add to
+containers, as caches do. Threads that outlive their block are reported.
 """
 
 import importlib.util

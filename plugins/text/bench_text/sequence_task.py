@@ -159,10 +159,7 @@ class SequenceTask(TokenizedTask):
         return numbers | token_statistics(encoded.target, encoded.encoder.unknown)
 
     def about(self, data: Path) -> dict[str, Any]:
-        """Return a description of the data for reports: the files among the settings, if any.
-
-        A corpus is `embedded` if it is not read from files.
-        """
+        """Return the data files among the settings, for reports; a corpus without files is `embedded`."""
         files = [value for _, value in self.config if isinstance(value, Path)]
         names = [corpora.label(path) if path.is_file() else path.name for path in files]
         embedded = not files and not self.config.reads(data)
@@ -255,12 +252,8 @@ class SequenceTask(TokenizedTask):
             else b"".join(spelling) == utf8(text)
             for example, text, tokens, spelling in rows
         ]
-        return np.array(
-            [
-                size(text) if is_exact else (UNKNOWN_SIZE, UNKNOWN_SIZE)
-                for text, is_exact in zip(raw, exact, strict=True)
-            ]
-        )
+        unknown = (UNKNOWN_SIZE, UNKNOWN_SIZE)
+        return np.array([size(text) if is_exact else unknown for text, is_exact in zip(raw, exact, strict=True)])
 
     def _read_back(self, tokens: list[int]) -> str:
         """Return the `text` of tokens with `<unk>` as a word, a function of the tokens alone."""
