@@ -246,6 +246,19 @@ def test_a_stage_computes_in_float32_in_layers_of_cudnn_too(tmp_path):
     assert torch.backends.cudnn.allow_tf32
 
 
+def test_the_stage_that_imports_torch_computes_in_float32_too_and_is_not_said_to_change_it():
+    code = (
+        "import os, sys; from bench_core.computing import process_state as state;"
+        "from bench_core.execution.watching import install;"
+        "install(); told = []; assert 'torch' not in sys.modules\n"
+        "with state.defined_state(1, 0, os.getcwd(), told.append):\n"
+        "    import torch\n"
+        "    inside = torch.backends.cudnn.allow_tf32\n"
+        "print(inside, torch.backends.cudnn.allow_tf32, told)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False True []"
+
+
 @pytest.mark.slow
 def test_every_setting_that_is_put_back_is_one_of_a_fresh_process(tmp_path):
     code = (

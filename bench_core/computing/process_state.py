@@ -53,7 +53,7 @@ def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str
     finally:
         after_imports.remove(seed_new)
         changed = _put(expected)
-        _put(before)
+        _put({**FRESH, **before})
         restore(states)
         if changed:
             tell(changed)
@@ -141,7 +141,7 @@ def generators() -> States:
 
 
 def _seed(seed: int, threads: int, seeded: set[str]) -> None:
-    """Seed generators that are not seeded yet; also set the threads of a torch that a stage imports."""
+    """Seed generators that are not seeded yet; set threads and precision of a torch that a stage imports."""
     new = ({"random", "numpy", "torch"} & sys.modules.keys()) - being_imported() - seeded
     seeded |= new
     if "random" in new:
@@ -153,3 +153,4 @@ def _seed(seed: int, threads: int, seeded: set[str]) -> None:
         (torch if torch.accelerator.current_accelerator() else torch.default_generator).manual_seed(seed)
         torch.set_flush_denormal(False)
         torch.set_num_threads(threads)
+        torch.backends.cudnn.allow_tf32 = False
