@@ -68,6 +68,7 @@ def test_shapes_and_defaults_are_shown_as_in_the_source():
     assert "| `gold` | `Tensor` | | `[N, T]` target, then EOS" in entry
     assert "| `extras` | `Mapping[str, Tensor]` | `{}` |" in entry
     assert "- `mask: Tensor`: Return the mask of non-padding tokens in `gold` `[N, T]`." in entry
-    assert "- `step(state: S, actions: Tensor) -> tuple[Tensor, S]`, abstract: Apply nonzero `actions`" in api_reference.entry(
-        "Stepper"
+    assert (
+        "- `step(state: S, actions: Tensor) -> tuple[Tensor, S]`, abstract: Apply nonzero `actions`"
+        in api_reference.entry("Stepper")
     )
