@@ -559,9 +559,7 @@ def published_power(study: Study) -> Iterator[Row]:
     for true, tolerance, verdict in ((0.0, 2.0, "equivalent"), (6.0, 2.0, "different")):
         for runs, told in ((1, False), (5, False), (5, True)):
             found = {f"S={s}": [_verdicts(study, s, true, tolerance, runs, told, verdict)] for s in study.seeds}
-            words = (
-                f"difference {true:g}, tolerance {tolerance:g}, {runs} run{'s' * (runs > 1)}{', sd printed' if told else ''}: {verdict}"
-            )
+            words = f"difference {true:g}, tolerance {tolerance:g}, {runs} run{'s' * (runs > 1)}{', sd printed' if told else ''}: {verdict}"
             yield Row(words, found, {})
 
 
