@@ -155,7 +155,7 @@ def _of_seeds(sigma: float) -> Callable[[Draw], Sequence[Cell]]:
 #: In which two cells are equally good
 EQUAL = {
     "opposed skew (lognormal, mirrored)": OtherWorld(_opposed),
-    "lognormal beside normal, two test sets": OtherWorld(_beside_normal, apart=True),
+    "lognormal against normal, two test sets": OtherWorld(_beside_normal, apart=True),
     "heavy tails (t with 3 degrees)": OtherWorld(_heavy),
     "lognormal, test sets of N and 4 N": OtherWorld(_of_other_sizes, apart=True),
     "trainings at 0 (2 of 3) or 60 %": _shares(_kinds((0.0, 0.6), (2 / 3, 1 / 3)), 20.0),

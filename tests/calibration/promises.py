@@ -32,7 +32,7 @@ from bench_reports.statistics.tails import LEVEL, Array
 from block_bootstrap import BLOCKS, block_length
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "calibration.json"
-LAST = "What no simulation here promises"  # behind all tables
+LAST = "Not covered by these simulations"  # behind all tables
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "statistics.md"
 SEEDS = (1, 2, 3, 5, 10)
 SPREADS = (0.0, 0.5, 3.0)
@@ -114,7 +114,7 @@ def designs(study: Study) -> Iterator[Row]:
     spreads = study.spreads
     for label, world in {
         "decoders of the same trainings": World(paired=True, examples=120),
-        "trainings alike (0.5), which is not told": World(alike=0.5, examples=120),
+        "correlated trainings (0.5), unknown to the test": World(alike=0.5, examples=120),
         "documents of 4 sentences": World(group=4, examples=480),
         "two test sets, averaged": World(examples=120, shifts=(0.0, 0.0), sets=2),
     }.items():
@@ -142,14 +142,14 @@ def _averaged(study: Study, world: World, spreads: Sequence[float]) -> list[floa
 
 
 def untold(study: Study) -> Iterator[Row]:
-    """What goes wrong if documents are not told of, normal, N = 480 in documents of 4: coverage in %."""
+    """If the task does not declare its documents, normal, N = 480 in documents of 4: coverage in %."""
     world = World(group=4, examples=480, told=False)
     shares = {f"S={s}": study.covered(World(**{**vars(world), "seeds": s}), (0.0,)) for s in (1, 3)}
-    yield Row("sentences drawn one by one", shares, {})
+    yield Row("sentences resampled individually", shares, {})
 
 
 def estimators(study: Study) -> Iterator[Row]:
-    """Estimates with an error of their own (of a whole population, trainings of spread 1): coverage in %."""
+    """Sampled estimates (whole population, training spread 1): coverage in %."""
     for label, error in (("error as large as the spread", 1.0), ("error 3 times the spread", 3.0), ("no error", 0.0)):
         shares, bounds = {}, {}
         for seeds in study.seeds:
@@ -256,7 +256,7 @@ BOUNDARIES = (
 
 
 def claims(study: Study) -> Iterator[Row]:
-    """Claims at their boundary, N = 100, spread 1: % `holds`, and % `fails`, both wrong."""
+    """Claims at their boundary, N = 100, spread 1: % `holds` and % `fails` (both false)."""
     chosen = BOUNDARIES[:4] if study.quick else BOUNDARIES
     for one in chosen:
         holds, fails = {}, {}
@@ -316,7 +316,7 @@ def _named(text: str, name: str) -> str:
 
 
 def shares(study: Study) -> Iterator[Row]:
-    """Rare cases: claims on a share at its boundary, one seed: % `holds`, which is wrong."""
+    """Rare cases: claims about a share at its boundary, one seed: % `holds` (false)."""
     for percent, examples in ((1.0, 100), (1.0, 300), (5.0, 100), (50.0, 20)):
         query = Query("score", ())
         below, above = read(f"v('score') < {percent}"), read(f"v('score') > {percent}")
@@ -340,12 +340,12 @@ A_OVER_B, B_OVER_A = (read(f"v('score', model='{one}') > v('score', model='{two}
 
 
 def other_worlds(study: Study) -> Iterator[Row]:
-    """Equal systems in worlds that are not Gaussian: % `a > b` holds and % `b > a` holds, both wrong."""
+    """Equal systems with non-Gaussian data: % `a > b` holds and % `b > a` holds (both false)."""
     yield from _false_claims(study, EQUAL, (1, 2, 3, 5), MOST_FALSE)
 
 
 def beyond(study: Study) -> Iterator[Row]:
-    """The same where a few trainings cannot show how skewed all are: nothing is promised."""
+    """The same with skewed trainings, which few seeds cannot reveal: no guarantee."""
     yield from _false_claims(study, UNKNOWABLE, (3, 5), {})
 
 
@@ -373,12 +373,12 @@ def _both(cells: list[Measured]) -> list[Pair]:
 
 
 def other_cells(study: Study) -> Iterator[Row]:
-    """Cells in worlds that are not Gaussian: % that cover the truth or print no interval (% that print one)."""
+    """Cells with non-Gaussian data: % whose interval covers the truth or is not printed (% printed)."""
     yield from _cells(study, SINGLE, (90.0, 100.0), None)
 
 
 def gaussian_cells(study: Study) -> Iterator[Row]:
-    """The same in Gaussian worlds, where at least 95 % have an interval."""
+    """The same with Gaussian data, where at least 95 % have an interval."""
     yield from _cells(study, GAUSSIAN, (92.0, 100.0), 95.0)
 
 
@@ -403,7 +403,7 @@ def _cells(
 
 
 def as_often(study: Study) -> Iterator[Row]:
-    """Normal worlds: claims that are true and hold, in % of those that hold without allowing for skewness."""
+    """Normal data: true claims that hold, in % of those that hold without the skewness correction."""
     for apart in (2.0, 3.0):
         for examples in (50, 100, 300):
             shares = {}
@@ -418,7 +418,7 @@ def as_often(study: Study) -> Iterator[Row]:
 
 
 def many_claims(study: Study) -> Iterator[Row]:
-    """Reports of 20 claims about equal systems: % in which one holds, and in which one of them as primary ones does."""
+    """Reports with 20 claims about equal systems: % in which any claim holds, and any primary claim."""
     any_holds, primary = {}, {}
     for seeds in (3, 5):
         world = World("normal", seeds, 50, 1.0, (0.0,) * 21)
@@ -427,12 +427,12 @@ def many_claims(study: Study) -> Iterator[Row]:
             p = [difference(cells[0], one).p_above() for one in cells[1:]]
             found.append((min(p) <= LEVEL, min(holm(p)) <= LEVEL))
         any_holds[f"S={seeds}"], primary[f"S={seeds}"] = ([100 * float(share)] for share in np.mean(found, axis=0))
-    yield Row("some claim", any_holds, {})
-    yield Row("some primary claim", primary, dict.fromkeys(primary, ERROR))
+    yield Row("any claim", any_holds, {})
+    yield Row("any primary claim", primary, dict.fromkeys(primary, ERROR))
 
 
 def looks(study: Study) -> Iterator[Row]:
-    """Seeds added until `a > b` or its contrary holds, of at most 22 (20 looks) or 10 (8): % of experiments."""
+    """Seeds added until `a > b` or its negation holds, at most 22 (20 looks) or 10 (8 looks): % of experiments."""
     for apart, most in ((0.0, 10),) if study.quick else ((0.0, 22), (0.0, 10), (2.0, 10), (4.0, 10)):
         world = World("normal", most, 50, 3.0)
         world = World(**{**vars(world), "shifts": (apart * 3 * world.unit, 0.0)})
@@ -459,7 +459,7 @@ def _first(cell: Measured, seeds: int) -> Measured:
 
 
 def power(study: Study) -> Iterator[Row]:
-    """Minimum detectable difference: % of second experiments that find the one that the first told."""
+    """Minimum detectable difference of one experiment: % of second experiments that detect it."""
     for metric, examples in (("normal", 100), ("lognormal", 100), ("BLEU-like", 100)):
         for spread in (3.0,) if study.quick else (0.3, 3.0):
             if study.quick and metric != "normal":
@@ -478,7 +478,7 @@ def power(study: Study) -> Iterator[Row]:
 
 
 def planned(study: Study) -> Iterator[Row]:
-    """`bench plan --power`, difference of 3 errors by examples: % of experiments with as many seeds that find it."""
+    """`bench plan --power`, difference of 3 errors over examples: % of experiments with the planned seeds that detect it."""
     for spread in (1.0, 3.0):
         found, about = {}, {}
         for pilot in (3, 5, 10):
@@ -511,27 +511,27 @@ COMMON_OF_SEEDS, DRAWN = 0.7, 200
 
 
 def published(study: Study) -> Iterator[Row]:
-    """Verdicts beside published means, difference and tolerance in standard deviations of trainings: % wrong."""
+    """Verdicts on published means, difference and tolerance in standard deviations of trainings: % false."""
     wrong = [(0.0, None, "different"), (2.0, 2.0, "equivalent"), (2.0, 2.0, "different")]
     for true, tolerance, verdict in wrong:
         for runs, told in ((1, False), (5, False), (5, True)):
             found = {f"S={s}": [_verdicts(study, s, true, tolerance, runs, told, verdict)] for s in study.seeds}
-            words = f"differ by {true:g}, tolerance {tolerance or 0:g}, {runs} runs{', sd printed' if told else ''}: {verdict}"
+            words = f"difference {true:g}, tolerance {tolerance or 0:g}, {runs} run{'s' * (runs > 1)}{', sd printed' if told else ''}: {verdict}"
             yield Row(words, found, dict.fromkeys(found, ERROR))
 
 
 def other_test_sets(study: Study) -> Iterator[Row]:
-    """Equal systems on two test sets, trainings of a fifth, half or all of the error by examples: % `different`."""
+    """Equal systems on two test sets, training spread 0.2, 0.5 or 1 times the error over examples: % `different`."""
     for spread in (0.2,) if study.quick else (0.2, 0.5, 1.0):
         for runs, told in ((1, False), (5, False), (5, True)):
             found = {f"S={s}": _of_two_test_sets(study, s, spread, runs, told) for s in (2, 3, 5)}
-            words = f"trainings {spread:g}, {runs} runs{', sd printed' if told else ''}"
+            words = f"trainings {spread:g}, {runs} run{'s' * (runs > 1)}{', sd printed' if told else ''}"
             yield Row(
-                f"{words}: taken for another sample",
+                f"{words}: treated as another sample",
                 {s: [two] for s, (two, _) in found.items()},
                 dict.fromkeys(found, ERROR),
             )
-            yield Row(f"{words}: taken for the same", {s: [one] for s, (_, one) in found.items()}, {})
+            yield Row(f"{words}: treated as the same sample", {s: [one] for s, (_, one) in found.items()}, {})
 
 
 def _of_two_test_sets(study: Study, seeds: int, spread: float, runs: int, told: bool) -> tuple[float, float]:
@@ -555,13 +555,11 @@ def _of_two_test_sets(study: Study, seeds: int, spread: float, runs: int, told: 
 
 
 def published_power(study: Study) -> Iterator[Row]:
-    """The same where a verdict is right: %."""
+    """Correct verdicts, with the same units: %."""
     for true, tolerance, verdict in ((0.0, 2.0, "equivalent"), (6.0, 2.0, "different")):
         for runs, told in ((1, False), (5, False), (5, True)):
             found = {f"S={s}": [_verdicts(study, s, true, tolerance, runs, told, verdict)] for s in study.seeds}
-            words = (
-                f"differ by {true:g}, tolerance {tolerance:g}, {runs} runs{', sd printed' if told else ''}: {verdict}"
-            )
+            words = f"difference {true:g}, tolerance {tolerance:g}, {runs} run{'s' * (runs > 1)}{', sd printed' if told else ''}: {verdict}"
             yield Row(words, found, {})
 
 
@@ -578,7 +576,7 @@ def _verdicts(
 
 
 def of_streams(study: Study) -> Iterator[Row]:
-    """Means of streams, and differences of two that share half of their variance: coverage in %, median block."""
+    """Means of streams, and differences of two that share half of their variance: coverage in % (median block length)."""
     for examples in (300, 1_000) if study.quick else (100, 300, 1_000, 3_000):
         for label in ("mean", "difference"):
             if study.quick and label == "mean":
