@@ -16,17 +16,17 @@ ROOT = Path(__file__).parent.parent
 HEAD = """<!-- Written by `make schema` from docstrings. Edit those. -->
 # The code
 
-Every file with the first line of its docstring. A layer of the core imports only from layers to its left: interfaces (the
-files at the top level of `bench_core`), `suites`, `planning`, `storage`, `computing`, `execution`, `runs`, `commands`.
-Plugins import the interfaces only, except for
+Every file with the first line of its docstring. A layer of the core imports only from layers to its left: interfaces
+(the files at the top level of `bench_core`), `suites`, `planning`, `storage`, `computing`, `execution`, `runs`,
+`commands`. Plugins import the interfaces only, except for
 
-- `bench_reports`, which also imports from `suites`, `storage` and `runs`,
+- `bench_reports`: also from `suites`, `storage` and `runs`,
 - `bench_exchange`: from these and `planning`,
 - `bench_upkeep`: from these, `planning` and `execution`,
 - `bench_notebook` and `bench_training`: from all layers but `commands`,
 
-each limited to the modules that a layer lists in `PUBLIC`, and `bench_authors`, which tests the interfaces and may import the
-whole core. [`test_layers.py`](../tests/test_layers.py) enforces these rules.
+each limited to the modules that a layer lists in `PUBLIC`, and `bench_authors`, which tests the interfaces and may
+import the whole core. [`test_layers.py`](../tests/test_layers.py) enforces these rules.
 """
 LIBRARIES = ("block_bootstrap", "code_digests", "input_digests", "placed_settings", "plain_files", "process_watch")
 LAYERS = ("", "suites", "planning", "storage", "computing", "execution", "runs", "commands")
