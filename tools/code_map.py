@@ -16,12 +16,17 @@ ROOT = Path(__file__).parent.parent
 HEAD = """<!-- Written by `make schema` from docstrings. Edit those. -->
 # The code
 
-What is in every file, by the first line of its docstring. Each layer of the core imports only what stands before
-it: interfaces (the files beside the folders), `suites`, `planning`, `storage`, `computing`, `execution`, `runs`,
-`commands`. Plugins see the interfaces; reports and exchange also what `suites`, `storage` and `runs` declare in
-`PUBLIC`, exchange, which checks keys, what `planning` does, training what `suites`, `planning`, `storage` and
-`computing` do, notebook what all layers do, and authors, which tests the interfaces, all of the core. A test holds
-this ([`test_layers.py`](../tests/test_layers.py)).
+Every file with the first line of its docstring. A layer of the core imports only from layers to its left: interfaces
+(the files at the top level of `bench_core`), `suites`, `planning`, `storage`, `computing`, `execution`, `runs`,
+`commands`. Plugins import the interfaces only, except for
+
+- `bench_reports`: also from `suites`, `storage` and `runs`,
+- `bench_exchange`: from these and `planning`,
+- `bench_upkeep`: from these, `planning` and `execution`,
+- `bench_notebook` and `bench_training`: from all layers but `commands`,
+
+each limited to the modules that a layer lists in `PUBLIC`, and `bench_authors`, which tests the interfaces and may
+import the whole core. [`test_layers.py`](../tests/test_layers.py) enforces these rules.
 """
 LIBRARIES = ("block_bootstrap", "code_digests", "input_digests", "placed_settings", "plain_files", "process_watch")
 LAYERS = ("", "suites", "planning", "storage", "computing", "execution", "runs", "commands")
@@ -47,7 +52,7 @@ def _section(folder: Path, whole: bool) -> Iterator[str]:
     """Yield a section about a package, with its subfolders if that is `whole`."""
     yield f"## [`{_name(folder)}/`](../{_name(folder)})\n"
     yield f"{_doc(folder / '__init__.py').partition(chr(10) * 2)[2] or _doc(folder / '__init__.py')}\n"
-    yield "| file | what |\n|---|---|"
+    yield "| file | content |\n|---|---|"
     files = folder.rglob("*.py") if whole else folder.glob("*.py")
     for path in sorted(files, key=lambda path: (path.parent, path.name)):
         if path.name != "__init__.py":
