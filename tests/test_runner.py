@@ -332,12 +332,12 @@ def test_what_is_not_generated_in_a_row_is_kept_word_by_word():
 def test_reports_show_outputs_word_by_word_where_a_run_has_that(begun, go, tmp_path):
     run, _ = go()
     write_report(run, tmp_path / "without")
-    assert "word after word" not in (tmp_path / "without" / "report.md").read_text()
+    assert "word by word" not in (tmp_path / "without" / "report.md").read_text()
     samples = [{**sample, "steps": ["c", "<b>c"]} for sample in run.info["samples"][:1]]
     write_report(replace(run, info={**run.info, "samples": samples}), tmp_path / "with")
-    assert "word after word:\n\n1. c\n1. &lt;b&gt;c\n" in (tmp_path / "with" / "report.md").read_text()
+    assert "word by word:\n\n1. c\n1. &lt;b&gt;c\n" in (tmp_path / "with" / "report.md").read_text()
     grown = [{**sample, "steps": ["c", "c <b>", "c <b> d"]} for sample in run.info["samples"][:1]]
     write_report(replace(run, info={**run.info, "samples": grown}), tmp_path / "grown")
-    assert "word after word" not in (tmp_path / "grown" / "report.md").read_text(), (
+    assert "word by word" not in (tmp_path / "grown" / "report.md").read_text(), (
         "which from left to right tells nothing"
     )

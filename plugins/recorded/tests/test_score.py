@@ -165,7 +165,7 @@ def test_the_text_has_the_table_with_our_tests_and_below_it_labelled_those_of_sa
     words = ["--references", "ref.txt", "a.txt", "b.txt", "--metric", "bleu", "--metric", "chrf"]
     done = CliRunner().invoke(command, words, standalone_mode=False)
     ours, theirs = done.stdout.split("sacrebleu's own paired bootstrap resampling, as its command prints it:")
-    assert "the difference from a.txt" in ours
+    assert "difference from a.txt" in " ".join(ours.split())
     assert "paired test over examples" in " ".join(ours.split())
     assert "seeds" not in ours.replace("without seeds", "")
     assert re.search(r"\nb\.txt +\d+\.\d \(\d+\.\d ± \d\.\d\), p = 0\.\d{4} ", theirs)

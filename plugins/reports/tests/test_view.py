@@ -381,7 +381,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nothing_up(tmp_path):
     for path in (first.folder / "manifest.json", first.folder / "run.json", tmp_path / "reports/words/manifest.json"):
         path.unlink()
         os.mkfifo(path)
-    assert "run.json is no file" in problems(tmp_path)[f"runs/{FIRST}"]
+    assert "run.json is not a file" in problems(tmp_path)[f"runs/{FIRST}"]
 
 
 def test_hostile_text_is_text_wherever_it_lands(tmp_path):

@@ -61,7 +61,7 @@ def test_the_report_tells_the_error_of_every_estimate_and_that_there_are_some(fo
     for model in ("few", "few-more", "many"):
         for metric in METRICS:
             assert float(rows[model, metric]["error"]) > 0, (model, metric)
-    assert "Standard errors of estimates" in report
+    assert "Standard errors of the sampling estimates" in report
 
 
 def test_more_trajectories_make_the_error_smaller(found):
