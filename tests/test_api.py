@@ -59,7 +59,9 @@ def test_every_public_name_has_one_place_on_the_page():
 
 def test_the_meaning_of_a_constant_is_the_comment_beside_or_above_it():
     assert api_reference.meaning(api_reference.public()["STOP"]).startswith("EOS, the only token id")
-    assert api_reference.meaning(api_reference.public()["MODEL_CONTRACTS"]).startswith("The contracts of `check_model`")
+    assert api_reference.meaning(api_reference.public()["MODEL_CONTRACTS"]).startswith(
+        "The contracts of `check_model`"
+    )
 
 
 def test_shapes_and_defaults_are_shown_as_in_the_source():

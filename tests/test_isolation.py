@@ -256,7 +256,9 @@ def test_the_stage_that_imports_torch_computes_in_float32_too_and_is_not_said_to
         "    inside = torch.backends.cudnn.allow_tf32\n"
         "print(inside, torch.backends.cudnn.allow_tf32, told)"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False True []"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False True []"
+    )
 
 
 @pytest.mark.slow
