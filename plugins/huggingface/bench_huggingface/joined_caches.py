@@ -71,7 +71,7 @@ def _join_buffers(parts: Sequence[Buffered], longest: int) -> Buffered:
 
 
 def _join_copies(parts: Sequence[Copied], longest: int) -> Copied:
-    caches = [part.open() for part in parts]
+    caches = [part.reserve() for part in parts]
     kinds = {type(layer) for cache in caches for layer in getattr(cache, "layers", [None])}
     if not all(type(cache) is DynamicCache for cache in caches) or not kinds <= {*KINDS}:
         raise SuiteError("its cache does not support prompts of several lengths in a batch")

@@ -69,7 +69,7 @@ class Buffered(State):
     def change(self, change: Callable[[Tensor], Tensor]) -> Self:
         return super(Buffered, self._with_rows_copied()).change(change)
 
-    def open(self) -> Cache:
+    def reserve(self) -> Cache:
         """Return a cache to which a model may append one token."""
         ready = self._with_rows_copied()
         if ready.length != ready.claim.length or ready.length == ready.layers[0][0].shape[2]:
@@ -106,7 +106,7 @@ class Copied(State):
     rows: Tensor  # [N] row indices 0, 1, ...
 
     def select(self, rows: Tensor) -> Self:
-        cache = self.open()
+        cache = self.reserve()
         cache.reorder_cache(rows)
         return replace(self, cache=cache, rows=torch.arange(len(rows), device=rows.device))
 
@@ -114,7 +114,7 @@ class Copied(State):
         """Apply a change that selects rows."""
         return self.select(change(self.rows))
 
-    def open(self) -> Cache:
+    def reserve(self) -> Cache:
         """Return a copy to which a model may append one token."""
         if type(self.cache) is not DynamicCache:
             return deepcopy(self.cache)

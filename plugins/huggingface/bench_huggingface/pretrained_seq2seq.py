@@ -63,7 +63,7 @@ class PretrainedSeq2Seq(PretrainedModel):
             attention_mask=sources.mask,
             encoder_outputs=BaseModelOutput(last_hidden_state=sources.states),
             decoder_input_ids=tokens[:, None],
-            past_key_values=EncoderDecoderCache(reading.past.open(), sources.cache),
+            past_key_values=EncoderDecoderCache(reading.past.reserve(), sources.cache),
             use_cache=True,
         )
         return output.logits[:, -1], DecoderState(

@@ -32,7 +32,7 @@ class NetworkReader:
             return self._row_by_row(tokens, past)
         if self.blocks.blocks:
             return self._with_blocks(tokens, past, last, more)
-        return self._call(tokens, past and past.open(), last, more)
+        return self._call(tokens, past and past.reserve(), last, more)
 
     def logits(self, tokens: Tensor, last: int) -> Tensor:
         """Return the logits after the `last` of tokens without previous state [N, last, M]."""
@@ -61,7 +61,7 @@ class NetworkReader:
     def _with_blocks(
         self, tokens: Tensor, past: WithBlocks | None, last: int, more: dict[str, Any]
     ) -> tuple[Tensor, WithBlocks]:
-        cache = past.cache.open() if past else DynamicCache(config=self.network.config)
+        cache = past.cache.reserve() if past else DynamicCache(config=self.network.config)
         self.blocks.put(past.blocks if past else None)
         try:
             logits, after = self._call(tokens, cache, last, more)

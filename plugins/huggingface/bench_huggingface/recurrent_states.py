@@ -18,7 +18,7 @@ class RecurrentState(State):
     states: Any  # tensors, rows first, in tuples, lists and mappings
     wrap: Callable[[Any], Any]  # converts them to the network's input
 
-    def open(self) -> Any:
+    def reserve(self) -> Any:
         """Return a copy to which a network may append one token."""
         return self.wrap(self.change(Tensor.clone).states)
 

@@ -155,7 +155,7 @@ def test_check_refuses_wrong_families_and_missing_files_at_their_lines_without_t
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     for line, message in (
-        (6, "hf-pretrained-seq2seq"), (7, "hf-pretrained-lm"), (8, "does not exist"), (9, "allow_download: true"),
+        (6, "hf-pretrained-seq2seq"), (7, "hf-pretrained-lm"), (8, "no folder nowhere was found"), (9, "allow_download: true"),
     ):  # fmt: skip
         assert any(f"suite.yaml:{line}:" in one and message in one for one in found.stderr.splitlines()), found.stderr
 

@@ -98,7 +98,7 @@ def test_they_translate_and_complete_and_are_scored_and_no_training_split_is_rea
 def test_new_prompts_are_decoded_by_a_model_of_a_run_from_its_files(run, tmp_path, monkeypatch):
     found = run(**{"beam: {name: beam, width: 2}": ""})
     loaded = bench_notebook.load(found.folder, store=tmp_path / "store")
-    with pytest.raises(bench_core.BenchError, match=r"t5 with a model.*change to the folder of the suite"):
+    with pytest.raises(bench_core.BenchError, match=r"no folder t5 was found.*change to the folder of the suite"):
         loaded.model("translator", task="pairs", data=tmp_path / "data")
     monkeypatch.chdir(tmp_path)
     for name in ("translator", "writer"):

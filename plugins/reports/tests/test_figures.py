@@ -474,7 +474,7 @@ def test_a_run_keeps_what_its_figures_need_and_no_more(suite_file, tmp_path):
         assert line["counts"] == [[value, parts.count(value)] for value in sorted(set(parts))]
     ends, scores, curves = pictures(run)
     assert [one.label for one in ends.series] == ["one", "two"]
-    assert scores.empty.startswith("nats keeps [")
+    assert scores.empty.startswith("nats stores [")
     assert [(one.label, one.seeds) for one in curves.series] == [("one", 2), ("two", 2)]
     assert [[point.x for point in one.rows] for one in curves.series] == [[1, 2, 3]] * 2
     assert curves.y_label == "valid nats"
