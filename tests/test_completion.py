@@ -66,6 +66,23 @@ def test_a_file_that_cannot_be_read_completes_nothing(words, tmp_path, monkeypat
     assert completions(*words) == []
 
 
+@pytest.mark.parametrize(
+    "text", ["suite: [x", "- a", "profiles: [1, {b: 2}]", "profiles: {1: {}, true: {}}", "profiles: 3"]
+)
+def test_a_suite_that_is_no_suite_breaks_no_completion(tmp_path, text):
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(text)
+    assert all(isinstance(word, str) for word in completions("run", str(suite), "--profile", ""))
+    assert completions("run", str(suite), "--only", "") == []
+
+
+def test_a_damaged_run_completes_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "r").mkdir(parents=True)
+    (tmp_path / "runs" / "r" / "cells.jsonl").write_text("{broken")
+    assert completions("show", "runs/r", "") == []
+
+
 def test_the_path_of_a_run_elsewhere_is_left_to_the_shell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (item,) = ShellComplete(bench, {}, "bench", "_BENCH_COMPLETE").get_completions(["show"], "elsewhere/r")

@@ -17,7 +17,7 @@ CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
     "bench_core": 2_863,
-    "commands": 912,
+    "commands": 910,
     "computing": 2_606,
     "execution": 1_535,
     "kit": 866,

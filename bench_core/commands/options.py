@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from bench_core.commands import completion
-
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
@@ -41,8 +39,18 @@ DURATION = Duration()
 
 FOLDER = click.Path(path_type=Path)
 
-complete_runs, complete_cells = completion.complete_runs, completion.complete_cells
-complete_profiles, complete_parts = completion.complete_profiles, completion.complete_parts
+
+def _completing(kind: str) -> Callable[..., Any]:
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> Any:
+        from bench_core.commands.completion import complete
+
+        return complete(kind, context, parameter, incomplete)
+
+    return complete
+
+
+complete_runs, complete_cells = _completing("run"), _completing("cell")
+complete_profiles, complete_parts = _completing("profile"), _completing("part")
 
 run = click.argument("run", type=FOLDER, shell_complete=complete_runs)
 
