@@ -64,10 +64,11 @@ class Slurm(Executor):
         return future
 
     def close(self) -> None:
-        self.closed.set()
-        self.here.close()
         with self.lock:
-            self.cluster.cancel(self.jobs.values())
+            active = [*self.jobs.values()]  # their threads remove them once `closed` is set
+            self.closed.set()
+        self.here.close()
+        self.cluster.cancel(active)
         self.threads.shutdown(cancel_futures=True)
         for folder in (self.folder, self.folder.parent):
             with suppress(OSError):  # not empty: logs of failed jobs

@@ -239,6 +239,17 @@ def test_closing_cancels_what_is_under_way_and_leaves_neither_processes_nor_halv
     assert told[0][0].endswith(("pending", "running"))
 
 
+def test_jobs_are_cancelled_when_their_threads_end_before_the_cancellation(suite, tmp_path, cluster, monkeypatch):
+    train = first_training(suite, tmp_path)
+    executor = Slurm(on("slurm", extra="--begin=never"), tmp_path / "store", tmp_path, 1)
+    future = executor.submit(StageRequest(train), lambda text, share: None)
+    wait_for(lambda: executor.jobs)
+    (job,) = executor.jobs
+    monkeypatch.setattr(executor.here, "close", lambda: future.exception(300))
+    executor.close()
+    assert (cluster / f"{job}.state").read_text() == "CANCELLED"
+
+
 def test_a_training_that_takes_longer_than_a_job_goes_on_in_another(suite, tmp_path, monkeypatch):
     train = first_training(suite, tmp_path, ["training.epochs=4"])
     with Slurm(on("debug", minutes=1e-4), tmp_path / "store", tmp_path, 1) as executor:
