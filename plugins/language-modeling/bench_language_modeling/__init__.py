@@ -1,4 +1,4 @@
 """Language modeling: the sentence completion and stream tasks.
 
-Not here: models, metrics, and the catalogue of corpora (`bench_text`).
+The corpus catalogue is in `bench_text`.
 """

@@ -1,4 +1,4 @@
-"""What other plugins may import: the text of corpora, and its sentences; nothing here loads torch."""
+"""Public interface: the text of corpora, and its sentences; imports no torch."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,25 +29,25 @@ __all__ = [
 
 
 def text(corpus: Any, data: Path) -> Text:
-    """Return a corpus, which is read when its lines are asked for; `corpus` as for `lines`."""
+    """Return a corpus, whose lines are read on request; `corpus` is as for `lines`."""
     return _corpus.text(_parsed(corpus), data)
 
 
 def lines(corpus: Any, split: Split, data: Path) -> list[str]:
-    """Return the lines of a split, words separated by single spaces: paragraphs or sentences, headings left out.
+    """Return the paragraphs or sentences of a split without headings, with words separated by single spaces.
 
-    `corpus` is what a suite says under `corpus:`: a name, a mapping, or the Settings made of them.
+    `corpus` is the value of `corpus:` in a suite: a name, a mapping, or the Settings parsed from them.
     """
     return text(corpus, data).paragraphs(split)
 
 
 def digests(corpus: Any, data: Path) -> Mapping[str, str]:
-    """Return the digest of each file behind `corpus`, for a Config's `reads`."""
+    """Return the digest of each file of `corpus`, for a Config's `reads`."""
     return _corpus.reads(_parsed(corpus), data)
 
 
 def files(corpus: Any, data: Path) -> list[Path]:
-    """Return the files of `corpus`; none of a generated one, or of CPython's."""
+    """Return the files of `corpus`; none for generated corpora and `cpython-docs`."""
     parsed = _parsed(corpus)
     return [*_corpus.files(parsed, data).values()] if has_files(parsed) else []
 

@@ -1,4 +1,4 @@
-"""The sentence completion task: continue the first words of a sentence."""
+"""The sentence completion task: generate the rest of a sentence from its first tokens."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,15 +24,15 @@ from bench_text.api import (
     token_statistics,
 )
 
-FEWEST = 5  # sentences that a split must have
+MIN_SENTENCES = 5  # in each split
 
 
 class SequenceCompletion(SequenceTask):
-    """A prefix of k tokens, and the rest of its sentence (Welleck et al., 2020, section 5).
+    """Prefixes of k tokens, and the rest of their sentences (Welleck et al., 2020, section 5).
 
-    A sentence shorter than k has `<cpad>` on its left. References are the text of the corpus after the prefix.
-    Besides the usual splits, `random` has prefixes of k tokens drawn uniformly from all but the special ones, and no
-    references.
+    Sentences of fewer than k tokens are left-padded with `<cpad>`. References are the text of the corpus after the
+    prefix. The additional split `random` has prefixes of k tokens, sampled uniformly from all tokens that are not
+    special, and no references.
     """
 
     config: SequenceCompletionConfig
@@ -52,22 +52,22 @@ class SequenceCompletion(SequenceTask):
         return ((None, sentence) for sentence in sentences(self._corpus, split, self.config.sentences))
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[None, Encoder]:
-        """Learn words from the valid split too; a pretrained model may have no room for a token to pad with."""
+        """Learn words from train and valid; pretrained models may lack room for `<cpad>`, used by `short: pad`."""
         train, valid = ([example.target for example in found.get(split, ())] for split in ("train", "valid"))
         pad = not isinstance(self.config.tokenizer, Pretrained) or self.config.short == "pad"
         return None, self.encoder(self.config.tokenizer, data, train, valid, pad)
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
-        """Leave out what is too long or has no continuation, if so wished; raise DataError if too little is left."""
+        """Exclude sentences by `longest` and `short: drop`; raise DataError if fewer than MIN_SENTENCES are left."""
         lengths = encoded.target.lengths
         shortest = self.config.prefix + 1 if self.config.short == "drop" else 0
-        kept = np.flatnonzero((shortest <= lengths) & (lengths <= (self.config.longest or np.inf)))
-        if len(kept) < FEWEST:
+        rows = np.flatnonzero((shortest <= lengths) & (lengths <= (self.config.longest or np.inf)))
+        if len(rows) < MIN_SENTENCES:
             raise DataError(
-                f"the {split} split of {self._corpus.name} has {len(kept)} sentences to complete, of {len(lengths)}; "
-                f"at least {FEWEST} are needed. Choose a larger corpus, or `short: pad`."
+                f"the {split} split of {self._corpus.name} has {len(rows)} sentences to complete, of {len(lengths)}; "
+                f"at least {MIN_SENTENCES} are needed. Choose a larger corpus, or set `short: pad`."
             )
-        return encoded.take(kept).renumbered(), {}
+        return encoded.take(rows).renumbered(), {}
 
     def statistics(self, encoded: EncodedExamples) -> dict[str, Any]:
         return {"sentences": len(encoded), **token_statistics(encoded.target, encoded.encoder.unknown)}
@@ -77,7 +77,7 @@ class SequenceCompletion(SequenceTask):
         return {**self._corpus.about, **compared}
 
     def _save_random(self, ordinary: Sequence[int], number: int) -> None:
-        """Draw prefixes of tokens that are not special: neither stop, nor `<unk>`, nor `<cpad>`."""
+        """Sample prefixes of tokens that are not special (EOS, `<unk>` and `<cpad>`), and write them."""
         random = Random("random contexts")
         number = number if self.config.random_contexts is None else self.config.random_contexts
         length = range(self.config.prefix)
@@ -89,18 +89,18 @@ class SequenceCompletion(SequenceTask):
         return self.join(tokens, UNKNOWN) if self.config.references == "tokens" else super().text(tokens)
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
-        """Return the one continuation of each prefix, of the corpus or of its tokens; there is none in `random`."""
+        """Return the continuation of each prefix, as in the corpus or as the text of its tokens; none in `random`."""
         if self.config.references == "text" or split == "random":
             return super().references(split)
         rows = StoredExamples.load(self.folder, split).target
         return {place: [self.text(row[self.prefix : -1])] for place, row in enumerate(rows)}
 
     def sources(self, split: Split) -> Mapping[int, str]:
-        """Return prefixes as the corpus has them, unless the texts of tokens count."""
+        """Return prefixes as in the corpus; none with `references: tokens`."""
         return super().sources(split) if self.config.references == "text" else {}
 
     def separators(self, split: Split) -> Mapping[int, str]:
-        """Return what stands after prefixes in the corpus; nothing does between the texts of characters."""
+        """Return the separators in the corpus; with `references: tokens`, empty ones for characters, else none."""
         if self.config.references == "text":
             return super().separators(split)
         return dict.fromkeys(self.references(split), "") if self.config.tokenizer.kind == "char" else {}

@@ -1,4 +1,4 @@
-"""Loads the text of a corpus, and digests of the files read."""
+"""Loads the text of corpora, and digests of their files."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,12 +11,12 @@ from bench_language_modeling.settings import GENERATED, Corpus, Diagnostic, Engl
 from bench_language_modeling.text import Text
 from bench_text.api import SPLITS, corpora
 
-READABLE = ("wikitext-2", "wikitext-2-raw", "wikitext-103", "ptb")  # of the catalogue
-ENOUGH = 100_000  # words that make cpython-docs worth training on
+READABLE = ("wikitext-2", "wikitext-2-raw", "wikitext-103", "ptb")  # plain-text corpora of the catalogue
+MIN_WORDS = 100_000  # of cpython-docs; with fewer, generated English is used instead
 
 
 def text(corpus: Corpus, data: Path) -> Text:
-    """Return a corpus; raise DataError if files are missing or empty, and `lines` if they are not UTF-8."""
+    """Return a corpus; raise DataError if files are missing or empty, and on reading if they are not UTF-8."""
     if isinstance(corpus, English):
         from bench_language_modeling import english
 
@@ -44,7 +44,7 @@ def _text(name: str, paths: Mapping[Split, Path], sentences: bool = False) -> Te
 
 
 def reads(corpus: Corpus, data: Path) -> Mapping[str, str]:
-    """Return the digest of all that is read; raise DataError if files are missing or empty."""
+    """Return the digest of each file that is read; raise DataError if files are missing or empty."""
     if isinstance(corpus, English | Diagnostic):
         return {}
     if isinstance(corpus, Files):
@@ -57,7 +57,7 @@ def reads(corpus: Corpus, data: Path) -> Mapping[str, str]:
 def files(corpus: Named | Files, data: Path) -> dict[Split, Path]:
     """Return the file of each split."""
     if isinstance(corpus, Files):
-        corpora.check_files(corpus.own.values(), f"They were looked for from {Path.cwd()}. Correct `corpus:`.")
+        corpora.check_files(corpus.own.values(), f"Relative paths start from {Path.cwd()}. Correct `corpus:`.")
         return corpus.own
     _check_name(corpus.name, data)
     names = [f"ptb.{split}.txt" if corpus.name == "ptb" else f"{split}.txt" for split in corpus.splits]
@@ -73,12 +73,12 @@ def _check_name(name: str, data: Path) -> None:
 
 
 def _docs() -> Text:
-    """Return CPython's docs, or generated English where Python comes without enough of them."""
+    """Return CPython's docs, or generated English if Python is installed with fewer than MIN_WORDS words of them."""
     docs = cpython.text()
     words = sum(line.count(" ") + 1 for split in SPLITS for line in docs.read(split))
-    if words >= ENOUGH:
+    if words >= MIN_WORDS:
         return docs
-    notice = f"{docs.name} has {words:,} words, fewer than {ENOUGH:,}: generated English is used in its place."
+    notice = f"{docs.name} has {words:,} words, fewer than {MIN_WORDS:,}. Generated English is used instead."
     getLogger("bench").warning(notice)
     from bench_language_modeling import english
 

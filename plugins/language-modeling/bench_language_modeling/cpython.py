@@ -1,4 +1,4 @@
-"""English text from Python itself: docstrings of the standard library and the topics of `help()`."""
+"""English text that comes with Python: docstrings of the standard library and the topics of `help()`."""
 
 import ast
 import gc
@@ -19,7 +19,7 @@ from bench_language_modeling.text import Text
 NAME = "cpython-docs"
 VERSION = platform.python_version()
 TOPICS = "pydoc_data/topics.py"
-LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "encodings", "lib2to3"}
+EXCLUDED = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "encodings", "lib2to3"}
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?|\d+|[^\w\s]|_")
 _QUOTES = str.maketrans("‘’“”", "''\"\"")
@@ -28,38 +28,38 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def label() -> str:
-    """Return the corpus's name in reports, with Python's version and a digest of the files behind it."""
+    """Return the name of the corpus in reports, with Python's version and a digest of the files read."""
     return f"{NAME} {VERSION} ({digest()[:8]})"
 
 
 @cache
 def digest() -> str:
-    """Return the sha256 of all files that are read, with their names."""
-    found = sha256()
+    """Return the SHA-256 of the names and contents of all files read."""
+    hasher = sha256()
     for name, path in sources():
         content = path.read_bytes()
-        found.update(f"{name} {len(content)} ".encode())
-        found.update(content)
-    return found.hexdigest()
+        hasher.update(f"{name} {len(content)} ".encode())
+        hasher.update(content)
+    return hasher.hexdigest()
 
 
 @cache
 def sources() -> list[tuple[str, Path]]:
-    """Return the standard library's files in order of their names: no tests, no generated tables."""
+    """Return the files of the standard library, sorted by name, without tests and generated tables."""
     root = sysconfig.get_path("stdlib")
-    found = []
+    modules = []
     for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if name not in LEFT_OUT]
+        folders[:] = [name for name in folders if name not in EXCLUDED]
         paths = [Path(folder, name) for name in files if name.endswith(".py") and not name.startswith("_sysconfig")]
-        found += [(path.relative_to(root).as_posix(), path) for path in paths]
-    return sorted(found)
+        modules += [(path.relative_to(root).as_posix(), path) for path in paths]
+    return sorted(modules)
 
 
 def text() -> Text:
-    """Return one paragraph a line, words and punctuation apart; a document is wholly in one split.
+    """Return one paragraph per line, with spaces between words and punctuation; a document is in a single split.
 
-    A tenth of the documents each, chosen by a hash of their names, is for validation and test. A paragraph that
-    stood in an earlier document is left out.
+    By a hash of their names, valid and test each have a tenth of the documents. Paragraphs that occur in an earlier
+    document are omitted.
     """
     splits: dict[str, list[str]] = {"train": [], "valid": [], "test": []}
     seen: set[str] = set()
@@ -73,7 +73,7 @@ def text() -> Text:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Collect no garbage for a while: syntax trees have none, and looking for it takes most of the time."""
+    """Disable garbage collection: syntax trees contain no garbage, and searching them takes most of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -89,20 +89,20 @@ def split(name: str) -> str:
 
 
 def documents() -> Iterator[tuple[str, str]]:
-    """Yield the name and prose of each file's docstrings, and of each topic."""
+    """Yield name and prose of each document: the docstrings of a file, or a topic."""
     for name, path in sources():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd escapes in strings
+            warnings.simplefilter("ignore")  # invalid escapes in strings
             tree = ast.parse(path.read_bytes())
         if name == TOPICS:
             yield from sorted(_topics(tree).items())
         else:
-            found = [ast.get_docstring(node) for node in _statements(tree) if isinstance(node, _DOCUMENTED)]
-            yield name, "\n\n".join(filter(None, found))
+            docstrings = [ast.get_docstring(node) for node in _statements(tree) if isinstance(node, _DOCUMENTED)]
+            yield name, "\n\n".join(filter(None, docstrings))
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield a module and its statements in the order of `ast.walk`, whose look into expressions takes longest."""
+    """Yield a module and its statements in the order of `ast.walk`, without visiting expressions, which is slow."""
     waiting: deque[ast.AST] = deque([tree])
     while waiting:
         node = waiting.popleft()
@@ -118,10 +118,10 @@ def _topics(tree: ast.Module) -> dict[str, str]:
 
 
 def paragraphs(prose: str) -> Iterator[str]:
-    """Yield what reads as English, as words: no indented code, doctests, grammar rules, tables or bare signatures.
+    """Yield English paragraphs as words, without indented code, doctests, grammar rules, tables and bare signatures.
 
-    Words are runs of letters, with an apostrophe if need be; runs of digits and all other signs stand alone, so that
-    `os.path.join_all` makes seven words.
+    Words are runs of letters, which may contain an apostrophe, runs of digits, and all other single characters:
+    `os.path.join_all` has seven words.
     """
     for block in re.split(r"\n\s*\n", prose.translate(_QUOTES)):
         if block[:1].isspace() or ">>>" in block or "::=" in block:

@@ -1,6 +1,6 @@
-"""Generated streams whose entropy is known.
+"""Generated streams with known entropy.
 
-Numbers come from `random.Random.random`, which is the same in all versions of Python.
+Random numbers are those of `random.Random.random`, which are the same in all versions of Python.
 """
 
 from bisect import bisect
@@ -18,7 +18,7 @@ from bench_text.api import SPLITS
 
 
 def text(settings: Diagnostic, name: str) -> Text:
-    """Return a stream cut into lines of equal length; a stop stands between those of `copy` alone."""
+    """Return a stream, divided into lines of equal length; EOS follows only the lines of `copy`."""
     copies = isinstance(settings, Copy)
     width = 2 * settings.length + 1 if copies else settings.length
     lines = {split: max(1, settings.tokens // (width if split == "train" else 10 * width)) for split in SPLITS}
@@ -32,12 +32,12 @@ def text(settings: Diagnostic, name: str) -> Text:
 
 
 def stream(settings: Diagnostic, random: Random) -> Iterator[str]:
-    """Yield the tokens, without end."""
+    """Yield the tokens of an endless stream."""
     return _STREAMS[type(settings)](settings, random)
 
 
 def optimum(settings: Diagnostic, tokens: int) -> float:
-    """Return the nats that the best possible model is expected to pay for the first `tokens` tokens."""
+    """Return the expected nats of an optimal model for the first `tokens` tokens."""
     match settings:
         case Copy():
             return tokens // (2 * settings.length + 1) * settings.length * log(settings.states)
@@ -55,30 +55,30 @@ def optimum(settings: Diagnostic, tokens: int) -> float:
 
 
 def entropy(probabilities: Sequence[float]) -> float:
-    """Return the entropy of one choice, in nats."""
+    """Return the entropy of a distribution in nats."""
     return -sum(p * log(p) for p in probabilities if p)
 
 
 def transitions(settings: Markov) -> list[list[float]]:
-    """Return p(next | state) of a random chain, uneven enough to be worth learning."""
+    """Return p(next | state) of a random Markov chain, uneven enough to be worth learning."""
     random = Random(f"{settings.seed}/transitions")
     weights = [[random.random() ** 8 + 0.01 for _ in range(settings.states)] for _ in range(settings.states)]
     if settings.successors:
-        weights = [_favoured(row, (state + 1) % len(row), settings.successors) for state, row in enumerate(weights)]
+        weights = [_largest(row, (state + 1) % len(row), settings.successors) for state, row in enumerate(weights)]
     return [[weight / sum(row) for weight in row] for row in weights]
 
 
-def _favoured(weights: list[float], always: int, number: int) -> list[float]:
-    """Keep so many of the greatest weights; one place is `always` among them, so that every state can be reached."""
-    kept = sorted(range(len(weights)), key=lambda place: -weights[place])[:number]
-    shares = {place: weights[place] for place in kept}
+def _largest(weights: list[float], always: int, number: int) -> list[float]:
+    """Keep the `number` largest weights; if `always` has none, it gets the last, so any state can be reached."""
+    top = sorted(range(len(weights)), key=lambda place: -weights[place])[:number]
+    shares = {place: weights[place] for place in top}
     if always not in shares:
-        shares[always] = shares.pop(kept[-1])
+        shares[always] = shares.pop(top[-1])
     return [shares.get(place, 0.0) for place in range(len(weights))]
 
 
 def stationary(chain: list[list[float]]) -> list[float]:
-    """Return how often a chain is in each state: pi = pi P, and pi sums to one."""
+    """Return the stationary distribution of a chain: pi = pi P, and pi sums to one."""
     size = len(chain)
     return [float(p) for p in np.linalg.solve(np.array(chain).T - np.eye(size) + 1, np.ones(size))]
 
@@ -89,26 +89,26 @@ def _cycle(settings: Cycle, random: Random) -> Iterator[str]:
 
 
 def _lag(settings: Lag, random: Random) -> Iterator[str]:
-    states = [_any(settings.states, random) for _ in range(settings.lag)]
+    states = [_random_state(settings.states, random) for _ in range(settings.lag)]
     yield from map(_token, states)
     for place in range(10**18):
         if random.random() < settings.fresh:
-            states[place % settings.lag] = _any(settings.states, random)
+            states[place % settings.lag] = _random_state(settings.states, random)
         yield _token(states[place % settings.lag])
 
 
 def _markov(settings: Markov, random: Random) -> Iterator[str]:
     chain = transitions(settings)
     rows = [list(accumulate(row)) for row in chain]
-    state = _one(list(accumulate(stationary(chain))), random)
+    state = _sample(list(accumulate(stationary(chain))), random)
     while True:
         yield _token(state)
-        state = _one(rows[state], random)
+        state = _sample(rows[state], random)
 
 
 def _copy(settings: Copy, random: Random) -> Iterator[str]:
     while True:
-        half = [_token(_any(settings.states, random)) for _ in range(settings.length)]
+        half = [_token(_random_state(settings.states, random)) for _ in range(settings.length)]
         yield from (*half, "|", *half)
 
 
@@ -121,10 +121,10 @@ def _token(state: int) -> str:
     return f"s{state}"
 
 
-def _any(states: int, random: Random) -> int:
+def _random_state(states: int, random: Random) -> int:
     return int(random.random() * states)
 
 
-def _one(summed: list[float], random: Random) -> int:
-    """Draw a place, given the running sums of the places' probabilities."""
-    return bisect(summed, random.random() * summed[-1])
+def _sample(cumulative: list[float], random: Random) -> int:
+    """Sample an index, given the cumulative sums of its probabilities."""
+    return bisect(cumulative, random.random() * cumulative[-1])

@@ -1,8 +1,8 @@
 """Generated sentences that resemble English.
 
-A small grammar with relative clauses, prepositional phrases and joined clauses, so that lengths vary without bound;
-subjects and verbs agree in number, however far apart; the words of a kind follow Zipf's law. Numbers come from
-`random.Random.random`, which is the same in all versions of Python.
+A small grammar has relative clauses, prepositional phrases and coordination, so that lengths are unbounded. Subjects
+and verbs agree in number at any distance; words of each kind follow Zipf's law. Random numbers are those of
+`random.Random.random`, which are the same in all versions of Python.
 """
 
 from bisect import bisect
@@ -45,65 +45,65 @@ plural: the some many these
 joining: and but because while
 """
 WORDS = {kind: words for kind, *words in map(str.split, LEXICON.split("\n\n"))}
-_ZIPF = list(accumulate(1 / rank for rank in range(1, 101)))  # summed weights of the first, second, ... word
+_ZIPF = list(accumulate(1 / rank for rank in range(1, 101)))  # cumulative weights of the first, second, ... word
 
 
 def text(settings: English, name: str, notice: str = "") -> Text:
-    """Return generated sentences, one a line."""
+    """Return generated sentences, one per line."""
 
     def read(split: Split) -> list[str]:
-        speaker = Speaker(Random(f"{settings.seed}/{split}"))
+        grammar = EnglishGrammar(Random(f"{settings.seed}/{split}"))
         number = settings.sentences if split == "train" else max(1, settings.sentences // 10)
-        return [speaker.sentence() for _ in range(number)]
+        return [grammar.sentence() for _ in range(number)]
 
     return Text(name, read, sentences=True, notice=notice)
 
 
-class Speaker:
-    """Says one sentence after the other; `deep` counts the phrases around, to end what could go on for ever."""
+class EnglishGrammar:
+    """Generates sentences; further phrases become less probable with `depth`, the number of enclosing phrases."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
 
     def sentence(self) -> str:
         """Return a statement or a question."""
-        if self._chance(0.05):
-            return " ".join(["does", *self._somebody(False, 0), *self._action(True, 0), "?"])
+        if self._happens(0.05):
+            return " ".join(["does", *self._noun_phrase(False, 0), *self._verb_phrase(True, 0), "?"])
         return " ".join([*self._clause(0), "."])
 
-    def _clause(self, deep: int) -> list[str]:
-        plural = self._chance(0.35)
-        words = [*self._somebody(plural, deep), *self._action(plural, deep)]
-        if self._chance(0.3 / (deep + 1)):
-            words += [",", self._one("joining"), *self._clause(deep + 1)]
+    def _clause(self, depth: int) -> list[str]:
+        plural = self._happens(0.35)
+        words = [*self._noun_phrase(plural, depth), *self._verb_phrase(plural, depth)]
+        if self._happens(0.3 / (depth + 1)):
+            words += [",", self._word("joining"), *self._clause(depth + 1)]
         return words
 
-    def _somebody(self, plural: bool, deep: int) -> list[str]:
-        if not plural and self._chance(0.15):
-            return [self._one("names")]
-        words = [self._one("plural" if plural else "singular")]
-        while self._chance(0.3):
-            words.append(self._one("adjectives"))
-        words.append(self._one("nouns") + ("s" if plural else ""))
-        if self._chance(0.3 / (deep + 1)):
-            words += [self._one("places"), *self._somebody(self._chance(0.35), deep + 1)]
-        if self._chance(0.2 / (deep + 1)):
-            words += ["that", *self._action(plural, deep + 1)]
+    def _noun_phrase(self, plural: bool, depth: int) -> list[str]:
+        if not plural and self._happens(0.15):
+            return [self._word("names")]
+        words = [self._word("plural" if plural else "singular")]
+        while self._happens(0.3):
+            words.append(self._word("adjectives"))
+        words.append(self._word("nouns") + ("s" if plural else ""))
+        if self._happens(0.3 / (depth + 1)):
+            words += [self._word("places"), *self._noun_phrase(self._happens(0.35), depth + 1)]
+        if self._happens(0.2 / (depth + 1)):
+            words += ["that", *self._verb_phrase(plural, depth + 1)]
         return words
 
-    def _action(self, plural: bool, deep: int) -> list[str]:
+    def _verb_phrase(self, plural: bool, depth: int) -> list[str]:
         ending = "" if plural else "s"
-        words = [self._one("adverbs")] if self._chance(0.15) else []
+        words = [self._word("adverbs")] if self._happens(0.15) else []
         kind = self.random.random()
         if kind < 0.3:
-            return [*words, self._one("intransitive") + ending]
+            return [*words, self._word("intransitive") + ending]
         if kind < 0.4:
-            return [*words, self._one("reporting") + ending, "that", *self._clause(deep + 1)]
-        return [*words, self._one("transitive") + ending, *self._somebody(self._chance(0.35), deep + 1)]
+            return [*words, self._word("reporting") + ending, "that", *self._clause(depth + 1)]
+        return [*words, self._word("transitive") + ending, *self._noun_phrase(self._happens(0.35), depth + 1)]
 
-    def _chance(self, probability: float) -> bool:
+    def _happens(self, probability: float) -> bool:
         return self.random.random() < probability
 
-    def _one(self, kind: str) -> str:
+    def _word(self, kind: str) -> str:
         words = WORDS[f"{kind}:"]
         return words[bisect(_ZIPF, self.random.random() * _ZIPF[len(words) - 1])]

@@ -1,4 +1,4 @@
-"""Opens the files of a corpus as a run would, line by line and without torch."""
+"""Reads the files of a corpus as a run would, line by line and without torch."""
 
 from collections.abc import Iterator
 from math import inf
@@ -14,14 +14,14 @@ from bench_language_modeling.settings import Corpus, Files, Named
 from bench_language_modeling.text import is_paragraph
 from bench_text.api import Lengths, check_tokenizer, corpora
 
-FEWEST = 5  #: sentences of a split, or tokens of a stream
+MIN_SIZE = 5  #: minimum sentences of a split, or tokens of a stream
 
 
 def inspect_sentences(
     inspection: Inspection, corpus: Corpus, tokenizer: object, splitter: str, shortest: int, longest: int | None,
-    settings: str, fewest: int = FEWEST,
+    setting_names: str, minimum: int = MIN_SIZE,
 ) -> None:  # fmt: skip
-    """Note splits with fewer than `fewest` sentences of `shortest` to `longest` tokens, which `settings` decide."""
+    """Note splits with fewer than `minimum` sentences of `shortest` to `longest` tokens."""
     splitter = "lines" if isinstance(corpus, Named) and corpus.name == "ptb" else splitter
     seen: dict[Split, set[int]] = {}
     for split, path in _files(inspection, corpus, tokenizer).items():
@@ -29,7 +29,7 @@ def inspect_sentences(
             if _is_sampled(inspection, path):
                 continue
             if splitter == "spacy":
-                inspection.skipped.append(f"the sentences of {path}, which spaCy cuts")
+                inspection.skipped.append(f"the sentences of {path}, which spaCy would split")
                 for _ in corpora.lines(path):
                     pass
                 continue
@@ -39,10 +39,10 @@ def inspect_sentences(
                 least, most = lengths.add(sentence)
                 if least <= (longest or inf) and most >= shortest:
                     fits.append(hash(sentence))
-            if len(fits) < fewest:
+            if len(fits) < minimum:
                 raise DataError(
-                    f"{path} has {len(fits)} sentences of {shortest} to {longest or 'any number of'} tokens, of "
-                    f"{number:,}; at least {fewest} are needed. Change {settings}, or choose a larger corpus."
+                    f"{path} has {len(fits)} sentences of {shortest} to {longest or 'any number of'} tokens (out of "
+                    f"{number:,}); at least {minimum} are needed. Change {setting_names}, or choose a larger corpus."
                 )
             seen[split] = {*fits}
     for split in {*seen} - {"train"}:
@@ -64,12 +64,12 @@ def inspect_stream(config: LanguageModelingConfig, inspection: Inspection) -> No
                 lengths, number = Lengths(config.tokenizer, inspection.data), 0.0
                 for line in _lines(path):
                     number += 1 + lengths.add(line)[1]
-                if number < FEWEST:
-                    raise DataError(f"{path} has fewer than {FEWEST} tokens. Choose a larger corpus.")
+                if number < MIN_SIZE:
+                    raise DataError(f"{path} has fewer than {MIN_SIZE} tokens. Choose a larger corpus.")
 
 
 def _files(inspection: Inspection, corpus: Corpus, tokenizer: object) -> dict[Split, Path]:
-    """Return the files of a corpus; none if it is generated, or its tokenizer cannot be read, which is noted."""
+    """Return the files of a corpus; none for generated text or, which is noted, an unreadable tokenizer or corpus."""
     with inspection.noting():
         check_tokenizer(tokenizer, inspection.data)
         if has_files(corpus):
@@ -83,7 +83,7 @@ def has_files(corpus: Corpus) -> TypeGuard[Named | Files]:
 
 
 def _is_sampled(inspection: Inspection, path: Path) -> bool:
-    """Return whether a file is too large to be read whole; read its first line."""
+    """Return whether a file is too large to read whole; its first line is read in any case."""
     is_small = inspection.are_small([path])
     next(corpora.lines(path), None)
     return not is_small

@@ -1,4 +1,4 @@
-"""Splits tokenized paragraphs into sentences; words are never changed."""
+"""Splits tokenized paragraphs into sentences without changing words."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -9,9 +9,9 @@ ENDS = frozenset(".!?")
 
 
 def by_spacy(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Cut after spaCy's sentence-ending signs and the quotes and brackets that follow them.
+    """Split after spaCy's sentence-ending signs and the quotes and brackets that follow them.
 
-    Each paragraph becomes a Doc of its own words, so that spaCy's tokenizer has no say.
+    Each paragraph becomes a Doc with the given words, so spaCy's tokenizer is not used.
     """
     import spacy
     from spacy.pipeline import Sentencizer
@@ -25,7 +25,7 @@ def by_spacy(paragraphs: Iterable[str]) -> Iterator[str]:
 
 
 def by_rule(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Cut after every full stop, exclamation and question mark that is a word of its own."""
+    """Split after every full stop, exclamation mark and question mark that is a separate word."""
     for paragraph in paragraphs:
         words = paragraph.split(" ")
         ends = [place + 1 for place, word in enumerate(words[:-1]) if word in ENDS]
@@ -34,7 +34,7 @@ def by_rule(paragraphs: Iterable[str]) -> Iterator[str]:
 
 
 def by_line(paragraphs: Iterable[str]) -> Iterator[str]:
-    """Take each line as it is."""
+    """Yield the lines unchanged."""
     return iter(paragraphs)
 
 
@@ -46,5 +46,5 @@ SPLITTERS: Mapping[str, Callable[[Iterable[str]], Iterator[str]]] = {
 
 
 def sentences(text: Text, split: Split, splitter: str) -> list[str]:
-    """Return the sentences of a split, by a name in `SPLITTERS`; lines that are sentences stay as they are."""
+    """Return the sentences of a split, by a splitter of SPLITTERS; lines that are already sentences are unchanged."""
     return list(SPLITTERS["lines" if text.sentences else splitter](text.paragraphs(split)))

@@ -1,4 +1,4 @@
-"""The settings of corpora and tokenizers."""
+"""The settings of corpora."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -8,27 +8,27 @@ from pydantic import BeforeValidator, Discriminator, Field, PositiveInt, Tag, mo
 from bench_text.api import SPLITS, CorpusSplits, OwnSplits, TestName, by_name
 
 
-class Text(CorpusSplits):
-    """What all corpora have in common."""
+class PlainCorpus(CorpusSplits):
+    """Base class of all corpora."""
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Return the splits that are read."""
+        """The splits that are read."""
         return tuple(filter(self.has, SPLITS))
 
 
-class Named(Text):
-    """`cpython-docs`, or a folder of the data directory."""
+class Named(PlainCorpus):
+    """`cpython-docs`, or a folder in the data directory."""
 
-    name: str  #: of the corpus, see `bench data list`, or of the folder
+    name: str  #: corpus (see `bench data list`) or folder
 
 
-class Files(OwnSplits, Text):
-    """A user's own files: a paragraph or sentence a line, words set apart."""
+class Files(OwnSplits, PlainCorpus):
+    """Your own files, with a paragraph or sentence per line and words separated by white space."""
 
-    train: Path | None = None  #: text to train on
-    valid: Path | None = None  #: text to choose weights and settings by
-    test: Path | None = None  #: text to report on
+    train: Path | None = None  #: training text
+    valid: Path | None = None  #: text for choosing weights and settings
+    test: Path | None = None  #: text to report results on
     tests: dict[TestName, Path] = {}  #: further test sets by name; each is a split of that name
 
     @model_validator(mode="after")
@@ -42,58 +42,58 @@ class Files(OwnSplits, Text):
         return tuple(self.own)
 
 
-class English(Text):
-    """Generated English-like sentences; valid and test have a tenth of the training sentences each."""
+class English(PlainCorpus):
+    """Generated English-like sentences; valid and test each have a tenth of the training sentences."""
 
     name: Literal["english"]
-    sentences: PositiveInt = 20_000  #: of the training split
-    seed: int = 0  #: of what is drawn; the same one gives the same text
+    sentences: PositiveInt = 20_000  #: number of training sentences
+    seed: int = 0  #: random seed
 
 
-class Diagnostic(Text):
-    """A generated stream whose best possible model is known; valid and test have a tenth of the tokens each."""
+class Diagnostic(PlainCorpus):
+    """A generated stream with a known optimal model; valid and test each have a tenth of the training tokens."""
 
-    tokens: PositiveInt = 20_000  #: of the training split
-    length: PositiveInt = 50  # tokens a line
-    seed: int = 0  #: of what is drawn; the same one gives the same text
+    tokens: PositiveInt = 20_000  #: number of training tokens
+    length: PositiveInt = 50  #: tokens per line
+    seed: int = 0  #: random seed
 
 
 class Cycle(Diagnostic):
-    """`states` tokens in turn, for ever."""
+    """`states` tokens in turn, repeated forever."""
 
     name: Literal["cycle"]
-    states: PositiveInt = 10  #: different tokens
+    states: PositiveInt = 10  #: number of distinct tokens
 
 
 class Lag(Diagnostic):
-    """Each token equals the one `lag` steps before, or, with probability `fresh`, is drawn anew."""
+    """Each token equals the token `lag` steps before or, with probability `fresh`, is random."""
 
     name: Literal["lag"]
-    states: PositiveInt = 10  #: different tokens
-    lag: PositiveInt = 5  #: tokens from a token to the one that it repeats
-    fresh: float = Field(0.1, ge=0, le=1)  #: the probability that a token is drawn anew
+    states: PositiveInt = 10  #: number of distinct tokens
+    lag: PositiveInt = 5  #: distance between a token and its repetition
+    fresh: float = Field(0.1, ge=0, le=1)  #: probability that a token is random
 
 
 class Markov(Diagnostic):
-    """A random chain: each token depends on the one before."""
+    """A random Markov chain: each token depends on the token before."""
 
     name: Literal["markov"]
-    states: PositiveInt = 20  #: different tokens
-    successors: PositiveInt | None = None  #: so many of them may follow each, and none else; by default all
+    states: PositiveInt = 20  #: number of distinct tokens
+    successors: PositiveInt | None = None  #: number of tokens that may follow each token; default: all
 
     @model_validator(mode="after")
-    def _others_are_left(self) -> Self:
+    def _check_successors(self) -> Self:
         if self.successors and self.successors >= self.states:
-            raise ValueError(f"`successors` are some of the {self.states} `states`, and {self.successors} are not")
+            raise ValueError(f"`successors` must be less than `states`, {self.states}, and not {self.successors}")
         return self
 
 
 class Copy(Diagnostic):
-    """`length` random tokens, a separator, and the same tokens again; `length` counts one of the two."""
+    """`length` random tokens, a separator, and the same tokens again."""
 
     name: Literal["copy"]
-    states: PositiveInt = 10  #: different tokens
-    length: PositiveInt = 10  #: tokens of a part, which is then repeated
+    states: PositiveInt = 10  #: number of distinct tokens
+    length: PositiveInt = 10  #: number of tokens before the separator, which are repeated after it
 
 
 GENERATED = ("english", "copy", "cycle", "lag", "markov")

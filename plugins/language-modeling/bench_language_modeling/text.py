@@ -1,4 +1,4 @@
-"""Corpus text as lines of white-space separated words."""
+"""The text of a corpus, as lines of words separated by white space."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ from bench_core import Split
 
 @dataclass(frozen=True)
 class Text:
-    """One corpus, read when its lines are asked for."""
+    """A corpus, whose lines are read on request."""
 
-    name: str  # in reports
-    read: Callable[[Split], list[str]]  # all lines, the empty ones too, words separated by single spaces
-    sentences: bool = False  # whether a line is a sentence; if not, it is a paragraph, a heading, or empty
-    stops: bool = True  # whether, as a stream, each line is followed by a stop
-    nats: Mapping[Split, float] = field(default_factory=dict)  # what the best possible model pays for all lines
-    embedded: bool = True  # whether it is read from no files
-    notice: str = ""  # what a reader of reports should know
-    labels: Mapping[Split, str] = field(default_factory=dict)  # of splits in reports, unless all are called `name`
+    name: str  # shown in reports
+    read: Callable[[Split], list[str]]  # returns all lines, including empty ones, with single spaces between words
+    sentences: bool = False  # whether lines are sentences, not paragraphs, headings or empty
+    stops: bool = True  # whether EOS follows each line of a stream, by default
+    nats: Mapping[Split, float] = field(default_factory=dict)  # an optimal model's cost of all lines
+    embedded: bool = True  # whether it needs no files
+    notice: str = ""  # a note for readers of reports
+    labels: Mapping[Split, str] = field(default_factory=dict)  # names of splits in reports; default: `name`
 
     @property
     def about(self) -> dict[str, Any]:
-        """What reports show of it."""
-        found = self.labels or self.name
-        return {"corpus": found, "embedded": self.embedded, **({"notice": self.notice} if self.notice else {})}
+        """The description of the corpus in reports."""
+        labels = self.labels or self.name
+        return {"corpus": labels, "embedded": self.embedded, **({"notice": self.notice} if self.notice else {})}
 
     def paragraphs(self, split: Split) -> list[str]:
         """Return the lines that are neither empty nor headings such as `= = History = =`."""

@@ -124,7 +124,7 @@ def test_an_evaluation_in_parts_is_the_same_whatever_the_size_of_a_batch(files, 
     assert order(task, Size(2)) == [*zip(two, continues, strict=True)]
     alone, _ = prepared(tmp_path, corpus=files, window=8, parts=50)
     assert not any(continues for _, continues in order(alone, Size(4)))
-    with pytest.raises(ValidationError, match="leave out `parts`"):
+    with pytest.raises(ValidationError, match="Remove `parts`"):
         prepared(tmp_path, corpus=files, parts=2, partition="random")
 
 

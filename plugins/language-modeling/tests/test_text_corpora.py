@@ -53,7 +53,7 @@ def test_own_files_are_read_from_the_working_directory(data, monkeypatch):
     own = {"train": "train.txt", "valid": "valid.txt", "test": "test.txt"}
     assert len(lines(own, "valid", data)) == 2
     assert set(digests(own, data)) == set(own.values())
-    with pytest.raises(DataError, match=r"nowhere\.txt\. They were looked for from"):
+    with pytest.raises(DataError, match=r"nowhere\.txt\. Relative paths start from"):
         digests({**own, "test": "nowhere.txt"}, data)
 
 

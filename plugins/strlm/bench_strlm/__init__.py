@@ -1,4 +1,4 @@
 """Self-terminating language models, and the consistency probe.
 
-Not here: the consistent decoders (`bench_decoders`).
+Consistent decoders are in `bench_decoders`.
 """

@@ -1,50 +1,50 @@
 """Bounds on termination (Welleck et al., 2020, arXiv:2002.02492), valid in floating point.
 
-Numbers only, no model.
+They are functions of numbers, not of models.
 """
 
 from decimal import Decimal, localcontext
 from math import ceil, exp, expm1, floor, inf, log, log1p
 
-DRAW = 2.0**-52  #: by so much a draw can miss a probability: draws have 52 bits
-UNIT = Decimal(2) ** -53  # by so much, as a share, an operation in float64 may be wrong
-NEVER = 2**63  # more steps than anything takes
+RESOLUTION = 2.0**-52  #: of random numbers, which have 52 bits; a sample's probability is off by at most this
+UNIT_ROUNDOFF = Decimal(2) ** -53  # largest relative error of an operation in float64
+NEVER = 2**63  # more steps than any decoding takes
 
 
 def greedy_steps(epsilon: float) -> int:
-    """Return the last step at which greedy decoding emits stop (Theorem 4.2); NEVER if rounding may put it off.
+    """Return the step by which greedy decoding emits EOS (Theorem 4.2); NEVER if rounding can prevent it.
 
-    That is ceil(B) for B = -log 2 / log(1 - epsilon), or a step more where log alpha comes so near to -log 2 that
-    rounding decides: the program adds log(1 - epsilon) up in float64, in n steps wrong by n UNIT, and log(1 - alpha)
-    by far less than 8 UNIT.
+    This is ceil(B) with B = -log 2 / log(1 - epsilon), or one step more if log alpha is so close to -log 2 that
+    rounding decides. In float64, the sum of n terms log(1 - epsilon) has an error of up to n UNIT_ROUNDOFF, and
+    log(1 - alpha) one far below 8 UNIT_ROUNDOFF.
     """
     with localcontext(prec=400):
-        lost = -(1 - Decimal(epsilon)).ln() - UNIT
-        return ceil((Decimal(2).ln() + 8 * UNIT) / lost) if lost > 0 else NEVER
+        lost = -(1 - Decimal(epsilon)).ln() - UNIT_ROUNDOFF
+        return ceil((Decimal(2).ln() + 8 * UNIT_ROUNDOFF) / lost) if lost > 0 else NEVER
 
 
-def least_stop(epsilon: float, step: int) -> float:
-    """Return 1 - (1 - epsilon)^step, below p(stop) at step 1, 2, ..."""
+def min_stop(epsilon: float, step: int) -> float:
+    """Return 1 - (1 - epsilon)^step, which p(EOS) exceeds at step 1, 2, ..."""
     return -expm1(step * log1p(-epsilon))
 
 
-def log_endless(epsilon: float, steps: int, first: int = 1, rounding: float = 0.0) -> float:
-    """Return a bound on log P(no stop in `steps` tokens) of sampling, where stop is open from step `first` on.
+def log_no_stop(epsilon: float, steps: int, first: int = 1, rounding: float = 0.0) -> float:
+    """Return a bound on log P(no EOS in `steps` tokens) of sampling, with EOS among the candidates from step `first`.
 
-    At step n stop is not drawn with at most (1 - epsilon)^n, but for `rounding` (a share of it) and what draws miss.
+    At step n, the probability of another token is at most (1 - epsilon)^n (1 + rounding) + RESOLUTION.
     """
-    going = (exp(step * log1p(-epsilon)) * (1 + rounding) + DRAW for step in range(first, steps + 1))
-    return sum(log(chance) for chance in going if chance < 1)
+    chances = (exp(step * log1p(-epsilon)) * (1 + rounding) + RESOLUTION for step in range(first, steps + 1))
+    return sum(log(chance) for chance in chances if chance < 1)
 
 
-def log_endless_at(log_stop: float, steps: int) -> float:
-    """Return a bound on log P(no stop in `steps` draws) where p(stop) never lies below exp(log_stop)."""
-    drawn = exp(log_stop) - DRAW
-    return steps * log1p(-drawn) if drawn > 0 else 0.0
+def log_no_stop_from(log_stop: float, steps: int) -> float:
+    """Return a bound on log P(no EOS in `steps` tokens) of sampling, if p(EOS) is always at least exp(log_stop)."""
+    chance = exp(log_stop) - RESOLUTION
+    return steps * log1p(-chance) if chance > 0 else 0.0
 
 
-def power_of_ten(log_number: float, up: bool) -> str:
-    """Return exp(log_number) to two digits, rounded `up` or down, such as `3.2e-489`, which no float could hold."""
+def format_exp(log_number: float, up: bool) -> str:
+    """Format exp(log_number) with two digits, rounded `up` or down; even beyond the range of floats: `3.2e-489`."""
     if log_number == -inf:
         return "0"
     exponent = log_number / log(10)

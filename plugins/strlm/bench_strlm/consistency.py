@@ -1,4 +1,4 @@
-"""The consistency probe: what theory says about termination, its premises checked on trained weights."""
+"""The consistency probe: theorems about termination, with their premises checked on trained weights."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,101 +21,101 @@ from bench_decoders.plugin import (
 from bench_rnn.api import RecurrentLM
 from bench_strlm import bounds
 from bench_strlm.construction import Construction
-from bench_strlm.magnitudes import log_least_stop, magnitudes, rounding
+from bench_strlm.magnitudes import magnitudes, min_log_stop, rounding
 from bench_strlm.plugin import ConsistencyConfig
-from bench_strlm.premises import Room, Watched, bounded, finite
+from bench_strlm.premises import Rollouts, TokenBudget, bounded_premise, finite_premise
 from bench_strlm.survival import SelfTerminatingLM
 
 PAPER = "Welleck et al. (2020)"
 SAMPLERS = (TemperatureConfig, TopKConfig, NucleusConfig, ConsistentTopKConfig, ConsistentNucleusConfig)
-INCOMPLETE = (GreedyConfig, BeamConfig, TopKConfig, NucleusConfig)  # they may leave stop out
+INCOMPLETE = (GreedyConfig, BeamConfig, TopKConfig, NucleusConfig)  # they may exclude EOS
 METRIC = "non-termination"
-UNKNOWN = Statement("", "no theorem is about this decoder")
-PROCESSED = Statement("", "no theorem is about a decoder with processors")
-ENDLESS = Statement("", f"nothing is proven: there are models of this kind that never end (Theorem 3.4, {PAPER})")
+NO_THEOREM = Statement("", "no theorem covers this decoder")
+HAS_PROCESSORS = Statement("", "no theorem covers decoders with processors")
+UNPROVEN = Statement("", f"nothing is proven: some models of this kind never emit EOS (Theorem 3.4, {PAPER})")
 
 
 class Consistency(Probe):
-    """Which theorem of the paper covers a model and a decoder, and how soon decoding must end."""
+    """Determines which theorem of the paper covers a model and a decoder, and how soon decoding must end."""
 
     config: ConsistencyConfig
 
     def ask(self, model: Model, decoder: DecoderConfig | None, batches: Iterable[Batch]) -> Finding:
-        assert decoder is not None  # as the Config says
+        assert decoder is not None  # the Config has `with_decoder`
         return Finding(statements=(self.statement(model, decoder, batches),))
 
     def statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
-        """Return what is proven of a model and a decoder."""
-        found = replace(self._statement(model, decoder, batches), metric=METRIC)
-        return found if found.holds else replace(found, bound="", promises=None)
+        """Return what is proven about a model and a decoder."""
+        statement = replace(self._statement(model, decoder, batches), metric=METRIC)
+        return statement if statement.holds else replace(statement, bound="", promises=None)
 
     def _statement(self, model: Model, decoder: DecoderConfig, batches: Iterable[Batch]) -> Statement:
-        """Return what follows where every premise holds."""
-        plain = (  # others may step, or sample, in another way
+        """Return what follows if all premises hold."""
+        plain = (  # subclasses may step or sample differently
             isinstance(model, RecurrentLM)
             and type(model) in (RecurrentLM, Construction)
             and type(model.head) is nn.Linear
         )
         if not isinstance(model, Stepper) or not (plain or isinstance(model, SelfTerminatingLM)):
-            return Statement("", "no theorem is about this kind of model")
-        if isinstance(decoder, StepwiseConfig) and decoder.processors:  # which may exclude stop
-            return PROCESSED
-        room = Room.of(model, batches, min(self.config.limit, decoder.max_tokens))
-        if room is None:
-            return Statement("", "no row is decoded")
-        if room.tokens < 1:
-            return Statement("", "nothing is proven: after the longest opening the model has no room for a token")
+            return Statement("", "no theorem covers this kind of model")
+        if isinstance(decoder, StepwiseConfig) and decoder.processors:  # which may exclude EOS
+            return HAS_PROCESSORS
+        budget = TokenBudget.of(model, batches, min(self.config.limit, decoder.max_tokens))
+        if budget is None:
+            return Statement("", "no rows are decoded")
+        if budget.tokens < 1:
+            return Statement("", "nothing is proven: the model has no room for a token after the longest prompt")
         if isinstance(model, SelfTerminatingLM):
-            return _self_terminating(model, model.epsilon, decoder, room)
+            return _self_terminating(model, model.epsilon, decoder, budget)
         assert isinstance(model, RecurrentLM)
         assert isinstance(model.head, nn.Linear)
-        return _softmax(model, model.head, decoder, room)
+        return _softmax(model, model.head, decoder, budget)
 
 
-def _self_terminating(model: Stepper, epsilon: float, decoder: DecoderConfig, room: Room) -> Statement:
-    last, first = last_step(epsilon, decoder), open_from(epsilon, decoder)
-    draws_itself = type(decoder) is AncestralConfig and type(model).sample is not Stepper.sample
-    if (last is None and first is None) or draws_itself:
-        return UNKNOWN
-    watched = Watched.of(model, room)
-    premises = (finite(model, room), watched.terminating(epsilon))
+def _self_terminating(model: Stepper, epsilon: float, decoder: DecoderConfig, budget: TokenBudget) -> Statement:
+    last, first = last_step(epsilon, decoder), first_bounded_step(epsilon, decoder)
+    overrides_sample = type(decoder) is AncestralConfig and type(model).sample is not Stepper.sample
+    if (last is None and first is None) or overrides_sample:
+        return NO_THEOREM
+    rollouts = Rollouts.of(model, budget)
+    premises = (finite_premise(model, budget), rollouts.growth_premise(epsilon))
     if last is not None:
         theorem = f"Theorem 4.{2 if type(decoder) is GreedyConfig else 3}, {PAPER}"
-        if last > room.tokens:
-            later = f", but by step {last:,}" if last < bounds.NEVER else ""
-            return Statement(theorem, room.nothing + later, premises)
+        if last > budget.tokens:
+            later = f", only by step {last:,}" if last < bounds.NEVER else ""
+            return Statement(theorem, budget.no_proof + later, premises)
         return Statement(theorem, "every output ends", premises, f"by step {last:,}", promises=(0.0, 0.0))
-    wrong = 2 * (watched.tokens + 256) * rounding(model)
-    endless = bounds.log_endless(epsilon, room.tokens, first or 1, wrong)
-    return _in_probability(f"Definition 4.3, {PAPER}", premises, endless, room)
+    error = 2 * (rollouts.vocab_size + 256) * rounding(model)
+    log_bound = bounds.log_no_stop(epsilon, budget.tokens, first or 1, error)
+    return _probabilistic(f"Definition 4.3, {PAPER}", premises, log_bound, budget)
 
 
-def _softmax(model: RecurrentLM, logits: nn.Linear, decoder: DecoderConfig, room: Room) -> Statement:
+def _softmax(model: RecurrentLM, logits: nn.Linear, decoder: DecoderConfig, budget: TokenBudget) -> Statement:
     theorem = sampling_theorem(decoder, logits.out_features)
     if theorem is None:
-        return ENDLESS if type(decoder) in INCOMPLETE else UNKNOWN
-    premises = (finite(model, room), bounded(model))
+        return UNPROVEN if type(decoder) in INCOMPLETE else NO_THEOREM
+    premises = (finite_premise(model, budget), bounded_premise(model))
     if not all(premise.holds for premise in premises):
-        return Statement(theorem, room.nothing, premises)
-    units = magnitudes(model, logits, room.read).units
-    least = log_least_stop(logits, units, getattr(decoder, "temperature", 1.0))
-    return _in_probability(theorem, premises, bounds.log_endless_at(least, room.tokens), room)
+        return Statement(theorem, budget.no_proof, premises)
+    units = magnitudes(model, logits, budget.inputs).units
+    least = min_log_stop(logits, units, getattr(decoder, "temperature", 1.0))
+    return _probabilistic(theorem, premises, bounds.log_no_stop_from(least, budget.tokens), budget)
 
 
-def _in_probability(theorem: str, premises: tuple[Premise, ...], endless: float, room: Room) -> Statement:
-    """Return a bound on the probability of an output without an end, unless that is as good as 1."""
-    chance = bounds.power_of_ten(endless, up=True)
+def _probabilistic(theorem: str, premises: tuple[Premise, ...], log_bound: float, budget: TokenBudget) -> Statement:
+    """Return a statement that bounds the probability of an unfinished output, unless the bound rounds to 1."""
+    chance = bounds.format_exp(log_bound, up=True)
     if chance == "1":
-        return Statement(theorem, room.nothing, premises)
+        return Statement(theorem, budget.no_proof, premises)
     says = "the probability that an output does not end is bounded"
-    return Statement(theorem, says, premises, f"P(no stop in {room.tokens:,}) < {chance}")
+    return Statement(theorem, says, premises, f"P(no EOS in {budget.tokens:,}) < {chance}")
 
 
 def last_step(epsilon: float, decoder: DecoderConfig) -> int | None:
-    """Return the last step at which a search over a self-terminating model ends, or None if none is proven.
+    """Return the step by which a search with a self-terminating model ends; None if none is proven.
 
-    Of beams, those of Definition A.2, in which a chain ends at every step from the last one of greedy choice on; one
-    that does not count stop passes over an output of stop alone.
+    Covers the beams of Definition A.2, in which a hypothesis ends at every step from greedy decoding's last step on.
+    A beam that does not count EOS is excluded, as it passes over the output that is EOS alone.
     """
     if type(decoder) is GreedyConfig:
         return bounds.greedy_steps(epsilon)
@@ -126,26 +126,26 @@ def last_step(epsilon: float, decoder: DecoderConfig) -> int | None:
     return bounds.greedy_steps(epsilon) + (0 if decoder.finish == "first" else decoder.width - 1)
 
 
-def open_from(epsilon: float, decoder: DecoderConfig) -> int | None:
-    """Return the first step from which sampling stops at least as often as a self-terminating model itself would.
+def first_bounded_step(epsilon: float, decoder: DecoderConfig) -> int | None:
+    """Return the step from which sampling emits EOS with at least the p(EOS) of a self-terminating model, or None.
 
-    From the start where nothing else is cut off, otherwise once p(stop) exceeds one half: then stop is in every
-    set, and a temperature below 1 only makes it more probable. None above 1, which no theorem covers.
+    This is 1 for ancestral and consistent sampling at temperature 1; otherwise, the step at which p(EOS) exceeds 1/2:
+    EOS is then in every set, and a temperature below 1 only increases p(EOS). No theorem covers temperatures above 1.
     """
     if type(decoder) is AncestralConfig:
         return 1
     if type(decoder) not in SAMPLERS or not isinstance(decoder, SamplingConfig) or decoder.temperature > 1:
         return None
-    whole = decoder.consistent and decoder.temperature == 1
-    return 1 if whole else bounds.greedy_steps(epsilon)
+    keeps_stop = decoder.consistent and decoder.temperature == 1
+    return 1 if keeps_stop else bounds.greedy_steps(epsilon)
 
 
 def sampling_theorem(decoder: DecoderConfig, tokens: int) -> str | None:
-    """Return which statement covers sampling from a bounded softmax, or None where stop may be cut off.
+    """Return the theorem or lemma that covers sampling from a bounded softmax; None if EOS may be excluded.
 
-    Theorem 4.1 is about sets of the model's own distribution, in which stop is at least as probable as in the model.
-    At another temperature it may be less probable: there Lemma 3.2 bounds the softmax of the scaled logits, of which
-    a set with stop has no less.
+    Theorem 4.1 assumes temperature 1, where a set with EOS gives it at least its probability in the model. At other
+    temperatures that may be less: Lemma 3.2 then bounds the softmax of the scaled logits, and a set with EOS gives it
+    at least that.
     """
     if type(decoder) not in (AncestralConfig, *SAMPLERS):
         return None

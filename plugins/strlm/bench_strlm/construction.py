@@ -1,4 +1,4 @@
-"""The recurrent network of the proof of Theorem 3.4 (Welleck et al., 2020), whose weights are known."""
+"""The recurrent network with fixed weights in the proof of Theorem 3.4 (Welleck et al., 2020)."""
 
 import torch
 from torch import nn
@@ -8,14 +8,14 @@ from bench_rnn.api import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm.plugin import ConstructionConfig
 
-TOP = 2  # units that all tokens share
-TOP_START, STOP_START, WORD_START = 0.5, 0.9, 0.1  # units after stop, which every opening begins with
+TOP = 2  # number of top units, shared by all tokens
+TOP_START, STOP_START, WORD_START = 0.5, 0.9, 0.1  # units after EOS, the first token of every prompt
 
 
 class Construction(RecurrentLM):
-    """h = (top | a slot for each token) becomes tanh(blockdiag(W, I) h + (0 | one-hot y)).
+    """A network whose units h = (top | slot of each token) become tanh(blockdiag(W, I) h + (0 | one-hot y)).
 
-    The logit of a word is its slot plus `sight` times the sum of the top units; that of stop is its slot less that.
+    The logit of a word is its slot plus `sight` times the sum of the top units; for EOS, this term is subtracted.
     """
 
     def __init__(self, config: ConstructionConfig, info: TaskInfo) -> None:

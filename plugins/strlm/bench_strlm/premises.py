@@ -14,89 +14,89 @@ from bench_rnn.api import RecurrentLM
 from bench_strlm import bounds
 from bench_strlm.magnitudes import BOUNDED, logits_of, magnitudes
 
-ROWS, STEPS = 8, 64  # of the random sequences on which probabilities are watched
-ROUNDING = 1e-5  # of float32, as a share of p(stop)
-WHOLE = 1e-3  # by so much may rounding keep the logarithm of a sum of probabilities from 0
+ROWS, STEPS = 8, 64  # number and length of the random sequences on which probabilities are observed
+STOP_TOLERANCE = 1e-5  # relative error of p(EOS) in float32
+SUM_TOLERANCE = 1e-3  # rounding error of the logarithm of a sum of probabilities
 
 
 @dataclass(frozen=True)
-class Room:
-    """How many tokens every output of the decoded rows can have, and those with the longest opening."""
+class TokenBudget:
+    """The number of tokens that every output of the decoded rows can have, and the rows with the longest prompts."""
 
-    longest: Batch  # ROWS rows, some of them several times where there are fewer
-    model: int  # so many tokens the model can give after every opening, as it has so many positions
-    limit: int  # so many are decoded and waited for
+    longest: Batch  # ROWS rows, repeated if there are fewer
+    model_limit: int  # tokens that the model can generate after every prompt, given its positions
+    limit: int  # tokens that the decoder generates and the metric counts
 
     @classmethod
-    def of(cls, model: Stepper, batches: Iterable[Batch], limit: int) -> Room | None:
-        """Return the room that a model leaves to all rows; None where there is no row."""
+    def of(cls, model: Stepper, batches: Iterable[Batch], limit: int) -> TokenBudget | None:
+        """Return the budget of a model for all rows; None without rows."""
         longest, least = None, sys.maxsize
         for batch in batches:
-            own = model.limit(batch)
-            least = least if own is None else min(least, int(own.min()))
+            limits = model.limit(batch)
+            least = least if limits is None else min(least, int(limits.min()))
             if longest is None or batch.opening.shape[1] > longest.opening.shape[1]:
                 longest = batch
         return None if longest is None else cls(longest.select(torch.arange(ROWS) % len(longest)), least, limit)
 
     @property
     def tokens(self) -> int:
-        """The most tokens that every output can have."""
-        return min(self.model, self.limit)
+        """The maximum number of tokens that every output can have."""
+        return min(self.model_limit, self.limit)
 
     @property
-    def read(self) -> int:
-        """The most tokens that the model reads of a row."""
+    def inputs(self) -> int:
+        """The maximum number of tokens that the model reads in a row."""
         return self.longest.opening.shape[1] + self.tokens
 
     @property
-    def nothing(self) -> str:
-        """The words for a bound that says nothing here."""
-        why = ", all that the model has room for" if self.model < self.limit else ""
+    def no_proof(self) -> str:
+        """The conclusion of a statement without a bound for this number of tokens."""
+        why = " (the model's limit)" if self.model_limit < self.limit else ""
         return f"nothing is proven within {self.tokens:,} tokens{why}"
 
 
 @dataclass(frozen=True)
-class Watched:
-    """The probabilities along random continuations of the longest opening."""
+class Rollouts:
+    """The probabilities along random continuations of the longest prompts."""
 
-    stop: Tensor  # [ROWS, steps] p(stop)
-    whole: bool  # whether all probabilities of every step are numbers that add up to 1
-    tokens: int  # of the vocabulary
+    stop: Tensor  # [ROWS, steps] p(EOS)
+    sums_to_one: bool  # whether the probabilities of every step do
+    vocab_size: int
 
     @classmethod
-    def of(cls, model: Stepper, room: Room) -> Watched:
-        """Step through the model as decoders do, in random words."""
-        noise, steps = Noise(0).fork("consistency"), min(STEPS, room.tokens)
+    def of(cls, model: Stepper, budget: TokenBudget) -> Rollouts:
+        """Step through the model as decoders do, with random words."""
+        noise, steps = Noise(0).fork("consistency"), min(STEPS, budget.tokens)
         ids = torch.arange(ROWS)
-        log_probs, state = model.start(room.longest)
+        log_probs, state = model.start(budget.longest)
         stops, sums = [log_probs[:, STOP]], [log_probs.logsumexp(1)]
         for step in range(1, steps):
             words = 1 + (noise.uniform(ids, step) * (log_probs.shape[1] - 1)).long()
             log_probs, state = model.step(state, words)
             stops.append(log_probs[:, STOP])
             sums.append(log_probs.logsumexp(1))
-        whole = bool((torch.stack(sums).abs() < WHOLE).all())  # not where one of them is NaN
-        return cls(torch.stack(stops, 1).double().exp(), whole, log_probs.shape[1])
+        sums_to_one = bool((torch.stack(sums).abs() < SUM_TOLERANCE).all())  # False for NaN
+        return cls(torch.stack(stops, 1).double().exp(), sums_to_one, log_probs.shape[1])
 
-    def terminating(self, epsilon: float) -> Premise:
-        """Return whether p(stop) never falls, nor lies below its bound."""
+    def growth_premise(self, epsilon: float) -> Premise:
+        """Return the premise that p(EOS) never decreases and is never below its bound."""
         rows, steps = self.stop.shape
-        least = self.stop.new_tensor([bounds.least_stop(epsilon, step) for step in range(1, steps + 1)])
-        grows = bool((self.stop.diff() >= 0).all()) and bool((self.stop >= (1 - ROUNDING) * least).all())
-        text = f"p(stop) grows and exceeds 1 - (1 - ε)^n, watched on {rows} random sequences of {steps}"
-        return Premise(text, grows and self.whole)
+        least = self.stop.new_tensor([bounds.min_stop(epsilon, step) for step in range(1, steps + 1)])
+        grows = bool((self.stop.diff() >= 0).all()) and bool((self.stop >= (1 - STOP_TOLERANCE) * least).all())
+        text = f"p(EOS) grows and exceeds 1 - (1 - ε)^n, observed on {rows} random sequences of {steps} tokens"
+        return Premise(text, grows and self.sums_to_one)
 
 
-def finite(model: Model, room: Room) -> Premise:
-    """Return whether numbers stay finite: proven of a recurrent model's, and of others that their weights are."""
+def finite_premise(model: Model, budget: TokenBudget) -> Premise:
+    """Return the premise that all numbers are finite; for models that are not recurrent, only the weights."""
     logits = logits_of(model) if isinstance(model, RecurrentLM) else None
     if isinstance(model, RecurrentLM) and logits is not None:
-        fit = magnitudes(model, logits, room.read).fit(logits.weight.dtype)
-        return Premise("every weight is finite, and so is all that can be computed of them", fit)
+        fits = magnitudes(model, logits, budget.inputs).fits(logits.weight.dtype)
+        return Premise("every weight is finite, and nothing computed from them overflows", fits)
     weights = model.parameters() if isinstance(model, nn.Module) else ()
-    return Premise("every weight is a finite number", all(bool(weight.isfinite().all()) for weight in weights))
+    return Premise("every weight is finite", all(bool(weight.isfinite().all()) for weight in weights))
 
 
-def bounded(model: RecurrentLM) -> Premise:
-    """Return whether the cell bounds its hidden units."""
+def bounded_premise(model: RecurrentLM) -> Premise:
+    """Return the premise that the cell bounds its hidden units."""
     return Premise("hidden units lie between -1 and 1 (tanh, GRU, LSTM)", model.cell in BOUNDED)

@@ -89,7 +89,7 @@ def test_no_end_is_promised_beyond_the_positions_that_the_openings_leave(positio
     model, decoder, batch = gpt2(positions), GreedyConfig(max_tokens=1500), contexts(prefix)
     found = certified(model, decoder, batch)
     room = positions - prefix  # opening stop and prefix are read, the last token is not
-    assert found.says == f"nothing is proven within {room} tokens, all that the model has room for, but by step 69"
+    assert found.says == f"nothing is proven within {room} tokens (the model's limit), only by step 69"
     assert says_nothing(found)
     assert finished(model, decoder, batch) == [False] * 4, "the promise would have been broken"
 
@@ -112,7 +112,7 @@ def test_one_long_opening_among_short_ones_takes_the_promise_back():
 
 def test_positions_bound_samples_too():
     found = certified(gpt2(40), AncestralConfig(max_tokens=1500), contexts(10))
-    assert found.bound.startswith("P(no stop in 30) < ")
+    assert found.bound.startswith("P(no EOS in 30) < ")
 
 
 # 2: no bound that says nothing
@@ -132,7 +132,7 @@ def test_a_decoder_that_may_leave_stop_out_for_the_whole_limit_is_promised_nothi
 def test_a_bound_that_rounds_to_1_is_none():
     for epsilon, limit in ((1e-6, 10), (1e-4, 10), (1e-4, 13)):
         assert says_nothing(certified(late(recurrent(epsilon=epsilon)), AncestralConfig(), limit=limit))
-    assert certified(late(recurrent(epsilon=1e-4)), AncestralConfig(), limit=30).bound == "P(no stop in 30) < 0.96"
+    assert certified(late(recurrent(epsilon=1e-4)), AncestralConfig(), limit=30).bound == "P(no EOS in 30) < 0.96"
 
 
 def test_a_stop_that_no_draw_hits_makes_no_sample_end():
@@ -220,7 +220,7 @@ class DrawingSelfTerminatingRNNLM(DrawsItself, SelfTerminatingRNNLM): ...
 def test_nothing_is_said_of_a_recurrent_model_that_may_draw_or_step_otherwise():
     model = DrawingRNNLM(RNNLMConfig(cell="gru", hidden=4), FACTS)
     for decoder in DECODERS:
-        assert certified(model, decoder) == Statement("", "no theorem is about this kind of model", metric=METRIC)
+        assert certified(model, decoder) == Statement("", "no theorem covers this kind of model", metric=METRIC)
 
 
 def test_nothing_is_said_of_samples_that_a_self_terminating_model_draws_itself():
@@ -235,4 +235,4 @@ def test_nothing_is_said_of_a_decoder_that_builds_on_a_known_one(decoder):
     other = posing(decoder, name="other")
     plain = Case.of(RNNLMConfig(cell="gru", hidden=4), info=FACTS).model
     for model in (recurrent(), plain):
-        assert certified(model, other) == Statement("", "no theorem is about this decoder", metric=METRIC)
+        assert certified(model, other) == Statement("", "no theorem covers this decoder", metric=METRIC)

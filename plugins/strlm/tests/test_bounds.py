@@ -105,28 +105,28 @@ def test_an_epsilon_that_a_float_loses_has_no_last_step(epsilon):
 def test_the_least_probability_of_stop_is_exact(epsilon):
     for step in (1, 2, 11, 500):
         exact = float(1 - (1 - Fraction(epsilon)) ** step)
-        assert bounds.least_stop(epsilon, step) == pytest.approx(exact, rel=1e-13)
+        assert bounds.min_stop(epsilon, step) == pytest.approx(exact, rel=1e-13)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 0.1, 1e-3])
 @pytest.mark.parametrize(("first", "steps"), [(1, 1), (1, 30), (7, 30), (30, 30), (31, 30), (40, 30)])
 def test_endless_outputs_are_as_improbable_as_the_product_of_their_steps(epsilon, first, steps):
     endless = prod((1 - epsilon) ** n + 2**-52 for n in range(first, steps + 1))
-    assert bounds.log_endless(epsilon, steps, first) == pytest.approx(log(endless), rel=1e-12)
+    assert bounds.log_no_stop(epsilon, steps, first) == pytest.approx(log(endless), rel=1e-12)
 
 
 def test_a_word_that_is_more_improbable_than_a_draw_can_tell_counts_as_one_in_2_to_the_52():
-    assert bounds.log_endless(0.5, 200, first=101) == pytest.approx(-100 * 52 * log(2), rel=1e-6)
+    assert bounds.log_no_stop(0.5, 200, first=101) == pytest.approx(-100 * 52 * log(2), rel=1e-6)
 
 
 def test_what_rounding_adds_makes_an_end_less_sure():
-    assert bounds.log_endless(1e-3, 5, rounding=1e-2) == 0.0, "each word could be certain"
-    assert bounds.log_endless(0.1, 5) < bounds.log_endless(0.1, 5, rounding=1e-2) < 0
+    assert bounds.log_no_stop(1e-3, 5, rounding=1e-2) == 0.0, "each word could be certain"
+    assert bounds.log_no_stop(0.1, 5) < bounds.log_no_stop(0.1, 5, rounding=1e-2) < 0
 
 
 @pytest.mark.parametrize(("stop", "endless"), [(0.5, 2.0**-10), (2.0**-51, 1.0), (2.0**-53, 1.0), (0.0, 1.0)])
 def test_a_stop_that_no_draw_can_hit_proves_nothing(stop, endless):
-    found = bounds.log_endless_at(log(stop) if stop else -inf, 10)
+    found = bounds.log_no_stop_from(log(stop) if stop else -inf, 10)
     assert exp(found) == pytest.approx(endless, rel=1e-10)
     assert (found < 0) == (stop > 2**-52)
 
@@ -139,7 +139,7 @@ def test_endless_outputs_occur_no_more_often_than_the_bound_says():
         for _ in range(steps):
             going *= 1 - float(log_probs[0, 0].exp())
             log_probs, state = model.step(state, torch.tensor([1]))
-    bound = exp(bounds.log_endless(epsilon, steps))
+    bound = exp(bounds.log_no_stop(epsilon, steps))
     assert bound * (1 - 1e-9) < going < bound
 
 
@@ -157,8 +157,8 @@ def test_endless_outputs_occur_no_more_often_than_the_bound_says():
     ],
 )
 def test_powers_of_ten_are_rounded_to_the_safe_side(log_number, down, up):
-    assert bounds.power_of_ten(log_number, up=False) == down
-    assert bounds.power_of_ten(log_number, up=True) == up
+    assert bounds.format_exp(log_number, up=False) == down
+    assert bounds.format_exp(log_number, up=True) == up
 
 
 def test_no_power_of_ten_is_on_the_wrong_side():
@@ -166,7 +166,7 @@ def test_no_power_of_ten_is_on_the_wrong_side():
         for n in range(2000):
             log_number = -0.37 * n
             number = Decimal(log_number).exp()
-            down, up = (Decimal(bounds.power_of_ten(log_number, up=side)) for side in (False, True))
+            down, up = (Decimal(bounds.format_exp(log_number, up=side)) for side in (False, True))
             assert down <= number * (1 + Decimal("1e-12"))
             assert number * (1 - Decimal("1e-12")) <= up
             assert up - down <= number / 9

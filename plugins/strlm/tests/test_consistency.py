@@ -30,8 +30,8 @@ from bench_decoders.plugin import (
 from bench_reports.render.report import write_report
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm import bounds
-from bench_strlm.consistency import METRIC, Consistency, last_step, open_from
-from bench_strlm.magnitudes import log_least_stop, logits_of, magnitudes
+from bench_strlm.consistency import METRIC, Consistency, first_bounded_step, last_step
+from bench_strlm.magnitudes import logits_of, magnitudes, min_log_stop
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingRNNLMConfig
 from bench_strlm.survival import Survival
 
@@ -71,7 +71,7 @@ def checked(model, decoder, limit=MOST, batches=None):
 def least_bound(model, temperature=1.0, tokens=MOST):
     with torch.no_grad():
         units = magnitudes(model, logits_of(model), tokens).units
-        return log_least_stop(logits_of(model), units, temperature)
+        return min_log_stop(logits_of(model), units, temperature)
 
 
 def holds(finding):
@@ -92,8 +92,8 @@ def decoded(decoder, model, rows):
 
 
 def endless(first):
-    chance = bounds.log_endless(0.01, MOST, first, rounding=2 * (5 + 256) * 2.0**-52)
-    return f"P(no stop in 100) < {bounds.power_of_ten(chance, up=True)}"
+    chance = bounds.log_no_stop(0.01, MOST, first, rounding=2 * (5 + 256) * 2.0**-52)
+    return f"P(no EOS in 100) < {bounds.format_exp(chance, up=True)}"
 
 
 PROMISED, ANY = (0.0, 0.0), None
@@ -169,13 +169,13 @@ def test_searches_over_a_self_terminating_model_end_by_a_step(decoder, theorem, 
 def test_a_search_that_is_cut_off_before_it_must_end_is_promised_nothing(decoder, theorem, most, last):
     found = checked(self_terminating(), decoder)
     assert found.source.partition(",")[0] == theorem
-    assert found.says == f"nothing is proven within {most} tokens, but by step {last}"
+    assert found.says == f"nothing is proven within {most} tokens, only by step {last}"
     assert (found.bound, found.promises) == ("", None)
 
 
 @pytest.mark.parametrize("decoder", OF_NO_THEOREM, ids=lambda decoder: decoder.name)
 def test_nothing_is_said_of_decoders_without_a_theorem(decoder):
-    assert checked(self_terminating(), decoder) == Statement("", "no theorem is about this decoder", metric=METRIC)
+    assert checked(self_terminating(), decoder) == Statement("", "no theorem covers this decoder", metric=METRIC)
 
 
 @pytest.mark.parametrize("decoder", [SEARCHES[0][0], SAMPLERS[1][0], SAMPLERS[2][0], SAMPLERS[-1][0]])
@@ -183,7 +183,7 @@ def test_nothing_is_said_of_decoders_without_a_theorem(decoder):
     "model", [self_terminating, lambda: smoothed(softmax())], ids=["self-terminating", "softmax"]
 )
 def test_nothing_is_said_of_decoders_with_processors_which_may_exclude_stop(model, decoder):
-    said = "no theorem is about a decoder with processors"
+    said = "no theorem covers decoders with processors"
     processed = decoder.model_copy(update={"processors": [MinPConfig()]})
     assert checked(model(), processed) == Statement("", said, metric=METRIC)
     assert checked(model(), decoder).says != said
@@ -203,11 +203,11 @@ def test_nothing_is_promised_of_a_softmax_whose_stop_may_be_cut_off(decoder):
     found = checked(softmax(), decoder)
     assert found == Statement("", found.says, metric=METRIC)
     assert not found.holds
-    assert found.says.startswith("nothing is proven: there are models of this kind that never end (Theorem 3.4")
+    assert found.says.startswith("nothing is proven: some models of this kind never emit EOS (Theorem 3.4")
 
 
 def test_the_best_of_all_sequences_is_in_no_theorem_about_a_softmax():
-    assert checked(softmax(), ExhaustiveConfig()) == Statement("", "no theorem is about this decoder", metric=METRIC)
+    assert checked(softmax(), ExhaustiveConfig()) == Statement("", "no theorem covers this decoder", metric=METRIC)
 
 
 @pytest.mark.parametrize(("decoder", "theorem", "temperature"), BOUNDED)
@@ -217,7 +217,7 @@ def test_a_softmax_whose_stop_stays_open_ends_with_a_probability(decoder, theore
     chance = MOST * log1p(-exp(least_bound(model, temperature, MOST + 2)))
     assert chance < -1e-2, "it says something"
     assert found.source.partition(",")[0] == theorem
-    assert found.bound == f"P(no stop in 100) < {bounds.power_of_ten(chance, up=True)}"
+    assert found.bound == f"P(no EOS in 100) < {bounds.format_exp(chance, up=True)}"
     assert found.says == "the probability that an output does not end is bounded"
     assert found.promises is None, "a finite number of samples may all be long"
     assert found.holds
@@ -244,12 +244,12 @@ def test_a_bound_is_about_as_many_tokens_as_are_decoded_and_waited_for():
         for most, limit in ((9, 20), (20, 9), (20, 20))
     }
     assert bound[9, 20] == bound[20, 9] != bound[20, 20]
-    assert bound[9, 20].startswith("P(no stop in 9) < ")
+    assert bound[9, 20].startswith("P(no EOS in 9) < ")
 
 
 def test_of_other_models_nothing_is_said():
     model = Case.of(toys.SelfTerminatingConfig()).model
-    assert checked(model, GreedyConfig()) == Statement("", "no theorem is about this kind of model", metric=METRIC)
+    assert checked(model, GreedyConfig()) == Statement("", "no theorem covers this kind of model", metric=METRIC)
 
 
 # that the bounds of self-terminating models bound
@@ -276,10 +276,10 @@ def test_a_beam_that_does_not_count_stop_would_break_the_promise():
 def test_no_sampling_goes_on_more_often_than_certified(decoder):
     """Of a model that stops as late as it can, so that the bound is nearly met where nothing is cut off."""
     epsilon, rows = 0.1, 2000
-    first = open_from(epsilon, decoder)
+    first = first_bounded_step(epsilon, decoder)
     lengths = torch.tensor([len(one.tokens) + one.finished for one in decoded(decoder, late(epsilon), rows)])
     for steps in (1, 3, 7, 9, 12):
-        bound = exp(bounds.log_endless(epsilon, steps, first))
+        bound = exp(bounds.log_no_stop(epsilon, steps, first))
         share = (lengths > steps).double().mean().item()
         assert share <= bound + 4 * sqrt(bound * (1 - bound) / rows)
         if decoder.name == "ancestral":
@@ -289,7 +289,7 @@ def test_no_sampling_goes_on_more_often_than_certified(decoder):
 def test_a_higher_temperature_would_break_the_bound():
     lengths = [len(one.tokens) + one.finished for one in decoded(TemperatureConfig(temperature=5), late(0.1), 500)]
     share = sum(length > 9 for length in lengths) / 500
-    assert share > 4 * exp(bounds.log_endless(0.1, 9))
+    assert share > 4 * exp(bounds.log_no_stop(0.1, 9))
 
 
 # that Lemma 3.2 bounds
@@ -424,7 +424,7 @@ def test_a_model_that_is_not_self_terminating_is_found_out_by_watching_it(mutant
     assert holds(checked(model, decoder)) == [True, True]
     found = checked(mutant(model), decoder)
     assert holds(found) == [True, False]
-    assert "p(stop) grows and exceeds 1 - (1 - ε)^n" in found.premises[1].text
+    assert "p(EOS) grows and exceeds 1 - (1 - ε)^n" in found.premises[1].text
     assert (found.bound, found.promises) == ("", None)
 
 
@@ -450,10 +450,10 @@ def test_a_model_is_watched_no_longer_than_it_has_room():
 
     model = patched(self_terminating(), limit=lambda model, batch: torch.full_like(batch.ids, 5), step=step)
     found = checked(model, GreedyConfig(max_tokens=MOST))
-    assert found.premises[1].text.endswith("watched on 8 random sequences of 5")
+    assert found.premises[1].text.endswith("observed on 8 random sequences of 5 tokens")
     assert len(steps) == 4
     assert all((actions > 0).all() for actions in steps)
-    says = "nothing is proven within 5 tokens, all that the model has room for, but by step 69"
+    says = "nothing is proven within 5 tokens (the model's limit), only by step 69"
     assert (found.says, found.bound, found.promises) == (says, "", None)
 
 
@@ -477,7 +477,7 @@ def test_nothing_is_said_where_no_row_is_decoded_or_no_token_has_room():
     assert "no room for a token" in found.says
     with torch.no_grad():
         empty = Consistency(ConsistencyConfig()).statement(self_terminating(), GreedyConfig(), [])
-    assert empty == Statement("", "no row is decoded", metric=METRIC)
+    assert empty == Statement("", "no rows are decoded", metric=METRIC)
 
 
 # in a run
@@ -530,11 +530,11 @@ def test_the_report_of_a_run_says_what_is_proven_and_what_was_measured(report):
     assert (premises, says, bound) == ("all hold", "every output ends", "by step 7")
     assert measured == "endless 0.00 %, as promised"
     assert rows["st/beam"][3:] == ["by step 7", "endless 0.00 %, as promised"]
-    assert rows["st/wide"][2:4] == ["nothing is proven within 20 tokens, but by step 36", "–"]
+    assert rows["st/wide"][2:4] == ["nothing is proven within 20 tokens, only by step 36", "–"]
     assert "as promised" not in rows["st/wide"][4], "beyond the limit of 20"
-    assert rows["st/ancestral"][3] == "P(no stop in 20) &lt; 2.5e-10"
+    assert rows["st/ancestral"][3] == "P(no EOS in 20) &lt; 2.5e-10"
     assert rows["vanilla/greedy"][0] == "none"
-    assert rows["vanilla/greedy"][2].startswith("nothing is proven: there are models of this kind that never end")
+    assert rows["vanilla/greedy"][2].startswith("nothing is proven: some models of this kind never emit EOS")
     assert re.fullmatch(r"endless [\d.]+ %", rows["vanilla/greedy"][4])
     assert rows["relu/ancestral"][1:4] == ["1 of 2 hold", "nothing, as a premise does not hold", "–"]
     assert [note for note in notes if "does not hold" in note and "relu" in note]

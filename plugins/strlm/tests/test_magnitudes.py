@@ -10,7 +10,7 @@ import torch
 from bench_authors.testing import Case, tiny_batch
 from bench_core import STOP, Noise, TaskInfo
 from bench_rnn.plugin import RNNLMConfig
-from bench_strlm.magnitudes import log_least_stop, logits_of, magnitudes
+from bench_strlm.magnitudes import logits_of, magnitudes, min_log_stop
 
 CELLS = ["tanh", "gru", "lstm", "relu", "identity"]
 STEPS = 30
@@ -49,7 +49,7 @@ def test_no_number_is_larger_than_proven(cell, embedding, dtype):
     for scale in (0.5, 3.0, 300.0):
         model = model_of(cell, scale, dtype, embedding=embedding)
         bound = proven(model)
-        if bound.fit(dtype):
+        if bound.fits(dtype):
             units, logit, _ = seen(model)
             assert (units <= bound.units).all()
             assert logit <= bound.largest
@@ -80,10 +80,10 @@ def test_what_is_proven_is_met_by_weights_without_a_sign(cell):
 @pytest.mark.parametrize("cell", ["gru", "relu"])
 def test_one_weight_that_is_no_number_or_too_large_is_seen_wherever_it_is(cell, value, part):
     model = model_of(cell)
-    assert proven(model).fit(torch.float32)
+    assert proven(model).fits(torch.float32)
     with torch.no_grad():
         model.get_parameter(part).view(-1)[3] = value
-    assert not proven(model).fit(torch.float32)
+    assert not proven(model).fits(torch.float32)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -92,7 +92,7 @@ def test_numbers_that_fit_never_overflow_and_the_largest_scales_do(cell):
     fits = []
     for power in range(0, 39, 2):
         model = model_of(cell, 10.0**power)
-        fits.append(proven(model).fit(torch.float32))
+        fits.append(proven(model).fits(torch.float32))
         if fits[-1]:
             _, logit, stop = seen(model)
             assert torch.tensor(logit).isfinite()
@@ -106,8 +106,8 @@ def test_units_without_a_bound_grow_with_the_tokens_that_are_read():
     with torch.no_grad():
         model.rnn.layers.weight_hh_l0.copy_(2 * torch.eye(5))
     short, long = (proven(model, tokens) for tokens in (20, 200))
-    assert short.fit(torch.float32)
-    assert not long.fit(torch.float32), "2^200 is too large"
+    assert short.fits(torch.float32)
+    assert not long.fits(torch.float32), "2^200 is too large"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -119,7 +119,7 @@ def test_p_stop_never_lies_below_the_lemma_whatever_the_biases(cell, dtype):
             model = model_of(cell, 3.0, dtype, seed=seed)
             with torch.no_grad():
                 logits_of(model).bias += shift
-                least = log_least_stop(logits_of(model), proven(model).units)
+                least = min_log_stop(logits_of(model), proven(model).units)
             assert seen(model)[2] > least
 
 
@@ -132,5 +132,5 @@ def test_every_word_counts_by_its_own_distance_to_stop():
         logits_of(model).weight.zero_()
         logits_of(model).bias.zero_()
         logits_of(model).weight[1] = 2.0
-        least = log_least_stop(logits_of(model), proven(model).units)
+        least = min_log_stop(logits_of(model), proven(model).units)
     assert least == pytest.approx(-float(torch.tensor([4.0] + [0.0] * 50).logsumexp(0)), abs=1e-6)

@@ -203,7 +203,7 @@ class Account:
             last = int(re.fullmatch(r"by step ([\d,]+)", found.bound)[1].replace(",", ""))
             assert max(lengths) <= last <= one.limit, found
             return
-        steps, chance = re.fullmatch(r"P\(no stop in ([\d,]+)\) < (.+)", found.bound).groups()
+        steps, chance = re.fullmatch(r"P\(no EOS in ([\d,]+)\) < (.+)", found.bound).groups()
         endless, chance = sum(length > int(steps) for length in lengths), float(chance)
         assert at_least(endless, len(lengths), chance) > 1e-9, found
         self.expected, self.endless = self.expected + len(lengths) * chance, self.endless + endless

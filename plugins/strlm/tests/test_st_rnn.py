@@ -174,18 +174,18 @@ def leaves_the_bias_of_stop_out(case):
 def scores_without_the_bias_of_stop(case):
     """Left out where one logit a step is enough, and there alone."""
 
-    def stop_of(output, hidden):
+    def stop_logits(output, hidden):
         return linear(hidden, output.logits.weight[STOP])
 
-    return with_output(case, stop_of=stop_of)
+    return with_output(case, stop_logits=stop_logits)
 
 
 def multiplies_probabilities(case):
     """alpha is a product of probabilities, which underflows."""
 
-    def score(output, hidden, batch, past, by):
-        alpha = past.log_alpha.exp()[:, None] * ((1 - output.epsilon) * output.stop_of(hidden).sigmoid()).cumprod(1)
-        words = output.logits(hidden)[..., 1:].softmax(2) * alpha[..., None]
+    def score(head, hidden, batch, past, by):
+        alpha = past.log_alpha.exp()[:, None] * ((1 - head.epsilon) * head.stop_logits(hidden).sigmoid()).cumprod(1)
+        words = head.logits(hidden)[..., 1:].softmax(2) * alpha[..., None]
         probs = torch.cat([1 - alpha[..., None], words], 2)
         return batch.at_real(probs.gather(2, batch.gold[:, :, None])[:, :, 0]).log(), past
 
@@ -394,7 +394,7 @@ def test_windows_of_a_stream_are_refused():
     batch = replace(one.batch, continues=True)
     for ask in (lambda: one.scored("exact", batch), lambda: one.model.loss(batch, TRAINING)):
         with pytest.raises(
-            SuiteError, match=r"needs targets that end; .* windows of an endless stream. Use one of seq"
+            SuiteError, match=r"needs targets that end, but .* windows of a stream. Use a task with seq"
         ):
             ask()
     assert one.model.score(one.batch, SCORING).memory is None, "nothing that a window could go on from"

@@ -325,4 +325,4 @@ def test_the_probe_knows_its_own_samples_and_nothing_of_greedy_choice():
         incomplete = probe.statement(found, GreedyConfig(max_tokens=3000), [contexts(8)])
     assert complete.source.startswith("Theorem 4.1")
     assert complete.holds
-    assert incomplete.says.startswith("nothing is proven: there are models of this kind that never end")
+    assert incomplete.says.startswith("nothing is proven: some models of this kind never emit EOS")
