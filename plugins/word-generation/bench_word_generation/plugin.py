@@ -25,7 +25,7 @@ class WordGenerationConfig(TaskConfig):
     cites = ["schmidt2018"]
 
     corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, or a list of words and counts
-    alphabet: str | None = ascii_lowercase  #: characters of words; None allows all letters
+    alphabet: str | None = ascii_lowercase  #: characters of words; None for all letters that occur
     outside: Literal["drop", "error"] = "drop"  #: whether words with other characters are excluded, or an error
     lowercase: bool = True  #: whether words are lower-cased, and their counts added
     shortest: PositiveInt = 2  #: minimum letters per word; shorter words are excluded
@@ -36,7 +36,7 @@ class WordGenerationConfig(TaskConfig):
     split: Literal["standard", "vocabulary"] = "standard"  #: whether test has a share of the tokens, or of the types
     test: Share = 0.1  #: share of test
     valid: Share = 0.02  #: share of valid in the tokens that are not in test
-    seed: NonNegativeInt = 0  #: seed of the splits
+    seed: NonNegativeInt = 0  #: seed of the splits and of the sampled corpus
     epoch: PositiveInt = 100_000  #: words sampled per training epoch, at most the number of tokens
     samples: PositiveInt | None = None  #: rows to decode; by default determined by `unique`
     unique: Share = 0.27  #: expected share of distinct words in `samples` words of the training distribution
@@ -49,7 +49,7 @@ class WordGenerationConfig(TaskConfig):
         if letters is None:
             return self
         if not letters or len(set(letters)) < len(letters) or any(letter.isspace() for letter in letters):
-            raise ValueError(f"an alphabet has every character once, and no white space, but it is {letters!r}")
+            raise ValueError(f"an alphabet must have every character once and no white space, but it is {letters!r}")
         upper = [letter for letter in letters if letter.lower() != letter]
         if self.lowercase and upper:
             raise ValueError(
