@@ -1,4 +1,4 @@
 """Recurrent language models, recurrent encoder-decoders, and n-gram baselines.
 
-Not here: self-terminating models (`bench_strlm`), and output layers other than the softmax (`bench_ecoc`).
+Self-terminating models are in `bench_strlm`, output layers other than the softmax in `bench_ecoc`.
 """

@@ -1,4 +1,4 @@
-"""What other plugins may import, besides the Configs in `bench_rnn.plugin`."""
+"""The public interface, besides the Configs in `bench_rnn.plugin`."""
 
 from bench_rnn.cells import Recurrent, Units
 from bench_rnn.encoder import Encoder

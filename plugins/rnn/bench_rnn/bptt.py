@@ -1,8 +1,8 @@
 """Truncated and full back-propagation through time (RNN notes, section 4).
 
-A recurrent step hands the units of all layers over from one time to the next, so that each path of the gradient from
-the loss at step i to the use of a parameter at step t takes i - t of them, whatever the cell and the depth. Values
-are never changed, and nothing reaches back beyond the inputs: what one window leaves for the next is a constant.
+A recurrent step passes the states of all layers to the next time step, so each path of the gradient from the loss at
+step i to the use of a parameter at step t takes i - t recurrent steps, for any cell and depth. Only gradients are
+changed, never values. No gradient crosses windows: the state passed from one window to the next is a constant.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from bench_core import Noise
-from bench_rnn.cells import Layer, Recurrent, Units, between, stack, together
+from bench_rnn.cells import Layer, Recurrent, Units, layer_inputs, stack_layers, unstack
 from bench_rnn.settings import Detach, Full, Randomized, Truncated
 
 
@@ -26,9 +26,9 @@ def through_time(
     ids: Tensor,
     noise: Noise,
 ) -> tuple[Tensor, Units]:
-    """Do as `rnn` does with inputs [N, T, E], with gradients that travel as `bptt` says.
+    """Return the same as `rnn` for inputs [N, T, E], with gradients limited by `bptt`.
 
-    What is random is drawn for each row, by its id [N], and for each step.
+    Random numbers are drawn for each row, by its id [N], and step.
     """
     steps = inputs.shape[1]
     match bptt:
@@ -45,55 +45,55 @@ def through_time(
 def truncated(rnn: Recurrent, inputs: Tensor, units: Units | None, tau: int) -> tuple[Tensor, Units]:
     """Keep the terms that travel at most `tau` steps: dL/dh_t = sum over j <= tau of (W_hh^T)^j W_qh^T g_{t+j}.
 
-    The units before every step are found first, without a graph. Then all steps are taken once more, from these, side
-    by side: a graph one step deep. On the way back, the gradient of the units before a step is passed on as that of
-    the units after the step before, `tau` times for all steps at once; the sum of what comes goes to the parameters
-    in one go. So besides the usual work this costs one more pass forwards and `tau` products of T times N rows with
-    the recurrent matrices, in the memory of a single pass.
+    First, the states before all steps are computed without a graph. Then all steps are repeated in parallel from
+    these states, which gives a graph one step deep. In the backward pass, the gradient of the state before a step
+    becomes that of the state after the previous step, `tau` times for all steps at once; the sum is propagated to the
+    parameters once. The additional cost is one forward pass and `tau` products of T N rows with the recurrent
+    matrices, in the memory of a single pass.
     """
-    data = inputs.transpose(0, 1)  # [T, N, E], and so below
+    data = inputs.transpose(0, 1)  # [T, N, E]; steps also come first below
     before: list[Tensor] = []
     after: list[Tensor] = []
     last: list[Units] = []
-    for number, (layer, begin) in enumerate(zip(stack(rnn.layers, rnn.step), rnn.begin(inputs, units), strict=True)):
-        read = layer.read(between(rnn.layers, number, data))
-        here, end = _states(layer, read.detach(), begin)
-        here = tuple(unit.requires_grad_(tau > 0) for unit in here)
-        now = layer(read, here)
-        data = now[0]
-        before += here
-        after += now
-        last.append(end)
+    for index, (layer, start) in enumerate(zip(unstack(rnn.layers, rnn.step), rnn.begin(inputs, units), strict=True)):
+        projected = layer.project(layer_inputs(rnn.layers, index, data))
+        starts, final = _states(layer, projected.detach(), start)
+        starts = tuple(unit.requires_grad_(tau > 0) for unit in starts)
+        ends = layer(projected, starts)
+        data = ends[0]
+        before += starts
+        after += ends
+        last.append(final)
     if tau:
-        data = _Travel.apply(tau, before, *after)[-len(now)]  # type: ignore[no-untyped-call]
-    return data.transpose(0, 1), together(last)
+        data = _TruncatedGradient.apply(tau, before, *after)[-len(ends)]  # type: ignore[no-untyped-call]
+    return data.transpose(0, 1), stack_layers(last)
 
 
 def detached(rnn: Recurrent, inputs: Tensor, units: Units | None, tau: int) -> tuple[Tensor, Units]:
-    """Cut the gradient between pieces of `tau` steps, so that it depends on a step's place how far it travels."""
+    """Cut the gradient between chunks of `tau` steps; how far it travels depends on the position of a step."""
     hidden = []
-    for piece in torch.split(inputs, tau, 1):
-        top, units = rnn(piece, units and tuple(unit.detach() for unit in units))
+    for chunk in torch.split(inputs, tau, 1):
+        top, units = rnn(chunk, units and tuple(unit.detach() for unit in units))
         hidden.append(top)
     assert units is not None
     return torch.cat(hidden, 1), units
 
 
 def randomized(rnn: Recurrent, inputs: Tensor, units: Units | None, scale: Tensor) -> tuple[Tensor, Units]:
-    """Multiply the gradient that travels from step t to step t - 1 by scale [N, T]; that of the first goes nowhere.
+    """Multiply the gradient from step t to step t - 1 by scale [N, T]; at the first step, that of the initial state.
 
-    Each path crosses each step once, so if scales are independent and 1 on average the gradient is right on average,
-    and the layers of a stack may share them. Costs as much as a loop over steps.
+    Each path crosses each step once, so the gradient is unbiased if scales are independent with mean 1, also if the
+    layers of a stack share them. Costs as much as a loop over steps.
     """
 
-    def hand_over(units: Units, step: int) -> Units:
-        return tuple(_scaled(unit, scale[:, step, None]) for unit in units)
+    def carry(units: Units, step: int) -> Units:
+        return tuple(_scale_gradient(unit, scale[:, step, None]) for unit in units)
 
-    return rnn.unroll(inputs, units, hand_over)
+    return rnn.unroll(inputs, units, carry)
 
 
-def _scaled(unit: Tensor, scale: Tensor) -> Tensor:
-    """Return the same units with another gradient; a view, so that what else it is used for keeps its own."""
+def _scale_gradient(unit: Tensor, scale: Tensor) -> Tensor:
+    """Return a view of a state whose gradient is scaled; other uses of the state keep their gradients."""
     unit = unit.view_as(unit)
     if unit.requires_grad:
         unit.register_hook(lambda gradient: gradient * scale.to(gradient.dtype))  # type: ignore[no-untyped-call]
@@ -101,17 +101,17 @@ def _scaled(unit: Tensor, scale: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _states(layer: Layer, read: Tensor, units: Units) -> tuple[Units, Units]:
-    """Return the units [T, N, H] before each step that reads `read` [T, N, G H], and those after the last."""
+def _states(layer: Layer, projected: Tensor, units: Units) -> tuple[Units, Units]:
+    """Return the states [T, N, H] before each step on `projected` [T, N, G H], and the final state."""
     before = []
-    for one in read.unbind(0):
+    for step in projected.unbind(0):
         before.append(units)
-        units = layer(one, units)
+        units = layer(step, units)
     return tuple(torch.stack(parts) for parts in zip(*before, strict=True)), units
 
 
-class _Travel(Function):
-    """Passes on units [T, N, H] after each step and, on their way back, lets gradients travel `tau` steps."""
+class _TruncatedGradient(Function):
+    """Returns the states [T, N, H] after each step; in the backward pass, gradients travel `tau` steps."""
 
     @staticmethod
     def forward(ctx: Any, tau: int, before: Sequence[Tensor], *after: Tensor) -> tuple[Tensor, ...]:
@@ -125,7 +125,7 @@ class _Travel(Function):
         before, after = ctx.saved_tensors[: ctx.kinds], ctx.saved_tensors[ctx.kinds :]
         travelling, total = list(gradients), list(gradients)
         for _ in range(ctx.tau):
-            found = torch.autograd.grad(after, before, travelling, retain_graph=True)
-            travelling = [torch.cat([one[1:], torch.zeros_like(one[:1])]) for one in found]
-            total = [sum_ + one for sum_, one in zip(total, travelling, strict=True)]
+            previous = torch.autograd.grad(after, before, travelling, retain_graph=True)
+            travelling = [torch.cat([gradient[1:], torch.zeros_like(gradient[:1])]) for gradient in previous]
+            total = [sum_ + gradient for sum_, gradient in zip(total, travelling, strict=True)]
         return None, None, *total

@@ -1,6 +1,6 @@
-"""Stacked recurrent layers with one state type for every cell.
+"""Stacked recurrent layers with one state type for all cells.
 
-The weights are always those of `torch.nn`, by name, shape and start; so are the layers themselves where it has them.
+Weights have the names, shapes and initialization of `torch.nn`, whose layers are used where they exist.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,43 +15,43 @@ from torch.nn.utils.rnn import PackedSequence
 
 from bench_rnn.plugin import Cell, Variant
 
-Units: TypeAlias = tuple[Tensor, ...]  # hidden units, and for the LSTM its cells
-Step: TypeAlias = Callable[[Tensor, Units, Tensor, Tensor], Units]  # read, units, weight_hh, bias_hh -> units
-HandOver: TypeAlias = Callable[[Units, int], Units]  # what a step is given of the units that the one before left
+Units: TypeAlias = tuple[Tensor, ...]  # hidden states, and cell states of the LSTM
+Step: TypeAlias = Callable[[Tensor, Units, Tensor, Tensor], Units]  # projected, units, weight_hh, bias_hh -> units
+Carry: TypeAlias = Callable[[Units, int], Units]  # state after step t - 1, t -> state read by step t
 
 
-def as_they_are(units: Units, step: int) -> Units:
-    """Hand the units over."""
+def pass_unchanged(units: Units, step: int) -> Units:
+    """Return the state unchanged."""
     return units
 
 
-def _tanh(read: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
-    return ((read + linear(units[0], weight, bias)).tanh(),)
+def _tanh(projected: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
+    return ((projected + linear(units[0], weight, bias)).tanh(),)
 
 
-def _relu(read: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
-    return ((read + linear(units[0], weight, bias)).relu(),)
+def _relu(projected: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
+    return ((projected + linear(units[0], weight, bias)).relu(),)
 
 
-def _gru_of_torch(read: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
-    """Reset what the recurrent matrix gives: R * (H W + b)."""
+def _torch_gru(projected: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
+    """Apply the reset gate after the recurrent matrix: R * (H W + b)."""
     (hidden,) = units
-    reset, update, new = read.chunk(3, -1)
+    reset, update, new = projected.chunk(3, -1)
     past_reset, past_update, past_new = linear(hidden, weight, bias).chunk(3, -1)
     new = (new + (reset + past_reset).sigmoid() * past_new).tanh()
     return (new + (update + past_update).sigmoid() * (hidden - new),)
 
 
-def _lstm(read: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
+def _lstm(projected: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
     hidden, cells = units
-    take, keep, new, give = (read + linear(hidden, weight, bias)).chunk(4, -1)
-    cells = keep.sigmoid() * cells + take.sigmoid() * new.tanh()
-    return give.sigmoid() * cells.tanh(), cells
+    input_gate, forget_gate, candidate, output_gate = (projected + linear(hidden, weight, bias)).chunk(4, -1)
+    cells = forget_gate.sigmoid() * cells + input_gate.sigmoid() * candidate.tanh()
+    return output_gate.sigmoid() * cells.tanh(), cells
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer as functions: what it reads of its inputs, for all steps at once, and a step from units to units."""
+    """A layer as functions: the input projection of all steps at once, and a recurrent step."""
 
     step: Step
     weight_ih: Tensor
@@ -59,57 +59,57 @@ class Layer:
     bias_ih: Tensor
     bias_hh: Tensor
 
-    def read(self, inputs: Tensor) -> Tensor:
-        """Return what the gates read of inputs [*, E], [*, G H]."""
+    def project(self, inputs: Tensor) -> Tensor:
+        """Return the input projections [*, G H] of all gates for inputs [*, E]."""
         return linear(inputs, self.weight_ih, self.bias_ih)
 
-    def __call__(self, read: Tensor, units: Units) -> Units:
-        """Take one step with every row of `read` [*, G H] and of units [*, H]."""
-        return self.step(read, units, self.weight_hh, self.bias_hh)
+    def __call__(self, projected: Tensor, units: Units) -> Units:
+        """Take a step for each row of `projected` [*, G H] and `units` [*, H]."""
+        return self.step(projected, units, self.weight_hh, self.bias_hh)
 
-    def walk(self, inputs: Tensor, rows: Sequence[int], units: Units, hand_over: HandOver) -> tuple[Tensor, Units]:
-        """Take a step with the first `rows` of each, whose `inputs` [sum of `rows`, E] stand step by step.
+    def walk(self, inputs: Tensor, rows: Sequence[int], units: Units, carry: Carry) -> tuple[Tensor, Units]:
+        """Take steps on `inputs` [sum(rows), E], ordered by step; step t reads the first rows[t] <= rows[t - 1] rows.
 
-        Return the hidden units after each step, as the inputs stand, and all units [N, H] after the last of each row.
+        Return the hidden states of all steps in the order of the inputs, and the final state [N, H] of each row.
         """
         hidden, ended = [], []
-        for number, read in enumerate(torch.split(self.read(inputs), [*rows])):
-            if len(read) < len(units[0]):
-                ended.append([unit[len(read) :] for unit in units])
-                units = tuple(unit[: len(read)] for unit in units)
-            units = self(read, hand_over(units, number))
+        for index, projected in enumerate(torch.split(self.project(inputs), [*rows])):
+            if len(projected) < len(units[0]):
+                ended.append([unit[len(projected) :] for unit in units])
+                units = tuple(unit[: len(projected)] for unit in units)
+            units = self(projected, carry(units, index))
             hidden.append(units[0])
         parts = zip(*[units, *reversed(ended)], strict=True)
         return torch.cat(hidden), tuple(torch.cat(part) for part in parts) if ended else units
 
 
-def stack(layers: nn.RNNBase, step: Step) -> list[Layer]:
-    """Return each layer of a module of torch as functions."""
+def unstack(layers: nn.RNNBase, step: Step) -> list[Layer]:
+    """Return each layer of a `torch.nn` module as functions."""
     return [Layer(step, *weights) for weights in layers.all_weights]
 
 
 def unroll(
-    layers: nn.RNNBase, step: Step, inputs: Tensor, rows: Sequence[int], units: Sequence[Units], hand_over: HandOver
+    layers: nn.RNNBase, step: Step, inputs: Tensor, rows: Sequence[int], units: Sequence[Units], carry: Carry
 ) -> tuple[Tensor, list[Units]]:
-    """Walk layer by layer, each from its own `units`; return the top one's units and the last ones of each layer."""
+    """Walk layer by layer, each from its `units`; return the top layer's states and the final state of each layer."""
     last = []
-    for number, layer in enumerate(stack(layers, step)):
-        inputs = between(layers, number, inputs)
-        inputs, end = layer.walk(inputs, rows, units[number], hand_over)
+    for index, layer in enumerate(unstack(layers, step)):
+        inputs = layer_inputs(layers, index, inputs)
+        inputs, end = layer.walk(inputs, rows, units[index], carry)
         last.append(end)
     return inputs, last
 
 
-def between(layers: nn.RNNBase, number: int, inputs: Tensor) -> Tensor:
-    """Return what layer `number` is given: of all but the first one, some is dropped in training."""
-    return dropout(inputs, layers.dropout, layers.training) if number and layers.dropout else inputs
+def layer_inputs(layers: nn.RNNBase, index: int, inputs: Tensor) -> Tensor:
+    """Return the inputs of layer `index`, with dropout between layers in training."""
+    return dropout(inputs, layers.dropout, layers.training) if index and layers.dropout else inputs
 
 
-class _Looped(nn.RNNBase):
-    """Layers that torch has not: all as in `torch.nn`, a PackedSequence too, but for the step."""
+class _StepwiseRNN(nn.RNNBase):
+    """Layers that torch lacks, with the interface of `torch.nn`, including PackedSequence; only `step` differs."""
 
     @staticmethod
-    def step(read: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
+    def step(projected: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
         """Return the units after a step."""
         raise NotImplementedError
 
@@ -121,7 +121,7 @@ class _Looped(nn.RNNBase):
             state = data.new_zeros(self.num_layers, rows[0], self.hidden_size)
         elif packed and inputs.sorted_indices is not None:
             state = state.index_select(1, inputs.sorted_indices)
-        hidden, last = unroll(self, self.step, data, rows, [(unit,) for unit in state], as_they_are)
+        hidden, last = unroll(self, self.step, data, rows, [(unit,) for unit in state], pass_unchanged)
         end = torch.stack([unit for (unit,) in last])
         if not packed:
             return hidden.view(len(rows), rows[0], -1).transpose(0, 1), end
@@ -130,25 +130,25 @@ class _Looped(nn.RNNBase):
         return inputs._replace(data=hidden), end
 
 
-class LinearRNN(_Looped, nn.RNN):
+class LinearRNN(_StepwiseRNN, nn.RNN):
     """H_t = X_t W_xh + H_{t-1} W_hh + b_h."""
 
     @staticmethod
-    def step(read: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
-        return (read + linear(units[0], weight, bias),)
+    def step(projected: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
+        return (projected + linear(units[0], weight, bias),)
 
 
-class NotesGRU(_Looped, nn.GRU):
-    """The GRU whose reset gate multiplies the units before the recurrent matrix: (R * H) W + b (Cho et al., 2014)."""
+class NotesGRU(_StepwiseRNN, nn.GRU):
+    """The GRU whose reset gate is applied before the recurrent matrix: (R * H) W + b (Cho et al., 2014)."""
 
     @staticmethod
-    def step(read: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
+    def step(projected: Tensor, units: Units, weight: Tensor, bias: Tensor) -> Units:
         (hidden,) = units
         sizes = [2 * hidden.shape[-1], hidden.shape[-1]]
-        read, read_new = torch.split(read, sizes, -1)
+        projected, projected_new = torch.split(projected, sizes, -1)
         (gates, new), (shift, shift_new) = torch.split(weight, sizes), torch.split(bias, sizes)
-        reset, update = (read + linear(hidden, gates, shift)).sigmoid().chunk(2, -1)
-        candidate = (read_new + linear(reset * hidden, new, shift_new)).tanh()
+        reset, update = (projected + linear(hidden, gates, shift)).sigmoid().chunk(2, -1)
+        candidate = (projected_new + linear(reset * hidden, new, shift_new)).tanh()
         return (candidate + update * (hidden - candidate),)
 
 
@@ -156,56 +156,56 @@ _KINDS: dict[tuple[Cell, Variant], tuple[Callable[..., nn.RNNBase], Step]] = {
     ("tanh", "torch"): (partial(nn.RNN, nonlinearity="tanh"), _tanh),
     ("relu", "torch"): (partial(nn.RNN, nonlinearity="relu"), _relu),
     ("identity", "torch"): (LinearRNN, LinearRNN.step),
-    ("gru", "torch"): (nn.GRU, _gru_of_torch),
+    ("gru", "torch"): (nn.GRU, _torch_gru),
     ("gru", "notes"): (NotesGRU, NotesGRU.step),
     ("lstm", "torch"): (nn.LSTM, _lstm),
 }
 
 
 class Recurrent(nn.Module):
-    """L layers of H units; their state is a tuple of [N, L, H]: hidden units, and for the LSTM its cells."""
+    """L layers of H units, with a tuple of [N, L, H] as state: hidden states, and cell states of the LSTM."""
 
     def __init__(
         self, cell: Cell, inputs: int, hidden: int, layers: int, dropout: float, variant: Variant = "torch"
     ) -> None:
         super().__init__()
-        rate = dropout if layers > 1 else 0.0  # torch warns of a rate that it has no use for
+        rate = dropout if layers > 1 else 0.0  # torch warns about rates without effect
         kind, self.step = _KINDS[cell, variant]
         self.layers = kind(inputs, hidden, layers, batch_first=True, dropout=rate)
 
     def forward(self, inputs: Tensor, units: Units | None = None) -> tuple[Tensor, Units]:
-        """Read `inputs` [N, T, E]; return the top layer's hidden units [N, T, H] and the state after the last."""
+        """Read `inputs` [N, T, E]; return the top layer's hidden states [N, T, H] and the final state."""
         hidden, last = self.layers(inputs, units and _layers_first(units))
         return hidden, tuple(unit.transpose(0, 1) for unit in (last if isinstance(last, tuple) else (last,)))
 
-    def unroll(self, inputs: Tensor, units: Units | None, hand_over: HandOver) -> tuple[Tensor, Units]:
-        """Do as `forward` in a loop over steps, with a say in what each layer hands over from one to the next."""
-        number, steps = inputs.shape[:2]
-        data, began = inputs.transpose(0, 1).flatten(0, 1), self.begin(inputs, units)
-        hidden, last = unroll(self.layers, self.step, data, [number] * steps, began, hand_over)
-        return hidden.view(steps, number, -1).transpose(0, 1), together(last)
+    def unroll(self, inputs: Tensor, units: Units | None, carry: Carry) -> tuple[Tensor, Units]:
+        """Return the same as `forward`, in a loop over steps; `carry` may change the state between steps."""
+        rows, steps = inputs.shape[:2]
+        data, initial = inputs.transpose(0, 1).flatten(0, 1), self.begin(inputs, units)
+        hidden, last = unroll(self.layers, self.step, data, [rows] * steps, initial, carry)
+        return hidden.view(steps, rows, -1).transpose(0, 1), stack_layers(last)
 
     def walk(self, inputs: Tensor, rows: Sequence[int]) -> Tensor:
-        """Read `inputs` [M, E] of steps of which step t is taken by the first rows[t] rows, fewer and fewer.
+        """Read `inputs` [M, E], ordered by step; step t reads the first rows[t] <= rows[t - 1] rows.
 
-        They stand step by step, and so does what is returned: the top layer's hidden units [M, H].
+        Return the top layer's hidden states [M, H] in the same order.
         """
-        return unroll(self.layers, self.step, inputs, rows, self.begin(inputs[: rows[0]], None), as_they_are)[0]
+        return unroll(self.layers, self.step, inputs, rows, self.begin(inputs[: rows[0]], None), pass_unchanged)[0]
 
     def begin(self, inputs: Tensor, units: Units | None) -> list[Units]:
-        """Return the units [N, H] of each layer before the first step: those of `units` [N, L, H], by default 0."""
+        """Return the initial state [N, H] of each layer, from `units` [N, L, H] or by default 0."""
         if units is None:
             zeros = inputs.new_zeros(len(inputs), self.layers.num_layers, self.layers.hidden_size)
             units = (zeros,) * (2 if isinstance(self.layers, nn.LSTM) else 1)
         return list(zip(*(unit.unbind(1) for unit in units), strict=True))
 
 
-def together(units: Sequence[Units]) -> Units:
-    """Return units [N, H] of each layer as a state, a tuple of [N, L, H]."""
+def stack_layers(units: Sequence[Units]) -> Units:
+    """Stack the states [N, H] of all layers into a tuple of [N, L, H]."""
     return tuple(torch.stack(parts, 1) for parts in zip(*units, strict=True))
 
 
 def _layers_first(units: Units) -> Tensor | Units:
-    """Return the state as torch's layers take it; copied only where rows were selected since they gave it."""
-    turned = tuple(unit.transpose(0, 1).contiguous() for unit in units)
-    return turned if len(turned) > 1 else turned[0]
+    """Return a state in torch's layout; copied only if rows were selected since torch returned it."""
+    transposed = tuple(unit.transpose(0, 1).contiguous() for unit in units)
+    return transposed if len(transposed) > 1 else transposed[0]

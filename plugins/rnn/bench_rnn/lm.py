@@ -18,7 +18,7 @@ from bench_rnn.plugin import RNNLMConfig
 class RecurrentLM(LanguageModel):
     """p(y) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
 
-    How h_t becomes a probability is up to the head; by default a linear layer and a softmax.
+    The head maps h_t to probabilities; by default a linear layer and a softmax.
     """
 
     def __init__(self, config: RNNLMConfig, info: TaskInfo, head: Head | None = None) -> None:
@@ -34,12 +34,12 @@ class RecurrentLM(LanguageModel):
             assert isinstance(self.embed, nn.Embedding)
             tie(self.head, self.embed)
         if config.initial_scale is not None:
-            start_small(self, config.initial_scale)
+            init_small(self, config.initial_scale)
 
     def forward(
         self, tokens: Tensor, past: Units | None = None, layers: Callable[..., tuple[Tensor, Units]] | None = None
     ) -> tuple[Tensor, Units]:
-        """Return h after each of `tokens` [N, K, H] and the units to go on from, by other `layers` if given."""
+        """Return h after each of `tokens` [N, K, H] and the final state; `layers` replace the recurrent layers."""
         hidden, units = (layers or self.rnn)(self.dropout(self.embed(tokens)), past)
         return self.dropout(hidden), units
 
@@ -50,7 +50,7 @@ class RecurrentLM(LanguageModel):
 
 
 def tie(head: nn.Module, embedding: nn.Embedding) -> None:
-    """Share the embedding's weight [V, H] as that of the logits."""
+    """Use the embedding's weight [V, H] for the logits."""
     if isinstance(head, Head):
         head.tie(embedding)
     else:
@@ -58,9 +58,9 @@ def tie(head: nn.Module, embedding: nn.Embedding) -> None:
 
 
 class OneHot(nn.Module):
-    """Stands for an embedding where the recurrent layers read tokens as they are."""
+    """One-hot vectors in place of an embedding."""
 
-    weight: Tensor  # [0], whose type is that of the numbers
+    weight: Tensor  # [0]; sets the dtype of the vectors
 
     def __init__(self, tokens: int) -> None:
         super().__init__()
@@ -68,12 +68,12 @@ class OneHot(nn.Module):
         self.register_buffer("weight", torch.empty(0), persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return a 1 among 0s for each token [N, T, V]."""
+        """Return a one-hot vector for each token [N, T, V]."""
         return one_hot(tokens, self.tokens).to(self.weight.dtype)
 
 
-def start_small(model: nn.Module, scale: float) -> None:
-    """Draw matrices from N(0, scale^2) and set biases to 0, as the RNN notes begin."""
+def init_small(model: nn.Module, scale: float) -> None:
+    """Sample matrices from N(0, scale^2) and set biases to 0, as in the RNN notes."""
     for weights in model.parameters():
         if weights.dim() > 1:
             nn.init.normal_(weights, std=scale)

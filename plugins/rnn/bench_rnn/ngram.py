@@ -1,6 +1,6 @@
 """N-gram baselines with smoothing.
 
-They count, and have neither states nor logits: no `LanguageModel` of the kit.
+They count, without states or logits, so they are not a `LanguageModel` of the kit.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from torch import Tensor, nn
 from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, Stepper, TaskInfo, Training, waits_for_device
 from bench_rnn.plugin import NGramConfig
 
-MISSING = -1  # stands for tokens before the first
+MISSING = -1  # a token before the first, or an unseen context
 
 
 @dataclass(frozen=True)
 class History(State):
     """The last tokens read."""
 
-    tokens: Tensor  # [N, order - 1], on the left MISSING where fewer were read
+    tokens: Tensor  # [N, order - 1], padded with MISSING on the left
 
 
 class NGramLM(nn.Module, Stepper[History], Scorer):
-    """p(w | the last order - 1 tokens), from how often each token followed them in training.
+    """p(w | the last order - 1 tokens), from counts of the tokens that followed them in training.
 
-    Let c be how often a context was seen, c(w) how often w followed it, d how many different tokens did, V the size
-    of the vocabulary. A longer context refines the probability p of w after the next shorter one, at first 1 / V:
+    Let c be the count of a context, c(w) the count of w after it, d the number of distinct tokens after it, and V the
+    vocabulary size. Each longer context refines the probability p of w after the next shorter one, at first 1 / V:
 
-        none         c(w) / c; for a context never seen, p: so the longest one seen decides
-        additive     (c(w) + delta) / (c + delta V), whatever p is: the longest context that there is decides
-        witten-bell  (c(w) + d p) / (c + d); for a context never seen, p (Witten and Bell, 1991, method C)
+        none         c(w) / c; p after an unseen context, so the longest seen context decides
+        additive     (c(w) + delta) / (c + delta V) for any p, so the longest available context decides
+        witten-bell  (c(w) + d p) / (c + d); p after an unseen context (Witten and Bell, 1991, method C)
 
-    Every token of the first epoch is counted as its batch is learnt; more epochs change nothing. There is nothing to
-    optimise: `idle` is there because a trainer wants a parameter, and no probability depends on it. The loss is that
-    of the counts so far, the batch's own among them: without smoothing, that of a token never seen is infinite.
+    The loss counts each batch of the first epoch; later epochs change nothing. There is nothing to optimize: `idle`
+    only exists because training needs a parameter, and no probability depends on it. The loss uses the counts so far,
+    including those of the current batch; without smoothing, it is infinite for unseen tokens.
     """
 
     def __init__(self, config: NGramConfig, info: TaskInfo) -> None:
@@ -51,92 +51,92 @@ class NGramLM(nn.Module, Stepper[History], Scorer):
         windows, history = self._windows(batch, training.memory)
         real = batch.at_real(windows)  # [M, order]
         if self.training and torch.is_grad_enabled() and training.epoch == 0:
-            with waits_for_device("how many different contexts there are is known once they are counted"):
+            with waits_for_device("the number of distinct contexts depends on the counted tokens"):
                 self._count(real)
-        cost = -self._of(real).log().mean().to(self.idle.dtype)
+        cost = -self._probs_of(real).log().mean().to(self.idle.dtype)
         return Loss(cost + 0 * self.idle, batch.length.sum(), memory=history)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         windows, history = self._windows(batch, scoring.memory)
         mask = batch.mask
         zeros = torch.zeros(mask.shape, dtype=torch.float64, device=mask.device)
-        return Scores(zeros.masked_scatter(mask, self._of(batch.at_real(windows)).log()).sum(1), memory=history)
+        return Scores(zeros.masked_scatter(mask, self._probs_of(batch.at_real(windows)).log()).sum(1), memory=history)
 
     def start(self, batch: Batch) -> tuple[Tensor, History]:
-        return self._next(torch.cat([self._nothing(batch), batch.opening], 1))
+        return self._next(torch.cat([self._no_history(batch), batch.opening], 1))
 
     def step(self, state: History, actions: Tensor) -> tuple[Tensor, History]:
         return self._next(torch.cat([state.tokens, actions[:, None]], 1))
 
     def _next(self, read: Tensor) -> tuple[Tensor, History]:
-        """Return the log-probability of every token after those read [N, V]."""
+        """Return log-probabilities of the token after `read` [N, V], and the history."""
         history = read[:, read.shape[1] - self.order + 1 :]
         probs = torch.full((len(read), self.tokens), 1 / self.tokens, dtype=torch.float64, device=read.device)
-        for counts, known, contexts in self._contexts(history):
-            probs = self._refined(probs, counts.after(contexts), *counts.seen(contexts), known)
+        for counts, complete, contexts in self._contexts(history):
+            probs = self._refine(probs, counts.after(contexts), *counts.summary(contexts), complete)
         return probs.log(), History(history)
 
-    def _of(self, windows: Tensor) -> Tensor:
-        """Return the probability of the last token of each window [M, order], given those before."""
+    def _probs_of(self, windows: Tensor) -> Tensor:
+        """Return the probability of the last token of each window [M, order], given the tokens before it."""
         probs = torch.full((len(windows),), 1 / self.tokens, dtype=torch.float64, device=windows.device)
-        for counts, known, contexts in self._contexts(windows[:, :-1]):
-            probs = self._refined(probs, counts.of(contexts, windows[:, -1]), *counts.seen(contexts), known)
+        for counts, complete, contexts in self._contexts(windows[:, :-1]):
+            probs = self._refine(probs, counts.pairs(contexts, windows[:, -1]), *counts.summary(contexts), complete)
         return probs
 
-    def _refined(self, probs: Tensor, counts: Tensor, seen: Tensor, kinds: Tensor, known: Tensor) -> Tensor:
-        """Return probabilities, [M] or [M, V], after a context one longer; `counts` are as `probs`, the rest [M]."""
+    def _refine(self, probs: Tensor, counts: Tensor, seen: Tensor, distinct: Tensor, complete: Tensor) -> Tensor:
+        """Refine `probs`, [M] or [M, V] like `counts`, by contexts one token longer; other tensors are [M]."""
         if probs.dim() > 1:
-            seen, kinds, known = seen[:, None], kinds[:, None], known[:, None]
+            seen, distinct, complete = seen[:, None], distinct[:, None], complete[:, None]
         if self.smoothing == "additive":
-            return torch.where(known, (counts + self.delta) / (seen + self.delta * self.tokens), probs)
-        more = kinds * probs if self.smoothing == "witten-bell" else 0.0
-        total = seen + kinds if self.smoothing == "witten-bell" else seen
+            return torch.where(complete, (counts + self.delta) / (seen + self.delta * self.tokens), probs)
+        more = distinct * probs if self.smoothing == "witten-bell" else 0.0
+        total = seen + distinct if self.smoothing == "witten-bell" else seen
         return torch.where(seen > 0, (counts + more) / total.clamp(min=1), probs)
 
     def _contexts(self, history: Tensor) -> Iterator[tuple[Counts, Tensor, Tensor]]:
-        """Yield for each length of context the counts, whether a row of `history` is so long, and its number [M]."""
+        """Yield per context length its counts, which rows of `history` are long enough, and their contexts [M]."""
         numbers = history.new_zeros(len(history))
         for length, counts in enumerate(self._levels()):
-            known = torch.ones_like(numbers, dtype=torch.bool)
+            complete = torch.ones_like(numbers, dtype=torch.bool)
             if length:
                 older = history[:, -length]
-                known, numbers = older != MISSING, counts.number(numbers, older)
-            yield counts, known, numbers
+                complete, numbers = older != MISSING, counts.number(numbers, older)
+            yield counts, complete, numbers
 
     def _levels(self) -> list[Counts]:
         return [counts for counts in self.levels if isinstance(counts, Counts)]
 
     def _count(self, windows: Tensor) -> None:
-        """Count the last token of each window [M, order], after contexts of every length."""
+        """Count the last token of each window [M, order] after contexts of all lengths."""
         numbers = windows.new_zeros(len(windows))
         for length, counts in enumerate(self._levels()):
             if length:
                 complete = windows[:, -1 - length] != MISSING
                 windows, numbers = windows[complete], numbers[complete]
-                numbers = counts.numbered(numbers, windows[:, -1 - length])
+                numbers = counts.add_contexts(numbers, windows[:, -1 - length])
             counts.add(numbers, windows[:, -1])
 
     def _windows(self, batch: Batch, past: History | None) -> tuple[Tensor, History]:
-        """Return each token of `gold` after those before it [N, T, order], and the last ones read."""
-        before = past.tokens if past else self._nothing(batch)
+        """Return each token of `gold` preceded by its context [N, T, order], and the history for the next window."""
+        before = past.tokens if past else self._no_history(batch)
         read = torch.cat([before, batch.opening, batch.gold], 1)
         return read.unfold(1, self.order, 1)[:, -batch.gold.shape[1] :], History(read[:, -self.order : -1])
 
-    def _nothing(self, batch: Batch) -> Tensor:
+    def _no_history(self, batch: Batch) -> Tensor:
         return batch.opening.new_full((len(batch), self.order - 1), MISSING)
 
 
 class Counts(nn.Module):
-    """How often each token followed each context of one length, sorted for look-up by halving.
+    """Counts of the tokens after contexts of one length, in sorted tables for binary search.
 
-    A context is the number of the next shorter one, 0 for the empty one, and an older token. Keys are number * V +
-    token, exact and free of collisions at any order. Contexts are numbered as they come.
+    A context consists of the number of the next shorter context (0 if empty) and an older token. Keys are
+    number * V + token, exact and free of collisions for any order. New contexts receive the next free numbers.
     """
 
-    keys: Tensor  # [C] of contexts
-    numbers: Tensor  # [C] of contexts, as `keys` stand
-    grams: Tensor  # [K] keys of contexts and what followed them
-    totals: Tensor  # [K + 1] how often the first k of `grams` were seen
+    keys: Tensor  # [C] keys of contexts, ascending
+    numbers: Tensor  # [C] numbers of contexts, in the order of `keys`
+    grams: Tensor  # [K] keys of contexts and the tokens after them, ascending
+    totals: Tensor  # [K + 1] total count of the first k `grams`
 
     def __init__(self, tokens: int) -> None:
         super().__init__()
@@ -145,15 +145,15 @@ class Counts(nn.Module):
             self.register_buffer(name, torch.zeros(size, dtype=torch.long))
 
     def number(self, shorter: Tensor, older: Tensor) -> Tensor:
-        """Return the number of each context, MISSING if it was never seen."""
+        """Return the number of each context, MISSING if it is unseen."""
         places = find(self.keys, self._key(shorter, older))
         if not len(self.numbers):
             return places
         return torch.where(places < 0, MISSING, self.numbers[places.clamp(min=0)])
 
-    def numbered(self, shorter: Tensor, older: Tensor) -> Tensor:
-        """Return the number of each context, a new one if it was never seen."""
-        self.keys, old, fresh = merged(self.keys, self._key(shorter, older))
+    def add_contexts(self, shorter: Tensor, older: Tensor) -> Tensor:
+        """Add unseen contexts; return the number of each context."""
+        self.keys, old, fresh = merge(self.keys, self._key(shorter, older))
         numbers = torch.empty_like(self.keys)
         numbers[old] = self.numbers
         numbers[fresh] = torch.arange(len(fresh), device=fresh.device) + len(self.numbers)
@@ -163,44 +163,44 @@ class Counts(nn.Module):
     def add(self, contexts: Tensor, tokens: Tensor) -> None:
         """Count each token once after its context."""
         keys = self._key(contexts, tokens)
-        self.grams, old, _ = merged(self.grams, keys)
+        self.grams, old, _ = merge(self.grams, keys)
         counts = torch.zeros_like(self.grams)
         counts[old] = self.totals.diff()
         counts.index_add_(0, torch.searchsorted(self.grams, keys), torch.ones_like(keys))
         self.totals = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
-    def seen(self, contexts: Tensor) -> tuple[Tensor, Tensor]:
-        """Return how often each context was seen, and how many different tokens followed it; 0 for MISSING."""
-        first, last = self._between(contexts)
+    def summary(self, contexts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the count of each context and the number of distinct tokens after it; 0 for MISSING."""
+        first, last = self._bounds(contexts)
         return self.totals[last] - self.totals[first], last - first
 
-    def of(self, contexts: Tensor, tokens: Tensor) -> Tensor:
-        """Return how often each token followed its context."""
+    def pairs(self, contexts: Tensor, tokens: Tensor) -> Tensor:
+        """Return the count of each token after its context."""
         places = find(self.grams, self._key(contexts, tokens))
-        return self.totals[places + 1] - self.totals[places.clamp(min=0)]  # 0 - 0 where it never did
+        return self.totals[places + 1] - self.totals[places.clamp(min=0)]  # 0 - 0 if unseen
 
     def after(self, contexts: Tensor) -> Tensor:
-        """Return how often every token followed each context [M, V]."""
-        first, last = self._between(contexts)
+        """Return the counts of all tokens after each context [M, V]."""
+        first, last = self._bounds(contexts)
         lengths = last - first
         rows = torch.arange(len(contexts), device=contexts.device).repeat_interleave(lengths)
-        begun = (lengths.cumsum(0) - lengths - first).repeat_interleave(lengths)
-        places = torch.arange(len(rows), device=rows.device) - begun
+        offsets = (lengths.cumsum(0) - lengths - first).repeat_interleave(lengths)
+        places = torch.arange(len(rows), device=rows.device) - offsets
         counts = contexts.new_zeros(len(contexts), self.tokens)
         counts[rows, self.grams[places] % self.tokens] = self.totals[places + 1] - self.totals[places]
         return counts
 
-    def _between(self, contexts: Tensor) -> tuple[Tensor, Tensor]:
-        """Return where in `grams` the first and, exclusively, the last token after each context stand."""
+    def _bounds(self, contexts: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the start and end of each context's range in `grams`."""
         edges = torch.searchsorted(self.grams, torch.stack([contexts, contexts + 1]) * self.tokens)
         return edges[0], edges[1]
 
     def _key(self, contexts: Tensor, tokens: Tensor) -> Tensor:
-        """Return the key of a context and a token, negative if there is none."""
+        """Return the key of a context and a token, MISSING if either is negative."""
         return torch.where((contexts < 0) | (tokens < 0), MISSING, contexts * self.tokens + tokens)
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *more: Any) -> None:
-        """Make room for as many contexts as come."""
+        """Resize the tables to the loaded ones."""
         for name, tensor in list(self.named_buffers()):
             if prefix + name in state:
                 setattr(self, name, tensor.new_empty(state[prefix + name].shape))
@@ -208,15 +208,15 @@ class Counts(nn.Module):
 
 
 def find(table: Tensor, keys: Tensor) -> Tensor:
-    """Return where each key stands in the ascending table, MISSING if it does not."""
+    """Return the index of each key in an ascending table, MISSING if it is absent."""
     if not len(table):
         return torch.full_like(keys, MISSING)
     places = torch.searchsorted(table, keys).clamp(max=len(table) - 1)
     return torch.where(table[places] == keys, places, MISSING)
 
 
-def merged(table: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the ascending table with new keys put in, and where the old ones and the new now stand."""
+def merge(table: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Insert new keys into an ascending table; return it with the indices of its old and new keys."""
     fresh = torch.unique(keys)
     fresh = fresh[find(table, fresh) < 0]
     new = torch.searchsorted(table, fresh) + torch.arange(len(fresh), device=table.device)

@@ -14,18 +14,18 @@ from bench_rnn.encoder import Encoder
 from bench_rnn.lm import tie
 from bench_rnn.plugin import Seq2SeqConfig
 
-Context: TypeAlias = Tensor | SourceStates  # c [N, H], the same at every step, or what is attended to
+Context: TypeAlias = Tensor | SourceStates  # c [N, H] for all steps, or the states to attend to
 
 
 class Bridge(nn.Module):
-    """Joins the units of both directions, by a linear map for every layer of every part of a state."""
+    """Joins the states of both directions, with a linear map for each part and layer."""
 
     def __init__(self, hidden: int, layers: int, parts: int) -> None:
         super().__init__()
         self.joins = nn.ModuleList(nn.Linear(2 * hidden, hidden) for _ in range(parts * layers))
 
     def forward(self, units: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Return [N, L, H] of each part [N, L, 2 H]."""
+        """Return [N, L, H] for each part [N, L, 2 H]."""
         joins = iter(self.joins)
         return tuple(torch.stack([next(joins)(unit) for unit in part.unbind(1)], 1) for part in units)
 
@@ -33,13 +33,13 @@ class Bridge(nn.Module):
 class Seq2Seq(EncoderDecoder):
     """p(y | x) = prod_t p(y_t | s~_t), with h_s of a recurrent encoder, and s_t and s~_t of a recurrent decoder:
 
-        h_s = encoder(x_s, h_{s-1}), or [f_s, g_s] of both directions
-        s_0 = h_S, layer by layer, for the LSTM its cells too; or a learned projection of [f_S, g_1]
-        s_t = decoder([y_{t-1}, c], s_{t-1}) and s~_t = s_t, where y_0 is stop and c is s_0 of the top layer
+        h_s = encoder(x_s, h_{s-1}), or [f_s, g_s] if bidirectional
+        s_0 = h_S in each layer, with the LSTM's cell states; or a learned projection of [f_S, g_1]
+        s_t = decoder([y_{t-1}, c], s_{t-1}) and s~_t = s_t, where y_0 is EOS and c is s_0 of the top layer
         s_t = decoder(y_{t-1}, s_{t-1}) and s~_t = tanh(W_c [s_t, c_t]) with attention, see `Attention`
 
-    With both directions, what is attended to is a learned projection of [f_s, g_s] to the size of s_t. How s~_t
-    becomes a probability is up to the head; by default a linear layer and a softmax.
+    If the encoder is bidirectional, [f_s, g_s] are projected to the size of s_t for attention. The head maps s~_t to
+    probabilities; by default a linear layer and a softmax.
     """
 
     def __init__(self, config: Seq2SeqConfig, info: TaskInfo, head: Head | None = None) -> None:
@@ -62,7 +62,7 @@ class Seq2Seq(EncoderDecoder):
             tie(self.head, self.embed)
 
     def encode(self, source: Tensor, mask: Tensor) -> tuple[Units, Context]:
-        """Return the units that the decoder begins with, and its context."""
+        """Return the initial state of the decoder, and its context."""
         hidden, units = self.encoder(self.dropout(self.source(source)), by_host(lambda mask: mask.sum(1), mask))
         units = self.bridge(units)
         return units, self.attention.read(self.join(hidden), mask) if self.attention else units[0][:, -1]
@@ -73,7 +73,7 @@ class Seq2Seq(EncoderDecoder):
         return replace(state, past=units, source=context)
 
     def forward(self, tokens: Tensor, context: Context, past: Units) -> tuple[Tensor, Units]:
-        """Return s~ after each of `tokens` [N, K, H], and the decoder's units after the last."""
+        """Return s~ after each of `tokens` [N, K, H], and the decoder's final state."""
         read = self.dropout(self.embed(tokens))
         if isinstance(context, Tensor):
             read = torch.cat([read, context[:, None].expand(-1, tokens.shape[1], -1)], 2)
@@ -82,15 +82,15 @@ class Seq2Seq(EncoderDecoder):
 
 
 def _shared(embed: nn.Embedding, info: TaskInfo) -> nn.Embedding:
-    """Return the target's embedding for the source too; raise SuiteError where their vocabularies differ."""
+    """Return the target embedding for the source, too; raise SuiteError if their vocabularies differ."""
     source, target = list(info.source_vocabulary), list(info.vocabulary)
     if source != target:
         pairs = zip(source, target, strict=False)
         where = next(
-            (f"; token {n} is {one!r} and {other!r}" for n, (one, other) in enumerate(pairs) if one != other), ""
+            (f"; token {n} is {left!r} and {right!r}" for n, (left, right) in enumerate(pairs) if left != right), ""
         )
         raise SuiteError(
-            "source and target can share an embedding only if they have the same vocabulary; theirs have "
-            f"{len(source):,} and {len(target):,} tokens{where}. Tokenise both together, or set `shared: false`."
+            "source and target can only share an embedding if they have the same vocabulary; theirs have "
+            f"{len(source):,} and {len(target):,} tokens{where}. Tokenize both together, or set `shared: false`."
         )
     return embed

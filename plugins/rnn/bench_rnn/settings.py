@@ -7,48 +7,48 @@ from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
 from bench_core import Settings, kinded
 
 
-def _steps(least: int) -> BeforeValidator:
-    """Refuse a number below the least with words that name it, for it stands inside of another setting."""
+def _at_least(minimum: int) -> BeforeValidator:
+    """Return a validator of `tau`, whose message names it, because it is nested in another setting."""
 
     def check(value: Any) -> Any:
-        if isinstance(value, int) and value < least:
-            raise ValueError(f"`tau` counts recurrent steps and is at least {least}")
+        if isinstance(value, int) and value < minimum:
+            raise ValueError(f"`tau` is a number of recurrent steps, at least {minimum}")
         return value
 
     return BeforeValidator(check)
 
 
-def _share(value: Any) -> Any:
+def _probability(value: Any) -> Any:
     if isinstance(value, int | float) and not 0 < value <= 1:
-        raise ValueError("`pi` is a probability above 0, for gradients are divided by it, and at most 1")
+        raise ValueError("`pi` is a probability above 0, because gradients are divided by it, and at most 1")
     return value
 
 
 class Full(Settings):
-    """The gradient as it is."""
+    """The full gradient."""
 
     kind: Literal["full"] = "full"
 
 
 class Truncated(Settings):
-    """Of the gradient, the terms that travel at most `tau` recurrent steps."""
+    """The terms of the gradient that travel at most `tau` recurrent steps."""
 
     kind: Literal["truncated"]
-    tau: Annotated[NonNegativeInt, _steps(0)]  #: recurrent steps that a gradient travels at most
+    tau: Annotated[NonNegativeInt, _at_least(0)]  #: maximum recurrent steps that a gradient travels
 
 
 class Detach(Settings):
-    """No gradient passes from one piece of `tau` steps to the one before."""
+    """The gradient without paths between chunks of `tau` steps."""
 
     kind: Literal["detach"]
-    tau: Annotated[PositiveInt, _steps(1)]  #: recurrent steps of a piece
+    tau: Annotated[PositiveInt, _at_least(1)]  #: recurrent steps per chunk
 
 
 class Randomized(Settings):
-    """What travels a step is multiplied by 1 / pi with probability pi, else by 0; right on average."""
+    """An unbiased estimate: each step multiplies the gradient by 1 / pi with probability pi, else by 0."""
 
     kind: Literal["randomized"]
-    pi: Annotated[float, Field(gt=0, le=1), BeforeValidator(_share)]  #: how likely a gradient goes on at a step
+    pi: Annotated[float, Field(gt=0, le=1), BeforeValidator(_probability)]  #: probability of passing the gradient on
 
 
 _BPTT: TypeAlias = Annotated[Full | Truncated | Detach | Randomized, Field(discriminator="kind")]

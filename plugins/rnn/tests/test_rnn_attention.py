@@ -55,7 +55,7 @@ def test_weights_sum_to_one_over_real_places(kind, states):
 def test_additive_scores_by_portions_are_the_same(states, monkeypatch):
     one, hidden = Attention("additive", 6), torch.randn(4, 7, 6)
     whole = one(hidden, one.read(states, MASK))
-    monkeypatch.setattr(attention, "TERMS", 3 * states.numel())
+    monkeypatch.setattr(attention, "MAX_TERMS", 3 * states.numel())
     torch.testing.assert_close(one(hidden, one.read(states, MASK)), whole)
 
 

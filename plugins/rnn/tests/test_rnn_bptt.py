@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench_core import Batch, Noise, TaskInfo, Training
 from bench_rnn.bptt import detached, randomized, through_time, truncated
-from bench_rnn.cells import Recurrent, as_they_are
+from bench_rnn.cells import Recurrent, pass_unchanged
 from bench_rnn.plugin import RNNLMConfig
 from bench_rnn.settings import BPTT
 
@@ -210,7 +210,7 @@ def test_each_loss_of_a_stack_reaches_as_far_back_as_it_may(cell, variant, tau, 
 def test_a_step_of_ours_is_that_of_the_layers(cell, variant):
     rnn, inputs = Recurrent(cell, 3, 4, 2, 0.0, variant), torch.randn(5, 6, 3, requires_grad=True)
     units, weights = tuple(torch.randn(5, 2, 4) for _ in range(1 + (cell == "lstm"))), torch.randn(5, 6, 4)
-    ours, theirs = rnn.unroll(inputs, units, as_they_are), rnn(inputs, units)
+    ours, theirs = rnn.unroll(inputs, units, pass_unchanged), rnn(inputs, units)
     torch.testing.assert_close(ours, theirs)
     one, other = (gradients(rnn, (hidden * weights).sum(), inputs) for hidden, _ in (ours, theirs))
     torch.testing.assert_close(one, other)
@@ -219,7 +219,7 @@ def test_a_step_of_ours_is_that_of_the_layers(cell, variant):
 def test_all_passes_of_a_truncated_update_drop_the_same_units():
     rnn, inputs, weights = Recurrent("lstm", 3, 4, 3, 0.5), torch.randn(2, 6, 3, requires_grad=True), torch.randn(4)
     found = []
-    for run in (lambda: truncated(rnn, inputs, None, 5), lambda: rnn.unroll(inputs, None, as_they_are)):
+    for run in (lambda: truncated(rnn, inputs, None, 5), lambda: rnn.unroll(inputs, None, pass_unchanged)):
         torch.manual_seed(9)
         hidden, last = run()
         found.append([hidden, *last, *gradients(rnn, (hidden * weights).sum(), inputs)])
@@ -312,8 +312,8 @@ def test_what_is_drawn_comes_from_the_noise_of_training_row_by_row():
     [
         ({"kind": "randomized", "pi": 0}, r"`pi` is a probability above 0, .*input_value=0"),
         ({"kind": "randomized", "pi": 1.5}, r"`pi` is a probability .* at most 1.*input_value=1.5"),
-        ({"kind": "truncated", "tau": -1}, r"`tau` counts recurrent steps and is at least 0.*input_value=-1"),
-        ({"kind": "detach", "tau": 0}, r"`tau` counts recurrent steps and is at least 1.*input_value=0"),
+        ({"kind": "truncated", "tau": -1}, r"`tau` is a number of recurrent steps, at least 0.*input_value=-1"),
+        ({"kind": "detach", "tau": 0}, r"`tau` is a number of recurrent steps, at least 1.*input_value=0"),
         ("truncated", "tau\n.*required"),
         ({"kind": "truncated", "tau": 2, "pi": 0.5}, "pi\n.*not permitted"),
         ("sometimes", "'full', 'truncated', 'detach', 'randomized'"),

@@ -5,7 +5,7 @@ import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from bench_core import TaskInfo
-from bench_rnn.cells import Recurrent, as_they_are
+from bench_rnn.cells import Recurrent, pass_unchanged
 from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 
@@ -133,7 +133,7 @@ def test_a_stack_with_copied_weights_is_that_of_torch(cell, kind):
     ours, theirs, inputs = Recurrent(cell, 3, 4, 3, 0.0), kind(3, 4, 3, batch_first=True), torch.randn(2, 6, 3)
     ours.layers.load_state_dict(theirs.state_dict())
     torch.testing.assert_close(ours(inputs)[0], theirs(inputs)[0])
-    torch.testing.assert_close(ours.unroll(inputs, None, as_they_are)[0], theirs(inputs)[0])
+    torch.testing.assert_close(ours.unroll(inputs, None, pass_unchanged)[0], theirs(inputs)[0])
 
 
 def test_the_linear_rnn_is_its_formula():
@@ -182,7 +182,7 @@ def test_the_gates_of_an_lstm_keep_forget_and_hide(walked):
     def last(take, keep, give):
         gates = torch.tensor([take, keep, 0.0, give]).repeat_interleave(4)
         rnn.layers.bias_ih_l0.data.copy_(gates)
-        return rnn.unroll(inputs, (h, c), as_they_are) if walked else rnn(inputs, (h, c))
+        return rnn.unroll(inputs, (h, c), pass_unchanged) if walked else rnn(inputs, (h, c))
 
     torch.testing.assert_close(last(SHUT, OPEN, 0.0)[1][1], c)
     assert not last(0.0, 0.0, SHUT)[0].any()

@@ -87,7 +87,7 @@ def test_a_tied_model_of_two_sizes_is_refused():
 
 
 def test_a_variant_of_anything_but_the_gru_is_refused():
-    with pytest.raises(ValidationError, match=r"`variant: notes` is of the GRU; of 'lstm' there is one kind"):
+    with pytest.raises(ValidationError, match=r"`variant: notes` needs the GRU; 'lstm' has only one variant"):
         RNNLMConfig(cell="lstm", variant="notes")
     assert isinstance(model(cell="gru", variant="notes").rnn.layers, NotesGRU)
     assert type(model(cell="gru").rnn.layers) is torch.nn.GRU

@@ -111,7 +111,7 @@ def test_beam_search_keeps_the_contracts_with_it(attention):
     ("wrong", "told"),
     [
         ({"tied": True, "embedding": 3}, r"`embedding` must equal `hidden`; they are 3 and 256"),
-        ({"cell": "lstm", "variant": "notes"}, r"`variant: notes` is of the GRU"),
+        ({"cell": "lstm", "variant": "notes"}, r"`variant: notes` needs the GRU"),
         ({"attention": "general"}, r"attention"),
     ],
 )
@@ -128,7 +128,7 @@ def test_encoder_and_decoder_are_as_deep_and_as_wide():
 
 
 @pytest.mark.parametrize(
-    ("source", "told"), [("uvwx", "token 1 is 'u' and 'a'"), ("abc", "have 4 and 5 tokens. Tokenise")]
+    ("source", "told"), [("uvwx", "token 1 is 'u' and 'a'"), ("abc", "have 4 and 5 tokens. Tokenize")]
 )
 def test_two_vocabularies_cannot_share_an_embedding(source, told):
     with pytest.raises(SuiteError, match=told):

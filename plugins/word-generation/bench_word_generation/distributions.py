@@ -17,26 +17,26 @@ Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Distributions:
-    """Word types with their counts."""
+    """Word types and their counts in each split."""
 
     words: Sequence[str]
     counts: Mapping[Split, NDArray[np.int64]]  # [W] each
 
     @classmethod
     def of(cls, info: TaskInfo, part: str) -> Distributions:
-        """Take them from the facts of a task; raise SuiteError if it tells of none."""
+        """Read them from the info of a task; raise SuiteError if it has none."""
         try:
-            words, told = info.extras["words"], info.extras["word_counts"]
-            counts = {split: np.array(told[split], np.int64) for split in SPLITS}
+            words, word_counts = info.extras["words"], info.extras["word_counts"]
+            counts = {split: np.array(word_counts[split], np.int64) for split in SPLITS}
         except (KeyError, TypeError):
             raise SuiteError(
-                f"{part} needs a task that tells words and their counts, such as word-generation. Choose one, or "
+                f"{part} needs a task with words and their counts, such as word-generation. Choose such a task, or "
                 "list the pair under `skip:`."
             ) from None
         return cls(words, counts)
 
     def within(self, splits: str) -> NDArray[np.int64]:
-        """Return the counts [W] in one split, or in `all` of them."""
+        """Return the counts [W] in a split, or in `all` splits."""
         return np.sum([*self.counts.values()], 0) if splits == "all" else self.counts[splits]
 
     def probs(self, split: Split) -> Floats:
@@ -45,12 +45,12 @@ class Distributions:
         probs: Floats = counts / counts.sum()
         return probs
 
-    def scored(self, example: int) -> int:
-        """Return how many types are scored with an example: those of its split, with those of train in test."""
+    def count_scored(self, example: int) -> int:
+        """Return the number of types scored with an example: those of its split, and for test also those of train."""
         split = SPLITS[min(example // len(self.words), len(SPLITS) - 1)]
         counts = self.counts[split] + (self.counts["train"] if split == "test" else 0)
         return int((counts > 0).sum())
 
     def types(self, splits: str) -> frozenset[str]:
-        """Return the words that occur in one split, or in any."""
+        """Return the words that occur in a split, or in `all` splits."""
         return frozenset(self.words[place] for place in self.within(splits).nonzero()[0].tolist())

@@ -1,6 +1,6 @@
-"""The word generation task: spell words from nothing.
+"""The word generation task: generate words without a source or prompt.
 
-It is no `SequenceTask`: rows to train on are drawn anew in each epoch, and rows to decode are no examples.
+It is not a `SequenceTask`: training rows are sampled in each epoch, and rows to decode are not examples.
 """
 
 import json
@@ -14,42 +14,41 @@ import torch
 
 from bench_core import STOP, Batch, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_text.api import SPLITS, Numbers, Ragged, cut, shuffled
-from bench_word_generation.lexicon import Counts, Lexicon, counted_splits, entropy, repetitive
+from bench_word_generation.lexicon import Counts, Lexicon, entropy, make_splits, sample_size
 from bench_word_generation.plugin import WordGenerationConfig
 from bench_word_generation.word_counts import count
 
 STOP_NAME = "<stop>"
-VALID_SHARE = 10  # rows of an epoch of training for each of another split
+TRAIN_ROWS_PER_VALID_ROW = 10  # in an epoch
 
 
 class WordGeneration(Task):
-    """Words of which each occurs as often as in a corpus (Schmidt and Hofmann, 2018, section 4).
+    """Words with their frequencies in a corpus (Schmidt and Hofmann, 2018, section 4).
 
-    Rows to train on are words drawn with their training counts, anew for every noise; without noise, those that
-    stand in the middles of so many equal parts of the distribution. Rows to score are types, once each, weighted by
-    their counts in the split; those of test are joined by the types of train, with a weight of 0 where test lacks
-    them, so that one scoring serves the cross entropies against both. Type w has the id w, in valid plus the number
-    of types, and in test plus twice that. Rows to decode are empty.
+    Training rows are words sampled by their training counts; without an rng, they are evenly spaced quantiles of the
+    distribution. Rows to score are the types of a split, weighted by their counts; test also has the types of train,
+    with weight 0 if they are not in test, so that one scoring gives the cross-entropies against both. With W types,
+    the id of type w is w in train, w + W in valid, and w + 2 W in test. Rows to decode are empty.
     """
 
     config: WordGenerationConfig
 
     def prepare(self, data: Path) -> TaskInfo:
-        found = count(self.config.corpus, data)
-        words, splits = counted_splits(found, self.config)
+        corpus = count(self.config.corpus, data)
+        words, splits = make_splits(corpus, self.config)
         vocabulary = [STOP_NAME, *words.alphabet]
-        rows = spelt(words.words, words.alphabet)
-        samples = self.config.samples or repetitive(splits["train"], self.config.unique)
+        rows = spell(words.words, words.alphabet)
+        samples = self.config.samples or sample_size(splits["train"], self.config.unique)
         rows.save(self.folder, "types")
         np.save(self.folder / "counts.npy", np.stack([splits[split] for split in SPLITS]), allow_pickle=False)
-        known = {"vocabulary": vocabulary, "samples": samples}
-        (self.folder / "known.json").write_text(json.dumps(known), encoding="utf-8")
+        metadata = {"vocabulary": vocabulary, "samples": samples}
+        (self.folder / "known.json").write_text(json.dumps(metadata), encoding="utf-8")
         letters = np.bincount(rows.tokens, np.repeat(splits["train"], rows.lengths), len(vocabulary))
         statistics = _statistics(words, splits, rows.lengths - 1)
         statistics["train"]["samples"] = samples
         extras = {
-            "corpus": found.name,
-            **found.about,
+            "corpus": corpus.name,
+            **corpus.about,
             "statistics": statistics,
             "words": words.words,
             "word_counts": {split: numbers.tolist() for split, numbers in splits.items()},
@@ -58,11 +57,11 @@ class WordGeneration(Task):
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
         if purpose == Purpose.DECODE:
-            yield from self._empty(size, noise)
+            yield from self._empty_batches(size, noise)
             return
         counts = self._counts[SPLITS.index(split)]
         if purpose == Purpose.TRAIN:
-            types = self._drawn(counts, split, noise)
+            types = self._sample_types(counts, split, noise)
             numbers = np.arange(len(types))
             weights = None
         else:
@@ -80,34 +79,34 @@ class WordGeneration(Task):
                 extras={} if weights is None else {"weight": torch.from_numpy(weights[rows])},
             )
 
-    def _drawn(self, counts: Counts, split: Split, noise: Noise | None) -> Numbers:
+    def _sample_types(self, counts: Counts, split: Split, noise: Noise | None) -> Numbers:
         """Return the types of an epoch's rows [R]."""
         ends = counts.cumsum()
-        most = self.config.epoch if split == "train" else max(1, self.config.epoch // VALID_SHARE)
-        number = min(most, int(ends[-1]))
+        limit = self.config.epoch if split == "train" else max(1, self.config.epoch // TRAIN_ROWS_PER_VALID_ROW)
+        number = min(limit, int(ends[-1]))
         if noise is None:
             places = (np.arange(number) + 0.5) / number
         else:
             places = noise.fork("words").uniform(torch.arange(number)).numpy()
-        found: Numbers = ends.searchsorted(np.minimum((places * ends[-1]).astype(np.int64), ends[-1] - 1), "right")
-        return found
+        types: Numbers = ends.searchsorted(np.minimum((places * ends[-1]).astype(np.int64), ends[-1] - 1), "right")
+        return types
 
-    def _empty(self, size: Size, noise: Noise | None) -> Iterator[Batch]:
-        order = shuffled(self._known["samples"], noise)
+    def _empty_batches(self, size: Size, noise: Noise | None) -> Iterator[Batch]:
+        order = shuffled(self._metadata["samples"], noise)
         for rows in cut(order, np.ones_like(order), size):
             stop = torch.full((len(rows), 1), STOP)
             yield Batch(torch.from_numpy(rows), stop, stop.clone(), torch.ones(len(rows), dtype=torch.long))
 
     def text(self, tokens: list[int]) -> str:
-        vocabulary = self._known["vocabulary"]
+        vocabulary = self._metadata["vocabulary"]
         return "".join([vocabulary[token] for token in tokens])
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
-        """Return no text for each of the rows to decode."""
-        return {number: [] for number in range(self._known["samples"])}
+        """Return no references for each of the rows to decode."""
+        return {number: [] for number in range(self._metadata["samples"])}
 
     @cached_property
-    def _known(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, Any]:
         return dict(json.loads((self.folder / "known.json").read_text(encoding="utf-8")))
 
     @cached_property
@@ -116,27 +115,27 @@ class WordGeneration(Task):
 
     @cached_property
     def _counts(self) -> Numbers:
-        """Return how often each type occurs in each split [3, W]."""
-        found: Numbers = np.load(self.folder / "counts.npy", allow_pickle=False)
-        return found
+        """Return the count of each type in each split [3, W]."""
+        counts: Numbers = np.load(self.folder / "counts.npy", allow_pickle=False)
+        return counts
 
 
-def spelt(words: Sequence[str], alphabet: str) -> Ragged:
-    """Return the tokens of words of an alphabet, whose letters are 1, 2, ..., each followed by stop."""
-    signs = np.frombuffer("".join(f"{word}\0" for word in words).encode("utf-32-le"), np.uint32)
-    known = np.frombuffer(f"\0{alphabet}".encode("utf-32-le"), np.uint32)  # stop is 0
-    order = known.argsort()
-    tokens = order[known[order].searchsorted(signs)]
+def spell(words: Sequence[str], alphabet: str) -> Ragged:
+    """Return the tokens of words, each followed by EOS; the letters of the alphabet are tokens 1, 2, ..."""
+    characters = np.frombuffer("".join(f"{word}\0" for word in words).encode("utf-32-le"), np.uint32)
+    codes = np.frombuffer(f"\0{alphabet}".encode("utf-32-le"), np.uint32)  # EOS is 0
+    order = codes.argsort()
+    tokens = order[codes[order].searchsorted(characters)]
     return Ragged(tokens.astype(np.int32), np.concatenate([[0], (tokens == STOP).nonzero()[0] + 1]))
 
 
 def _statistics(words: Lexicon, splits: Mapping[Split, Counts], lengths: Numbers) -> dict[str, dict[str, Any]]:
-    """Return for the corpus and each split what they hold, and how uncertain their next word is."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the sizes and entropies of the corpus and of each split."""
+    statistics: dict[str, dict[str, Any]] = {}
     for name, counts in {"all": words.counts, **splits}.items():
         tokens = int(counts.sum())
         nats = entropy(counts)
-        found[name] = {
+        statistics[name] = {
             "types": int((counts > 0).sum()),
             "tokens": tokens,
             "entropy_nats": nats,
@@ -145,5 +144,5 @@ def _statistics(words: Lexicon, splits: Mapping[Split, Counts], lengths: Numbers
             "unseen_types": int(((counts > 0) & (splits["train"] == 0)).sum()),
             "unseen_share": float(counts[splits["train"] == 0].sum() / tokens),
         }
-    found["all"]["left_out_types"] = words.left_out
-    return found
+    statistics["all"]["left_out_types"] = words.left_out
+    return statistics

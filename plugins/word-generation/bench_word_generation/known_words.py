@@ -11,10 +11,10 @@ from bench_word_generation.plugin import KnownWordsConfig
 
 
 class KnownWords(Additive[float]):
-    """Share of the first hypotheses that are words of the corpus; one that was cut short is none.
+    """Share of the best hypotheses that are words of the corpus; truncated outputs are not.
 
-    With `unique`, the number of different such words in the cell, divided by the number of outputs: each output
-    counts as one over how often its word was generated, and so it does when outputs are resampled.
+    With `unique`, the number of distinct such words in the cell, divided by the number of outputs: if a word was
+    generated k times, each of these outputs counts 1 / k, also when outputs are resampled.
     """
 
     label = "Known words"
@@ -27,21 +27,21 @@ class KnownWords(Additive[float]):
         self.signature = f"words of:{config.of}|counted:{'once each' if config.unique else 'as generated'}"
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return the metric that knows the words; of different ones, it tells of how many outputs they are."""
-        knowing = copy(self)
-        knowing.words = Distributions.of(info, self.config.name).types(self.config.of)
+        """Return the metric with its words; with `unique`, the number of outputs is added to the signature."""
+        prepared = copy(self)
+        prepared.words = Distributions.of(info, self.config.name).types(self.config.of)
         if self.config.unique:
-            knowing.signature += f"|outputs:{len(references)}"
-        return knowing
+            prepared.signature += f"|outputs:{len(references)}"
+        return prepared
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
-        """Yield 1 for each word, or its share of 1 if it was generated more than once, and 0 for all else."""
-        times = Counter(filter(None, map(self._word, outcomes))) if self.config.unique else None
-        for word in map(self._word, outcomes):
-            yield 0.0 if word is None else 1.0 if times is None else 1 / times[word]
+        """Yield 1 for each known word, with `unique` divided by its number of outputs, and 0 for other outputs."""
+        counts = Counter(filter(None, map(self._known_word, outcomes))) if self.config.unique else None
+        for word in map(self._known_word, outcomes):
+            yield 0.0 if word is None else 1.0 if counts is None else 1 / counts[word]
 
-    def _word(self, outcome: Outcome) -> str | None:
+    def _known_word(self, outcome: Outcome) -> str | None:
         """Return the output if it is a known word."""
-        assert self.words is not None, "`prepare` comes first"
-        known = outcome.hypotheses[0].finished and outcome.texts[0] in self.words
-        return outcome.texts[0] if known else None
+        assert self.words is not None, "call `prepare` first"
+        is_known = outcome.hypotheses[0].finished and outcome.texts[0] in self.words
+        return outcome.texts[0] if is_known else None

@@ -1,4 +1,4 @@
-"""The lexicon: which words count, and their split."""
+"""The lexicon: the selected words and their splits."""
 
 import unicodedata
 from collections import Counter
@@ -12,47 +12,47 @@ from numpy.typing import NDArray
 from bench_core import DataError, Split
 from bench_text.api import corpora
 from bench_word_generation.plugin import WordGenerationConfig
-from bench_word_generation.word_counts import Counted, entry
+from bench_word_generation.word_counts import WordCounts, entry
 
 Counts: TypeAlias = NDArray[np.int64]
 
-MOST_TOKENS = 2**53  # all of which a float can count
+MAX_TOKENS = 2**53  # exactly counted in float64
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Word types, the most frequent first."""
+    """Word types, most frequent first."""
 
     words: list[str]
     counts: Counts  # [W]
     alphabet: str
-    left_out: int  # other types of the corpus
+    left_out: int  # number of excluded types
 
 
-def lexicon(found: Counted, config: WordGenerationConfig) -> Lexicon:
-    """Return the words that settings keep, those of one frequency in order of their signs.
+def lexicon(corpus: WordCounts, config: WordGenerationConfig) -> Lexicon:
+    """Return the words selected by the settings; words of equal frequency are sorted by characters.
 
-    Words are brought to Unicode's composed form, so that letters are single signs, then to lower case, and counted
-    together if they are then the same. Raises DataError if none is left, or for one that `outside: error` forbids.
+    Words are normalized to NFC, so that letters are single characters, and lower-cased; counts of equal words are
+    added. Raises DataError if no word is selected, or for a word that `outside: error` forbids.
     """
-    counts = _folded(found.counts, config.lowercase)
+    counts = _fold_counts(corpus.counts, config.lowercase)
     of_letters = str.isalpha if config.alphabet is None else set(config.alphabet).issuperset
-    spelt = {word: number for word, number in counts.items() if of_letters(word)}
-    if config.outside == "error" and len(spelt) < len(counts):
-        raise DataError(_outside(found, config, [word for word in counts if word not in spelt]))
+    valid = {word: number for word, number in counts.items() if of_letters(word)}
+    if config.outside == "error" and len(valid) < len(counts):
+        raise DataError(_outside_message(corpus, config, [word for word in counts if word not in valid]))
     lengths = range(config.shortest, config.longest + 1)
-    kept = [(-number, word) for word, number in spelt.items() if number >= config.min_count and len(word) in lengths]
-    if not kept:
-        raise DataError(_nothing(found, config, counts, len(spelt)))
-    kept = sorted(kept)[: config.types]
-    words, numbers = [word for _, word in kept], [-number for number, _ in kept]
-    if sum(numbers) >= MOST_TOKENS:
-        raise DataError(f"{found.name} has {sum(numbers):,} tokens, more than can be counted exactly.")
+    pairs = [(-number, word) for word, number in valid.items() if number >= config.min_count and len(word) in lengths]
+    if not pairs:
+        raise DataError(_no_words_message(corpus, config, counts, len(valid)))
+    pairs = sorted(pairs)[: config.types]
+    words, numbers = [word for _, word in pairs], [-number for number, _ in pairs]
+    if sum(numbers) >= MAX_TOKENS:
+        raise DataError(f"{corpus.name} has {sum(numbers):,} tokens, too many to be counted exactly.")
     alphabet = "".join(sorted(set().union(*words))) if config.alphabet is None else config.alphabet
-    return Lexicon(words, np.array(numbers, np.int64), alphabet, len(found.counts) - len(words))
+    return Lexicon(words, np.array(numbers, np.int64), alphabet, len(corpus.counts) - len(words))
 
 
-def _folded(counts: Mapping[str, int], lowercase: bool) -> Mapping[str, int]:
+def _fold_counts(counts: Mapping[str, int], lowercase: bool) -> Mapping[str, int]:
     folded = Counter[str]()
     for word, number in counts.items():
         folded[_fold(word, lowercase)] += number
@@ -64,47 +64,47 @@ def _fold(word: str, lowercase: bool) -> str:
     return unicodedata.normalize("NFC", word.lower()) if lowercase else word
 
 
-def _outside(found: Counted, config: WordGenerationConfig, words: list[str]) -> str:
-    """Return what to say of words with characters that are not of the alphabet, and where the first one is."""
-    word, others = words[0], f", as {len(words) - 1:,} other words do" if len(words) > 1 else ""
-    place = found.name
-    for number, line in enumerate(corpora.read_lines(found.file) if found.file else (), 1):
+def _outside_message(corpus: WordCounts, config: WordGenerationConfig, words: list[str]) -> str:
+    """Return the error message for words with characters outside of the alphabet, with the place of the first."""
+    word, others = words[0], f", like {len(words) - 1:,} other words" if len(words) > 1 else ""
+    place = corpus.name
+    for number, line in enumerate(corpora.read_lines(corpus.file) if corpus.file else (), 1):
         if _fold(entry(line)[0], config.lowercase) == word:
-            place = f"{found.file}, line {number}"
+            place = f"{corpus.file}, line {number}"
             break
     letters = set(config.alphabet or ())
-    strange = "".join(dict.fromkeys(c for c in word if not (c in letters if letters else c.isalpha())))
+    invalid = "".join(dict.fromkeys(c for c in word if not (c in letters if letters else c.isalpha())))
     return (
-        f"{place}: {word!r} has {strange!r} outside of the alphabet{others}. Correct it, choose another `alphabet`, "
-        "or leave such words out by `outside: drop`."
+        f"{place}: {word!r} has {invalid!r} outside of the alphabet{others}. Correct it, choose another `alphabet`, "
+        "or exclude such words with `outside: drop`."
     )
 
 
-def _nothing(found: Counted, config: WordGenerationConfig, counts: Mapping[str, int], spelt: int) -> str:
-    seen = Counter[str]()
+def _no_words_message(corpus: WordCounts, config: WordGenerationConfig, counts: Mapping[str, int], valid: int) -> str:
+    characters = Counter[str]()
     for word, number in counts.items():
-        seen.update(dict.fromkeys(word, number))
-    most = "".join(sign for sign, _ in seen.most_common(30))
+        characters.update(dict.fromkeys(word, number))
+    frequent = "".join(character for character, _ in characters.most_common(30))
     return (
-        f"{found.name} has no word to keep: of {len(counts):,} words, {spelt:,} have letters of "
-        f"{'some alphabet' if config.alphabet is None else repr(config.alphabet)} alone, and none of these has "
-        f"{config.shortest} to {config.longest} letters and occurs {config.min_count} times or more. Its most "
-        f"frequent characters are {most!r}. Choose another `alphabet`, other lengths, or a smaller `min_count`."
+        f"{corpus.name} has no suitable words: of {len(counts):,} words, {valid:,} consist of letters in "
+        f"{'any alphabet' if config.alphabet is None else repr(config.alphabet)}, and none of these has "
+        f"{config.shortest} to {config.longest} letters and at least {config.min_count} occurrences. The most "
+        f"frequent characters are {frequent!r}. Choose another `alphabet`, other lengths, or a smaller `min_count`."
     )
 
 
-def drawn(whole: Counts, tokens: int, seed: int) -> Counts:
-    """Return how often each type occurs in a corpus of so many tokens, drawn from the distribution of `whole`."""
-    found: Counts = _generator(seed, "tokens").multinomial(tokens, whole / whole.sum()).astype(np.int64)
-    return found
+def sample_counts(counts: Counts, tokens: int, seed: int) -> Counts:
+    """Return the counts of types in a corpus of `tokens` tokens, sampled from the distribution of `counts`."""
+    samples: Counts = _generator(seed, "tokens").multinomial(tokens, counts / counts.sum()).astype(np.int64)
+    return samples
 
 
-def divided(counts: Counts, config: WordGenerationConfig) -> dict[Split, Counts]:
-    """Return how often each type occurs in each split.
+def divide(counts: Counts, config: WordGenerationConfig) -> dict[Split, Counts]:
+    """Return the count of each type in each split.
 
-    Each token falls to test by a chance of its own, `config.test`, and of those that do not, to valid by
-    `config.valid`: a rare type may be missing in any of the three. In the vocabulary split, test has all tokens of a
-    share of the types, all of which are equally likely to be chosen, and no others.
+    Each token goes to test with probability `config.test`, and otherwise to valid with probability `config.valid`, so
+    any split may lack a rare type. In the vocabulary split, test has all tokens of a uniformly sampled share of the
+    types, and no others.
     """
     if config.split == "vocabulary":
         order = _generator(config.seed, "types").permutation(len(counts))
@@ -118,23 +118,23 @@ def divided(counts: Counts, config: WordGenerationConfig) -> dict[Split, Counts]
 
 
 def with_counts(words: Lexicon, counts: Counts) -> Lexicon:
-    """Return the types that occur by other counts, the most frequent first."""
+    """Return the types with nonzero `counts`, most frequent first."""
     order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
     left_out = words.left_out + len(counts) - len(order)
     return Lexicon([words.words[place] for place in order], counts[order], words.alphabet, left_out)
 
 
-def counted_splits(found: Counted, config: WordGenerationConfig) -> tuple[Lexicon, dict[Split, Counts]]:
-    """Return the words that settings keep, and how often each is in each split; raise DataError for one without."""
-    words = lexicon(found, config)
+def make_splits(corpus: WordCounts, config: WordGenerationConfig) -> tuple[Lexicon, dict[Split, Counts]]:
+    """Return the words selected by the settings, and their counts by split; raise DataError for an empty split."""
+    words = lexicon(corpus, config)
     if config.tokens is not None:
-        words = with_counts(words, drawn(words.counts, config.tokens, config.seed))
-    splits = divided(words.counts, config)
-    for split, numbers in splits.items():
-        if not numbers.any():
+        words = with_counts(words, sample_counts(words.counts, config.tokens, config.seed))
+    splits = divide(words.counts, config)
+    for split, counts in splits.items():
+        if not counts.any():
             raise DataError(
-                f"the {split} split of {found.name} has no words, of {len(words.counts):,} types and "
-                f"{words.counts.sum():,} tokens. Choose a larger corpus, a smaller `min_count`, or another share."
+                f"the {split} split of {corpus.name} has no words, of {len(words.counts):,} types and "
+                f"{words.counts.sum():,} tokens. Choose a larger corpus, a smaller `min_count`, or other shares."
             )
     return words, splits
 
@@ -149,22 +149,21 @@ def entropy(counts: Counts) -> float:
     return float(-(probs * np.log(probs)).sum())
 
 
-def repetitive(counts: Counts, share: float) -> int:
-    """Return how many words must be drawn so that the different ones among them are, on average, such a share.
+def sample_size(counts: Counts, share: float) -> int:
+    """Return the largest number of samples whose expected share of distinct words is at least `share`.
 
-    The average share in M draws is sum_w (1 - (1 - p_w)^M) / M, which falls from 1 as M grows; M is the last at which
-    it is not below `share`.
+    The expected share in M samples is sum_w (1 - (1 - p_w)^M) / M, which falls from 1 as M grows.
     """
-    with np.errstate(divide="ignore"):  # a single word misses no draw
+    with np.errstate(divide="ignore"):  # log 0: no sample misses a single word
         missed = np.log1p(-counts[counts > 0] / counts.sum())
 
-    def enough(number: int) -> bool:
+    def is_diverse(number: int) -> bool:
         return bool(-np.expm1(number * missed).sum() >= share * number)
 
     low, high = 1, 2
-    while enough(high):
+    while is_diverse(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if enough(middle) else (low, middle)
+        low, high = (middle, high) if is_diverse(middle) else (low, middle)
     return low

@@ -12,40 +12,40 @@ from bench_word_generation.plugin import WordOracleConfig
 
 
 class WordOracle(nn.Module, Sampler, Scorer):
-    """P(w) as in a split, 0 for all words that it lacks; nothing comes from the opening.
+    """The empirical P(w) of a split, 0 for words that it lacks; the prompt has no effect.
 
-    There is nothing to learn: the one weight, which trainings ask for, has no effect.
+    There is nothing to learn: the only weight, which training requires, has no effect.
     """
 
     def __init__(self, config: WordOracleConfig, info: TaskInfo) -> None:
         super().__init__()
         self.vocabulary = list(info.vocabulary)
-        known = Distributions.of(info, config.name)
-        counts = known.counts[config.of]
-        there = counts.nonzero()[0]
-        self.words = [known.words[place] for place in there.tolist()]
-        self.ends = counts[there].cumsum()  # [W] summed counts
+        corpus = Distributions.of(info, config.name)
+        counts = corpus.counts[config.of]
+        present = counts.nonzero()[0]
+        self.words = [corpus.words[place] for place in present.tolist()]
+        self.ends = counts[present].cumsum()  # [W] cumulative counts
         self.weight = nn.Parameter(torch.zeros(()))
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        """Return 0, and a gradient of 0."""
+        """Return a loss of 0 with zero gradient."""
         return Loss(0 * self.weight, batch.length.sum())
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         rows = zip(batch.gold.tolist(), batch.length.tolist(), strict=True)
         words = ["".join([self.vocabulary[token] for token in gold[: length - 1]]) for gold, length in rows]
-        found = [self._log_probs.get(word, -inf) for word in words]
-        return Scores(torch.tensor(found, dtype=torch.float64, device=batch.ids.device))
+        log_probs = [self._log_probs.get(word, -inf) for word in words]
+        return Scores(torch.tensor(log_probs, dtype=torch.float64, device=batch.ids.device))
 
     def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
         places: Tensor = noise.uniform(batch.ids) * float(self.ends[-1])
         types = self.ends.searchsorted(places.cpu().numpy(), "right").clip(max=len(self.words) - 1)
-        return [self._cut(self.words[place], max_tokens) for place in types.tolist()]
+        return [self._hypothesis(self.words[place], max_tokens) for place in types.tolist()]
 
-    def _cut(self, word: str, most: int) -> Hypothesis:
+    def _hypothesis(self, word: str, max_tokens: int) -> Hypothesis:
         tokens = [self._letters[letter] for letter in word]
-        if len(tokens) >= most:
-            return Hypothesis(tokens[:most], finished=False)
+        if len(tokens) >= max_tokens:
+            return Hypothesis(tokens[:max_tokens], finished=False)
         return Hypothesis(tokens, finished=True, log_prob=self._log_probs[word])
 
     @cached_property

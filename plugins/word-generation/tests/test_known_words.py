@@ -71,5 +71,5 @@ def test_of_no_output_there_is_no_share():
 
 def test_a_task_without_words_is_refused():
     config = KnownWordsConfig()
-    with pytest.raises(SuiteError, match="known-words needs a task that tells words"):
+    with pytest.raises(SuiteError, match="known-words needs a task with words"):
         config.load()(config).prepare(TaskInfo(["<stop>", "a"]), {})

@@ -72,5 +72,5 @@ def test_outputs_that_tell_nothing_are_refused_with_what_they_tell():
 
 
 def test_a_position_has_no_mean_until_stop():
-    with pytest.raises(ValidationError, match="`until_stop` is of a mean"):
+    with pytest.raises(ValidationError, match="`until_stop` needs a mean"):
         MutualInformationConfig(position=1, until_stop=True)

@@ -88,7 +88,7 @@ def test_nothing_told_is_infinite_and_nothing_asked_undefined():
 def test_another_log_probability_that_the_model_tells_can_be_taken():
     config = WordCrossEntropyConfig(value="log_prob_by_a_tenth")
     assert value(config, scored([-1.0, -2.0, -3.0, -4.0])) == pytest.approx(2 * (2 * 1 + 3 + 4) / 4)
-    with pytest.raises(SuiteError, match=r"nothing is called 'tenth'.*values: log_prob_by_a_tenth"):
+    with pytest.raises(SuiteError, match=r"has no value 'tenth'.*values: log_prob_by_a_tenth"):
         value(WordCrossEntropyConfig(value="tenth"), scored([-1.0]))
 
 
@@ -105,15 +105,15 @@ def test_a_score_that_is_no_log_probability_is_refused(wrong):
 
 @pytest.mark.parametrize(("first", "against"), [(0, "test"), (4, "train"), (4, "test"), (0, "valid"), (8, "valid")])
 def test_words_of_one_split_cannot_stand_for_those_of_another(first, against):
-    with pytest.raises(SuiteError, match=rf"against {against} cannot be had from the words of"):
+    with pytest.raises(SuiteError, match=rf"against {against} cannot be computed from the words of"):
         value(WordCrossEntropyConfig(against=against), scored([-1.0, -2.0], first=first))
 
 
 @pytest.mark.parametrize("ids", [(3, 4), (12, 13)])
 def test_examples_of_another_task_are_refused(ids):
-    with pytest.raises(SuiteError, match="is about the types of one split"):
+    with pytest.raises(SuiteError, match="needs scores of a single split"):
         value(WordCrossEntropyConfig(), [Outcome(number, target_log_prob=-1.0) for number in ids])
-    with pytest.raises(SuiteError, match="word-cross-entropy needs a task that tells words"):
+    with pytest.raises(SuiteError, match="word-cross-entropy needs a task with words"):
         value(WordCrossEntropyConfig(), scored([-1.0]), TaskInfo(["<stop>", "a"]))
 
 

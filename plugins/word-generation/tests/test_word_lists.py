@@ -34,19 +34,19 @@ def test_a_tab_may_follow_words_with_spaces_of_all_kinds(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
-        ("the 12\nof many\n", 2, "the count of 'of' is 'many', not a whole number"),
-        ("the -12\n", 1, "the count of 'the' is '-12', not a whole number of at least 0"),
-        ("the 1.5\n", 1, r"is '1\.5', not a whole number"),
-        ("the ١٢\n", 1, "not a whole number"),
+        ("the 12\nof many\n", 2, "the count of 'of' is 'many', not a non-negative whole number"),
+        ("the -12\n", 1, "the count of 'the' is '-12', not a non-negative whole number"),
+        ("the 1.5\n", 1, r"is '1\.5', not a non-negative whole number"),
+        ("the ١٢\n", 1, "not a non-negative whole number"),
         ("the\n", 1, "'the' is not a word and its count"),
         ("a b 5\n", 1, "'a b 5' is not a word and its count"),
         ("a\tb\t5\n", 1, "is not a word and its count"),
-        ("the 1\nof 2\n\nthe 3\n", 4, "'the' stands there again, after line 1"),
+        ("the 1\nof 2\n\nthe 3\n", 4, "'the' is already in line 1"),
         ("the 1234567890123456\n", 1, "has more than 15 digits"),
     ],
 )
 def test_a_wrong_line_is_named_with_its_file_and_number(tmp_path, text, line, what):
-    with pytest.raises(DataError, match=rf"words\.txt is no list.* line {line}: .*{what}"):
+    with pytest.raises(DataError, match=rf"words\.txt is not a list.* line {line}: .*{what}"):
         read_list(listed(tmp_path, text))
 
 

@@ -20,8 +20,8 @@ CORPUS = [[A, B, STOP], [A, A, STOP]], [2, 1]  # ab, ab, aa
 
 def probability(model, context, symbol):
     """Return p(symbol | the word so far)."""
-    before = model.surprise([context])[0] if context else 0.0
-    return exp(before - model.surprise([[*context, symbol]])[0])
+    before = model.surprisal([context])[0] if context else 0.0
+    return exp(before - model.surprisal([[*context, symbol]])[0])
 
 
 def test_the_probabilities_of_a_corpus_of_three_words_by_hand():
@@ -72,7 +72,7 @@ def test_surprise_is_that_of_counts_in_dictionaries(order):
     given = slowly(words, counts, order, 4)
     tried = [[*word, STOP] for length in range(5) for word in product((1, 2, 3), repeat=length)]
     tried += [[1, 2], [], [3, 3, 3]]  # cut short
-    for word, found in zip(tried, WittenBell(words, counts, order, 4).surprise(tried), strict=True):
+    for word, found in zip(tried, WittenBell(words, counts, order, 4).surprisal(tried), strict=True):
         text = [None, *word]
         assert found == pytest.approx(-sum(log(given(text[:place], text[place])) for place in range(1, len(text))))
 
@@ -80,8 +80,8 @@ def test_surprise_is_that_of_counts_in_dictionaries(order):
 def test_counts_weigh_as_repeats_do():
     words = [[A, B, STOP], [A, B, STOP], [A, A, STOP]]
     tried = [[A, STOP], [B, A, B, STOP]]
-    repeated = WittenBell(words, [1, 1, 1], 3, SYMBOLS).surprise(tried)
-    assert repeated == pytest.approx(WittenBell(*CORPUS, 3, SYMBOLS).surprise(tried))
+    repeated = WittenBell(words, [1, 1, 1], 3, SYMBOLS).surprisal(tried)
+    assert repeated == pytest.approx(WittenBell(*CORPUS, 3, SYMBOLS).surprisal(tried))
 
 
 def test_an_alphabet_too_large_for_so_long_ngrams_is_refused():
@@ -118,7 +118,7 @@ def test_ngram_perplexity_keeps_the_contracts(n, of):
     ],
 )
 def test_perplexity_is_a_symbol_s_stop_included_where_there_is_one(of, words, counts):
-    costs = WittenBell(words, counts, 2, 3).surprise([[A, B, 0], [0], [B, B, B]])
+    costs = WittenBell(words, counts, 2, 3).surprisal([[A, B, 0], [0], [B, B, B]])
     assert value(NGramPerplexityConfig(n=2, of=of)) == pytest.approx(exp(costs.sum() / 7))
 
 

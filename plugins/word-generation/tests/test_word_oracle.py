@@ -47,12 +47,12 @@ def test_probabilities_are_shares_of_the_counts_and_other_words_have_none():
 
 def test_a_word_that_is_cut_short_is_not_finished():
     model = Case.of(WordOracleConfig(), info=info()).model
-    assert model._cut("dcba", 4) == Hypothesis([4, 3, 2, 1], finished=False)
-    assert model._cut("dcba", 5) == Hypothesis([4, 3, 2, 1], finished=True, log_prob=log(2) - log(10))
+    assert model._hypothesis("dcba", 4) == Hypothesis([4, 3, 2, 1], finished=False)
+    assert model._hypothesis("dcba", 5) == Hypothesis([4, 3, 2, 1], finished=True, log_prob=log(2) - log(10))
 
 
 def test_a_task_without_words_is_refused():
-    with pytest.raises(SuiteError, match="word-oracle needs a task that tells words"):
+    with pytest.raises(SuiteError, match="word-oracle needs a task with words"):
         Case.of(WordOracleConfig())
 
 

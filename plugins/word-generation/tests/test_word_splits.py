@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from bench_core import DataError
-from bench_word_generation.lexicon import divided, drawn, entropy, lexicon, repetitive
+from bench_word_generation.lexicon import divide, entropy, lexicon, sample_counts, sample_size
 from bench_word_generation.plugin import WordGenerationConfig
-from bench_word_generation.word_counts import Counted
+from bench_word_generation.word_counts import WordCounts
 
 
 def kept(counts, **settings):
-    return lexicon(Counted("toy", counts, {}), WordGenerationConfig.model_validate(settings))
+    return lexicon(WordCounts("toy", counts, {}), WordGenerationConfig.model_validate(settings))
 
 
 def test_the_filter_is_that_of_the_paper():
@@ -57,28 +57,28 @@ def test_any_alphabet_will_do():
 def test_a_word_with_other_characters_is_refused_where_that_is_asked_for(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text("fine 20\nDon't 30\nnaïve 40\n")
-    found = Counted("mine", {"fine": 20, "Don't": 30, "naïve": 40}, {}, path)
-    with pytest.raises(DataError, match=r"mine\.txt, line 2: \"don't\" has \"'\" outside .*as 1 other words do"):
+    found = WordCounts("mine", {"fine": 20, "Don't": 30, "naïve": 40}, {}, path)
+    with pytest.raises(DataError, match=r"mine\.txt, line 2: \"don't\" has \"'\" outside .*like 1 other words"):
         lexicon(found, WordGenerationConfig(outside="error"))
     with pytest.raises(DataError, match=r"mine\.txt, line 2"):
         lexicon(found, WordGenerationConfig(outside="error", alphabet=None))
 
 
 def test_where_nothing_is_left_the_message_tells_what_there_is():
-    with pytest.raises(DataError, match=r"of 2 words, 0 have letters of 'abcdef.*most frequent characters are 'мир'"):
+    with pytest.raises(DataError, match=r"of 2 words, 0 consist of letters in 'abc.* frequent characters are 'мир'"):
         kept({"мир": 50, "мм": 2})
-    with pytest.raises(DataError, match=r"1 have letters .* and occurs 10 times or more"):
+    with pytest.raises(DataError, match=r"1 consist of letters .* and at least 10 occurrences"):
         kept({"ab": 9})
 
 
 def test_more_tokens_than_a_float_can_count_are_refused():
-    with pytest.raises(DataError, match="more than can be counted"):
+    with pytest.raises(DataError, match="too many to be counted"):
         kept({"ab": 2**53})
 
 
 def test_the_standard_split_draws_tokens_so_that_rare_types_can_be_unseen():
     counts = np.array([100_000, *[10] * 2000, *[1] * 1000])
-    splits = divided(counts, WordGenerationConfig())
+    splits = divide(counts, WordGenerationConfig())
     assert (sum(splits.values()) == counts).all()
     assert splits["test"].sum() == pytest.approx(0.1 * counts.sum(), rel=0.02)
     assert splits["valid"].sum() == pytest.approx(0.02 * 0.9 * counts.sum(), rel=0.1)
@@ -90,7 +90,7 @@ def test_the_standard_split_draws_tokens_so_that_rare_types_can_be_unseen():
 
 def test_the_vocabulary_split_gives_whole_types_to_test_whatever_their_frequency():
     counts = np.sort(np.arange(1, 2001))[::-1].copy()
-    splits = divided(counts, WordGenerationConfig(split="vocabulary"))
+    splits = divide(counts, WordGenerationConfig(split="vocabulary"))
     chosen = splits["test"] > 0
     assert chosen.sum() == 200
     assert (splits["test"][chosen] == counts[chosen]).all()
@@ -101,12 +101,12 @@ def test_the_vocabulary_split_gives_whole_types_to_test_whatever_their_frequency
 def test_another_seed_draws_other_splits_and_the_same_the_same():
     counts = np.arange(10, 200)
     for split in ("standard", "vocabulary"):
-        tests = [divided(counts, WordGenerationConfig(split=split, seed=seed))["test"].tolist() for seed in (3, 3, 4)]
+        tests = [divide(counts, WordGenerationConfig(split=split, seed=seed))["test"].tolist() for seed in (3, 3, 4)]
         assert tests[0] == tests[1] != tests[2]
 
 
 def test_a_smaller_corpus_can_be_drawn_from_large_counts():
-    found = drawn(np.array([3 * 10**11, 10**11, 10]), 10_000, 0)
+    found = sample_counts(np.array([3 * 10**11, 10**11, 10]), 10_000, 0)
     assert found.sum() == 10_000
     assert found[0] == pytest.approx(7500, rel=0.05)
     assert found[2] == 0
@@ -119,12 +119,12 @@ def test_entropy_by_hand():
 def test_draws_are_as_many_as_make_different_ones_the_share_asked_for():
     """Two words alike: 2 (1 - 1/2^M) / M different ones a draw, 0.583 for M = 3 and 0.469 for M = 4."""
     two = np.array([5, 5])
-    assert [repetitive(two, share) for share in (0.99, 0.7, 0.58, 0.5)] == [1, 2, 3, 3]
-    assert repetitive(np.array([7, 0]), 0.27) == 3  # 1 / M of a single word
+    assert [sample_size(two, share) for share in (0.99, 0.7, 0.58, 0.5)] == [1, 2, 3, 3]
+    assert sample_size(np.array([7, 0]), 0.27) == 3  # 1 / M of a single word
 
 
 def test_as_many_draws_of_the_training_words_repeat_as_the_paper_s_oracle_does():
     counts = (10**6 / np.arange(1, 3001)).astype(np.int64)
-    number = repetitive(counts, 0.27)
+    number = sample_size(counts, 0.27)
     words = np.random.Generator(np.random.PCG64(0)).choice(len(counts), (20, number), p=counts / counts.sum())
     assert np.mean([len(set(row)) / number for row in words.tolist()]) == pytest.approx(0.27, abs=0.005)

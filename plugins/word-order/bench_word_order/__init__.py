@@ -1,1 +1,1 @@
-"""Word-order recovery: a sentence from the bag of its words."""
+"""Word-order recovery: reconstruct a sentence from the bag of its words."""

@@ -1,6 +1,6 @@
-"""The bigram baseline: each word of the bag after its most frequent predecessor.
+"""The bigram baseline: orders the words of a bag by counts of word pairs.
 
-It counts, and has neither states nor logits: no `EncoderDecoder` of the kit.
+It counts, without states or logits, so it is not an `EncoderDecoder` of the kit.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,28 +16,28 @@ from bench_word_order.plugin import BagBigramsConfig
 
 
 @dataclass(frozen=True)
-class Remaining(State):
-    """What is yet to be said."""
+class PartialOutput(State):
+    """The unused words of the bag, and the last word of the output."""
 
     bag: Tensor  # [N, S]
-    left: Tensor  # [N, S] whether each token is yet to be said
-    last: Tensor  # [N] what was said last, at first stop
+    unused: Tensor  # [N, S] whether each token of the bag is not in the output yet
+    last: Tensor  # [N] last token of the output, at first EOS
 
 
-class BagBigrams(nn.Module, Stepper[Remaining]):
-    """p(w | last word v) over the different words that are left in the bag, and stop once none is.
+class BagBigrams(nn.Module, Stepper[PartialOutput]):
+    """p(w | last word v) over the distinct words left in the bag; EOS once the bag is empty.
 
-    Let c(v w) be how often w followed v in training, c(v) how often anything did, d(v) how many different words did,
-    and q(w) the share of w among all words, each counted once more than it occurs. Then p is proportional to
-    (c(v w) + d(v) q(w)) / (c(v) + d(v)) (Witten and Bell, 1991, method C). Pairs are counted in `fit_statistics`: no
-    update is needed; the one weight, which trainings ask for, has no effect.
+    Let c(v w) be the count of the pair v w in training, c(v) the count of all pairs with v first, d(v) the number of
+    distinct words after v, and q(w) the add-one smoothed share of w among all words. Then p is proportional to
+    (c(v w) + d(v) q(w)) / (c(v) + d(v)), or to q(w) if v is unseen (Witten and Bell, 1991, method C). Pairs are
+    counted by `fit_statistics`, without updates; the only weight, which training requires, has no effect.
     """
 
-    keys: Tensor  # [K] v V + w of each pair seen, ascending
-    pairs: Tensor  # [K] how often
+    keys: Tensor  # [K] v V + w of each seen pair, ascending
+    pairs: Tensor  # [K] c(v w)
     follows: Tensor  # [V] c(v)
     kinds: Tensor  # [V] d(v)
-    words: Tensor  # [V] how often each word follows any
+    words: Tensor  # [V] counts of words, EOS included
 
     def __init__(self, config: BagBigramsConfig, info: TaskInfo) -> None:
         super().__init__()
@@ -52,9 +52,9 @@ class BagBigrams(nn.Module, Stepper[Remaining]):
         self.weight = nn.Parameter(torch.zeros(()))
 
     def fit_statistics(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
-        """Count each word of the targets after the one before, the first after stop and stop after the last."""
-        seen = torch.cat([self._bigrams(batch) for batch in batches()])
-        self.keys, self.pairs = torch.unique(seen, return_counts=True)
+        """Count the word pairs of the targets, with EOS before the first and after the last word."""
+        bigrams = torch.cat([self._bigrams(batch) for batch in batches()])
+        self.keys, self.pairs = torch.unique(bigrams, return_counts=True)
         before, after = self.keys // self.tokens, self.keys % self.tokens
         self.follows = torch.zeros_like(self.follows).index_add(0, before, self.pairs)
         self.kinds = torch.zeros_like(self.kinds).index_add(0, before, torch.ones_like(before))
@@ -65,45 +65,45 @@ class BagBigrams(nn.Module, Stepper[Remaining]):
         return batch.at_real(before * self.tokens + batch.gold)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        """Return 0, and a gradient of 0."""
+        """Return a loss of 0 with zero gradient."""
         return Loss(0 * self.weight, batch.length.sum())
 
-    def start(self, batch: Batch) -> tuple[Tensor, Remaining]:
+    def start(self, batch: Batch) -> tuple[Tensor, PartialOutput]:
         assert batch.source is not None
         assert batch.source_length is not None
         places = torch.arange(batch.source.shape[1], device=batch.source.device)
-        left = places < batch.source_length[:, None]
-        return self._next(Remaining(batch.source, left, torch.full_like(batch.ids, STOP)))
+        unused = places < batch.source_length[:, None]
+        return self._next(PartialOutput(batch.source, unused, torch.full_like(batch.ids, STOP)))
 
-    def step(self, state: Remaining, actions: Tensor) -> tuple[Tensor, Remaining]:
-        same = state.left & (state.bag == actions[:, None])
-        said = same & (same.cumsum(1) == 1)
-        return self._next(replace(state, left=state.left & ~said, last=actions))
+    def step(self, state: PartialOutput, actions: Tensor) -> tuple[Tensor, PartialOutput]:
+        matches = state.unused & (state.bag == actions[:, None])
+        used = matches & (matches.cumsum(1) == 1)
+        return self._next(replace(state, unused=state.unused & ~used, last=actions))
 
-    def _next(self, state: Remaining) -> tuple[Tensor, Remaining]:
+    def _next(self, state: PartialOutput) -> tuple[Tensor, PartialOutput]:
         costs = self._probs(state.last[:, None], state.bag).log()  # [N, S]
-        open_words = state.bag.where(state.left, self.tokens)  # what is said stands beyond the vocabulary
-        log_probs = costs.new_full((len(costs), self.tokens + 1), -torch.inf).scatter(1, open_words, costs)
+        candidates = state.bag.where(state.unused, self.tokens)  # used words are outside of the vocabulary
+        log_probs = costs.new_full((len(costs), self.tokens + 1), -torch.inf).scatter(1, candidates, costs)
         log_probs = log_probs[:, :-1]
-        log_probs[:, STOP] = torch.where(state.left.any(1), -torch.inf, 0.0)
+        log_probs[:, STOP] = torch.where(state.unused.any(1), -torch.inf, 0.0)
         return log_probs.log_softmax(1), state
 
     def _probs(self, before: Tensor, after: Tensor) -> Tensor:
-        """Return the smoothed probability of each word after another [N, S]; `before` is [N, 1]."""
+        """Return the smoothed probabilities of words `after` [N, S] a word `before` [N, 1]."""
         share = (self.words[after] + 1).double() / (self.words.sum() + self.tokens)
         kinds, total = self.kinds[before], self.follows[before] + self.kinds[before]
-        seen = (self._seen(before * self.tokens + after) + kinds * share) / total.clamp(min=1)
-        return seen.where(total > 0, share)
+        probs = (self._pair_counts(before * self.tokens + after) + kinds * share) / total.clamp(min=1)
+        return probs.where(total > 0, share)
 
-    def _seen(self, keys: Tensor) -> Tensor:
-        """Return how often each pair was seen."""
+    def _pair_counts(self, keys: Tensor) -> Tensor:
+        """Return the count of each pair."""
         if not len(self.keys):
             return torch.zeros_like(keys)
         places = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
         return self.pairs[places].where(self.keys[places] == keys, 0)
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *more: Any) -> None:
-        """Make room for as many pairs as come."""
+        """Resize the tables to the loaded ones."""
         for name in ("keys", "pairs"):
             if prefix + name in state:
                 setattr(self, name, getattr(self, name).new_empty(state[prefix + name].shape))

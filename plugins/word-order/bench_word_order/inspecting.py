@@ -2,10 +2,10 @@
 
 from bench_core import Inspection
 from bench_language_modeling.api import inspect_sentences
-from bench_word_order.plugin import FEWEST, WordOrderConfig
+from bench_word_order.plugin import MIN_SENTENCES, WordOrderConfig
 
 
 def inspect(config: WordOrderConfig, inspection: Inspection) -> None:
-    """Note splits with too few sentences."""
+    """Report splits with too few sentences."""
     limits = config.sentences, config.shortest, config.longest
-    inspect_sentences(inspection, config.corpus, config.tokenizer, *limits, "`shortest` or `longest`", FEWEST)
+    inspect_sentences(inspection, config.corpus, config.tokenizer, *limits, "`shortest` or `longest`", MIN_SENTENCES)

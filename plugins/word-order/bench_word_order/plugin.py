@@ -10,61 +10,61 @@ from bench_core import ModelConfig, Source, Stepper, TaskConfig, hookimpl, kinde
 from bench_language_modeling.api import Corpus, digests
 from bench_text.api import BytePairs, CorpusTaskConfig, Words
 
-FEWEST = 2  #: sentences that a split must have
+MIN_SENTENCES = 2  #: minimum number of sentences in a split
 
 _Tokenizer: TypeAlias = Annotated[Words | BytePairs, Field(discriminator="kind")]
 Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]
 
 
 class WordOrderConfig(CorpusTaskConfig):
-    """Recovery of a sentence from the bag of its words (Gu et al., 2019, arXiv:1902.01370)."""
+    """Reconstruct a sentence from the bag of its words (Gu et al., 2019, arXiv:1902.01370)."""
 
     name, target = "word-order", "bench_word_order.recovery:WordOrder"
     inspector = "bench_word_order.inspecting:inspect"
     source = Source.BAG
     cites = ["gu2019insertion", "sentences=spacy: honnibal2020", "tokenizer.kind=bpe: sennrich2016"]
 
-    corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, as for the tasks of language modeling
+    corpus: Corpus = Field("cpython-docs", validate_default=True)  #: a text, as in the language modeling tasks
     tokenizer: Tokenizer = Words()  #: units of source and target
-    sentences: Literal["rule", "lines", "spacy"] = "rule"  #: how paragraphs are cut, unless lines are sentences
-    shortest: PositiveInt = 2  #: tokens of a sentence; shorter ones are left out
-    longest: PositiveInt | None = None  #: tokens of a sentence; longer ones are left out
-    examples: PositiveInt | None = None  #: train on at most so many sentences, spaced evenly over the corpus
-    bag: Literal["sorted", "shuffled"] = "sorted"  #: how the tokens of a source stand: by number, or at random
-    seed: NonNegativeInt = 0  #: of what is shuffled
+    sentences: Literal["rule", "lines", "spacy"] = "rule"  #: how to split paragraphs, unless lines are sentences
+    shortest: PositiveInt = 2  #: minimum tokens per sentence; shorter sentences are excluded
+    longest: PositiveInt | None = None  #: maximum tokens per sentence; longer sentences are excluded
+    examples: PositiveInt | None = None  #: maximum number of training sentences, evenly spaced over the corpus
+    bag: Literal["sorted", "shuffled"] = "sorted"  #: order of source tokens: by number in the vocabulary, or random
+    seed: NonNegativeInt = 0  #: seed of shuffled bags
 
     @model_validator(mode="after")
     def _lengths_are_in_order(self) -> Self:
         if self.longest is not None and self.shortest > self.longest:
-            raise ValueError(f"no sentence has at least {self.shortest} tokens and at most {self.longest}")
+            raise ValueError(f"no sentence can have at least {self.shortest} tokens and at most {self.longest}")
         return self
 
     def at(self, split: str | None) -> Self:
         return super().at(split).model_copy(update={} if split in (None, "train") else {"examples": None})
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of each file of the corpus; generated ones have none."""
+        """Return the digest of each file of the corpus; generated corpora have none."""
         return digests(self.corpus, data)
 
 
 class BaselineConfig(ModelConfig):
-    """What baselines have in common."""
+    """The base Config of the baselines."""
 
     capabilities, sources = {Stepper}, {Source.BAG}
 
     def exempt(self) -> Mapping[str, str]:
         contracts = ("the_loss_is_finite_and_weighs_target_tokens", "eight_examples_can_be_learnt_by_heart")
-        return dict.fromkeys(contracts, "no update changes it")
+        return dict.fromkeys(contracts, "updates do not change it")
 
 
 class BagOrderConfig(BaselineConfig):
-    """The bag as it stands, by number or shuffled: a baseline that learns nothing."""
+    """A baseline that copies the bag in its order, sorted or shuffled, and learns nothing."""
 
     name, target = "bag-order", "bench_text.copy_source:CopySource"
 
 
 class BagBigramsConfig(BaselineConfig):
-    """The words of the bag, each chosen by the one before, from counts of pairs (Witten and Bell, 1991)."""
+    """A baseline that chooses each word of the bag by the word before it (Witten and Bell, 1991)."""
 
     name, target = "bag-bigrams", "bench_word_order.bag_bigrams:BagBigrams"
     cites = ["witten1991"]
@@ -72,11 +72,11 @@ class BagBigramsConfig(BaselineConfig):
 
 @hookimpl
 def bench_tasks() -> list[type[TaskConfig]]:
-    """Return the task."""
+    """Return the task's Config."""
     return [WordOrderConfig]
 
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return the baselines."""
+    """Return the Configs of the baselines."""
     return [BagOrderConfig, BagBigramsConfig]

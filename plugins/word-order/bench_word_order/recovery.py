@@ -1,4 +1,4 @@
-"""The word-order recovery task: from the bag of its tokens to the sentence."""
+"""The word-order recovery task: reconstruct a sentence from the bag of its tokens."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,14 +20,14 @@ from bench_text.api import (
     join,
     token_statistics,
 )
-from bench_word_order.plugin import FEWEST, WordOrderConfig
+from bench_word_order.plugin import MIN_SENTENCES, WordOrderConfig
 
 
 class WordOrder(SequenceTask):
-    """The tokens of a sentence without their order, and the sentence (Gu et al., 2019, section 5).
+    """From the bag of a sentence's tokens to the sentence (Gu et al., 2019, section 5).
 
-    Source and target have one vocabulary, learned from the training split. A source holds each token as often as the
-    target does and no stop; nothing binds the output to it. The id of an example is its place among those kept.
+    Source and target share a vocabulary, learned from the training split. A source has the tokens of its target,
+    without EOS; outputs may have other tokens. The id of an example is its index among the selected sentences.
     """
 
     config: WordOrderConfig
@@ -48,34 +48,34 @@ class WordOrder(SequenceTask):
         return both, both
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
-        """Leave out sentences beyond the limits; raise DataError for too few."""
+        """Exclude sentences beyond the limits; raise DataError if too few are left."""
         lengths = encoded.target.lengths
         short, long = lengths < self.config.shortest, lengths > (self.config.longest or np.inf)
-        kept = np.flatnonzero(~(short | long))
-        if len(kept) < FEWEST:
+        selected = np.flatnonzero(~(short | long))
+        if len(selected) < MIN_SENTENCES:
             raise DataError(
-                f"the {split} split of {self._corpus.name} has {len(kept)} sentences of {self.config.shortest} to "
-                f"{self.config.longest or 'any number of'} tokens, of {len(lengths):,}; at least {FEWEST} are "
-                "needed. Change `shortest`, `longest` or `sentences`, or choose a larger corpus."
+                f"the {split} split of {self._corpus.name} has {len(selected)} sentences of {self.config.shortest} "
+                f"to {self.config.longest or 'any number of'} tokens, of {len(lengths):,} in all; at least "
+                f"{MIN_SENTENCES} are needed. Change `shortest`, `longest` or `sentences`, or choose a larger corpus."
             )
         left_out = {"left_out_short": int(short.sum()), "left_out_long": int(long.sum())}
-        most = self.config.examples
-        if split == "train" and most is not None and most < len(kept):
-            left_out["left_out_examples"] = len(kept) - most
-            kept = evenly(kept, most)
-        chosen = encoded.take(kept).renumbered()
+        limit = self.config.examples
+        if split == "train" and limit is not None and limit < len(selected):
+            left_out["left_out_examples"] = len(selected) - limit
+            selected = evenly(selected, limit)
+        chosen = encoded.take(selected).renumbered()
         return chosen if self.config.bag == "sorted" else replace(
             chosen, source=self._bags(chosen.target, split)
         ), left_out
 
     def _bags(self, rows: Ragged, split: Split) -> Ragged:
-        """Return the tokens of each row in an order that depends on split, seed and place alone."""
+        """Return the tokens of each row in an order that only depends on the split, the seed and their positions."""
         keys = Noise(self.config.seed).fork("bag").shared(split, (len(rows.tokens),)).numpy()
         owners = np.repeat(np.arange(len(rows)), rows.lengths)
         return Ragged(rows.tokens[np.lexsort((keys, owners))], rows.edges)
 
     def fitted(self, encoded: EncodedExamples) -> EncodedExamples:
-        """Return new bags: sorted, or in the order of the text where bags are shuffled."""
+        """Return new bags: sorted, or in the order of the text if bags are shuffled."""
         if self.config.bag == "sorted" or encoded.source_encoder is None:
             return encoded
         texts = [example.source for example in encoded.examples]
@@ -88,7 +88,7 @@ class WordOrder(SequenceTask):
         return {**self._corpus.about, "shared": True}
 
     def sources(self, split: Split) -> Mapping[int, str]:
-        """Return the tokens of each bag, in the order that models see, with spaces between them."""
+        """Return the tokens of each bag, in the order that models see, joined by spaces."""
         kind, bags = self.config.tokenizer.kind, StoredExamples.load(self.folder, split).source
         assert isinstance(bags, Ragged)
         pieces = [join(kind, [token], token) for token in self.vocabulary]
