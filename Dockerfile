@@ -1,4 +1,4 @@
-# bench with every plugin of this repository but those for clusters.
+# bench with every plugin of this repository except those for clusters.
 #
 #   docker build --tag bench .
 #   docker run --rm --volume "$PWD/results:/results" bench run /bench/suites/quickstart.yaml
@@ -9,7 +9,7 @@
 ARG BASE=python:3.12-slim
 FROM ${BASE}
 
-# the address of PyTorch's index of CPU builds, without which Linux takes the builds for CUDA
+# the URL of PyTorch's index of CPU builds; without it, Linux gets the CUDA builds
 ARG TORCH_INDEX=""
 
 RUN apt-get update \

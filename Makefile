@@ -1,12 +1,12 @@
-# Two commands do all: `make demo` and `make test`. Both set up what they need in .venv.
+# Start with `make demo` and `make test`. Both set up .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := bench_core plugins/block-bootstrap/block_bootstrap plugins/code-digests/code_digests plugins/process-watch/process_watch plugins/placed-settings/placed_settings plugins/plain-files/plain_files plugins/input-digests/input_digests $(wildcard plugins/*/bench_*)
 
-# one process a core, one thread a process: several threads in several processes slow each other down
+# one process per core, one thread per process: threads of several processes slow each other down
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-# neighbours share fixtures and imports, so each process has its own part of the tests, and then helps others
+# neighbouring tests share fixtures and imports, so each process starts with its own section, then steals work
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .PHONY: setup setup-ci demo test test-extras test-slow nightly mutants lint format bench schema papers wheels
@@ -24,18 +24,18 @@ demo: setup
 test: setup
 	$(PYTEST) -m "not slow and not nightly"
 
-# the tests that `make test` skips where extras are not installed; only their files are read, each by one process,
-# so that Ray starts once
+# the tests that `make test` skips without extras; only their files are collected, each by one process, so that Ray
+# starts once
 test-extras: setup-ci
 	$(PYTEST) --dist loadfile -m "extra and not slow and not nightly" \
 		$$(grep -rl --include="test_*.py" "mark\.extra(" tests plugins)
 
-# of some FOLDERS of tests; by default of all
+# in the test folders FOLDERS, by default in all
 test-slow: setup
 	$(PYTEST) -m "slow and not nightly" $(FOLDERS)
 
-# what continuous integration has no time for: slow tests of distributions that have not changed, contracts at full
-# size, long simulations, all smoke suites on a pretended GPU, drills at length
+# too long for continuous integration: slow tests of unchanged distributions, full contracts, long simulations, all
+# smoke suites on a simulated GPU, long drills
 nightly: setup-ci
 	$(PYTEST) -m "slow or nightly"
 	$(PYTEST) -m "not slow and not nightly" -k contract --full-contracts --cpu-limit 0
@@ -44,7 +44,7 @@ nightly: setup-ci
 	$(BIN)/python tests/drills/kill_runs.py
 	$(BIN)/python tests/drills/trace_files.py
 
-# whether tests notice small changes of the code: docs/quality.md
+# mutation testing: docs/quality.md
 mutants: setup
 	nice -n 15 $(BIN)/python tools/mutants.py --jobs $(JOBS)
 
@@ -68,7 +68,7 @@ schema: setup
 	$(BIN)/python tools/code_map.py
 	$(BIN)/python tools/api_reference.py
 
-# the numbers and verdicts on pages, from the committed reports
+# the numbers and verdicts in docs/, from the committed reports
 papers: setup
 	$(BIN)/python tools/paper_tables.py
 
@@ -78,7 +78,7 @@ wheels: setup
 release-check: setup
 	$(BIN)/python tools/release_check.py
 
-# the proof that a newcomer's machine will do: an empty folder, home and cache
+# a first installation on a simulated fresh machine: an empty folder, home directory and cache
 fresh:
 	@$(PYTHON) tools/fresh.py
 

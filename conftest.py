@@ -1,4 +1,4 @@
-"""What holds for all tests, and the fixtures that many share."""
+"""Settings of all tests, and shared fixtures."""
 
 from __future__ import annotations
 
@@ -18,57 +18,57 @@ from process_watch import observed_inputs
 
 pytest_plugins = ["cpu_seconds"]
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for each other take CPU seconds too
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # fewer if they sleep, where suites ask for several
-# where one is set pytest explains each failure by a whole diff, expected ones too: minutes for long lists
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # waiting threads use CPU time, too
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # so that they sleep in suites with several threads
+# if one is set, pytest shows full diffs for every failure, even expected ones, which takes minutes for long lists
 for name in ("CI", "BUILD_NUMBER"):
     os.environ.pop(name, None)
 
-# plugins that are not installed, as those for clusters are not by `make setup`
+# plugins that are not installed: `make setup` omits those for clusters
 collect_ignore = [
     str(package.parent.relative_to(Path(__file__).parent))
     for package in Path(__file__).parent.glob("plugins/*/bench_*")
     if find_spec(package.name) is None
 ]
 
-# some interrupt what they start, also where signals to interrupt were ignored (nohup)
+# tests that interrupt child processes also work under nohup, which ignores SIGINT
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Keep compiled what is imported, even where Python is told not to: all processes of the tests need it."""
+    """Write bytecode for imported modules even if Python is configured not to: all test processes need it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "dont_write_bytecode", False)
         return (yield)
 
 
 def pytest_collection_finish():
-    """Look for garbage among what tests make, not among tests and libraries, which stay."""
+    """Exclude tests and libraries, which stay in memory, from garbage collection."""
     gc.freeze()
 
 
 def pytest_sessionfinish():
-    """Look for none at the end of the process, as pytest does among all that is left."""
+    """Skip the garbage collection of pytest at the end of the process."""
     gc.freeze()
 
 
 def pytest_runtest_setup(item):
-    """Skip a test of what an extra brings, `extra(distribution, extra)`, where that is not installed."""
+    """Skip tests marked `extra(distribution, extra)` if the extra is not installed."""
     for mark in item.iter_markers("extra"):
         if missing := extras.missing(mark.args[0], mark.args[1:]):
-            pytest.skip(f"needs {' '.join(mark.args[1:])} of {mark.args[0]}: {extras.command(missing)}")
+            pytest.skip(f"requires {mark.args[0]}[{','.join(mark.args[1:])}]: {extras.command(missing)}")
 
 
 def pytest_addoption(parser):
-    """Add the option of `make nightly` for contracts."""
-    parser.addoption("--full-contracts", action="store_true", help="try contracts with all samples and updates")
+    """Add the option `--full-contracts` for `make nightly`."""
+    parser.addoption("--full-contracts", action="store_true", help="run contracts with all samples and updates")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def contracts_of_small_size(request):
-    """Have contracts draw fewer samples and train for fewer updates, enough for models of a few units."""
+def small_contracts(request):
+    """Run contracts with fewer samples and updates, enough for models of a few units."""
     from bench_authors.testing import leaks, models
 
     with pytest.MonkeyPatch.context() as patch:
@@ -79,28 +79,28 @@ def contracts_of_small_size(request):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def no_waiting_for_disks():
-    """Have no write wait until it would survive a loss of power, which no test can cause."""
+def no_fsync():
+    """Disable fsync: no test simulates a power failure."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 
 
 @pytest.fixture(autouse=True, scope="session")
-def no_watching_of_code():
-    """Do not look after each stage in this process at all code; workers do, and tests of it."""
+def no_code_watch():
+    """Disable the check of executed code after each stage in this process; workers and its own tests enable it."""
     from bench_core.computing import looks
     from bench_core.execution.performing import WATCH
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WATCH, "idle", True)
-        patch.setattr(looks, "MANY", 2.0)  # small data repeat their examples
+        patch.setattr(looks, "MANY", 2.0)  # small data sets repeat examples
         yield
 
 
 @pytest.fixture(autouse=True)
-def no_readings_of_other_tests():
-    """Forget after a test what was read in it, which later stages of this process would look at again and again."""
+def reset_observed_inputs():
+    """Forget the files read in a test, which later stages in this process would check again."""
     before = observed_inputs._readings.copy()
     yield
     observed_inputs._readings.clear()
@@ -109,7 +109,7 @@ def no_readings_of_other_tests():
 
 @pytest.fixture
 def small():
-    """Install the plugin of tests/small for the time of a test."""
+    """Install the plugin of tests/small during a test."""
     import bench_small.plugin
 
     from bench_core import registry
@@ -120,7 +120,7 @@ def small():
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """Return the folder of the small suite, with its `store` and its `runs`; tests read it, or copy it and go on."""
+    """Return the folder of a finished run of the small suite, with `store` and `runs`; tests read or copy it."""
     import bench_small.plugin
 
     import bench_core
@@ -132,7 +132,7 @@ def finished(tmp_path_factory):
         bench_core.run(folder / "suite.yaml", store=folder / "store", out=folder / "runs", data=folder)
     before = _contents(folder)
     yield folder
-    assert _contents(folder) == before, "a test has changed the run that others read"
+    assert _contents(folder) == before, "a test has changed the shared run"
 
 
 def _contents(folder):
@@ -141,7 +141,7 @@ def _contents(folder):
 
 @pytest.fixture
 def writers():
-    """Install the plugin of systems that read prompts as text for the time of a test."""
+    """Install the plugin of text systems (tests/small/bench_writers) during a test."""
     import bench_writers.plugin
 
     from bench_core import registry
@@ -152,7 +152,7 @@ def writers():
 
 @pytest.fixture
 def suite_file(tmp_path, small):
-    """Return a function that writes a suite, the small one or another, and returns its path."""
+    """Return a function that writes a suite, by default the small one, and returns its path."""
 
     def write(text=SUITE, **replaced):
         for old, new in replaced.items():
@@ -167,7 +167,7 @@ def suite_file(tmp_path, small):
 
 @pytest.fixture
 def run_here(tmp_path):
-    """Return a function that runs a suite in this process, with a store of the test."""
+    """Return a function that runs a suite in this process, with a store for this test."""
     import bench_core
 
     return lambda path: bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs", workers=0)

@@ -8,11 +8,11 @@ import sys
 
 import api_reference
 import pytest
-from cpu_seconds import Clock
+from cpu_seconds import UsageClock
 
 PAGE = api_reference.page()
 SECTIONS = {text.partition("\n")[0]: text for text in re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]}
-NAMES = [(face, name) for face in api_reference.FACES for name in api_reference.names(face)]
+NAMES = [(face, name) for face in api_reference.MODULES for name in api_reference.names(face)]
 README = "bench_text.api"  # the face whose examples are in the README of its plugin, where they are tested
 
 
@@ -29,7 +29,7 @@ EXAMPLES = {title: shown for title, text in SECTIONS.items() if (shown := exampl
 def test_the_examples_of_a_section_give_what_it_shows(title, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # the clock by which the imports of tests are timed executes in the midst of stages
-    monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if not isinstance(finder, Clock)])
+    monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if not isinstance(finder, UsageClock)])
     test = doctest.DocTestParser().get_doctest(EXAMPLES[title], {"__name__": "api"}, title, "docs/api.md", 0)
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import mutants
 import pytest
 from mutant_tests import Watch
-from mutants import CAUGHT, COLLECTION, LOOPED, SURVIVED, UNTESTED, Judge, Outcome, Results, Scratch, Selection, page
-from mutations import Mutation, draw, folder, mutations
+from mutants import CAUGHT, COLLECTION, LOOPED, SURVIVED, UNTESTED, Judge, Ranking, Results, RunResult, Scratch, page
+from mutations import Mutation, folder, mutations, sample
 
 ROOT = Path(__file__).parent.parent
 PATH = "bench_core/sums.py"
@@ -24,7 +24,7 @@ def texts(source, operator=None):
     code = source.encode()
     made = [one for one in mutations(PATH, code) if operator in (None, one.operator)]
     assert all(one.changes(code) for one in made)
-    return {one.applied(code).decode() for one in made}
+    return {one.apply(code).decode() for one in made}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_mutation_knows_its_line_and_its_function():
 def test_a_mutation_of_another_text_is_refused():
     (first, _) = mutations(PATH, b"x = 1")
     with pytest.raises(ValueError, match=r"bench_core/sums.py has changed: '1' is not at byte 4"):
-        first.applied(b"x = 3")
+        first.apply(b"x = 3")
 
 
 SOURCES = {
@@ -108,7 +108,7 @@ SOURCES = {
 
 
 def test_a_draw_is_divided_by_lines_and_so_is_each_start_of_it():
-    drawn = draw(SOURCES, 50, seed=3)
+    drawn = sample(SOURCES, 50, seed=3)
     folders = [folder(one.path) for one in drawn]
     assert {name: folders.count(name) for name in folders} == {
         "bench_core": 20, "bench_core/runs": 20, "plugins/small": 10
@@ -118,22 +118,22 @@ def test_a_draw_is_divided_by_lines_and_so_is_each_start_of_it():
 
 
 def test_a_small_folder_is_drawn_from_too():
-    drawn = draw({**SOURCES, "plugins/tiny/bench_tiny/d.py": b"x = 1"}, 10, seed=3)
+    drawn = sample({**SOURCES, "plugins/tiny/bench_tiny/d.py": b"x = 1"}, 10, seed=3)
     assert "plugins/tiny" in {folder(one.path) for one in drawn}
 
 
 def test_a_seed_decides_a_draw():
-    assert draw(SOURCES, 50, seed=3) == draw(SOURCES, 50, seed=3) != draw(SOURCES, 50, seed=4)
+    assert sample(SOURCES, 50, seed=3) == sample(SOURCES, 50, seed=3) != sample(SOURCES, 50, seed=4)
 
 
 @pytest.mark.slow
 def test_the_code_of_this_repository_gives_mutants_that_parse():
     paths = sorted((ROOT / "bench_core" / "computing").glob("*.py"))[::4]
     sources = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in paths}
-    drawn = draw(sources, 40, seed=0)
+    drawn = sample(sources, 40, seed=0)
     assert len(drawn) == 40
     for one in drawn:
-        changed = ast.unparse(ast.parse(one.applied(sources[one.path])))
+        changed = ast.unparse(ast.parse(one.apply(sources[one.path])))
         assert changed != ast.unparse(ast.parse(sources[one.path]))
 
 
@@ -185,7 +185,7 @@ def at(path, old, new="", operator="constant"):
     ],
 )
 def test_tests_of_the_name_come_first_then_those_that_import_the_file_then_all_others(project, path, order):
-    files = Selection(project).files(Mutation(path, 1, "total", "constant", 0, "", ""))
+    files = Ranking(project).files(Mutation(path, 1, "total", "constant", 0, "", ""))
     assert files[: len(order)] == order
     assert sorted(files) == sorted(name for name in FILES if "/test_" in name)
 
@@ -215,27 +215,27 @@ class Scripted:
         return self.outcomes.pop(0)
 
 
-PASSED = Outcome(1, 1)
-LOOP = Outcome(10, 2, running="t::a", ran_for=9, stopped="budget")
+PASSED = RunResult(1, 1)
+LOOP = RunResult(10, 2, running="t::a", running_seconds=9, stopped="budget")
 
 
 @pytest.mark.parametrize(
     ("outcomes", "verdict", "by"),
     [
-        ([Outcome(1, 2), Outcome(1, 0, ["t::a"]), PASSED], CAUGHT, "t::a"),
-        ([Outcome(1, 2, running="t::a"), PASSED], CAUGHT, "t::a"),  # the process died in a test
-        ([Outcome(1, 0, [COLLECTION])], CAUGHT, COLLECTION),
+        ([RunResult(1, 2), RunResult(1, 0, ["t::a"]), PASSED], CAUGHT, "t::a"),
+        ([RunResult(1, 2, running="t::a"), PASSED], CAUGHT, "t::a"),  # the process died in a test
+        ([RunResult(1, 0, [COLLECTION])], CAUGHT, COLLECTION),
         ([LOOP, PASSED], LOOPED, "t::a"),
-        ([Outcome(1, 2, running="t::a", stopped="hang"), PASSED], LOOPED, "t::a"),
-        ([Outcome(10, 2, running="t::a", ran_for=1, stopped="budget")], SURVIVED, ""),
-        ([Outcome(9.5, 2)], SURVIVED, ""),
-        ([Outcome(1, 2), Outcome(1, 2)], SURVIVED, ""),
-        ([Outcome(1), Outcome(1)], UNTESTED, ""),
+        ([RunResult(1, 2, running="t::a", stopped="hang"), PASSED], LOOPED, "t::a"),
+        ([RunResult(10, 2, running="t::a", running_seconds=1, stopped="budget")], SURVIVED, ""),
+        ([RunResult(9.5, 2)], SURVIVED, ""),
+        ([RunResult(1, 2), RunResult(1, 2)], SURVIVED, ""),
+        ([RunResult(1), RunResult(1)], UNTESTED, ""),
     ],
 )
 def test_a_verdict_follows_from_what_came_of_the_tests(project, outcomes, verdict, by):
     scratch = Scripted(project, *outcomes)
-    record = Judge(scratch, Selection(project), 10).verdict(at(PATH, "0", "1"))
+    record = Judge(scratch, Ranking(project), 10).verdict(at(PATH, "0", "1"))
     assert (record["verdict"], record["by"]) == (verdict, by)
     assert record["tests"] == sum(one.passed for one in outcomes if one is not PASSED)
     assert not scratch.outcomes
@@ -246,14 +246,14 @@ def test_a_verdict_follows_from_what_came_of_the_tests(project, outcomes, verdic
 @pytest.mark.parametrize(
     ("first", "without"),
     [
-        (Outcome(1, 0, ["t::a"]), Outcome(1, 0, ["t::a"])),
-        (LOOP, Outcome(4.6, running="t::a", stopped="budget")),
-        (Outcome(1, 0, ["tests/test_sums.py"]), Outcome(1, 0, ["tests/test_sums.py"])),
+        (RunResult(1, 0, ["t::a"]), RunResult(1, 0, ["t::a"])),
+        (LOOP, RunResult(4.6, running="t::a", stopped="budget")),
+        (RunResult(1, 0, ["tests/test_sums.py"]), RunResult(1, 0, ["tests/test_sums.py"])),
     ],
 )
 def test_a_test_that_fails_or_takes_as_long_without_a_mutant_does_not_count(project, first, without):
-    scratch = Scripted(project, first, without, Outcome(1, 3), Outcome(1, 3), Outcome(1, 0, ["t::b"]), PASSED)
-    judge = Judge(scratch, Selection(project), 10)
+    scratch = Scripted(project, first, without, RunResult(1, 3), RunResult(1, 3), RunResult(1, 0, ["t::b"]), PASSED)
+    judge = Judge(scratch, Ranking(project), 10)
     assert judge.verdict(at(PATH, "0", "1"))["verdict"] == SURVIVED
     test = without.running or without.failed[0]
     files, only, _, budget, _ = scratch.asked[1]
@@ -265,14 +265,14 @@ def test_a_test_that_fails_or_takes_as_long_without_a_mutant_does_not_count(proj
 
 
 def test_a_test_is_looked_at_without_a_mutant_once(project):
-    scratch = Scripted(project, Outcome(1, 0, ["t::a"]), PASSED, Outcome(1, 0, ["t::a"]))
-    judge = Judge(scratch, Selection(project), 10)
+    scratch = Scripted(project, RunResult(1, 0, ["t::a"]), PASSED, RunResult(1, 0, ["t::a"]))
+    judge = Judge(scratch, Ranking(project), 10)
     assert [judge.verdict(at(PATH, "0", "1"))["verdict"] for _ in range(2)] == [CAUGHT, CAUGHT]
 
 
 def test_a_file_is_as_it_was_after_an_error(project):
     with pytest.raises(IndexError):
-        Judge(Scripted(project), Selection(project), 10).verdict(at(PATH, "0", "1"))
+        Judge(Scripted(project), Ranking(project), 10).verdict(at(PATH, "0", "1"))
     assert (project / PATH).read_text() == FILES[PATH]
 
 
@@ -283,11 +283,11 @@ RECORD = {"path": PATH, "line": 2, "unit": "total", "operator": "constant", "sta
 
 def test_results_go_on_where_they_ended_and_begin_anew_for_other_code(tmp_path):
     path = tmp_path / "quality.jsonl"
-    Results.continued(path, ABOUT).add({**RECORD, "verdict": SURVIVED}, path)
-    Results.continued(path, ABOUT).add(RECORD, path)
-    again = Results.continued(path, {**ABOUT, "commit": "def"})  # another commit of the same code
+    Results.resume(path, ABOUT).add({**RECORD, "verdict": SURVIVED}, path)
+    Results.resume(path, ABOUT).add(RECORD, path)
+    again = Results.resume(path, {**ABOUT, "commit": "def"})  # another commit of the same code
     assert again.records == {"k": RECORD}
-    assert Results.continued(path, {**ABOUT, "code": "2"}).records == {}
+    assert Results.resume(path, {**ABOUT, "code": "2"}).records == {}
     assert Results.read(path) == Results({**ABOUT, "code": "2"})
 
 
@@ -342,7 +342,7 @@ def test_mutants_of_a_small_project_are_caught_by_its_tests_or_listed(project, t
     monkeypatch.setattr(mutants, "HANG_SECONDS", 2)
     scratch = Scratch(tmp_path / "scratch")
     scratch.make("HEAD", "HEAD")
-    judge = Judge(scratch, Selection(scratch.place), 4)
+    judge = Judge(scratch, Ranking(scratch.place), 4)
 
     def verdict(*change):
         record = judge.verdict(at(*change))
@@ -358,7 +358,7 @@ def test_mutants_of_a_small_project_are_caught_by_its_tests_or_listed(project, t
         assert verdict("bench_core/waits.py", "time.sleep(PAUSE)", "import os; os._exit(3)") == (
             CAUGHT, "tests/test_all.py::test_a_pause"
         )  # fmt: skip
-        judge = Judge(scratch, judge.selection, 4)  # has confirmed no test yet
+        judge = Judge(scratch, judge.ranking, 4)  # has confirmed no test yet
         (scratch.place / "tests/test_sums.py").write_text("def test_a_sum():\n    assert False\n")
         assert verdict(PATH, "result = 0", "result = 2") == (CAUGHT, "tests/test_all.py::test_a_mean")
     finally:

@@ -157,8 +157,8 @@ def test_what_stands_around_blocks_stays_and_writing_twice_changes_nothing(repos
     ("lines", "where", "why"),
     [
         (["", "<!-- claims: strlm -->"], 2, "has no <!-- end -->"),
-        (["<!-- end -->"], 1, "stands outside of a block"),
-        (["<!-- claims: strlm -->", "<!-- claims: strlm -->", "<!-- end -->"], 2, "stands inside of a block"),
+        (["<!-- end -->"], 1, "is outside a block"),
+        (["<!-- claims: strlm -->", "<!-- claims: strlm -->", "<!-- end -->"], 2, "is inside a block"),
         (["<!-- claims: nobody -->", "<!-- end -->"], 1, "suites/nobody has no suites"),
         (["<!-- table: strlm/table-1-smal/table-1 -->", "<!-- end -->"], 1, "neither reports/strlm/table-1-smal nor"),
         (["<!-- table: strlm/table-1-small/table-9 -->", "<!-- end -->"], 1, "has no table 'table-9', only"),
@@ -167,7 +167,7 @@ def test_what_stands_around_blocks_stays_and_writing_twice_changes_nothing(repos
             1,
             "has no table 'table-8', only table-10",
         ),
-        (["<!-- tables: strlm/table-10-small -->", "<!-- end -->"], 2, "stands outside of a block"),
+        (["<!-- tables: strlm/table-10-small -->", "<!-- end -->"], 2, "is outside a block"),
     ],
 )
 def test_a_mark_that_cannot_be_written_is_told_with_its_line(repository, lines, where, why):

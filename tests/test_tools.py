@@ -56,7 +56,7 @@ def copied(tmp_path, monkeypatch):
         ("plugins/ecoc/pyproject.toml", "bench-rnn==", "bench-rnn>=", "bench-ecoc requires 'bench-rnn>="),
         ("plugins/all/pyproject.toml", "bench-strlm==", "bench-strlm==1", "bench-all requires 'bench-strlm==1"),
         ("CHANGELOG.md", "## ", "## 7", "CHANGELOG.md has no section"),
-        ("CITATION.cff", "version: ", "version: 7", "CITATION.cff does not say"),
+        ("CITATION.cff", "version: ", "version: 7", "CITATION.cff does not contain"),
         ("LICENSE", None, None, "LICENSE is missing"),
     ],
 )
@@ -79,12 +79,12 @@ def test_third_parties_are_found_through_our_own_distributions_and_their_extras(
 
 
 def test_the_default_set_up_has_every_package_that_the_project_names_and_none_from_source():
-    ours = [one for one in projects.projects().values() if one.name not in install.OF_CI]
-    names = {projects.split(one)[0] for one in projects.third_parties(map(install.asked, ours))}
+    ours = [one for one in projects.projects().values() if one.name not in install.CI_ONLY]
+    names = {projects.split(one)[0] for one in projects.third_parties(map(install.with_extras, ours))}
     given = {"torch", "pluggy", "pydantic", "tokenizers", "spacy", "sacrebleu", "pycocoevalcap", "tabulate", "pytest"}
     assert given <= names
     assert not {"ray", "submitit", "mecab-python3", "ipadic"} & names
-    assert not [one for one in projects.third_parties(map(install.asked, ours)) if one.startswith("sacrebleu[")]
+    assert not [one for one in projects.third_parties(map(install.with_extras, ours)) if one.startswith("sacrebleu[")]
 
 
 def test_the_set_up_refuses_an_old_python_in_one_line(tmp_path):

@@ -1,6 +1,6 @@
-"""The reference of public names in docs/, from source, docstrings and comments; its examples are in the template.
+"""Generate the API reference in docs/ from source, docstrings and comments, with the examples of the template.
 
-`python tools/api_reference.py` writes it.
+Run `python tools/api_reference.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bench_authors.testing import Contract
 
 ROOT = Path(__file__).parent.parent
 TEMPLATE = Path(__file__).parent / "templates" / "api.md.j2"
-FACES = (
+MODULES = (
     "bench_core.kit",
     "bench_core",
     "bench_notebook",
@@ -35,37 +35,37 @@ FACES = (
     "bench_text.api",
     "bench_authors.testing",
 )
-FOR_AUTHORS = {"bench_decoders.plugin": ["ProcessorConfig", "Processors"]}  # of a module without `__all__`
-WIDTH = 100  # characters of a signature on one line
-LONGEST = 40  # characters of a default that is shown
+WITHOUT_ALL = {"bench_decoders.plugin": ["ProcessorConfig", "Processors"]}  # modules without `__all__`
+WIDTH = 100  # characters; longer signatures take several lines, longer constants are omitted
+MAX_DEFAULT = 40  # characters; longer defaults are omitted
 HEADING = re.compile(r"^## (.+)$|^\{\{ entry\(\"(\w+)\"\) \}\}$", re.MULTILINE)
 SHAPE = re.compile(r"(?<![\w`\]])\[(?:(?:[A-Z]|\*)[^\[\]`]*)?\](?!\()")
-DEFAULTS = {"dict": "{}", "list": "[]", "State": "State()"}  # by what makes them
+DEFAULTS = {"dict": "{}", "list": "[]", "State": "State()"}  # by `default_factory`
 
 
 @dataclass(frozen=True)
-class Public:
-    """A public name, what it is, and the statement that defines it."""
+class PublicName:
+    """A public name, its value and the statement that defines it."""
 
     name: str
-    face: str
+    module: str
     value: Any
-    path: Path  # of the file that defines it
-    node: ast.stmt | None  # None for a module
+    path: Path  # the defining file
+    node: ast.stmt | None  # None: a module
 
     @property
     def body(self) -> list[ast.stmt]:
-        """The statements beside the one that defines it; those inside, for a module."""
-        return parsed(self.path).body
+        """All statements of the defining file."""
+        return syntax_of(self.path).body
 
 
 def pages() -> dict[str, str]:
-    """Return docs/api.md, an index, and a page in docs/api/ for each section."""
+    """Return the index docs/api.md, and a page in docs/api/ for each section."""
     return split_pages.split(page(), "api")
 
 
 def page() -> str:
-    """Return the whole reference as one page."""
+    """Return the reference as a single page."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE.parent), undefined=StrictUndefined, autoescape=False,
         keep_trailing_newline=True,
@@ -74,7 +74,7 @@ def page() -> str:
 
 
 def contents() -> str:
-    """Return a table of the sections of the template, with links to all names of each."""
+    """Return a table of the sections in the template, with links to their names."""
     rows: list[tuple[str, list[str]]] = []
     for title, name in HEADING.findall(TEMPLATE.read_text(encoding="utf-8")):
         if title:
@@ -85,119 +85,119 @@ def contents() -> str:
 
 
 def entry(name: str) -> str:
-    """Return all that is known of a public name, as Markdown."""
-    one = public()[name]
-    home = one.path.relative_to(ROOT).as_posix()
-    head = [f"### {name}", f"`from {one.face} import {name}`, defined in [{home}](../{home})"]
-    return "\n\n".join([*head, *(_linked(text, name) for text in _described(one) if text)])
+    """Return the description of a public name, as Markdown."""
+    symbol = public()[name]
+    home = symbol.path.relative_to(ROOT).as_posix()
+    head = [f"### {name}", f"`from {symbol.module} import {name}`, defined in [{home}](../{home})"]
+    return "\n\n".join([*head, *(_add_links(text, name) for text in _description(symbol) if text)])
 
 
 @cache
-def public() -> Mapping[str, Public]:
+def public() -> Mapping[str, PublicName]:
     """Return all public names."""
-    return {name: _public(name, face) for face in FACES for name in names(face)}
+    return {name: _public_name(name, module) for module in MODULES for name in names(module)}
 
 
-def names(face: str) -> list[str]:
+def names(module: str) -> list[str]:
     """Return the public names of a module."""
-    known: list[str] = FOR_AUTHORS.get(face) or import_module(face).__all__
-    return known
+    public_names: list[str] = WITHOUT_ALL.get(module) or import_module(module).__all__
+    return public_names
 
 
-def meaning(one: Public) -> str:
-    """Return what a name means: its docstring, or the comment with `#:` above or beside its definition."""
-    if one.node is None:
-        return ast.get_docstring(parsed(one.path)) or ""
-    if isinstance(one.node, ast.ClassDef | ast.FunctionDef):
-        return ast.get_docstring(one.node) or ""
-    return _comment(one.node, one.path, "#:")
+def meaning(symbol: PublicName) -> str:
+    """Return the docstring of a name, or the `#:` comment above or beside its definition."""
+    if symbol.node is None:
+        return ast.get_docstring(syntax_of(symbol.path)) or ""
+    if isinstance(symbol.node, ast.ClassDef | ast.FunctionDef):
+        return ast.get_docstring(symbol.node) or ""
+    return _comment(symbol.node, symbol.path, "#:")
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
+def syntax_of(path: Path) -> ast.Module:
     """Return the syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _public(name: str, face: str) -> Public:
-    value = getattr(import_module(face), name)
+def _public_name(name: str, module: str) -> PublicName:
+    value = getattr(import_module(module), name)
     if isinstance(value, ModuleType):
-        return Public(name, face, value, Path(str(value.__file__)), None)
-    spec = find_spec(_homes(face)[name])
+        return PublicName(name, module, value, Path(str(value.__file__)), None)
+    spec = find_spec(_defining_modules(module)[name])
     path = Path(str(spec and spec.origin))
-    return Public(name, face, value, path, next(node for node in parsed(path).body if name in _names(node)))
+    return PublicName(name, module, value, path, next(node for node in syntax_of(path).body if name in _names(node)))
 
 
 @cache
-def _homes(face: str) -> Mapping[str, str]:
-    """Return the module from which a face imports each name."""
-    tree = parsed(Path(str(import_module(face).__file__)))
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    return {alias.name: node.module or "" for node in found for alias in node.names}
+def _defining_modules(module: str) -> Mapping[str, str]:
+    """Return the modules from which a module imports its names, by name."""
+    tree = syntax_of(Path(str(import_module(module).__file__)))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in imports for alias in node.names}
 
 
 def _names(node: ast.stmt) -> list[str]:
-    """Return the names that a statement defines."""
+    """Return the names defined by a statement."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef):
         return [node.name]
     targets = (
         node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     )
     several = [target.elts if isinstance(target, ast.Tuple) else [target] for target in targets]
-    return [one.id for group in several for one in group if isinstance(one, ast.Name)]
+    return [name.id for group in several for name in group if isinstance(name, ast.Name)]
 
 
-def _described(one: Public) -> Iterator[str]:
-    """Yield what is shown of a name: signature, docstring, fields, methods."""
-    node = one.node
+def _description(symbol: PublicName) -> Iterator[str]:
+    """Yield the parts of a description: signature, docstring, fields, methods, aliases."""
+    node = symbol.node
     if isinstance(node, ast.ClassDef | ast.FunctionDef):
         yield _code(_class(node) if isinstance(node, ast.ClassDef) else f"def {_signature(node, WIDTH)}")
-    yield _constant(one) if isinstance(node, ast.Assign | ast.AnnAssign) else _prose(meaning(one))
+    yield _constant(symbol) if isinstance(node, ast.Assign | ast.AnnAssign) else _prose(meaning(symbol))
     if node is None:
-        yield _definitions(one.body)
+        yield _definitions(symbol.body)
     elif isinstance(node, ast.ClassDef):
-        yield _fields(node, one.path)
+        yield _fields(node, symbol.path)
         yield _definitions(node.body)
-        yield _aliases(one)
+        yield _aliases(symbol)
     elif isinstance(node, ast.FunctionDef):
-        yield _aliases(one)
-    elif isinstance(one.value, tuple) and all(isinstance(each, Contract) for each in one.value):
-        yield "\n".join(f"- `{each}`: {_flat(each.check.__doc__)}" for each in one.value)
+        yield _aliases(symbol)
+    elif isinstance(symbol.value, tuple) and all(isinstance(each, Contract) for each in symbol.value):
+        yield "\n".join(f"- `{each}`: {_flat(each.check.__doc__)}" for each in symbol.value)
 
 
-def _constant(one: Public) -> str:
-    """Return the definition of a constant or type, if it is short, and what it means."""
-    value = _source(one.node.value) if isinstance(one.node, ast.Assign | ast.AnnAssign) and one.node.value else ""
-    shown = _source(ast.Constant(one.value)) if isinstance(one.value, str | int) else value
-    text = meaning(one)
+def _constant(item: PublicName) -> str:
+    """Return the definition of a constant or type, if it is short, and its comment."""
+    value = _source(item.node.value) if isinstance(item.node, ast.Assign | ast.AnnAssign) and item.node.value else ""
+    shown = _source(ast.Constant(item.value)) if isinstance(item.value, str | int) else value
+    text = meaning(item)
     fits = len(shown) <= WIDTH and not re.search(r"\b(_|globals\b)", shown)
-    return "\n\n".join([*([_code(f"{one.name} = {shown}")] if fits else []), _prose(text[:1].upper() + text[1:])])
+    return "\n\n".join([*([_code(f"{item.name} = {shown}")] if fits else []), _prose(text[:1].upper() + text[1:])])
 
 
 def _class(node: ast.ClassDef) -> str:
-    """Return the head of a class, with its constructor if that is its own."""
-    own = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
+    """Return the head of a class, with its constructor if the class defines it."""
+    inits = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
     bases = f"({', '.join(map(ast.unparse, node.bases))})" if node.bases else ""
-    lines = [*(f"@{_source(one)}" for one in node.decorator_list), f"class {node.name}{bases}"]
-    return "\n".join([*lines, *(indent(f"def {_signature(one, WIDTH, own=True)}", "    ") for one in own)])
+    lines = [*(f"@{_source(item)}" for item in node.decorator_list), f"class {node.name}{bases}"]
+    return "\n".join([*lines, *(indent(f"def {_signature(item, WIDTH, with_self=True)}", "    ") for item in inits)])
 
 
-def _signature(node: ast.FunctionDef, width: int = 10**6, own: bool = False) -> str:
-    """Return name, parameters and result of a function, on several lines where `width` is too small.
+def _signature(node: ast.FunctionDef, width: int = 10**6, with_self: bool = False) -> str:
+    """Return name, parameters and result of a function, on several lines if it is longer than `width` characters.
 
-    `self` is shown if `own`.
+    `self` and `cls` are omitted unless `with_self`.
     """
-    first = [one for one in node.args.args[:1] if one.arg in ("self", "cls") and not own]
+    first = [parameter for parameter in node.args.args[:1] if parameter.arg in ("self", "cls") and not with_self]
     parameters = _parameters(_source(node.args))[len(first) :]
     result = f" -> {_source(node.returns)}" if node.returns else ""
     line = f"{node.name}({', '.join(parameters)}){result}"
     if len(line) <= width:
         return line
-    return "\n".join([f"{node.name}(", *(f"    {one}," for one in parameters), f"){result}"])
+    return "\n".join([f"{node.name}(", *(f"    {parameter}," for parameter in parameters), f"){result}"])
 
 
 def _parameters(parameters: str) -> list[str]:
-    """Return parameters one by one, with spaces around the = of a default that has a type."""
+    """Split parameters, with spaces around the = of typed defaults."""
     depth, parts = 0, [""]
     for sign in parameters:
         depth += (sign in "([{") - (sign in ")]}")
@@ -209,7 +209,7 @@ def _parameters(parameters: str) -> list[str]:
 
 
 def _fields(node: ast.ClassDef, path: Path) -> str:
-    """Return the fields and class attributes of a class as a table: type, default and meaning of each."""
+    """Return a table of the fields and class attributes: name, type, default and meaning."""
     is_enum = any("Enum" in _source(base) for base in node.bases)
     rows = [
         (f"`{name}`", _kind(field), _default(field.value), _flat(_comment(field, path)))
@@ -224,7 +224,7 @@ def _fields(node: ast.ClassDef, path: Path) -> str:
 
 
 def _kind(field: ast.Assign | ast.AnnAssign) -> str:
-    """Return the type of a field, as it stands in the source."""
+    """Return the type of a field, as in the source."""
     if isinstance(field, ast.Assign):
         return ""
     text = _source(field.annotation)
@@ -234,24 +234,24 @@ def _kind(field: ast.Assign | ast.AnnAssign) -> str:
 def _default(value: ast.expr | None) -> str:
     if value is None:
         return ""
-    made = [one.value for one in getattr(value, "keywords", ()) if one.arg == "default_factory"]
-    text = DEFAULTS[_source(made[0])] if made else _source(value)
-    return f"`{text}`" if len(text) <= LONGEST else ""
+    factories = [keyword.value for keyword in getattr(value, "keywords", ()) if keyword.arg == "default_factory"]
+    text = DEFAULTS[_source(factories[0])] if factories else _source(value)
+    return f"`{text}`" if len(text) <= MAX_DEFAULT else ""
 
 
 def _definitions(body: Iterable[ast.stmt]) -> str:
-    """Return a list of the public functions and classes among statements that have a docstring."""
+    """Return a list of the public functions and classes with docstrings, except hooks."""
     return "\n".join(
-        f"- {_kind_of(one)}: {_flat(ast.get_docstring(one))}"
-        for one in body
-        if isinstance(one, ast.ClassDef | ast.FunctionDef) and one.name[0] != "_" and ast.get_docstring(one)
-        if not any("hook" in _source(mark) for mark in one.decorator_list)
+        f"- {_kind_of(node)}: {_flat(ast.get_docstring(node))}"
+        for node in body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name[0] != "_" and ast.get_docstring(node)
+        if not any("hook" in _source(mark) for mark in node.decorator_list)
     )
 
 
 def _kind_of(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """Return the signature of a method, and what kind of method it is."""
-    marks = [_source(one) for one in node.decorator_list]
+    """Return the signature of a method, and whether it is abstract."""
+    marks = [_source(decorator) for decorator in node.decorator_list]
     if isinstance(node, ast.ClassDef):
         return f"`{node.name}`"
     if any("property" in mark for mark in marks):
@@ -259,22 +259,22 @@ def _kind_of(node: ast.ClassDef | ast.FunctionDef) -> str:
     return f"`{_signature(node)}`{', abstract' if 'abstractmethod' in marks else ''}"
 
 
-def _aliases(one: Public) -> str:
-    """Return the types of its file that its signatures name and that are not public."""
-    used = {name for type_ in _types(one.node) for name in re.findall(r"\w+", _source(type_))}
+def _aliases(symbol: PublicName) -> str:
+    """Return the non-public types that occur in the signatures of a name and are defined in its file."""
+    used = {name for type_ in _types(symbol.node) for name in re.findall(r"\w+", _source(type_))}
     return "\n\n".join(
         f"`{name}`{text}"
-        for node in one.body
+        for node in symbol.body
         for name in _names(node)
-        if name in used and name not in public() and (text := _alias(node, one.path))
+        if name in used and name not in public() and (text := _alias(node, symbol.path))
     )
 
 
 def _types(node: ast.stmt | None) -> Iterator[ast.expr]:
-    """Yield the types of a function's parameters and result, or of all that is public in a class."""
+    """Yield the types of a function's parameters and result, or of the public members of a class."""
     if isinstance(node, ast.FunctionDef):
         parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        yield from filter(None, [*(one.annotation for one in parameters), node.returns])
+        yield from filter(None, [*(parameter.annotation for parameter in parameters), node.returns])
     elif isinstance(node, ast.AnnAssign):
         yield node.annotation
     elif isinstance(node, ast.ClassDef):
@@ -284,11 +284,11 @@ def _types(node: ast.stmt | None) -> Iterator[ast.expr]:
 
 
 def _alias(node: ast.stmt, path: Path) -> str:
-    """Return what a class is, with its fields if it is a dataclass, or what a type stands for."""
+    """Return the docstring of a class, with its fields if it is a dataclass, or the definition of a type alias."""
     if isinstance(node, ast.ClassDef):
-        fields = [f"`{name}`" for one in node.body if isinstance(one, ast.AnnAssign) for name in _names(one)]
-        listed = f" Fields: {', '.join(fields)}." if node.decorator_list and fields else ""
-        return f": {_flat(ast.get_docstring(node))}{listed}"
+        fields = [f"`{name}`" for field in node.body if isinstance(field, ast.AnnAssign) for name in _names(field)]
+        listing = f" Fields: {', '.join(fields)}." if node.decorator_list and fields else ""
+        return f": {_flat(ast.get_docstring(node))}{listing}"
     if not isinstance(node, ast.AnnAssign) or _source(node.annotation) != "TypeAlias" or not node.value:
         return ""
     text = _source(node.value).replace('"', "")
@@ -301,13 +301,13 @@ def _source(node: ast.AST) -> str:
 
 
 def _comment(node: ast.stmt, path: Path, mark: str = "#") -> str:
-    """Return the comment beside a statement that begins with `mark`, else that with `#:` on the lines above it."""
-    known = comments(str(path))
-    told = beside(node, {line: text for line, text in known.items() if text.startswith(mark)})
+    """Return the comment beside a statement that starts with `mark`, else the `#:` comment above it."""
+    texts = comments(str(path))
+    inline = beside(node, {line: text for line, text in texts.items() if text.startswith(mark)})
     source, first = path.read_text(encoding="utf-8").splitlines(), node.lineno
     while source[first - 2].strip().startswith("#:"):
         first -= 1
-    return told or " ".join(known[line].lstrip("#: ") for line in range(first, node.lineno))
+    return inline or " ".join(texts[line].lstrip("#: ") for line in range(first, node.lineno))
 
 
 def _code(text: str) -> str:
@@ -315,7 +315,7 @@ def _code(text: str) -> str:
 
 
 def _prose(doc: str) -> str:
-    """Return a docstring or comment as Markdown: its examples as code, and so are shapes."""
+    """Return a docstring or comment as Markdown, with examples and shapes as code."""
     parts = doc.split("\n\n")
     return "\n\n".join(_code(part) if part.startswith(">>>") else _shapes(part) for part in parts)
 
@@ -326,23 +326,23 @@ def _flat(doc: str | None) -> str:
 
 
 def _shapes(text: str) -> str:
-    """Return a text with its shapes as code, but for those within code."""
+    """Mark the shapes outside code as code."""
     return "".join(
         part if place % 2 else SHAPE.sub(r"`\g<0>`", part) for place, part in enumerate(re.split(r"(`[^`]*`)", text))
     )
 
 
-def _linked(text: str, name: str) -> str:
-    """Return a text in which the first mention of every other public name is a link."""
+def _add_links(text: str, name: str) -> str:
+    """Link the first mention of every other public name."""
     if text.startswith("```"):
         return text
     seen = {name}
 
-    def link(found: re.Match[str]) -> str:
-        if found[1] in seen or found[1] not in public() or found[1].islower():
-            return found[0]
-        seen.add(found[1])
-        return f"[{found[0]}](#{anchor(found[1])})"
+    def link(match: re.Match[str]) -> str:
+        if match[1] in seen or match[1] not in public() or match[1].islower():
+            return match[0]
+        seen.add(match[1])
+        return f"[{match[0]}](#{anchor(match[1])})"
 
     return re.sub(r"(?<!- )`(\w+)`", link, text)
 

@@ -1,6 +1,6 @@
-"""The map of the code in docs/: every file of the core and of the plugins, by the first line of its docstring.
+"""Generate the code map in docs/: every file of the core and the plugins with the first line of its docstring.
 
-`python tools/code_map.py` writes it.
+Run `python tools/code_map.py`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ HEAD = """<!-- Written by `make schema` from docstrings. Edit those. -->
 
 Every file with the first line of its docstring. A layer of the core imports only from layers to its left: interfaces
 (the files at the top level of `bench_core`), `suites`, `planning`, `storage`, `computing`, `execution`, `runs`,
-`commands`. Plugins import the interfaces only, except for
+`commands`. Plugins import only the interfaces, except for
 
-- `bench_reports`: also from `suites`, `storage` and `runs`,
-- `bench_exchange`: from these and `planning`,
-- `bench_upkeep`: from these, `planning` and `execution`,
-- `bench_notebook` and `bench_training`: from all layers but `commands`,
+- `bench_reports`: also `suites`, `storage` and `runs`,
+- `bench_exchange`: these and `planning`,
+- `bench_upkeep`: these, `planning` and `execution`,
+- `bench_notebook` and `bench_training`: all layers except `commands`,
 
 each limited to the modules that a layer lists in `PUBLIC`, and `bench_authors`, which tests the interfaces and may
 import the whole core. [`test_layers.py`](../tests/test_layers.py) enforces these rules.
@@ -33,7 +33,7 @@ LAYERS = ("", "suites", "planning", "storage", "computing", "execution", "runs",
 
 
 def pages() -> dict[str, str]:
-    """Return docs/code.md, an index, and a page in docs/code/ for each folder of the core and each plugin."""
+    """Return the index docs/code.md, and a page in docs/code/ for each folder of the core and each plugin."""
     core = ROOT / "bench_core"
     packages = [core / name for name in LAYERS] + sorted(
         path for name in ("bench_*", *LIBRARIES) for path in ROOT.glob(f"plugins/*/{name}")
@@ -49,7 +49,7 @@ def _purpose(folder: Path) -> str:
 
 
 def _section(folder: Path, whole: bool) -> Iterator[str]:
-    """Yield a section about a package, with its subfolders if that is `whole`."""
+    """Yield the section of a package, with its subfolders if `whole`."""
     yield f"## [`{_name(folder)}/`](../{_name(folder)})\n"
     yield f"{_doc(folder / '__init__.py').partition(chr(10) * 2)[2] or _doc(folder / '__init__.py')}\n"
     yield "| file | content |\n|---|---|"

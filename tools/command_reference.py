@@ -1,6 +1,6 @@
-"""The reference of commands in docs/: every command of this repository with its arguments and options.
+"""Print the command reference of docs/: every command of this repository with its arguments and options.
 
-`python tools/command_reference.py` prints it.
+Run `python tools/command_reference.py`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def page() -> str:
 def _sections(
     commands: dict[str, tuple[click.Command, str]], parent: click.Context
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the title, the first line and the text of each command, subcommands included."""
+    """Yield title, first line and text of each command, including subcommands."""
     for name, (command, home) in sorted(commands.items()):
         context = click.Context(command, info_name=name, parent=parent)
         if isinstance(command, click.Group):
-            inner = {one: command.commands[one] for one in command.commands}
-            yield from _sections({one: (each, home) for one, each in inner.items()}, context)
+            inner = {subcommand: command.commands[subcommand] for subcommand in command.commands}
+            yield from _sections({subcommand: (each, home) for subcommand, each in inner.items()}, context)
         else:
             help_text = _prose(command.help or "")
             usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])

@@ -1,7 +1,7 @@
-"""Run tests for `make mutants`, each request in a fork of a process that has imported only third parties.
+"""Run tests for `make mutants`, each request in a fork of a process that has only imported third-party packages.
 
-Started with the Python of a scratch copy, it reads one JSON request a line, and answers with the id of the fork and,
-when that has ended, with its CPU seconds.
+It runs with the Python of a scratch clone, reads one JSON request per line, prints the process id of the fork, and
+its CPU seconds when it has ended.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ THIRD_PARTIES = (
     "tabulate",
 )
 FAST = "not slow and not nightly"
-UNUSED = ("cacheprovider", "xdist", "xdist.looponfail", "anyio")  # plugins of pytest that take time to load
-MOST_CASES = 4  # of a parametrised test, besides those that name what is changed
+UNUSED = ("cacheprovider", "xdist", "xdist.looponfail", "anyio")  # pytest plugins that are slow to load
+MAX_CASES = 4  # of a parametrized test, besides those whose names contain a word of the request
 GIB = 2**30
 
 
 class Watch:
-    """A pytest plugin that leaves out some tests, and writes a line as each starts, and as each passes or fails."""
+    """A pytest plugin that deselects tests, and writes a line when a test starts, passes or fails."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.only, self.excluded, self.words = request["only"], set(request["excluded"]), request["words"]
@@ -51,16 +51,16 @@ class Watch:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         seen: Counter[str] = Counter()
-        left_out = []
+        excluded = []
         for item in items:
             function, _, case = item.nodeid.partition("[")
             seen[function] += 1
-            near = seen[function] <= MOST_CASES or any(word in case for word in self.words)
+            near = seen[function] <= MAX_CASES or any(word in case for word in self.words)
             wanted = near if self.only is None else item.nodeid in self.only
             if not wanted or item.nodeid in self.excluded:
-                left_out.append(item)
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+                excluded.append(item)
+        config.hook.pytest_deselected(items=excluded)
+        items[:] = [item for item in items if item not in excluded]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -80,12 +80,12 @@ class Watch:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of its finished children."""
+    """Return the CPU seconds of this process and its finished children."""
     return sum(os.times()[:4])
 
 
 def run(request: dict[str, Any]) -> None:
-    """Run the fast tests of `files`, of them `only` some if given, and write the exit code."""
+    """Run the fast tests in `files`, restricted to `only` if given, and write the exit code."""
     folder = Path(request["folder"])
     options = [f"-pno:{name}" for name in UNUSED]
     options += ["-x", "-m", FAST, f"--basetemp={folder / 'pytest'}"]
@@ -94,12 +94,12 @@ def run(request: dict[str, Any]) -> None:
 
 
 def answer(request: dict[str, Any]) -> None:
-    """Do a request in this process, a fork, with bounds on memory and files since a mutant may grow without end."""
+    """Run a request in this fork, with limited memory and file sizes because mutants may not terminate."""
     try:
         os.setsid()
-        for kind, most in ((resource.RLIMIT_DATA, 6 * GIB), (resource.RLIMIT_FSIZE, GIB)):
-            with contextlib.suppress(ValueError, OSError):  # some systems know no such limit
-                resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+        for kind, limit in ((resource.RLIMIT_DATA, 6 * GIB), (resource.RLIMIT_FSIZE, GIB)):
+            with contextlib.suppress(ValueError, OSError):  # not supported by every system
+                resource.setrlimit(kind, (limit, resource.getrlimit(kind)[1]))
         log = os.open(Path(request["folder"]) / "log", os.O_WRONLY | os.O_CREAT)
         for stream, file in enumerate((os.open(os.devnull, os.O_RDONLY), log, log)):
             os.dup2(file, stream)
@@ -111,20 +111,20 @@ def answer(request: dict[str, Any]) -> None:
 
 
 def serve() -> None:
-    """Answer requests until there are no more."""
+    """Fork for each request until the input ends."""
     for name in THIRD_PARTIES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # nothing of this is garbage that a fork need look for
+    gc.freeze()  # forks need not traverse these objects
     for line in sys.stdin:
-        begun = cpu_seconds()
+        start = cpu_seconds()
         process = os.fork()
         if process == 0:
             answer(json.loads(line))
         print(process, flush=True)
         os.waitpid(process, 0)
-        print(f"{cpu_seconds() - begun:.2f}", flush=True)
+        print(f"{cpu_seconds() - start:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Small changes of Python code that tests should notice, as edits of the source text, and a stratified draw of them.
+"""Mutations of Python code, as edits of the source text, and stratified samples of them.
 
-Left out is what no test can notice or none should pin down: docstrings, annotations, decorators, assertions, the text
-of messages, type checkers' imports and `if __name__ == "__main__"`.
+Code whose changes tests cannot or should not detect is excluded: docstrings, annotations, decorators, assertions,
+texts of messages, imports for type checkers and `if __name__ == "__main__"`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
     ast.Mod: ("%", "*"), ast.Pow: ("**", "*"), ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"),
 }  # fmt: skip
 OPPOSITES = {
-    one: other
+    name: opposite
     for pair in (
         "min max", "any all", "argmin argmax", "amin amax", "floor ceil", "startswith endswith", "cumsum cumprod",
         "zeros ones", "zeros_like ones_like", "logical_and logical_or", "union intersection",
     )
-    for one, other in (pair.split(), pair.split()[::-1])
+    for name, opposite in (pair.split(), pair.split()[::-1])
 }  # fmt: skip
 SYMMETRIC = {"min", "max", "isclose", "allclose", "equal", "gcd", "maximum", "minimum", "logical_and", "logical_or"}
 UNSEEN_KEYWORDS = {"encoding", "strict", "flush", "exist_ok", "parents", "stacklevel", "daemon", "slots"}
-MESSAGES = {
+UNCHANGED_CALLS = {
     "say",
     "warn",
     "warning",
@@ -45,12 +45,12 @@ MESSAGES = {
     "cast",
     "TypeVar",
     "NewType",
-}  # calls left as they are
+}  # names of functions whose calls are not changed
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One changed piece of a file: `old`, at byte `start`, becomes `new`; `unit` is the function that it is in."""
+    """A change of a file: replace `old` at byte `start` by `new`; `unit` is the enclosing function or class."""
 
     path: str
     line: int
@@ -62,37 +62,37 @@ class Mutation:
 
     @property
     def key(self) -> str:
-        """Return a short name that differs between mutations."""
+        """Return a short unique identifier."""
         text = f"{self.path}\0{self.start}\0{self.old}\0{self.new}"
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def words(self) -> set[str]:
-        """Return the words in the names of its folder, file and function."""
+        """Return the words in the names of the folder, file and function."""
         return words_of(" ".join([*self.path.removesuffix(".py").split("/")[-2:], self.unit]))
 
-    def applied(self, source: bytes) -> bytes:
-        """Return the changed source; raise ValueError if `old` is not where it was."""
+    def apply(self, source: bytes) -> bytes:
+        """Return the changed source; raise ValueError if `old` is not at `start`."""
         old, end = self.old.encode(), self.start + len(self.old.encode())
         if source[self.start : end] != old:
             raise ValueError(f"{self.path} has changed: {self.old!r} is not at byte {self.start}.")
         return source[: self.start] + self.new.encode() + source[end:]
 
     def changes(self, source: bytes) -> bool:
-        """Return whether the changed source parses, to other code."""
+        """Return whether the changed source parses to different code."""
         try:
-            return ast.dump(ast.parse(self.applied(source))) != ast.dump(ast.parse(source))
+            return ast.dump(ast.parse(self.apply(source))) != ast.dump(ast.parse(source))
         except SyntaxError:
             return False
 
 
 def words_of(name: str) -> set[str]:
-    """Return the words of a name, without the ending of a plural."""
+    """Return the words of a name, without plural endings."""
     return {word.removesuffix("s") for word in re.findall("[a-z]{3,}", name.lower())} - {"test", "bench"}
 
 
 def mutations(path: str, source: bytes) -> list[Mutation]:
-    """Return all mutations of a file, some of which may not parse (see `changes`)."""
+    """Return all mutations of a file; some may not parse (see `Mutation.changes`)."""
     return list(_File(path, source).visit(ast.parse(source), ()))
 
 
@@ -100,15 +100,15 @@ Edit = tuple[str, int, int, str]  # operator, start, end, new text
 
 
 class _File:
-    """The text of a file, and the edits of each node of its tree."""
+    """The source of a file, and the edits of its syntax nodes."""
 
     def __init__(self, path: str, source: bytes) -> None:
         self.path, self.source = path, source
-        self.lines = [0, *(found.end() for found in re.finditer(rb"\n", source))]
+        self.lines = [0, *(newline.end() for newline in re.finditer(rb"\n", source))]
 
     def visit(self, node: ast.AST, scope: tuple[str, ...]) -> Iterator[Mutation]:
-        """Yield the mutations of a node and of all below it; `scope` has the names around it."""
-        if _left_out(node):
+        """Yield the mutations of a node and its descendants; `scope` has the names of enclosing definitions."""
+        if _is_excluded(node):
             return
         scope = _inner(node, scope)
         for rule in RULES.get(type(node), ()):
@@ -129,16 +129,16 @@ class _File:
     def text(self, node: ast.expr) -> str:
         return self.source[self.start(node) : self.end(node)].decode()
 
-    def replaced(self, operator: str, node: ast.expr | ast.stmt, new: str) -> Edit:
+    def replacement(self, operator: str, node: ast.expr | ast.stmt, new: str) -> Edit:
         return operator, self.start(node), self.end(node), new
 
     def between(self, operator: str, left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[Edit]:
-        """Yield the edit of an operator between two expressions."""
+        """Yield the replacement of an operator between two expressions."""
         begin = self.end(left)
         pattern = re.escape(old).replace(r"\ ", r"\s+").encode()
-        found = re.search(pattern, self.source[begin : self.start(right)])
-        if found:
-            yield operator, begin + found.start(), begin + found.end(), new
+        match = re.search(pattern, self.source[begin : self.start(right)])
+        if match:
+            yield operator, begin + match.start(), begin + match.end(), new
 
 
 def _comparison(file: _File, node: ast.Compare) -> Iterator[Edit]:
@@ -164,52 +164,52 @@ def _arithmetic(file: _File, node: ast.BinOp) -> Iterator[Edit]:
 def _sign(file: _File, node: ast.UnaryOp) -> Iterator[Edit]:
     if isinstance(node.op, ast.USub | ast.Not):
         name = "sign" if isinstance(node.op, ast.USub) else "condition"
-        yield file.replaced(name, node, f"({file.text(node.operand)})")
+        yield file.replacement(name, node, f"({file.text(node.operand)})")
 
 
 def _condition(file: _File, node: ast.If | ast.While | ast.IfExp) -> Iterator[Edit]:
-    if not isinstance(node.test, ast.UnaryOp | ast.Compare):  # these have operators of their own
-        yield file.replaced("condition", node.test, f"not ({file.text(node.test)})")
+    if not isinstance(node.test, ast.UnaryOp | ast.Compare):  # these have their own rules
+        yield file.replacement("condition", node.test, f"not ({file.text(node.test)})")
 
 
 def _filter(file: _File, node: ast.comprehension) -> Iterator[Edit]:
     for test in node.ifs:
-        yield file.replaced("filter", test, "True")
+        yield file.replacement("filter", test, "True")
 
 
 def _constant(file: _File, node: ast.Constant) -> Iterator[Edit]:
     value = node.value
     if isinstance(value, bool):
-        yield file.replaced("constant", node, str(not value))
+        yield file.replacement("constant", node, str(not value))
     elif isinstance(value, int):
-        yield from (file.replaced("constant", node, str(new)) for new in (value + 1, value - 1) if new >= 0)
+        yield from (file.replacement("constant", node, str(new)) for new in (value + 1, value - 1) if new >= 0)
     elif isinstance(value, float):
-        yield file.replaced("constant", node, repr(2 * value or 1.0))
+        yield file.replacement("constant", node, repr(2 * value or 1.0))
 
 
-def _returned(file: _File, node: ast.Return) -> Iterator[Edit]:
+def _return(file: _File, node: ast.Return) -> Iterator[Edit]:
     if node.value and not isinstance(node.value, ast.Constant):
-        yield file.replaced("return", node.value, "None")
+        yield file.replacement("return", node.value, "None")
 
 
-def _removed(file: _File, node: ast.stmt) -> Iterator[Edit]:
+def _removal(file: _File, node: ast.stmt) -> Iterator[Edit]:
     if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name | ast.Tuple):
-        yield file.replaced("removal", node, "pass")
+        yield file.replacement("removal", node, "pass")
 
 
 def _jump(file: _File, node: ast.Break | ast.Continue) -> Iterator[Edit]:
-    yield file.replaced("jump", node, "continue" if isinstance(node, ast.Break) else "break")
+    yield file.replacement("jump", node, "continue" if isinstance(node, ast.Break) else "break")
 
 
 def _call(file: _File, node: ast.Call) -> Iterator[Edit]:
-    name = _called(node)
+    name = _function_name(node)
     if name in OPPOSITES:
         end = file.end(node.func)
         yield "opposite", end - len(name.encode()), end, OPPOSITES[name]
     if (
         len(node.args) > 1
         and name not in SYMMETRIC
-        and not any(isinstance(one, ast.Starred) for one in node.args[:2])
+        and not any(isinstance(argument, ast.Starred) for argument in node.args[:2])
     ):
         first, second = node.args[:2]
         comma = file.source[file.end(first) : file.start(second)].decode()
@@ -228,14 +228,14 @@ Rule = Callable[[_File, Any], Iterator[Edit]]
 RULES: dict[type[ast.AST], tuple[Rule, ...]] = {
     ast.Compare: (_comparison,), ast.BoolOp: (_boolean,), ast.BinOp: (_arithmetic,), ast.UnaryOp: (_sign,),
     ast.If: (_condition,), ast.While: (_condition,), ast.IfExp: (_condition,), ast.comprehension: (_filter,),
-    ast.Constant: (_constant,), ast.Return: (_returned,), ast.Break: (_jump,), ast.Continue: (_jump,),
-    ast.Expr: (_removed,), ast.Raise: (_removed,), ast.Assign: (_removed,), ast.AugAssign: (_removed,),
-    ast.Delete: (_removed,), ast.Call: (_call,),
+    ast.Constant: (_constant,), ast.Return: (_return,), ast.Break: (_jump,), ast.Continue: (_jump,),
+    ast.Expr: (_removal,), ast.Raise: (_removal,), ast.Assign: (_removal,), ast.AugAssign: (_removal,),
+    ast.Delete: (_removal,), ast.Call: (_call,),
 }  # fmt: skip
 
 
-def _called(node: ast.Call) -> str:
-    """Return the last name of what is called."""
+def _function_name(node: ast.Call) -> str:
+    """Return the last name of the called expression."""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
@@ -243,30 +243,30 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
 
 
-def _left_out(node: ast.AST) -> bool:
-    """Return whether neither a node nor anything in it is changed."""
+def _is_excluded(node: ast.AST) -> bool:
+    """Return whether a node and its descendants are excluded."""
     match node:
         case ast.Assert() | ast.JoinedStr() | ast.Import() | ast.ImportFrom() | ast.Global() | ast.Nonlocal():
             return True
         case ast.Call():
-            return _called(node) in MESSAGES
+            return _function_name(node) in UNCHANGED_CALLS
         case ast.Expr():  # docstrings, `...`, messages
             return isinstance(node.value, ast.Constant) or (
-                isinstance(node.value, ast.Call) and _left_out(node.value)
+                isinstance(node.value, ast.Call) and _is_excluded(node.value)
             )
         case ast.Raise():
             return "NotImplementedError" in ast.dump(node)
         case ast.If():
             return any(name in ast.dump(node.test) for name in ("'TYPE_CHECKING'", "'__main__'", "version_info"))
         case ast.FunctionDef():
-            return any("overload" in ast.dump(one) for one in node.decorator_list) or node.name == "__repr__"
+            return any("overload" in ast.dump(each) for each in node.decorator_list) or node.name == "__repr__"
         case ast.Assign():
-            return all(isinstance(one, ast.Name) and one.id.startswith("__") for one in node.targets)
+            return all(isinstance(target, ast.Name) and target.id.startswith("__") for target in node.targets)
     return False
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of a node that may be changed: no annotations, decorators or arguments of exceptions."""
+    """Yield the children of a node that may be changed: not annotations, decorators or arguments of exceptions."""
     if isinstance(node, ast.Raise):
         return
     for name, value in ast.iter_fields(node):
@@ -287,42 +287,42 @@ def _inner(node: ast.AST, scope: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _unit(scope: tuple[str, ...]) -> str:
-    """Return the qualified name of the function or class that a scope is in."""
+    """Return the qualified name of the function or class of a scope."""
     return ".".join(scope).removesuffix(".<locals>") or MODULE
 
 
 def folder(path: str) -> str:
-    """Return the stratum of a file: a layer of the core, or a plugin."""
+    """Return the stratum of a file: a folder of the core, or a plugin."""
     first, second, *_ = path.split("/")
     return f"{first}/{second}" if not second.endswith(".py") else first
 
 
-def draw(sources: dict[str, bytes], count: int, seed: int) -> list[Mutation]:
-    """Draw mutations from each folder by its lines, in an order of which each start is balanced too.
+def sample(sources: dict[str, bytes], count: int, seed: int) -> list[Mutation]:
+    """Sample mutations from each folder in proportion to its lines, in an order with balanced prefixes.
 
-    A line of code is drawn first, then one of its mutations, so that lines with many weigh no more than others.
+    Lines are sampled first, then a mutation of each line, so lines with many mutations have the same weight.
     """
     lines: dict[str, dict[tuple[str, int], list[Mutation]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(sources):
         for mutation in mutations(path, sources[path]):
             lines[folder(path)][path, mutation.line].append(mutation)
     sizes = {name: len(places) for name, places in sorted(lines.items())}
-    ordered: list[tuple[float, Mutation]] = []
+    ranked: list[tuple[float, Mutation]] = []
     for name, share in _shares(sizes, count).items():
         rng = random.Random(f"{seed} {name}")
         places = rng.sample(sorted(lines[name]), sizes[name])
-        drawn = (_one(lines[name][place], sources[place[0]], rng) for place in places)
-        chosen = [mutation for mutation, _ in zip(filter(None, drawn), range(share), strict=False)]
-        ordered += [((rank + rng.random()) / len(chosen), mutation) for rank, mutation in enumerate(chosen)]
-    return [mutation for _, mutation in sorted(ordered, key=lambda pair: pair[0])]
+        candidates = (_changing_mutation(lines[name][place], sources[place[0]], rng) for place in places)
+        chosen = [mutation for mutation, _ in zip(filter(None, candidates), range(share), strict=False)]
+        ranked += [((rank + rng.random()) / len(chosen), mutation) for rank, mutation in enumerate(chosen)]
+    return [mutation for _, mutation in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def _one(choices: list[Mutation], source: bytes, rng: random.Random) -> Mutation | None:
-    return next((one for one in rng.sample(choices, len(choices)) if one.changes(source)), None)
+def _changing_mutation(choices: list[Mutation], source: bytes, rng: random.Random) -> Mutation | None:
+    return next((mutation for mutation in rng.sample(choices, len(choices)) if mutation.changes(source)), None)
 
 
 def _shares(sizes: dict[str, int], count: int) -> dict[str, int]:
-    """Divide a count by sizes, with the largest remainders, and at least one each."""
+    """Divide a count in proportion to sizes, by largest remainders, with at least 1 each."""
     exact = {name: count * size / sum(sizes.values()) for name, size in sizes.items()}
     shares = {name: max(1, int(share)) for name, share in exact.items()}
     rest = sorted(exact, key=lambda name: shares[name] - exact[name])

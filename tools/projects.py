@@ -1,4 +1,4 @@
-"""The distributions of this repository: their folders, and what their pyproject.toml files declare."""
+"""The distributions of this repository, from their pyproject.toml files."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with a pyproject.toml."""
+    """A distribution: a folder with a pyproject.toml."""
 
     folder: Path
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """Return the table `project`."""
-        found: dict[str, Any] = tomllib.loads((self.folder / "pyproject.toml").read_text("utf-8"))["project"]
-        return found
+        """Return the table `project` of the file."""
+        table: dict[str, Any] = tomllib.loads((self.folder / "pyproject.toml").read_text("utf-8"))["project"]
+        return table
 
     @property
     def name(self) -> str:
@@ -33,7 +33,7 @@ class Project:
 
     @property
     def version(self) -> str:
-        """Return its version."""
+        """Return the version of the distribution."""
         return str(self.about["version"])
 
     @property
@@ -42,8 +42,8 @@ class Project:
         return dict(self.about.get("optional-dependencies", {}))
 
     def requires(self, extras: Iterable[str] = ()) -> list[str]:
-        """Return its requirements, with those of extras."""
-        return [*self.about.get("dependencies", []), *(one for extra in extras for one in self.extras[extra])]
+        """Return the requirements, including those of extras."""
+        return [*self.about.get("dependencies", []), *(each for extra in extras for each in self.extras[extra])]
 
 
 def projects() -> dict[str, Project]:
@@ -54,13 +54,13 @@ def projects() -> dict[str, Project]:
 
 def split(requirement: str) -> tuple[str, list[str], str]:
     """Return the name, the extras and the rest of a requirement."""
-    found = re.fullmatch(r"([\w.-]+)(?:\[([^\]]*)\])?(.*)", requirement)
-    assert found, requirement
-    return found[1], [one.strip() for one in (found[2] or "").split(",") if one.strip()], found[3]
+    match = re.fullmatch(r"([\w.-]+)(?:\[([^\]]*)\])?(.*)", requirement)
+    assert match, requirement
+    return match[1], [extra.strip() for extra in (match[2] or "").split(",") if extra.strip()], match[3]
 
 
 def third_parties(requirements: Iterable[str]) -> list[str]:
-    """Return what distributions of this repository require of others, in turn, sorted."""
+    """Return the sorted third-party requirements of distributions, including those of their requirements."""
     return sorted(set(_third_parties(requirements, projects(), set())))
 
 

@@ -1,6 +1,6 @@
-"""The reference in docs/: what can stand in a suite, and the settings of every part of this repository, from classes.
+"""Print the references in docs/: the keys of suites, and the parts of this repository with their settings.
 
-It is the same whichever plugins are installed: those that are not are read from their folders.
+They do not depend on which plugins are installed: other plugins are imported from their folders.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from bench_reports.language.schema import ReportSections
 from bench_training import settings as training_settings
 
 HOME = Path(__file__).parent
-LONGEST = 80  # characters of a default that is shown
-FACTS = ("capabilities", "needs", "sources", "source", "likelihoods", "about")
+MAX_DEFAULT = 80  # characters; longer defaults are replaced by links
+PROPERTIES = ("capabilities", "needs", "sources", "source", "likelihoods", "about")
 
 
 def page(name: Literal["suites", "parts"]) -> str:
@@ -40,123 +40,123 @@ def page(name: Literal["suites", "parts"]) -> str:
         loader=FileSystemLoader(HOME / "templates"), undefined=StrictUndefined, autoescape=False,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    known = parts_of_ours()
+    parts_by_kind = parts_of_ours()
     return templates.get_template(f"{name}.md.j2").render(
-        keys=keys, about=about, axes=AXES, parts=known, part=described, overview=overview,
+        keys=keys, about=about, axes=AXES, parts=parts_by_kind, part=description, overview=overview,
         costs=figure_schema.COSTS, of_all_stages=figure_schema.OF_ALL_STAGES,
     )  # fmt: skip
 
 
 def parts_of_ours() -> dict[str, list[Part]]:
-    """Return the parts of all distributions of this repository by kind, and no other's."""
+    """Return the parts of the distributions in this repository, by kind."""
     ours = projects()
     with _every_plugin():
-        return {kind: [one for one in parts(kind).values() if one.distribution in ours] for kind in kinds()}
+        return {kind: [part for part in parts(kind).values() if part.distribution in ours] for kind in kinds()}
 
 
 @contextmanager
 def _every_plugin() -> Iterator[None]:
-    """Register the plugins of this repository that are not installed: their light modules import no extra."""
-    found, added = installed(), []
+    """Temporarily register the plugins that are not installed; their `plugin.py` needs no extras."""
+    registry, added = installed(), []
     for project in projects().values():
         for name, module in project.about.get("entry-points", {}).get("bench", {}).items():
-            if name not in found.origins:
+            if name not in registry.origins:
                 sys.path.append(str(project.folder))
-                found.add(name, import_module(module), project.name, project.version)
+                registry.add(name, import_module(module), project.name, project.version)
                 added.append((name, str(project.folder)))
     parts.cache_clear()
     try:
         yield
     finally:
         for name, folder in added:
-            found.manager.unregister(name=name)
-            del found.origins[name]
+            registry.manager.unregister(name=name)
+            del registry.origins[name]
             sys.path.remove(folder)
         parts.cache_clear()
 
 
 def about(name: str) -> str:
-    """Return what the docstring of a mapping of suites says."""
+    """Return the docstring of a suite mapping."""
     return doc(_mapping(name))
 
 
 def keys(name: str) -> str:
-    """Return the keys of a mapping of suites as a Markdown table."""
+    """Return the keys of a suite mapping, as a Markdown table."""
     several = (SuiteFile, ReportSections) if name == "SuiteFile" else (_mapping(name),)
     return settings(several, "key")
 
 
-def overview(known: Sequence[Part]) -> str:
-    """Return the parts of a kind as a Markdown table, each with a link to what is said of it below."""
+def overview(parts_of_kind: Sequence[Part]) -> str:
+    """Return a Markdown table of parts, with links to their sections."""
     rows = [
-        (f"[`{one.config.name}`](#{one.kind}-{one.config.name})", doc(one.config).partition("\n")[0], _home(one))
-        for one in known
+        (f"[`{part.config.name}`](#{part.kind}-{part.config.name})", doc(part.config).partition("\n")[0], _home(part))
+        for part in parts_of_kind
     ]
     return table(["name", "what it is", "from"], rows)
 
 
-def described(part: Part) -> str:
-    """Return all that is known of a part's face, as Markdown."""
-    known = [f"{name}: {fact}" for name in FACTS if (fact := _fact(part.config, name))]
-    own = settings([part.config], "setting") if part.config.model_fields else "No settings."
+def description(part: Part) -> str:
+    """Return the description of a part: docstring, properties and settings, as Markdown."""
+    properties = [f"{name}: {fact}" for name in PROPERTIES if (fact := _fact(part.config, name))]
+    settings_table = settings([part.config], "setting") if part.config.model_fields else "No settings."
     inside = "\n".join(map(_group, groups_of(part.config)))
-    sections = [doc(part.config), "; ".join([f"From {_home(part)}", *known]) + ".", own, inside]
+    sections = [doc(part.config), "; ".join([f"From {_home(part)}", *properties]) + ".", settings_table, inside]
     return "\n\n".join(filter(None, sections))
 
 
 def settings(configs: Sequence[type[BaseModel]], what: str) -> str:
-    """Return the fields of classes as a Markdown table: type, default and meaning of each."""
-    every = (one for config in configs for one in settings_of(config))
-    rows = [(f"`{one.name}`", one.type, _default(one), one.meaning) for one in every]
+    """Return a Markdown table of the fields of classes: name, type, default and meaning."""
+    rows_ = (setting for config in configs for setting in settings_of(config))
+    rows = [(f"`{setting.name}`", setting.type, _default(setting), setting.meaning) for setting in rows_]
     return table([what, "type", "default", "meaning"], rows)
 
 
 def _mapping(name: str) -> type[BaseModel]:
-    found: type[BaseModel] = next(
-        getattr(one, name)
-        for one in (schema, reports_schema, figure_schema, published, training_settings, training)
-        if hasattr(one, name)
+    mapping: type[BaseModel] = next(
+        getattr(module, name)
+        for module in (schema, reports_schema, figure_schema, published, training_settings, training)
+        if hasattr(module, name)
     )
-    return found
+    return mapping
 
 
 def _home(part: Part) -> str:
-    """Return the distribution of a part, with a link where its README is in this repository."""
+    """Return the distribution of a part, linked to its README if that is in this repository."""
     folder = f"plugins/{part.distribution.removeprefix('bench-')}"
     there = (HOME.parent / folder / "README.md").is_file()
     return f"[{part.distribution}](../{folder}/README.md)" if there else part.distribution
 
 
 def _fact(config: Any, name: str) -> str:
-    """Return what a Config says of its class besides its settings."""
+    """Return a property of a part from its Config; an empty string if it is unset."""
     value = getattr(config, name, None)
     if isinstance(value, property):
-        return "by its settings"
+        return "depends on the settings"
     if isinstance(value, Mapping):
-        return ", ".join(f"`{one}` ({kind})" for one, kind in value.items())
+        return ", ".join(f"`{item}` ({kind})" for item, kind in value.items())
     if isinstance(value, frozenset | set):
-        return ", ".join(sorted(getattr(one, "__name__", str(one)) for one in value))
+        return ", ".join(sorted(getattr(item, "__name__", str(item)) for item in value))
     return "" if value is None else str(getattr(value, "__name__", value))
 
 
-def _group(one: Group) -> str:
-    """Return a line about a mapping that a setting may be."""
-    inside = "; ".join(f"`{each.name}` ({_words(each)})" for each in one.settings)
-    return f"- `{one.shape}`: {one.about}{f' {inside}.' if inside else ''}"
+def _group(group: Group) -> str:
+    """Return a list item about a mapping accepted by a setting."""
+    inside = "; ".join(f"`{setting.name}` ({_words(setting)})" for setting in group.settings)
+    return f"- `{group.shape}`: {group.about}{f' {inside}.' if inside else ''}"
 
 
-def _words(one: Setting) -> str:
-    return ", ".join(filter(None, (one.type, _default(one), one.meaning)))
+def _words(setting: Setting) -> str:
+    return ", ".join(filter(None, (setting.type, _default(setting), setting.meaning)))
 
 
-def _default(one: Setting) -> str:
-    if len(one.default) > LONGEST:
-        return f"see [{one.name}](#{one.name})"
-    return f"`{one.default}`" if one.default and one.default != "required" else one.default
+def _default(setting: Setting) -> str:
+    if len(setting.default) > MAX_DEFAULT:
+        return f"see [{setting.name}](#{setting.name})"
+    return f"`{setting.default}`" if setting.default and setting.default != "required" else setting.default
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, as narrow as it can be: a changed row changes no other."""
+    """Return a Markdown table without padding, so that a changed row does not affect others."""
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     lines = [" | ".join(row) for row in [headings, ["---"] * len(headings), *escaped]]
     return "\n".join(f"| {line} |".replace("  ", " ") for line in lines)

@@ -1,4 +1,4 @@
-"""Check that a release can be made: versions agree, wheels build and are whole, the changelog has the version."""
+"""Check the preconditions of a release: consistent versions, valid wheels, an entry in the changelog."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from projects import ROOT, projects, split
 
 
 def problems() -> Iterator[str]:
-    """Yield what is wrong with the files."""
+    """Yield the problems of the files."""
     ours = projects()
     version = ours["bench-core"].version
     for project in ours.values():
@@ -27,25 +27,25 @@ def problems() -> Iterator[str]:
     if not re.search(rf"^## {re.escape(version)}\b", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M):
         yield f"CHANGELOG.md has no section '## {version}'."
     if f"version: {version}\n" not in (ROOT / "CITATION.cff").read_text("utf-8"):
-        yield f"CITATION.cff does not say 'version: {version}'."
+        yield f"CITATION.cff does not contain 'version: {version}'."
     for name in ("LICENSE", "SECURITY.md", "Dockerfile", ".github/workflows/test.yml"):
         if not (ROOT / name).is_file():
             yield f"{name} is missing."
 
 
 def main() -> int:
-    """Print what is wrong; return 1 if anything is."""
-    found = list(problems())
+    """Print the problems; return 1 if there are any."""
+    errors = list(problems())
     with tempfile.TemporaryDirectory() as folder:
         wheels.main(Path(folder) / "dist")
         files = sorted(map(str, (Path(folder) / "dist").glob("*.whl")))
-        checked = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True
         )
-        if checked.returncode:
-            found.append(f"twine check: {checked.stdout}{checked.stderr}")
-    print("\n".join(found) or f"{len(files)} wheels of {projects()['bench-core'].version} can be released.")
-    return 1 if found else 0
+        if result.returncode:
+            errors.append(f"twine check: {result.stdout}{result.stderr}")
+    print("\n".join(errors) or f"{len(files)} wheels of {projects()['bench-core'].version} are ready for release.")
+    return 1 if errors else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Splits a generated page at its sections: an index, and a page for each section in a folder of its name."""
+"""Split a generated page into an index, and a page for each section in a folder of the same name."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def anchor(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub makes it."""
+    """Return the GitHub anchor of a heading."""
     return re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).replace(" ", "-")
 
 
 def split(text: str, name: str, file_name: Callable[[str], str] = anchor) -> dict[str, str]:
-    """Return the pages of docs/ that a page becomes, by path.
+    """Split a page for docs/ into pages by path.
 
-    `NAME.md` keeps the text before the first second-level heading; `NAME/SECTION.md` has each section. Links in
-    `text` lead to its own anchors, or are relative to docs/.
+    `NAME.md` keeps the text before the first second-level heading; `NAME/SECTION.md` contains a section. Links in
+    `text` refer to its own anchors, or are relative to docs/.
     """
     head, *sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     names = [file_name(section[3:].partition("\n")[0]) for section in sections]
@@ -39,7 +39,7 @@ def split(text: str, name: str, file_name: Callable[[str], str] = anchor) -> dic
 
 
 def write(pages: Mapping[str, str]) -> None:
-    """Write pages into docs/, and remove stale ones of sections that no longer exist."""
+    """Write pages to docs/, and remove pages of sections that no longer exist."""
     for folder in {(DOCS / path).parent for path in pages} - {DOCS}:
         folder.mkdir(exist_ok=True)
         for stale in {*folder.glob("*.md")} - {DOCS / path for path in pages}:
@@ -59,7 +59,7 @@ def _outside_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def _linked(text: str, place: Callable[[str], str]) -> str:
-    """Return a text whose links, outside code, lead where `place` says."""
+    """Apply `place` to the links outside code."""
     return _outside_code(text, lambda part: LINK.sub(lambda link: f"]({place(link[1])})", part))
 
 

@@ -1,8 +1,8 @@
-"""Write the wheels of all distributions to dist/, and beside them what each way to install them needs of others.
+"""Build the wheels of all distributions in dist/, with lists of their third-party requirements.
 
-`dist/requirements/all.txt` lists the third parties of bench-all, `NAME.txt` those of its extra NAME, and
-`DISTRIBUTION.txt` those of one distribution alone. Installing them first lets ours be installed without any index,
-where nobody can put another package in their place.
+`dist/requirements/all.txt` lists the third-party requirements of bench-all, `NAME.txt` those of its extra NAME, and
+`DISTRIBUTION.txt` those of a single distribution. Once these are installed, our wheels need no package index, where
+others could have registered their names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
     for name, requirement in ways.items():
         lines = third_parties([requirement])
         (folder / "requirements" / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    print(f"{len(projects())} wheels in {folder}. To install them into another environment:")
+    print(f"{len(projects())} wheels in {folder}. Install them in another environment:")
     print(f"    python -m pip install -r {folder}/requirements/all.txt")
     print(f"    python -m pip install --no-index --find-links {folder} {META}=={projects()[META].version}")
 
