@@ -441,11 +441,10 @@ HEAD = """<!-- Written by `make mutants` from quality.jsonl. -->
 # What the tests notice
 
 A mutant is the code with one small change, such as a negated condition, a constant off by one, a removed statement or
-two swapped arguments. `make mutants` draws {drawn} with a seed, from each folder in proportion to its lines of code,
-and runs fast tests until one fails: first those named like the changed file, then others by distance of imports, with
-a few cases of each parametrised test, for at most {seconds:g} CPU seconds per mutant. Endless loops count as caught.
-A survivor shows a missing test, a test that was not reached in time, or a change without an effect; these are not
-told apart, so the share is a lower bound.
+two swapped arguments. `make mutants` draws {drawn} with a seed, from each folder in proportion to its lines of code.
+For each, fast tests run until one fails, at most {seconds:g} CPU seconds: first those named like the changed file,
+then by distance of imports, with a few cases of each parametrised test. Endless loops count as caught. The share is
+a lower bound: mutants also survive if a test was not reached in time, or if they change nothing.
 
 Of {drawn} mutants (seed {seed}), {tried} were tried on commit `{commit}` until {last}, in {minutes:.0f} CPU minutes.
 **{caught} of {tried} were caught: {score}.** Intervals are Wilson's, at 95 %.
