@@ -1,4 +1,4 @@
 """Decoders: greedy, beam search, sampling from truncated distributions, exhaustive search.
 
-Not here: decoders of one family of models (Insertion Transformer, deep state space models), which come with it.
+Decoders for one family of models (Insertion Transformer, deep state space models) are in the plugin of that family.
 """

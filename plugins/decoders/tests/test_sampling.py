@@ -11,7 +11,7 @@ import torch
 
 from bench_authors.testing import catches, patched
 from bench_core import STOP, Noise, invert, topk_stable
-from bench_decoders.greedy_sampling import highest
+from bench_decoders.greedy_sampling import argmax
 from bench_decoders.plugin import (
     AncestralConfig,
     ConsistentNucleusConfig,
@@ -335,10 +335,10 @@ def test_a_nucleus_from_a_partial_sort_is_that_of_the_full_sort(spread, mass):
 def test_the_highest_action_is_that_of_a_full_sort_the_lower_of_equal_ones(spread, size):
     log_probs = scores(spread, size, number=50)
     order = log_probs.sort(dim=1, stable=True, descending=True).indices
-    assert torch.equal(highest(log_probs), order[:, 0])
+    assert torch.equal(argmax(log_probs), order[:, 0])
     shut = torch.full((2, size), -torch.inf)
     shut[1, -1] = -9  # right at the end
-    assert highest(shut).tolist() == [0, size - 1]
+    assert argmax(shut).tolist() == [0, size - 1]
 
 
 @pytest.mark.parametrize("spread", SPREADS)
