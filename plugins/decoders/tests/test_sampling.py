@@ -58,7 +58,7 @@ def with_settings(trial, change):
 
 def with_draw(trial, draw):
     """Let decoders draw otherwise from what is open; `draw` is handed the intact decoder before its arguments."""
-    return replace(trial, load=lambda config: patched(trial.load(config), draw=draw))
+    return replace(trial, load=lambda config: patched(trial.load(config), sample=draw))
 
 
 CONSISTENT = {TopKConfig: ConsistentTopKConfig, NucleusConfig: ConsistentNucleusConfig}
@@ -101,7 +101,7 @@ def stays_below_the_mass(trial):
         if hasattr(decoder.config, "mass"):
             last = values.isfinite().sum(1, keepdim=True) - 1
             values = values.scatter(1, last, torch.where(last > 0, -torch.inf, values[:, :1]))
-        return decoder.draw(log_probs, values, actions, uniform)
+        return decoder.sample(log_probs, values, actions, uniform)
 
     return with_draw(trial, draw)
 
