@@ -25,7 +25,7 @@ KNOWN = ("cpython-pairs", "django", "django-clean")
 
 
 def _check_name(value: Any) -> Any:
-    """Raise ValueError if no corpus of code has the given name."""
+    """Convert a plain name to a mapping; raise ValueError if no corpus of code has that name."""
     value = by_name()(value)
     if isinstance(value, dict) and (name := value.get("name", KNOWN[0])) not in KNOWN:
         raise ValueError(f"no corpus of code is called {name!r}. Known: {', '.join(KNOWN)}. Or use your own files")

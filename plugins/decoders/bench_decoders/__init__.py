@@ -1,4 +1,4 @@
 """Decoders: greedy, beam search, sampling from truncated distributions, exhaustive search.
 
-Decoders for one family of models (Insertion Transformer, deep state space models) are in the plugin of that family.
+Not here: decoders for one family of models (Insertion Transformer, state space models), which come with its plugin.
 """

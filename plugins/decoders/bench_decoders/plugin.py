@@ -105,7 +105,7 @@ class BeamConfig(RankingConfig):
     cites = ["lowerre1976"]
 
     width: PositiveInt = 5  #: hypotheses kept per step
-    finish: Literal["first", "k", "exhausted"] = "k"  #: after one hypothesis has ended, `width` have, or all
+    finish: Literal["first", "k", "exhausted"] = "k"  #: end after one finished hypothesis, `width`, or all
     refill: bool = False  #: whether live hypotheses replace ended ones, as in transformers' `generate`
 
 

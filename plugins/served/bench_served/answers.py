@@ -18,7 +18,7 @@ from bench_core import DataError
 from bench_served.plugin import ServedConfig
 from bench_served.requests import Request, key_of
 
-START = re.compile(rb'\{"key": "([0-9a-f]{64})", ')  #: of every line
+START = re.compile(rb'\{"key": "([0-9a-f]{64})", ')  #: beginning of every line
 
 
 def folder_of(config: ServedConfig, folder: Path) -> Path:
