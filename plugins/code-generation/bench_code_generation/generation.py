@@ -8,7 +8,7 @@ from bench_translation.api import Parallel, ParallelTask
 
 
 class CodeGeneration(ParallelTask):
-    """Pseudo-code and a line of Python; tokens are what white space separates, or pieces of that."""
+    """Generate a line of Python from pseudo-code; tokens are the words between white space, or pieces of words."""
 
     config: CodeGenerationConfig
 

@@ -9,25 +9,25 @@ from bench_core import DataError, Inspection, Split
 from bench_text.api import Lengths, check_tokenizer, corpora
 from bench_translation.api import Parallel
 
-FEWEST = 2  #: pairs to train on
+MIN_TRAINING_PAIRS = 2
 
 
 def inspect(config: CodeGenerationConfig, inspection: Inspection) -> None:
-    """Note sides of unlike lengths, blank lines of splits to decode, and that too little is to be learned."""
+    """Check line numbers, blank lines in evaluation splits, and whether enough pairs are left for training."""
     corpus, data = config.corpus, inspection.data
     for tokenizer in (config.tokenizer.source, config.tokenizer.target):
         with inspection.noting():
             check_tokenizer(tokenizer, data)
     if isinstance(corpus, CPythonPairs) or inspection.problems:
         return
-    found = collection(corpus, data)
+    parallel = collection(corpus, data)
     seen: dict[Split, set[int]] = {}
-    for split in found.splits:
+    for split in parallel.splits:
         pair = files(corpus, data).own[split]
         paths = [data / path for path in (*pair.source, *pair.target, *pair.references)]
         with inspection.noting():
             if inspection.are_small(paths):
-                seen[split] = _read(config, inspection, found, split)
+                seen[split] = _read(config, inspection, parallel, split)
             else:
                 for path in paths:
                     next(corpora.lines(path), None)
@@ -35,30 +35,30 @@ def inspect(config: CodeGenerationConfig, inspection: Inspection) -> None:
         inspection.compare(split, len(seen[split]), len(seen[split] & seen.get("train", set())))
 
 
-def _read(config: CodeGenerationConfig, inspection: Inspection, found: Parallel, split: Split) -> set[int]:
+def _read(config: CodeGenerationConfig, inspection: Inspection, parallel: Parallel, split: Split) -> set[int]:
     """Read a split; return the hashes of its pairs."""
-    sides = found.read(split)
+    sides = parallel.read(split)
     pairs = [*zip(*(lines.texts for lines in sides), strict=True)]
-    found.more(split)
+    parallel.more(split)
     if split == "train":
         _check_enough(config, inspection, pairs)
     for number, pair in enumerate(pairs) if split != "train" else ():
         if not all(pair):
             place = next(lines.place(number) for lines, text in zip(sides, pair, strict=True) if not text)
-            raise DataError(f"{place} is empty. Each pair that is decoded needs both sides. Correct the files.")
+            raise DataError(f"{place} is empty. Each pair to decode needs both sides. Correct the files.")
     return {*map(hash, pairs)}
 
 
 def _check_enough(config: CodeGenerationConfig, inspection: Inspection, pairs: list[tuple[str, str]]) -> None:
-    """Raise DataError if all but a pair are empty or too long to train on; tokens are at least as many as words."""
+    """Raise DataError if too few pairs can be used for training; words are a lower bound of tokens."""
     kinds = config.tokenizer.source, config.tokenizer.target
-    least = [
+    min_lengths = [
         max(Lengths(kind, inspection.data).add(text)[0] for kind, text in zip(kinds, pair, strict=True))
         for pair in pairs
         if all(pair)
     ]
-    if sum(number <= (config.longest or inf) for number in least) < FEWEST:
+    if sum(number <= (config.longest or inf) for number in min_lengths) < MIN_TRAINING_PAIRS:
         raise DataError(
-            f"fewer than {FEWEST} of {len(pairs):,} pairs of train are left to train on: the others are empty, or "
-            "too long for `longest`. Set a larger one, or choose a larger corpus."
+            f"fewer than {MIN_TRAINING_PAIRS} of {len(pairs):,} pairs of train are left to train on: the others are "
+            "empty, or too long for `longest`. Increase it, or choose a larger corpus."
         )

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Self
 
-from bench_code_generation.parsing import meaning
+from bench_code_generation.parsing import canonical_form
 from bench_code_generation.plugin import ParsedCodeConfig
 from bench_core import Outcome, PluginError, TaskInfo
 from bench_metrics.api import TextMetric, compared
 
-PYTHON = ".".join(platform.python_version_tuple()[:2])  # what parses differs between versions
+PYTHON = ".".join(platform.python_version_tuple()[:2])  # versions differ in what parses
 
 
 class Share(TextMetric[int]):
-    """Share of examples of which something is true; undefined (nan) without examples."""
+    """Share of examples with a property; undefined (nan) without examples."""
 
     better, unit, scale, factor = 1, "%", "share", 100.0
 
@@ -22,48 +22,48 @@ class Share(TextMetric[int]):
         super().__init__(config)
         self.signature = f"newline:{config.newline}|python:{PYTHON}"
 
-    def _meaning(self, text: str) -> str | None:
-        return meaning(text, self.config.newline)
+    def _canonical_form(self, text: str) -> str | None:
+        return canonical_form(text, self.config.newline)
 
 
 class CodeExactMatch(Share):
-    """Share of programs that mean the same as one of their references; what does not parse is wrong.
+    """Share of programs with the same canonical form as one of their references; unparsable ones are wrong.
 
-    An example of which no reference parses cannot be right; the signature tells how many there are, if any.
+    Examples without a reference that parses are wrong too; the signature contains their number, if there are any.
     """
 
     label = "Exact match"
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        told = super().prepare(info, references)
-        lost = sum(not any(map(self._meaning, each)) for each in references.values() if each)
-        if lost:
-            told = copy(told)
-            told.signature += f"|unparsable references:{lost}"
-        return told
+        prepared = super().prepare(info, references)
+        unparsable = sum(not any(map(self._canonical_form, each)) for each in references.values() if each)
+        if unparsable:
+            prepared = copy(prepared)
+            prepared.signature += f"|unparsable references:{unparsable}"
+        return prepared
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
-        """Yield 1 for each example that is right; raise where there is nothing to compare."""
+        """Yield 1 for each correct example, else 0; raise SuiteError without references, PluginError without text."""
         for text, references in compared(outcomes):
-            said = self._meaning(text)
-            yield int(said is not None and said in map(self._meaning, references))
+            output = self._canonical_form(text)
+            yield int(output is not None and output in map(self._canonical_form, references))
 
 
 class Parses(Share):
-    """Share of programs that parse; one without a statement does not."""
+    """Share of programs that parse; an empty program does not."""
 
     label = "Parses"
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return itself: nothing is compared."""
+        """Return the metric itself: it needs no references."""
         return self
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
-        """Yield 1 for each example whose text parses."""
-        mute = [outcome.id for outcome in outcomes if not outcome.texts]
-        if mute:
+        """Yield 1 for each example whose text parses, else 0; raise PluginError without text."""
+        empty = [outcome.id for outcome in outcomes if not outcome.texts]
+        if empty:
             raise PluginError(
-                f"{len(mute)} of {len(outcomes)} examples have no text, the first of them is example {mute[0]}. A "
-                "decoder must give at least one hypothesis, be it empty."
+                f"{len(empty)} of {len(outcomes)} examples have no text; the first is example {empty[0]}. A decoder "
+                "must return at least one hypothesis, which may be empty."
             )
-        return (int(self._meaning(outcome.texts[0]) is not None) for outcome in outcomes)
+        return (int(self._canonical_form(outcome.texts[0]) is not None) for outcome in outcomes)

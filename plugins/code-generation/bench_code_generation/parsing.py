@@ -1,13 +1,13 @@
-"""Normalizes a line of code by parsing and unparsing it; code is never executed."""
+"""Normalizes lines of code by parsing and unparsing; code is never executed."""
 
 import ast
 import re
 import warnings
 from collections.abc import Iterator
 
-MOST_CHARACTERS = 100_000  # longer texts are no lines of code; parsing them takes memory
+MAX_CHARS = 100_000  # longer texts are not lines of code, and parsing them takes memory
 
-# What is put around a line that cannot stand alone, by its first word.
+# Templates that complete a line that cannot stand alone, by its first word.
 CONTEXTS = {
     "else": "if x: pass\n{}",
     "elif": "if x: pass\n{}",
@@ -18,28 +18,28 @@ CONTEXTS = {
     "match": "{}\n case _: pass",
     "case": "match x:\n {}",
 }
-BODILESS = {"@", "match"}  # contexts that come with the body of the block
+BODILESS = {"@", "match"}  # contexts that contain the body of the block
 
 
-def meaning(text: str, newline: str = "_newline_") -> str | None:
-    """Return the canonical print of a program, or None if it is none: it does not parse, or does nothing.
+def canonical_form(text: str, newline: str = "_newline_") -> str | None:
+    """Return the unparsed syntax tree of a program, or None if it does not parse or has no statement.
 
-    `newline` is the word that ends lines. A header gets `pass` as its body, and one that needs another before or
-    after itself, such as `else :` or a decorator, gets that; which one is part of the meaning, so that a `try :` is
-    no `finally :`.
+    `newline` is the word that ends lines. A header is completed by the body `pass`, and by another block before or
+    after it where needed, as for `else :` or a decorator. The kind of the other block is part of the canonical form,
+    so `try :` and `finally :` differ.
     """
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARS:
         return None
     code = "\n".join(" ".join(line) for line in _lines(text.split(), newline))
-    for kind, program in _completed(code):
-        printed = _printed(program)
+    for kind, program in _completions(code):
+        printed = _unparse(program)
         if printed is not None:
             return f"{kind}\n{printed}" if kind else printed
     return None
 
 
 def _lines(words: list[str], newline: str) -> Iterator[list[str]]:
-    """Yield the words of each line; the spaces that a line begins with mean nothing."""
+    """Yield the words of each nonempty line; indentation is ignored."""
     line: list[str] = []
     for word in [*words, newline]:
         if word != newline:
@@ -49,8 +49,8 @@ def _lines(words: list[str], newline: str) -> Iterator[list[str]]:
             line = []
 
 
-def _completed(code: str) -> Iterator[tuple[str, str]]:
-    """Yield programs that a line may stand for, the simplest first, each with the context that it was given."""
+def _completions(code: str) -> Iterator[tuple[str, str]]:
+    """Yield the contexts and programs by which a line may be completed, the simplest first."""
     yield "", code
     body = f"{code} pass" if code.endswith(":") else code
     if body != code:
@@ -60,11 +60,11 @@ def _completed(code: str) -> Iterator[tuple[str, str]]:
         yield first[0], context.replace("{}", code if first[0] in BODILESS else body)
 
 
-def _printed(program: str) -> str | None:
-    """Return a program parsed and printed back, None if it does not parse or has no statement.
+def _unparse(program: str) -> str | None:
+    """Return a program parsed and unparsed, or None if it does not parse or has no statement.
 
-    Besides SyntaxError, ast raises ValueError for zero bytes, lone surrogates and numbers of too many digits,
-    RecursionError and MemoryError where brackets, signs or attributes go too deep; warnings are of no interest.
+    Besides SyntaxError, ast raises ValueError for zero bytes, lone surrogates and numbers of too many digits, and
+    RecursionError and MemoryError if brackets, operators or attributes are nested too deeply.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -28,10 +28,10 @@ class CodeGenerationConfig(CorpusTaskConfig):
         "tokenizer.target.kind=bpe: sennrich2016",
     ]
 
-    corpus: Corpus = CPythonPairs(name="cpython-pairs")  #: a name, a name with settings, or own files
-    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: of both sides, or one for each
-    shared: bool = False  #: one vocabulary, learnt from both sides
-    longest: PositiveInt | None = None  #: tokens of a side; longer pairs are not trained on
+    corpus: Corpus = CPythonPairs(name="cpython-pairs")  #: a name, a name with settings, or your own files
+    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: one for both sides, or one for each
+    shared: bool = False  #: whether source and target share a vocabulary
+    longest: PositiveInt | None = None  #: maximum tokens on either side of a training pair
 
     @model_validator(mode="after")
     def _sides_can_share(self) -> Self:
@@ -43,24 +43,24 @@ class CodeGenerationConfig(CorpusTaskConfig):
         return super().at(split).model_copy(update={} if split in (None, "train") else {"longest": None})
 
     def purposes(self, split: str) -> Set[Purpose]:
-        """Return all of them for the splits of the corpus."""
+        """Return all purposes for splits of the corpus, none for other splits."""
         return set(Purpose) if split in splits(self.corpus) else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of each file, or of the library."""
+        """Return the digest of each file, or of the standard library."""
         return digests(self.corpus, data)
 
 
 class ParsedCodeConfig(MetricConfig):
-    """What metrics share that parse what is said; nothing is ever executed."""
+    """Common settings of metrics that parse outputs; nothing is executed."""
 
     range = 0, 100
 
-    newline: Annotated[str, Field(pattern=r"^\S+$")] = "_newline_"  #: the word that stands for the end of a line
+    newline: Annotated[str, Field(pattern=r"^\S+$")] = "_newline_"  #: the word that ends a line
 
 
 class CodeExactMatchConfig(ParsedCodeConfig):
-    """Share of programs that are a reference, once both are parsed and printed back."""
+    """Share of programs that match a reference after both are parsed and unparsed."""
 
     name, target = "code-exact-match", "bench_code_generation.matching:CodeExactMatch"
     of_texts = True

@@ -1,7 +1,7 @@
 """Describes a line of Python in English by rules, one phrase per syntactic form.
 
-A phrase tells all of its line, so that equal phrases are of equal lines: what is inside of a phrase stands in
-brackets if it could be read in another way without. Words, signs and brackets are separated by single spaces.
+A phrase determines its line: subphrases are bracketed where they would be ambiguous. Words, punctuation and brackets
+are separated by single spaces.
 """
 
 import ast
@@ -48,13 +48,13 @@ UPDATES: dict[type[ast.operator], str] = {
     ast.Mult: "multiply {} by {}",
     ast.Div: "divide {} by {}",
 }
-DEEPEST = 4  # phrases inside of one another
-MOST_DIGITS = 20
-MOST_LETTERS = 60  # of a string
+MAX_DEPTH = 4  # of nested phrases
+MAX_DIGITS = 20
+MAX_LITERAL = 60  # characters of a string or bytes literal
 
 
-class UnsaidError(Exception):
-    """No rule knows this shape."""
+class UnsupportedError(Exception):
+    """No rule covers this syntax."""
 
 
 @dataclass(frozen=True)
@@ -71,30 +71,30 @@ class ElseIf:
     test: ast.expr
 
 
-#: A statement or handler, of a block its header; or all of a line.
+#: A statement or handler (of a block, the header), a decorator, an `elif`, or another header as text.
 Line: TypeAlias = ast.AST | Decorator | ElseIf | str
 
 BARE = {"else :": "otherwise ,", "finally :": "in any case ,"}
 
 
-def said(tree: ast.AST) -> Iterator[tuple[str, Line]]:
-    """Yield pseudo-code and line of all that the rules know: statements, and the headers of blocks."""
-    left_out: set[int] = set()  # those that stand in a line of another shape
+def describe(tree: ast.AST) -> Iterator[tuple[str, Line]]:
+    """Yield the pseudo-code and line of each statement and block header that the rules cover."""
+    skipped: set[int] = set()  # ids of nodes that belong to other lines
     for node in ast.walk(tree):
         if isinstance(node, ast.TryStar):
-            left_out |= {id(each) for each in node.handlers}
+            skipped |= {id(each) for each in node.handlers}
         for line in _lines(node):
             if isinstance(line, ElseIf) and isinstance(node, ast.If):
-                left_out.add(id(node.orelse[0]))
-            if id(line) not in left_out:
+                skipped.add(id(node.orelse[0]))
+            if id(line) not in skipped:
                 try:
                     yield _phrase(line), line
-                except UnsaidError:
+                except UnsupportedError:
                     continue
 
 
 def _lines(node: ast.AST) -> Iterator[Line]:
-    """Yield what makes lines of its own: the statement or handler itself, its decorators, and bare headers."""
+    """Yield the lines of a node: its decorators, the statement or handler itself, and bare headers."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield from map(Decorator, node.decorator_list)
     if isinstance(node, ast.stmt | ast.excepthandler):
@@ -107,8 +107,8 @@ def _lines(node: ast.AST) -> Iterator[Line]:
         yield "finally :"
 
 
-def python(line: Line) -> str:
-    """Return the line of Python; of a block, its header."""
+def to_python(line: Line) -> str:
+    """Return a line as Python code; for a block, its header."""
     if isinstance(line, str):
         return line
     if isinstance(line, Decorator):
@@ -116,12 +116,12 @@ def python(line: Line) -> str:
     if isinstance(line, ElseIf):
         return f"elif {ast.unparse(line.test)}:"
     if hasattr(line, "body"):
-        return ast.unparse(_emptied(line)).strip().partition("\n")[0]
+        return ast.unparse(_without_body(line)).strip().partition("\n")[0]
     return ast.unparse(line)
 
 
-def _emptied(block: ast.AST) -> ast.AST:
-    """Return a block with `pass` alone inside, so that printing its header prints nothing else."""
+def _without_body(block: ast.AST) -> ast.AST:
+    """Return a block with the body `pass` and no other parts, so that its first line is its header."""
     fields = {name: getattr(block, name) for name in block._fields if hasattr(block, name)}
     for name in ("orelse", "finalbody", "handlers", "decorator_list"):
         if name in fields:
@@ -130,7 +130,7 @@ def _emptied(block: ast.AST) -> ast.AST:
 
 
 def _phrase(line: Line) -> str:
-    """Return the English of a line; raise UnsaidError where no rule knows its shape."""
+    """Describe a line; raise UnsupportedError if no rule covers it."""
     match line:
         case str():
             return BARE[line]
@@ -145,11 +145,11 @@ def _phrase(line: Line) -> str:
         case ast.For(target=target, iter=values):
             return f"for each {_target(target)} in {_expression(values)} ,"
         case ast.With(items=items):
-            return f"with {' , '.join(map(_opened, items))} ,"
+            return f"with {' , '.join(map(_with_item, items))} ,"
         case ast.FunctionDef(name=name, args=args, returns=None):
             return f"define the function {name} {_parameters(args)}"
         case ast.ClassDef(name=name, bases=bases, keywords=[]):
-            return f"define the class {name}" + (f" derived from {_listed(bases)}" if bases else "")
+            return f"define the class {name}" + (f" derived from {_join(bases)}" if bases else "")
         case ast.Try():
             return "try ,"
         case ast.ExceptHandler(type=None):
@@ -158,11 +158,11 @@ def _phrase(line: Line) -> str:
             return f"if {_part(kind)} is caught" + (f" as {name} ," if name else " ,")
         case ast.stmt():
             return _statement(line)
-    raise UnsaidError
+    raise UnsupportedError
 
 
 def _statement(line: ast.stmt) -> str:
-    """Return the English of a statement without a block."""
+    """Describe a statement without a block."""
     match line:
         case ast.Assign(targets=[target], value=value):
             return f"set {_target(target)} to {_expression(value)}"
@@ -171,7 +171,7 @@ def _statement(line: ast.stmt) -> str:
         case ast.AugAssign(target=target, op=op, value=value) if type(op) in OPERATORS:
             return f"update {_part(target)} to itself {OPERATORS[type(op)]} {_part(value)}"
         case ast.Expr(value=ast.Call() as call):
-            return f"call {_called(call, 0)}"
+            return f"call {_call(call, 0)}"
         case ast.Expr(value=ast.Yield(value=value)):
             return f"yield {_expression(value)}" if value else "yield"
         case ast.Return(value=value):
@@ -182,11 +182,11 @@ def _statement(line: ast.stmt) -> str:
         case ast.Assert(test=test, msg=message):
             return f"make sure that {_part(test)}" + (f" , or say {_part(message)}" if message else "")
         case ast.Delete(targets=targets):
-            return f"delete {_listed(targets)}"
+            return f"delete {_join(targets)}"
         case ast.Import(names=names):
-            return f"import {_imported(names)}"
+            return f"import {_aliases(names)}"
         case ast.ImportFrom(module=str(module), names=names, level=0):
-            return f"from {_dotted(module)} import {_imported(names)}"
+            return f"from {_space_dots(module)} import {_aliases(names)}"
         case ast.Global(names=names):
             return f"use the global {' , '.join(names)}"
         case ast.Pass():
@@ -195,50 +195,50 @@ def _statement(line: ast.stmt) -> str:
             return "leave the loop"
         case ast.Continue():
             return "go on with the next turn of the loop"
-    raise UnsaidError
+    raise UnsupportedError
 
 
 def _target(node: ast.expr) -> str:
-    """Return what is assigned to; the names of a tuple stand one after the other."""
-    return _listed(node.elts) if isinstance(node, ast.Tuple) and len(node.elts) > 1 else _part(node)
+    """Describe the target of an assignment; the names of a tuple are listed."""
+    return _join(node.elts) if isinstance(node, ast.Tuple) and len(node.elts) > 1 else _part(node)
 
 
-def _opened(item: ast.withitem) -> str:
+def _with_item(item: ast.withitem) -> str:
     return _part(item.context_expr) + (f" as {_part(item.optional_vars)}" if item.optional_vars else "")
 
 
 def _parameters(args: ast.arguments) -> str:
-    """Return the parameters of a function, defaults among them; no annotations, none by position only."""
-    every = [*args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]
-    if args.posonlyargs or any(each.annotation for each in every):
-        raise UnsaidError
+    """Describe parameters and defaults; raise UnsupportedError for annotations and positional-only parameters."""
+    parameters = [*args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]
+    if args.posonlyargs or any(each.annotation for each in parameters):
+        raise UnsupportedError
     defaults = [None] * (len(args.args) - len(args.defaults)) + [*args.defaults]
-    found = [_parameter(arg, default) for arg, default in zip(args.args, defaults, strict=True)]
+    phrases = [_parameter(arg, default) for arg, default in zip(args.args, defaults, strict=True)]
     if args.vararg:
-        found.append(f"the others as {args.vararg.arg}")
+        phrases.append(f"the others as {args.vararg.arg}")
     pairs = zip(args.kwonlyargs, args.kw_defaults, strict=True)
-    found += [f"only by name {_parameter(arg, default)}" for arg, default in pairs]
+    phrases += [f"only by name {_parameter(arg, default)}" for arg, default in pairs]
     if args.kwarg:
-        found.append(f"the other names as {args.kwarg.arg}")
-    return f"of {' , '.join(found)}" if found else "without parameters"
+        phrases.append(f"the other names as {args.kwarg.arg}")
+    return f"of {' , '.join(phrases)}" if phrases else "without parameters"
 
 
 def _parameter(arg: ast.arg, default: ast.expr | None) -> str:
     return f"{arg.arg} by default {_part(default)}" if default else arg.arg
 
 
-def _imported(names: Iterable[ast.alias]) -> str:
-    return " , ".join(_dotted(each.name) + (f" as {each.asname}" if each.asname else "") for each in names)
+def _aliases(names: Iterable[ast.alias]) -> str:
+    return " , ".join(_space_dots(each.name) + (f" as {each.asname}" if each.asname else "") for each in names)
 
 
-def _dotted(name: str) -> str:
+def _space_dots(name: str) -> str:
     return name.replace(".", " . ")
 
 
 def _expression(node: ast.expr, depth: int = 0) -> str:
-    """Return the English of a value; raise UnsaidError where no rule knows its shape, or it goes too deep."""
-    if depth > DEEPEST:
-        raise UnsaidError
+    """Describe an expression; raise UnsupportedError if no rule covers it, or it is nested too deeply."""
+    if depth > MAX_DEPTH:
+        raise UnsupportedError
     deeper = depth + 1
     match node:
         case ast.Name(id=name):
@@ -248,7 +248,7 @@ def _expression(node: ast.expr, depth: int = 0) -> str:
         case ast.Attribute(value=owner, attr=name):
             return f"the {name} of {_part(owner, deeper)}"
         case ast.Call():
-            return f"the result of {_called(node, depth)}"
+            return f"the result of {_call(node, depth)}"
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
             return f"{_part(left, deeper)} {OPERATORS[type(op)]} {_part(right, deeper)}"
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in COMPARISONS:
@@ -269,17 +269,17 @@ def _expression(node: ast.expr, depth: int = 0) -> str:
 
 
 def _collection(node: ast.expr, depth: int) -> str:
-    """Return the English of a list, tuple, set, dictionary, or a comprehension of one loop."""
+    """Describe a list, tuple, set, dictionary, or a comprehension with one loop."""
     match node:
         case ast.List(elts=values) | ast.Tuple(elts=values) | ast.Set(elts=values):
             name = type(node).__name__.lower()
-            return f"a {name} of {_listed(values, depth)}" if values else f"an empty {name}"
+            return f"a {name} of {_join(values, depth)}" if values else f"an empty {name}"
         case ast.Dict(keys=[], values=[]):
             return "an empty dictionary"
         case ast.Dict(keys=keys, values=values) if all(keys):
             pairs = zip(keys, values, strict=True)
-            told = [f"{_part(key, depth)} for {_part(value, depth)}" for key, value in pairs if key]
-            return f"a dictionary with {' , '.join(told)}"
+            entries = [f"{_part(key, depth)} for {_part(value, depth)}" for key, value in pairs if key]
+            return f"a dictionary with {' , '.join(entries)}"
         case ast.ListComp(elt=value, generators=[loop]):
             return f"the list of {_part(value, depth)} {_loop(loop, depth)}"
         case ast.SetComp(elt=value, generators=[loop]):
@@ -288,12 +288,12 @@ def _collection(node: ast.expr, depth: int) -> str:
             return f"every {_part(value, depth)} {_loop(loop, depth)}"
         case ast.DictComp(key=key, value=value, generators=[loop]):
             return f"the dictionary with {_part(key, depth)} for {_part(value, depth)} {_loop(loop, depth)}"
-    raise UnsaidError
+    raise UnsupportedError
 
 
 def _loop(loop: ast.comprehension, depth: int) -> str:
     if loop.is_async or len(loop.ifs) > 1:
-        raise UnsaidError
+        raise UnsupportedError
     condition = f" if {_part(loop.ifs[0], depth)}" if loop.ifs else ""
     return f"for each {_target(loop.target)} in {_part(loop.iter, depth)}{condition}"
 
@@ -303,29 +303,29 @@ def _slice(part: ast.Slice, depth: int) -> str:
     return "".join(f" {word} {_part(bound, depth)}" for word, bound in bounds if bound)
 
 
-def _called(node: ast.Call, depth: int) -> str:
-    """Return a function or method and its arguments."""
+def _call(node: ast.Call, depth: int) -> str:
+    """Describe a function or method and its arguments."""
     func, deeper = node.func, depth + 1
     name = f"{func.attr} of {_part(func.value, deeper)}" if isinstance(func, ast.Attribute) else _part(func, deeper)
-    given = [_part(each, deeper) for each in node.args]
+    arguments = [_part(each, deeper) for each in node.args]
     for each in node.keywords:
         value = _part(each.value, deeper)
-        given.append(f"{each.arg} being {value}" if each.arg else f"all names of {value}")
-    return f"{name} with {' , '.join(given)}" if given else name
+        arguments.append(f"{each.arg} being {value}" if each.arg else f"all names of {value}")
+    return f"{name} with {' , '.join(arguments)}" if arguments else name
 
 
-def _listed(values: Sequence[ast.expr], depth: int = 0) -> str:
+def _join(values: Sequence[ast.expr], depth: int = 0) -> str:
     return " , ".join(_part(each, depth) for each in values)
 
 
 def _part(node: ast.expr, depth: int = 0) -> str:
-    """Return a phrase inside of another, in brackets unless it is a name, a constant or an attribute of those."""
+    """Describe a subexpression, in brackets unless it is unambiguous."""
     phrase = _expression(node, depth)
     return phrase if _is_plain(node) else f"( {phrase} )"
 
 
 def _is_plain(node: ast.expr) -> bool:
-    """Return whether a phrase has nothing that could be read apart."""
+    """Return whether a phrase is unambiguous: a name, a constant, an attribute of these, or an empty collection."""
     if isinstance(node, ast.Attribute):
         return _is_plain(node.value)
     is_empty = isinstance(node, ast.List | ast.Tuple) and not node.elts
@@ -333,14 +333,14 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _constant(value: object) -> str:
-    """Return a constant; strings are told by their letters, numbers by their digits."""
+    """Describe a constant by its literal."""
     match value:
         case None | True | False:
             return str(value).lower()
-        case str() | bytes() if len(repr(value)) <= MOST_LETTERS and repr(value) == " ".join(repr(value).split()):
+        case str() | bytes() if len(repr(value)) <= MAX_LITERAL and repr(value) == " ".join(repr(value).split()):
             return f"the {'string' if isinstance(value, str) else 'bytes'} {value!r}"
-        case int() if abs(value) < 10**MOST_DIGITS:
+        case int() if abs(value) < 10**MAX_DIGITS:
             return f"number {value}"
         case float() if math.isfinite(value):
             return f"number {value!r}"
-    raise UnsaidError
+    raise UnsupportedError

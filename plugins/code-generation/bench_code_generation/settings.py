@@ -9,38 +9,36 @@ from bench_translation.api import Files
 
 
 class CPythonPairs(CorpusSplits):
-    """Lines of Python's own library, said by rules; valid and test have a tenth of the training pairs each."""
+    """Lines of Python's standard library, described by rules; valid and test have a tenth of `pairs` each."""
 
     name: Literal["cpython-pairs"]
-    pairs: int = Field(10_000, ge=20)  #: to train on, if there are so many
+    pairs: int = Field(10_000, ge=20)  #: maximum number of training pairs
 
 
 class Named(CorpusSplits):
-    """A known corpus."""
+    """A corpus of the catalogue."""
 
-    name: Literal["django", "django-clean"]  #: its folder in the data directory
+    name: Literal["django", "django-clean"]  #: its name and folder in the data directory
 
 
 KNOWN = ("cpython-pairs", "django", "django-clean")
 
 
-def _known(value: Any) -> Any:
-    """Refuse the names of other corpora."""
+def _check_name(value: Any) -> Any:
+    """Convert a plain name to a mapping; raise ValueError if no corpus of code has that name."""
     value = by_name()(value)
     if isinstance(value, dict) and (name := value.get("name", KNOWN[0])) not in KNOWN:
-        raise ValueError(
-            f"no corpus of code is called {name!r}. Known: {', '.join(KNOWN)}. Or give files of your own"
-        )
+        raise ValueError(f"no corpus of code is called {name!r}. Known: {', '.join(KNOWN)}. Or use your own files")
     return value
 
 
-def _choice(value: Any) -> str:
+def _tag(value: Any) -> str:
     name = value.get("name") if isinstance(value, dict) else getattr(value, "name", None)
     return "files" if name is None else "embedded" if name == KNOWN[0] else "named"
 
 
 _Corpus: TypeAlias = Annotated[
     Annotated[CPythonPairs, Tag("embedded")] | Annotated[Named, Tag("named")] | Annotated[Files, Tag("files")],
-    Discriminator(_choice),
+    Discriminator(_tag),
 ]
-Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_known, json_schema_input_type=str | _Corpus)]
+Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_check_name, json_schema_input_type=str | _Corpus)]

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from bench_authors.testing import TaskCase, check_task
 from bench_code_generation import corpus as corpora_of_code
 from bench_code_generation import library
-from bench_code_generation.parsing import meaning
+from bench_code_generation.parsing import canonical_form
 from bench_code_generation.plugin import CodeGenerationConfig
 from bench_core import DataError, Noise, Purpose, Size
 
@@ -208,7 +208,7 @@ def test_the_embedded_corpus_is_made_from_the_library(small_library):
     assert sizes == {"train": 40, "valid": 4, "test": 4}
     seen = {line for split in ("valid", "test") for (line,) in task.references(split).values()}
     assert not seen & {line for (line,) in task.references("train").values()}
-    assert all(meaning(line) for line in seen)
+    assert all(canonical_form(line) for line in seen)
     assert info.extras["embedded"]
     assert info.extras["corpus"].startswith(f"cpython-pairs {library.VERSION} (")
 

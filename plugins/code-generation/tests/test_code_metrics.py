@@ -67,6 +67,6 @@ def test_they_are_shares_of_examples_undefined_without_any(config):
 def test_examples_without_reference_or_text_are_refused():
     with pytest.raises(SuiteError, match="no reference"):
         [*metric(CodeExactMatchConfig()).measure([Outcome(3, texts=["x"])])]
-    with pytest.raises(PluginError, match="the first of them is example 3"):
+    with pytest.raises(PluginError, match="the first is example 3"):
         [*metric(ParsesConfig()).measure([Outcome(3, references=["x"])])]
     assert [*metric(ParsesConfig()).measure([Outcome(3, texts=["x"])])] == [1]

@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 
-from bench_code_generation.parsing import CONTEXTS, meaning
+from bench_code_generation.parsing import CONTEXTS, canonical_form
 
 HEADERS = [
     "if x :", "while x :", "for a in b :", "with a as b :", "def f ( a ) :", "class A ( B ) :", "async def f ( ) :",
@@ -32,19 +32,19 @@ STATEMENTS = [
 
 @pytest.mark.parametrize("line", [*HEADERS, *STATEMENTS])
 def test_a_line_that_stands_inside_of_a_program_parses_alone(line):
-    assert meaning(line)
+    assert canonical_form(line)
 
 
 @pytest.mark.parametrize("line", [line for line in HEADERS if line.endswith(":")])
 def test_a_header_means_the_same_with_its_body_put_in(line):
     if not line.startswith("match"):
-        assert meaning(line) == meaning(f"{line}pass") == meaning(f"{line} pass")
+        assert canonical_form(line) == canonical_form(f"{line}pass") == canonical_form(f"{line} pass")
 
 
 def test_headers_that_need_different_contexts_have_different_meanings():
-    meanings = [meaning(line) for line in HEADERS if line != "@a"]
+    meanings = [canonical_form(line) for line in HEADERS if line != "@a"]
     assert len(set(meanings)) == len(meanings)
-    assert set(CONTEXTS) <= {(meaning(line) or "").partition("\n")[0] for line in HEADERS}
+    assert set(CONTEXTS) <= {(canonical_form(line) or "").partition("\n")[0] for line in HEADERS}
 
 
 @pytest.mark.parametrize(
@@ -55,25 +55,25 @@ def test_headers_that_need_different_contexts_have_different_meanings():
     ],
 )  # fmt: skip
 def test_what_is_no_program_has_no_meaning(line):
-    assert meaning(line) is None
+    assert canonical_form(line) is None
 
 
 def test_spaces_quotes_and_brackets_that_change_nothing_do_not_matter():
-    assert meaning("x = f( a,b )") == meaning("  x=f ( a , b )  ") == meaning("x = (f(a, b))")
-    assert meaning("x = 'a'") == meaning('x = "a"')
-    assert meaning("x = 'a'") != meaning("x = 'b'")
-    assert meaning("x = a - ( b - c )") != meaning("x = ( a - b ) - c")
-    assert meaning("x = 0x10") == meaning("x = 16")
+    assert canonical_form("x = f( a,b )") == canonical_form("  x=f ( a , b )  ") == canonical_form("x = (f(a, b))")
+    assert canonical_form("x = 'a'") == canonical_form('x = "a"')
+    assert canonical_form("x = 'a'") != canonical_form("x = 'b'")
+    assert canonical_form("x = a - ( b - c )") != canonical_form("x = ( a - b ) - c")
+    assert canonical_form("x = 0x10") == canonical_form("x = 16")
 
 
 def test_the_word_for_a_new_line_ends_lines():
     whole = "if True: pass _newline_ else :pass"
-    assert meaning(whole)
-    assert meaning(whole) != meaning("else :")
-    assert meaning("@ property _newline_ def f ( ) :pass")
-    assert meaning("try :pass _newline_ except A :") == meaning("try :pass _newline_ except A :pass")
-    assert meaning("a NEWLINE b", "NEWLINE") == "a\nb"
-    assert meaning("a NEWLINE b") is None
+    assert canonical_form(whole)
+    assert canonical_form(whole) != canonical_form("else :")
+    assert canonical_form("@ property _newline_ def f ( ) :pass")
+    assert canonical_form("try :pass _newline_ except A :") == canonical_form("try :pass _newline_ except A :pass")
+    assert canonical_form("a NEWLINE b", "NEWLINE") == "a\nb"
+    assert canonical_form("a NEWLINE b") is None
 
 
 HOSTILE = {
@@ -99,22 +99,22 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_texts_have_no_meaning_and_raise_nothing(text):
-    assert meaning(text) is None
+    assert canonical_form(text) is None
 
 
 def test_nothing_that_is_parsed_is_ever_run(tmp_path):
     path = tmp_path / "witness"
     line = f"__import__ ( 'pathlib' ) . Path ( {str(path)!r} ) . touch ( )"
-    assert meaning(line)
-    assert meaning(f"@ {line}")
+    assert canonical_form(line)
+    assert canonical_form(f"@ {line}")
     assert not path.exists()
 
 
 def test_warnings_are_neither_shown_nor_taken_for_errors():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert meaning(r"x = '\d'") == meaning(r"x = '\\d'")
-        assert meaning("1 is 1")
+        assert canonical_form(r"x = '\d'") == canonical_form(r"x = '\\d'")
+        assert canonical_form("1 is 1")
         with pytest.raises(SyntaxError):
             ast.parse(r"x = '\d'")
 

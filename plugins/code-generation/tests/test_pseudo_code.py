@@ -9,8 +9,8 @@ import pytest
 
 from bench_code_generation import library
 from bench_code_generation import pseudo_code as saying
-from bench_code_generation.parsing import meaning
-from bench_code_generation.pseudo_code import python, said
+from bench_code_generation.parsing import canonical_form
+from bench_code_generation.pseudo_code import describe, to_python
 from bench_language_modeling import cpython
 
 RULES = {
@@ -65,7 +65,7 @@ RULES = {
 
 @pytest.mark.parametrize("code", RULES)
 def test_each_shape_has_its_phrase_or_none(code):
-    found = [english for english, line in said(ast.parse(code)) if code == "pass" or python(line) != "pass"]
+    found = [english for english, line in describe(ast.parse(code)) if code == "pass" or to_python(line) != "pass"]
     assert found[:1] == ([RULES[code]] if RULES[code] else [])
 
 
@@ -99,7 +99,7 @@ except* E:
 
 
 def test_blocks_are_said_by_their_headers_alone():
-    found = {python(line): english for english, line in said(ast.parse(BLOCK))}
+    found = {to_python(line): english for english, line in describe(ast.parse(BLOCK))}
     assert found == {
         "@ cached(1)": "decorate with ( the result of cached with number 1 )",
         "def f(a):": "define the function f of a",
@@ -135,14 +135,14 @@ def some_files():
 def test_equal_phrases_are_of_equal_lines_and_every_line_parses_as_it_was(some_files):
     lines = {}
     for _, path in some_files:
-        for english, line in said(ast.parse(path.read_bytes())):
-            code = python(line)
+        for english, line in describe(ast.parse(path.read_bytes())):
+            code = to_python(line)
             assert lines.setdefault(english, code) == code
     assert len(lines) > 500
-    codes = list(filter(None, map(library.spaced, lines.values())))
+    codes = list(filter(None, map(library.space_tokens, lines.values())))
     assert len(codes) > 0.9 * len(lines)
-    assert all(meaning(code) for code in codes)
-    assert len({meaning(code) for code in codes}) == len(set(codes))
+    assert all(canonical_form(code) for code in codes)
+    assert len({canonical_form(code) for code in codes}) == len(set(codes))
 
 
 def forgets_brackets(monkeypatch):
@@ -178,7 +178,7 @@ f('ab')
 )
 def test_rules_that_do_not_tell_all_make_equal_phrases_of_other_lines(mutant, monkeypatch):
     def phrases():
-        return [english for english, line in said(ast.parse(MIXED)) if python(line) != "pass"]
+        return [english for english, line in describe(ast.parse(MIXED)) if to_python(line) != "pass"]
 
     assert len(set(phrases())) == 7
     mutant(monkeypatch)
@@ -223,7 +223,7 @@ def test_lines_to_choose_are_spaced_evenly():
     ],
 )
 def test_lines_have_spaces_between_their_tokens_unless_that_changes_them(code, spaced):
-    assert library.spaced(code) == spaced
+    assert library.space_tokens(code) == spaced
 
 
 def test_docstrings_and_nested_statements_are_read_and_never_run(tmp_path):

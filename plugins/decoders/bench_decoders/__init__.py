@@ -1,4 +1,4 @@
 """Decoders: greedy, beam search, sampling from truncated distributions, exhaustive search.
 
-Not here: decoders of one family of models (Insertion Transformer, deep state space models), which come with it.
+Not here: decoders for one family of models (Insertion Transformer, state space models), which come with its plugin.
 """

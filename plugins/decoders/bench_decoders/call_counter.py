@@ -1,16 +1,16 @@
-"""Counts the calls of a model during search."""
+"""Records in hypotheses how often decoding called the model."""
 
 from dataclasses import replace
 
 from bench_core import Hypothesis
 
 
-def counted(hypothesis: Hypothesis, calls: int) -> Hypothesis:
-    """Return a hypothesis that carries the rows of actions that the model was asked for to find it, as `calls`."""
+def with_calls(hypothesis: Hypothesis, calls: int) -> Hypothesis:
+    """Return the hypothesis with the value `calls`, the rows of log-probabilities computed to find it."""
     return replace(hypothesis, values={**hypothesis.values, "calls": float(calls)})
 
 
-def walked(hypothesis: Hypothesis) -> Hypothesis:
-    """Return the hypothesis of a walk, which asks once for each action that it takes, stop included."""
+def with_step_calls(hypothesis: Hypothesis) -> Hypothesis:
+    """Return the hypothesis with the value `calls`: one for each action, EOS included."""
     actions = hypothesis.tokens if hypothesis.actions is None else hypothesis.actions
-    return counted(hypothesis, len(actions) + hypothesis.finished)
+    return with_calls(hypothesis, len(actions) + hypothesis.finished)

@@ -1,4 +1,4 @@
-"""The finished candidates of each row in a search, and the test whether a better one is still possible."""
+"""The candidate outputs of each row in a search, and a test whether a better one is still possible."""
 
 from bisect import insort
 
@@ -6,24 +6,24 @@ import torch
 from torch import Tensor
 
 from bench_core import STOP, Hypothesis, Stepper, as_hypothesis
-from bench_decoders.call_counter import counted
+from bench_decoders.call_counter import with_calls
 from bench_decoders.plugin import BeamConfig
 
 
 class Candidates:
-    """The best chains of N rows, ranked by log P / length^alpha, then by their actions, the lower first."""
+    """The best hypotheses of N rows by the score log P / length^alpha; ties go to lower actions."""
 
-    def __init__(self, config: BeamConfig, most: Tensor) -> None:
+    def __init__(self, config: BeamConfig, max_tokens: Tensor) -> None:
         self.config = config
-        self.pools = [Pool(config) for _ in range(len(most))]
-        scales = [limit**config.alpha for limit in most.tolist()]
-        self.scales = torch.tensor(scales, dtype=torch.float64, device=most.device)  # [N] the largest divisors
-        self.needed = torch.full_like(self.scales, -torch.inf)  # [N] see Pool
+        self.pools = [Pool(config) for _ in range(len(max_tokens))]
+        divisors = [limit**config.alpha for limit in max_tokens.tolist()]
+        self.divisors = torch.tensor(divisors, dtype=torch.float64, device=max_tokens.device)  # [N] at full length
+        self.thresholds = torch.full_like(self.divisors, -torch.inf)  # [N] see `Pool.threshold`
 
-    def ranks(self, totals: Tensor, before: Tensor, stopped: Tensor, length: int) -> Tensor:
-        """Return the ranks [M] of chains of log-probability `totals`, and `before` without their last action.
+    def scores(self, totals: Tensor, before: Tensor, stopped: Tensor, length: int) -> Tensor:
+        """Return the scores [M] of hypotheses with log P `totals`, and `before` without their last action.
 
-        Where stop does not count it is taken off both log P and length, and nothing but stop ranks at -inf.
+        Unless `count_stop` is set, log P and length exclude EOS, and EOS alone scores -inf.
         """
         whole = totals / float(length**self.config.alpha)
         if self.config.count_stop:
@@ -31,23 +31,23 @@ class Candidates:
         bare = before / float((length - 1) ** self.config.alpha) if length > 1 else before - torch.inf
         return torch.where(stopped, bare, whole)
 
-    def add(self, rows: Tensor, ranks: Tensor, chains: Tensor, totals: Tensor) -> None:
-        """File new chains [M, steps] of `rows` [M]."""
+    def add(self, rows: Tensor, scores: Tensor, sequences: Tensor, totals: Tensor) -> None:
+        """Add candidates of `rows` [M] with actions `sequences` [M, steps] and log P `totals` [M]."""
         if not len(rows):
             return
-        homes = rows.tolist()
-        for home, *found in zip(homes, ranks.tolist(), chains.tolist(), totals.tolist(), strict=True):
-            self.pools[home].add(*found)
-        self.needed[rows] = self.needed.new_tensor([self.pools[home].needed() for home in homes])
+        indices = rows.tolist()
+        for index, *candidate in zip(indices, scores.tolist(), sequences.tolist(), totals.tolist(), strict=True):
+            self.pools[index].add(*candidate)
+        self.thresholds[rows] = self.thresholds.new_tensor([self.pools[index].threshold() for index in indices])
 
-    def may_change(self, rows: Tensor, hopes: Tensor) -> Tensor:
-        """Return which rows [R] go on; log P of the live chains, at most `hopes` [R], can only fall."""
-        return hopes / self.scales[rows] >= self.needed[rows]
+    def may_improve(self, rows: Tensor, best: Tensor) -> Tensor:
+        """Return which rows [R] stay open; log P of the live hypotheses, at most `best` [R], can only fall."""
+        return best / self.divisors[rows] >= self.thresholds[rows]
 
     def hypotheses(self, model: Stepper, calls: Tensor) -> list[list[Hypothesis]]:
-        """Return the best of each row, with what the search has cost it, `calls` [N]."""
+        """Return the best candidates of each row, with the row's `calls` [N]."""
         return [
-            [counted(as_hypothesis(model, chain, total), number) for chain, total in pool.best()]
+            [with_calls(as_hypothesis(model, sequence, total), number) for sequence, total in pool.best()]
             for pool, number in zip(self.pools, calls.tolist(), strict=True)
         ]
 
@@ -57,27 +57,27 @@ class Pool:
 
     def __init__(self, config: BeamConfig) -> None:
         self.config = config
-        self.enough = {"first": 1, "k": config.width, "exhausted": torch.inf}[config.finish]
+        self.required = {"first": 1, "k": config.width, "exhausted": torch.inf}[config.finish]
         self.stopped = 0
-        self.found: list[tuple[int, float, list[int], float]] = []  # class, minus rank, chain, log-probability
+        self.ranked: list[tuple[int, float, list[int], float]] = []  # class, negative score, actions, log P
 
-    def add(self, rank: float, chain: list[int], log_prob: float) -> None:
-        """File a chain, first by its class: 0 what is wanted, 1 a live one for want of it, 2 nothing but stop."""
-        stopped, empty = chain[-1] == STOP, rank == -torch.inf
-        unwanted = self.config.candidates == "finished" and not stopped
+    def add(self, score: float, sequence: list[int], log_prob: float) -> None:
+        """Insert a candidate by its class: 0 eligible, 1 live and only a fallback, 2 EOS alone."""
+        stopped, empty = sequence[-1] == STOP, score == -torch.inf
+        fallback = self.config.candidates == "finished" and not stopped
         self.stopped += stopped and not empty
-        insort(self.found, (2 if empty else int(unwanted), -rank, chain, log_prob))
-        del self.found[self.config.outputs :]
+        insort(self.ranked, (2 if empty else int(fallback), -score, sequence, log_prob))
+        del self.ranked[self.config.outputs :]
 
-    def needed(self) -> float:
-        """Return the rank that a live chain must be able to reach for the row to stay open."""
-        if self.stopped >= self.enough:
+    def threshold(self) -> float:
+        """Return the score that a live hypothesis must be able to reach to keep the row open."""
+        if self.stopped >= self.required:
             return torch.inf
-        if len(self.found) < self.config.outputs:
+        if len(self.ranked) < self.config.outputs:
             return -torch.inf
-        worst, minus_rank, *_ = self.found[-1]
-        return -torch.inf if worst else -minus_rank
+        worst, negative_score, *_ = self.ranked[-1]
+        return -torch.inf if worst else -negative_score
 
     def best(self) -> list[tuple[list[int], float]]:
-        """Return chains and their log-probabilities, best first, all of one class."""
-        return [(chain, total) for kind, _, chain, total in self.found if kind == self.found[0][0]]
+        """Return the candidates of the best class that has any, with their log P, best first."""
+        return [(actions, total) for kind, _, actions, total in self.ranked if kind == self.ranked[0][0]]

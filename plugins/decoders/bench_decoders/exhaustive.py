@@ -1,4 +1,4 @@
-"""Exhaustive search, for small problems."""
+"""Exhaustive search for small problems."""
 
 import sys
 
@@ -10,7 +10,7 @@ from bench_decoders.plugin import BeamConfig, ExhaustiveConfig
 
 
 class Exhaustive(Decoder[Stepper]):
-    """Find the best of all sequences, by a beam that drops none; a row at a time, to save memory."""
+    """Find the best of all sequences by an unbounded beam, one row at a time to save memory."""
 
     config: ExhaustiveConfig
 
@@ -19,15 +19,15 @@ class Exhaustive(Decoder[Stepper]):
         beam = Beam(BeamConfig(width=sys.maxsize, finish="exhausted", **ranking))
         rows = [batch.select(torch.tensor([row], device=batch.ids.device)) for row in range(len(batch))]
         for row in rows:
-            self._refuse_if_large(model, row)
+            self._check_size(model, row)
         return [beam.decode(model, row, noise)[0] for row in rows]
 
-    def _refuse_if_large(self, model: Stepper, row: Batch) -> None:
-        """Raise SuiteError if a row has more sequences than `most`."""
+    def _check_size(self, model: Stepper, row: Batch) -> None:
+        """Raise SuiteError if a row has more than `most` sequences."""
         actions = model.start(row)[0].shape[1]
         steps = int(limits(model, row, self.config.max_tokens)) * model.actions_per_token
         if actions**steps > self.config.most:
             raise SuiteError(
-                f"exhaustive search would go through {actions}^{steps} sequences ({actions} actions, {steps} steps); "
-                f"it goes through {self.config.most:,} at most. Lower `max_tokens`, or search with beam."
+                f"exhaustive search would visit {actions}^{steps} sequences ({actions} actions, {steps} steps), more "
+                f"than the limit of {self.config.most:,} (`most`). Lower `max_tokens`, or use the decoder `beam`."
             )

@@ -5,13 +5,13 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, generate, invert, topk_stable
-from bench_decoders.call_counter import walked
+from bench_decoders.call_counter import with_step_calls
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
-from bench_decoders.processing import processed
+from bench_decoders.processing import with_processors
 
 
 class Ancestral(Decoder[Sampler]):
-    """Take the model's own samples."""
+    """Return the model's own samples."""
 
     config: AncestralConfig
 
@@ -20,41 +20,41 @@ class Ancestral(Decoder[Sampler]):
 
 
 class Greedy(Decoder[Stepper]):
-    """Take the most probable action at every step; of equal ones the lower."""
+    """Choose the most probable action at every step; ties go to the lower action."""
 
     config: GreedyConfig
 
     def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        pick = processed(lambda log_probs, ids, step: highest(log_probs), self.config.processors)
-        return [[walked(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
+        pick = with_processors(lambda log_probs, ids, step: argmax(log_probs), self.config.processors)
+        return [[with_step_calls(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
 
 
 class Sampling(Decoder[Stepper]):
-    """Draw an action a step with probability proportional to p^(1 / temperature).
+    """Sample each action with probability proportional to p^(1 / temperature).
 
-    Processors change that distribution first. Whatever they and a subclass leave of it, its CDF is inverted in the
-    order of the actions: the same noise draws the same from all decoders that leave the same.
+    Processors are applied to this distribution first. The CDF of the candidate actions that remain is inverted in
+    action order, so decoders with equal distributions draw equal samples from equal random numbers.
     """
 
     config: SamplingConfig
 
     def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        def drawn(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
+        def sample(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
             return self.choose(log_probs, noise.uniform(ids, step))
 
-        chosen = processed(drawn, self.config.processors)
+        sample_processed = with_processors(sample, self.config.processors)
 
         def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
-            return chosen(tempered(log_probs, self.config.temperature), ids, step)
+            return sample_processed(apply_temperature(log_probs, self.config.temperature), ids, step)
 
-        return [[walked(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
+        return [[with_step_calls(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
 
     def choose(self, log_probs: Tensor, uniform: Tensor) -> Tensor:
-        """Return the actions [N] that `uniform` [N] draws from `log_probs` [N, A]."""
+        """Sample actions [N] from `log_probs` [N, A] by the random numbers `uniform` [N]."""
         return invert(log_probs, uniform)
 
-    def draw(self, log_probs: Tensor, values: Tensor, actions: Tensor, uniform: Tensor) -> Tensor:
-        """Draw among the open `actions` [N, m] with log-probabilities `values`, and stop if it is always open."""
+    def sample(self, log_probs: Tensor, values: Tensor, actions: Tensor, uniform: Tensor) -> Tensor:
+        """Sample from the candidate `actions` [N, m] with log-probabilities `values`, and EOS if `consistent`."""
         if self.config.consistent:
             values = torch.cat([log_probs[:, STOP, None], values.masked_fill(actions == STOP, -torch.inf)], 1)
             actions = pad(actions, (1, 0), value=STOP)
@@ -63,53 +63,53 @@ class Sampling(Decoder[Stepper]):
 
 
 class TopK(Sampling):
-    """Draw among the `k` most probable actions."""
+    """Sample from the `k` most probable actions."""
 
     config: TopKConfig
 
     def choose(self, log_probs: Tensor, uniform: Tensor) -> Tensor:
         if self.config.k >= log_probs.shape[1]:
             return invert(log_probs, uniform)
-        return self.draw(log_probs, *topk_stable(log_probs, self.config.k), uniform)
+        return self.sample(log_probs, *topk_stable(log_probs, self.config.k), uniform)
 
 
 class Nucleus(Sampling):
-    """Draw among the fewest most probable actions that together hold more than `mass`, summed in float64."""
+    """Sample from the smallest set of most probable actions with more than `mass`, summed in float64."""
 
     config: NucleusConfig
 
     def choose(self, log_probs: Tensor, uniform: Tensor, size: int = 256) -> Tensor:
-        """Look among the `size` most probable actions, and in rows where they do not suffice among more."""
+        """Search the `size` most probable actions, and more in rows where these do not suffice."""
         if self.config.mass == 1:
             return invert(log_probs, uniform)
         values, actions = topk_stable(log_probs, size)
-        held = values.double().exp().cumsum(1)
-        outside = pad(held[:, :-1], (1, 0)) > self.config.mass
-        chosen = self.draw(log_probs, values.masked_fill(outside, -torch.inf), actions, uniform)
-        short = (held[:, -1] <= self.config.mass).nonzero()[:, 0]
+        cumulative = values.double().exp().cumsum(1)
+        outside = pad(cumulative[:, :-1], (1, 0)) > self.config.mass
+        sampled = self.sample(log_probs, values.masked_fill(outside, -torch.inf), actions, uniform)
+        short = (cumulative[:, -1] <= self.config.mass).nonzero()[:, 0]
         if len(short) and size < log_probs.shape[1]:
-            chosen[short] = self.choose(log_probs[short], uniform[short], 8 * size)
-        return chosen
+            sampled[short] = self.choose(log_probs[short], uniform[short], 8 * size)
+        return sampled
 
 
-def highest(values: Tensor, width: int = 128) -> Tensor:
-    """Return the place of the highest of each row [N], of equal ones the lower.
+def argmax(values: Tensor, width: int = 128) -> Tensor:
+    """Return the index of the maximum of each row [N]; ties go to the lower index.
 
-    On a processor torch tells what is the highest in a tenth of the time that it takes to tell where: so first in
-    which part of the row, all of them `width` wide, and then where in that part.
+    On CPUs, torch takes ten times as long for an argmax as for a maximum. So first the maxima of parts of `width`
+    columns are compared, and then only the best part is searched.
     """
     parts = values.shape[1] // width
     if parts < 4:
         return values.argmax(1)
-    found, part = values[:, : parts * width].view(-1, parts, width).amax(2).max(1)
+    best, part = values[:, : parts * width].view(-1, parts, width).amax(2).max(1)
     places = part[:, None] * width + torch.arange(width, device=values.device)
     place: Tensor = part * width + values.gather(1, places).argmax(1)
     if parts * width == values.shape[1]:
         return place
     last, beyond = values[:, parts * width :].max(1)
-    return torch.where(last > found, parts * width + beyond, place)
+    return torch.where(last > best, parts * width + beyond, place)
 
 
-def tempered(log_probs: Tensor, temperature: float) -> Tensor:
-    """Return log-probabilities [N, A] proportional to p^(1 / temperature), in float64 unless nothing changes."""
+def apply_temperature(log_probs: Tensor, temperature: float) -> Tensor:
+    """Return the log-probabilities [N, A] of p^(1 / temperature), normalised, in float64; unchanged at 1."""
     return log_probs if temperature == 1 else (log_probs.double() / temperature).log_softmax(1)

@@ -1,4 +1,4 @@
-"""The hook that this plugin defines for others."""
+"""The hook that this plugin offers to others."""
 
 from bench_core import hookspec
 from bench_decoders.processors import ProcessorConfig
@@ -6,4 +6,4 @@ from bench_decoders.processors import ProcessorConfig
 
 @hookspec
 def bench_processors() -> list[type[ProcessorConfig]]:
-    """Return the processors that this plugin provides, for the setting `processors` of decoders."""
+    """Return the processors that a plugin provides, for the setting `processors` of decoders."""

@@ -1,4 +1,4 @@
-"""Min-p: a cut-off that depends on the most probable action."""
+"""Min-p: a probability threshold relative to the most probable action."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class MinPConfig(ProcessorConfig):
-    """Excludes actions less than `share` times as probable as the best (Nguyen et al., 2024, arXiv:2407.01082)."""
+    """Exclude actions less than `share` times as probable as the best (Nguyen et al., 2024, arXiv:2407.01082)."""
 
     cites = ["nguyen2024"]
 
-    share: float = Field(0.1, gt=0, le=1)  #: of the probability of the most probable action
+    share: float = Field(0.1, gt=0, le=1)  #: minimum probability, relative to the most probable action
 
     def process(self, log_probs: Tensor, actions: Tensor) -> Tensor:
-        least = log_probs.amax(1, keepdim=True) + log(self.share)
-        return log_probs.masked_fill(log_probs < least, -float("inf"))
+        threshold = log_probs.amax(1, keepdim=True) + log(self.share)
+        return log_probs.masked_fill(log_probs < threshold, -float("inf"))

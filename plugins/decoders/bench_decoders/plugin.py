@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from bench_core import DecoderConfig, Sampler, Stepper, hookimpl
-from bench_decoders import hookspecs as hookspecs  # in which the core looks for hooks that this plugin defines
+from bench_decoders import hookspecs as hookspecs  # searched by the core for hook specifications
 from bench_decoders.min_p import MinPConfig as MinPConfig
 from bench_decoders.processors import ProcessorConfig as ProcessorConfig
 from bench_decoders.processors import Processors as Processors
@@ -19,11 +19,11 @@ class AncestralConfig(DecoderConfig):
 
 
 class StepwiseConfig(DecoderConfig):
-    """What decoders share that choose the actions of each row one at a time."""
+    """Common settings of decoders that choose one action of each row at a time."""
 
     needs = Stepper
 
-    processors: Processors = []  #: what changes the distribution of a step, in this order, after the temperature
+    processors: Processors = []  #: applied in this order to the distribution of each step, after the temperature
 
 
 class GreedyConfig(StepwiseConfig):
@@ -33,15 +33,15 @@ class GreedyConfig(StepwiseConfig):
 
 
 class SamplingConfig(StepwiseConfig):
-    """What all decoders that draw step by step share."""
+    """Common settings of decoders that sample step by step."""
 
-    consistent: ClassVar[bool] = False  #: whether stop stays open at every step
+    consistent: ClassVar[bool] = False  #: whether EOS is a candidate at every step
 
-    temperature: PositiveFloat = 1.0  #: divides log-probabilities, before the set of open actions is chosen
+    temperature: PositiveFloat = 1.0  #: divides log-probabilities before candidate actions are selected
 
 
 class TemperatureConfig(SamplingConfig):
-    """Sampling from a distribution made sharper (below 1) or flatter (above 1)."""
+    """Sampling from a sharpened (temperature below 1) or flattened (above 1) distribution."""
 
     name, target = "temperature", "bench_decoders.greedy_sampling:Sampling"
 
@@ -49,25 +49,25 @@ class TemperatureConfig(SamplingConfig):
 
 
 class TopKConfig(SamplingConfig):
-    """Sampling among the k most probable actions (Fan et al., 2018, arXiv:1805.04833)."""
+    """Sampling from the k most probable actions (Fan et al., 2018, arXiv:1805.04833)."""
 
     name, target = "top-k", "bench_decoders.greedy_sampling:TopK"
     cites = ["fan2018"]
 
-    k: PositiveInt  #: how many actions are open at a step
+    k: PositiveInt  #: number of candidate actions per step
 
 
 class NucleusConfig(SamplingConfig):
-    """Sampling among the fewest actions that hold more than `mass` (Holtzman et al., 2020, arXiv:1904.09751)."""
+    """Sampling from the fewest actions with probability above `mass` (Holtzman et al., 2020, arXiv:1904.09751)."""
 
     name, target = "nucleus", "bench_decoders.greedy_sampling:Nucleus"
     cites = ["holtzman2020"]
 
-    mass: float = Field(ge=0, le=1)  #: the probability that the open actions of a step must hold
+    mass: float = Field(ge=0, le=1)  #: probability that the candidate actions of a step must exceed
 
 
 class ConsistentTopKConfig(TopKConfig):
-    """Top-k sampling with stop always open (Welleck et al., 2020, arXiv:2002.02492, section 4.1)."""
+    """Top-k sampling with EOS always a candidate (Welleck et al., 2020, arXiv:2002.02492, section 4.1)."""
 
     name = "consistent-top-k"
     consistent = True
@@ -75,7 +75,7 @@ class ConsistentTopKConfig(TopKConfig):
 
 
 class ConsistentNucleusConfig(NucleusConfig):
-    """Nucleus sampling with stop always open (Welleck et al., 2020, arXiv:2002.02492, section 4.1)."""
+    """Nucleus sampling with EOS always a candidate (Welleck et al., 2020, arXiv:2002.02492, section 4.1)."""
 
     name = "consistent-nucleus"
     consistent = True
@@ -83,38 +83,38 @@ class ConsistentNucleusConfig(NucleusConfig):
 
 
 class RankingConfig(DecoderConfig):
-    """How searches rank what they find: by log P / length^alpha."""
+    """Common settings of searches, which rank hypotheses by log P / length^alpha."""
 
     needs = Stepper
 
     candidates: Literal["finished", "finished_and_alive", "all_prefixes"] = "finished"  #: what may be an output
-    alpha: NonNegativeFloat = 0.0  #: exponent of the length, target tokens; 0 ranks by log P alone
-    count_stop: bool = True  #: whether stop counts in log P and length; without it, an empty sequence is no candidate
-    outputs: PositiveInt = 1  #: the most hypotheses of a row
+    alpha: NonNegativeFloat = 0.0  #: exponent of the length in target tokens; 0 ranks by log P alone
+    count_stop: bool = True  #: whether log P and length include EOS; if not, empty outputs are a last resort
+    outputs: PositiveInt = 1  #: maximum number of hypotheses per row
 
 
 class BeamConfig(RankingConfig):
     """Beam search.
 
-    Welleck et al., 2020, Definition A.1: `finish: first` in their experiments, `finish: k` in Definition A.2. The
-    RNN notes: `finish: exhausted, candidates: finished_and_alive, alpha: 0.75`. With `refill` and the first two of
-    these, it is that of transformers with a length penalty of 0 and one token that ends a text.
+    Welleck et al., 2020, Definition A.1, use `finish: first` in experiments and `finish: k` in Definition A.2. The
+    RNN notes use `finish: exhausted, candidates: finished_and_alive, alpha: 0.75`. With `refill` and the first two of
+    these, it equals beam search in transformers with a length penalty of 0 and a single EOS token.
     """
 
     name, target = "beam", "bench_decoders.beam:Beam"
     cites = ["lowerre1976"]
 
-    width: PositiveInt = 5  #: chains that are kept at a step
-    finish: Literal["first", "k", "exhausted"] = "k"  #: when one chain has stopped, `width` have, or all
-    refill: bool = False  #: whether live chains take the places of those that stop, as in transformers' `generate`
+    width: PositiveInt = 5  #: hypotheses kept per step
+    finish: Literal["first", "k", "exhausted"] = "k"  #: end after one finished hypothesis, `width`, or all
+    refill: bool = False  #: whether live hypotheses replace ended ones, as in transformers' `generate`
 
 
 class ExhaustiveConfig(RankingConfig):
-    """The best of all sequences; refused where there are too many."""
+    """The best of all sequences; an error if there are too many."""
 
     name, target = "exhaustive", "bench_decoders.exhaustive:Exhaustive"
 
-    most: PositiveInt = 1_000_000  #: sequences of `max_tokens`, counted as (actions of the first step)^steps
+    most: PositiveInt = 1_000_000  #: maximum number of sequences, (actions of the first step)^steps
 
 
 @hookimpl

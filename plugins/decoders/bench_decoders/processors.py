@@ -1,4 +1,4 @@
-"""Processors: Configs that change the distribution of every decoding step, and how suites name them."""
+"""Processors, Configs that change the distribution of every decoding step, and their notation in suites."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class ProcessorConfig(Config):
     """A processor in one method: `process` changes the distribution of every step of a decoder.
 
-    Its name follows from that of the class: `MinPConfig` is the processor `min-p`. A plugin returns those that it
-    provides from the hook `bench_processors`.
+    Its name is derived from its class: `MinPConfig` is the processor `min-p`. A plugin returns its processors from
+    the hook `bench_processors`.
     """
 
     name: ClassVar[str] = "processor"
@@ -30,65 +30,65 @@ class ProcessorConfig(Config):
 
     @abstractmethod
     def process(self, log_probs: Tensor, actions: Tensor) -> Tensor:
-        """Return log-probabilities [M, A] in place of `log_probs` [M, A]; -inf excludes an action from its row.
+        """Return log-probabilities [M, A] to replace `log_probs` [M, A]; -inf excludes an action from its row.
 
-        Those given are normalised, those returned need not be. `actions` [M, K] are what each row has chosen so far,
-        without stop. A row must not depend on the others. An action that is excluded already cannot come back.
+        The input is normalised; the result need not be. `actions` [M, K] are the previous actions of each row,
+        without EOS. Rows must not depend on each other. Actions with -inf in the input stay excluded.
         """
 
 
-def _chosen(value: Any) -> Any:
-    """Return the processor that a suite names; raise ValueError or ValidationError, the latter with the wrong key."""
+def _resolve(value: Any) -> Any:
+    """Return the processor named in a suite; raise ValueError, or ValidationError with the wrong key."""
     if isinstance(value, ProcessorConfig):
         return value
-    given = {"name": value} if isinstance(value, str) else value
-    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
-        raise ValueError("a processor is a name or a mapping with a name, such as `{name: min-p, share: 0.1}`")
+    raw = {"name": value} if isinstance(value, str) else value
+    if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
+        raise ValueError("expected a name or a mapping with `name`, such as `{name: min-p, share: 0.1}`")
     try:
-        schema = part("processor", given["name"]).config
+        schema = part("processor", raw["name"]).config
     except SuiteError as error:
-        raise _wrong({"name": str(error)}, given) from None
-    settings = {key: one for key, one in given.items() if key != "name"}
+        raise _key_errors({"name": str(error)}, raw) from None
+    settings = {key: item for key, item in raw.items() if key != "name"}
     known = [*schema.model_fields]
     if unknown := [key for key in settings if key not in known]:
-        raise _wrong({key: f"there is no such key. {suggestion(str(key), known)}" for key in unknown}, given)
+        raise _key_errors({key: f"unknown key. {suggestion(str(key), known)}" for key in unknown}, raw)
     return schema.model_validate(settings)
 
 
-def _wrong(problems: Mapping[Any, str], given: Mapping[Any, Any]) -> ValidationError:
-    """Return an error with a message for each wrong key."""
+def _key_errors(problems: Mapping[Any, str], raw: Mapping[Any, Any]) -> ValidationError:
+    """Return an error with one message per wrong key."""
     errors: list[Any] = [
-        {"type": "value_error", "loc": (str(key),), "input": given[key], "ctx": {"error": text}}
+        {"type": "value_error", "loc": (str(key),), "input": raw[key], "ctx": {"error": text}}
         for key, text in problems.items()
     ]
     return ValidationError.from_exception_data("processor", errors)
 
 
-def _as_data(processor: ProcessorConfig) -> dict[str, Any]:
+def _dump(processor: ProcessorConfig) -> dict[str, Any]:
     return {"name": processor.name, **processor.model_dump(mode="json")}
 
 
 class _InstalledProcessors:
-    """Describes a processor in the schema of suites: the name or the settings of any that is installed."""
+    """Adds the names and settings of all installed processors to the schema of suites."""
 
     @staticmethod
     def __get_pydantic_json_schema__(schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         choices: list[dict[str, Any]] = []
-        for name, found in parts("processor").items():
-            one = dict(handler.resolve_ref_schema(handler(found.config.__pydantic_core_schema__)))
-            names = {"enum": [*dict.fromkeys((name, found.whole_name))]}
-            one["properties"] = {"name": names, **one.get("properties", {})}
-            choices += [] if "required" in one else [names]
-            choices.append({**one, "required": ["name", *one.get("required", [])]})
+        for name, processor in parts("processor").items():
+            variant = dict(handler.resolve_ref_schema(handler(processor.config.__pydantic_core_schema__)))
+            names = {"enum": [*dict.fromkeys((name, processor.whole_name))]}
+            variant["properties"] = {"name": names, **variant.get("properties", {})}
+            choices += [] if "required" in variant else [names]
+            choices.append({**variant, "required": ["name", *variant.get("required", [])]})
         return {"anyOf": choices}
 
 
-#: A setting that is a list of processors, in the order in which they are applied.
+#: The type of a setting with a list of processors, applied in order.
 Processors: TypeAlias = list[
     Annotated[
         ProcessorConfig,
-        BeforeValidator(_chosen, json_schema_input_type=str | dict[str, Any]),
-        PlainSerializer(_as_data),
+        BeforeValidator(_resolve, json_schema_input_type=str | dict[str, Any]),
+        PlainSerializer(_dump),
         _InstalledProcessors,
     ]
 ]

@@ -34,7 +34,7 @@ from bench_decoders.plugin import (
     TopKConfig,
     bench_decoders,
 )
-from bench_decoders.processing import History, applied
+from bench_decoders.processing import History, apply
 
 
 class RepeatPenaltyConfig(ProcessorConfig):
@@ -111,7 +111,7 @@ def test_min_p_leaves_the_actions_that_are_probable_enough_by_brute_force(share)
     log_probs = torch.randn(200, 6, generator=draw, dtype=torch.float64).mul(1.5).log_softmax(1)
     log_probs[::3, 2] = -torch.inf
     log_probs = log_probs.log_softmax(1)
-    found = applied(MinPConfig(share=share), log_probs, torch.empty(200, 0), 0).exp().tolist()
+    found = apply(MinPConfig(share=share), log_probs, torch.empty(200, 0), 0).exp().tolist()
     for row, left in zip(log_probs.exp().tolist(), found, strict=True):
         kept = [p if p >= share * max(row) else 0 for p in row]
         assert left == pytest.approx([p / sum(kept) for p in kept])
@@ -233,7 +233,7 @@ def test_a_processor_is_given_normalised_log_probabilities():
 
     log_probs = logs((0.1, 0.6, 0.3), (0.4, 0.3, 0.3))
     for processor in (MinPConfig(share=0.6), InPlaceConfig(), CheckConfig()):
-        log_probs = applied(processor, log_probs, torch.empty(2, 0), 0)
+        log_probs = apply(processor, log_probs, torch.empty(2, 0), 0)
     assert log_probs[0].tolist() == [-math.inf, 0, -math.inf]
 
 
@@ -242,14 +242,14 @@ def test_what_was_impossible_stays_impossible():
         def process(self, log_probs, actions):
             return torch.zeros_like(log_probs)
 
-    found = applied(AllEqualConfig(), logs((0, 0.9, 0.1), (0.8, 0.2, 0)), torch.empty(2, 0), 0)
+    found = apply(AllEqualConfig(), logs((0, 0.9, 0.1), (0.8, 0.2, 0)), torch.empty(2, 0), 0)
     assert found.exp().tolist() == [pytest.approx([0, 0.5, 0.5]), pytest.approx([0.5, 0.5, 0])]
 
 
 def test_rows_that_a_processor_leaves_alone_keep_their_bits_whatever_happens_to_others():
     log_probs = torch.randn(5, 300, generator=torch.Generator().manual_seed(0)).mul(3).log_softmax(1)
     log_probs[:2] = torch.zeros(2, 300).log_softmax(1)
-    found = applied(MinPConfig(share=0.5), log_probs, torch.empty(5, 0), 0)
+    found = apply(MinPConfig(share=0.5), log_probs, torch.empty(5, 0), 0)
     assert torch.equal(found[:2], log_probs[:2])
     assert found[2:].isinf().any(1).all()
 
@@ -286,11 +286,11 @@ class BrokenConfig(ProcessorConfig):
 @pytest.mark.parametrize(
     ("returns", "message"),
     [
-        ("nothing", "left a row without any action"),
+        ("nothing", "excluded every action of a row"),
         ("nan", "returned NaN or infinity"),
         ("infinity", "returned NaN or infinity"),
-        ("shape", r"returned a torch.float64 of \[\d+, 2\]; \[\d+, 3\] log-probabilities are expected"),
-        ("whole numbers", "returned a torch.int32"),
+        ("shape", r"returned torch.float64 \[\d+, 2\], not log-probabilities of shape \[\d+, 3\]"),
+        ("whole numbers", "returned torch.int32"),
         ("list", "returned a list"),
     ],
 )
@@ -324,11 +324,11 @@ def test_a_suite_names_processors_by_words_and_mappings(suite_file, third):
     [
         ("[min-q]", "min-q", "no processor is called 'min-q'. Did you mean 'min-p'"),
         ("[min-p, {name: min-q, share: 0.1}]", "name: min-q", "no processor is called 'min-q'. Did you mean 'min-p'"),
-        ("[{name: min-p, shar: 0.1}]", "shar:", "'shar': there is no such key. Did you mean 'share'"),
+        ("[{name: min-p, shar: 0.1}]", "shar:", "'shar': unknown key. Did you mean 'share'"),
         ("[{name: min-p, share: 2}]", "share", "'share' must be at most 1 (found 2)"),
         ("[min-p, {name: repeat-penalty}]", "{name: rep", "the key 'penalty' is missing"),
-        ("[{share: 0.1}]", "{share", "a processor is a name or a mapping with a name, such as `{name: min-p"),
-        ("[7]", "7]", "a processor is a name or a mapping with a name, such as `{name: min-p"),
+        ("[{share: 0.1}]", "{share", "expected a name or a mapping with `name`, such as `{name: min-p"),
+        ("[7]", "7]", "expected a name or a mapping with `name`, such as `{name: min-p"),
         ("min-p", "processors", "'processors' must be a list (found 'min-p')"),
     ],
 )

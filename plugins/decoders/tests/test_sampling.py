@@ -11,7 +11,7 @@ import torch
 
 from bench_authors.testing import catches, patched
 from bench_core import STOP, Noise, invert, topk_stable
-from bench_decoders.greedy_sampling import highest
+from bench_decoders.greedy_sampling import argmax
 from bench_decoders.plugin import (
     AncestralConfig,
     ConsistentNucleusConfig,
@@ -58,7 +58,7 @@ def with_settings(trial, change):
 
 def with_draw(trial, draw):
     """Let decoders draw otherwise from what is open; `draw` is handed the intact decoder before its arguments."""
-    return replace(trial, load=lambda config: patched(trial.load(config), draw=draw))
+    return replace(trial, load=lambda config: patched(trial.load(config), sample=draw))
 
 
 CONSISTENT = {TopKConfig: ConsistentTopKConfig, NucleusConfig: ConsistentNucleusConfig}
@@ -101,7 +101,7 @@ def stays_below_the_mass(trial):
         if hasattr(decoder.config, "mass"):
             last = values.isfinite().sum(1, keepdim=True) - 1
             values = values.scatter(1, last, torch.where(last > 0, -torch.inf, values[:, :1]))
-        return decoder.draw(log_probs, values, actions, uniform)
+        return decoder.sample(log_probs, values, actions, uniform)
 
     return with_draw(trial, draw)
 
@@ -335,10 +335,10 @@ def test_a_nucleus_from_a_partial_sort_is_that_of_the_full_sort(spread, mass):
 def test_the_highest_action_is_that_of_a_full_sort_the_lower_of_equal_ones(spread, size):
     log_probs = scores(spread, size, number=50)
     order = log_probs.sort(dim=1, stable=True, descending=True).indices
-    assert torch.equal(highest(log_probs), order[:, 0])
+    assert torch.equal(argmax(log_probs), order[:, 0])
     shut = torch.full((2, size), -torch.inf)
     shut[1, -1] = -9  # right at the end
-    assert highest(shut).tolist() == [0, size - 1]
+    assert argmax(shut).tolist() == [0, size - 1]
 
 
 @pytest.mark.parametrize("spread", SPREADS)

@@ -391,7 +391,7 @@ def test_no_search_beats_exhaustive_search(recurrent, batch):
 def test_exhaustive_search_refuses_what_is_too_large(table, batch):
     model = table(lambda prefix: (0.25,) * 4)
     assert decode(ExhaustiveConfig(max_tokens=4, most=4**4), model, batch(1))
-    with pytest.raises(SuiteError, match=r"4\^4 sequences .* 255 at most. Lower `max_tokens`"):
+    with pytest.raises(SuiteError, match=r"4\^4 sequences .* limit of 255 \(`most`\). Lower `max_tokens`"):
         decode(ExhaustiveConfig(max_tokens=4, most=4**4 - 1), model, batch(1))
     assert decode(ExhaustiveConfig(most=4**3), model, batch(2, [2, 3]))  # a row's own limit counts
 

@@ -1,1 +1,1 @@
-"""Models behind an address, by the completions and chat of the OpenAI API."""
+"""Served models, by the completions and chat endpoints of the OpenAI API."""

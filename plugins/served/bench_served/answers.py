@@ -1,4 +1,4 @@
-"""Answers of servers on disk: lines of JSON, each written through to the disk before it is used."""
+"""Caches responses on disk as lines of JSON; each is written through to disk before it is used."""
 
 from __future__ import annotations
 
@@ -18,60 +18,60 @@ from bench_core import DataError
 from bench_served.plugin import ServedConfig
 from bench_served.requests import Request, key_of
 
-START = re.compile(rb'\{"key": "([0-9a-f]{64})", ')  #: of every line
+START = re.compile(rb'\{"key": "([0-9a-f]{64})", ')  #: beginning of every line
 
 
 def folder_of(config: ServedConfig, folder: Path) -> Path:
-    """Return where the answers of a model are, by its name, revision and API."""
+    """Return the folder of the cached responses of a model, by its name, revision and API."""
     digest = hashlib.sha256(json.dumps([config.model, config.revision, config.api]).encode()).hexdigest()
     return folder / "served" / f"{re.sub('[^A-Za-z0-9.]+', '-', config.model)[:60]}-{digest[:12]}"
 
 
 @lru_cache(maxsize=8)
 def answers_in(folder: Path) -> Answers:
-    """Return the answers in a folder; the next stages of a process know them already."""
+    """Return the responses cached in a folder; later stages of the process share the index."""
     return Answers(folder)
 
 
 class Answers:
-    """The answers in a folder, by the keys of requests; several processes may add to them at once.
+    """The responses cached in a folder, by request keys; several processes may add to them concurrently.
 
-    Of two answers to one request, the first counts, for everybody. A line that a killed process left unfinished is
+    If a request has two responses, all processes use the first. A line that a killed process left incomplete is
     removed when the next one is added.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "answers.jsonl"
-        self._places: dict[bytes, tuple[int, int]] = {}  # digest of a request -> first byte and length of its line
-        self._end = 0  # of the lines that are known
-        self._file = 0  # its inode: another file is read from its beginning
+        self._places: dict[bytes, tuple[int, int]] = {}  # request key -> offset and length of its line in bytes
+        self._end = 0  # offset after the indexed lines
+        self._inode = 0  # a file with another inode is read from its beginning
 
     def prepare(self) -> None:
-        """Make the file, so that no answer is lost for want of it; raise DataError if it cannot be written."""
+        """Create the file before responses are requested; raise DataError if it cannot be written."""
         with self._errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab"):
                 _sync(self.path.parent)
 
     def find(self, request: Request) -> dict[str, Any] | None:
-        """Return the answer to a request, if there is one, also by another process meanwhile."""
+        """Return the cached response to a request, if any, including those added by other processes."""
         with self._errors():
-            self._look()
+            self._update_index()
             return self._read(request) if bytes.fromhex(request.key) in self._places else None
 
-    def add(self, request: Request, answer: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-        """Keep an answer and return it, or another one that was kept meanwhile.
+    def add(self, request: Request, answer: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+        """Store a response and return it, or the response that another process has stored before.
 
-        It is on the disk when this returns. Raises DataError if it cannot be written.
+        The response is on disk when this returns. Raises DataError if it cannot be written.
         """
-        record = {"key": request.key, "request": request.described, **about, "answer": answer}
+        record = {"key": request.key, "request": request.description, **metadata, "answer": answer}
         line = json.dumps(record, ensure_ascii=True).encode() + b"\n"
         self.prepare()
         with self._errors(), FileLock(self.path.with_suffix(".lock"), thread_local=False, fallback_to_soft=False):
-            if (known := self.find(request)) is not None:
-                return known
+            if (cached := self.find(request)) is not None:
+                return cached
             with self.path.open("ab") as file:
-                file.truncate(self._end)  # what a killed process left unfinished
+                file.truncate(self._end)  # removes a line that a killed process left incomplete
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
@@ -83,26 +83,26 @@ class Answers:
             yield
         except OSError as error:
             raise DataError(
-                f"{self.path}: answers cannot be kept here ({error.strerror or error}). Make room, or allow writing."
+                f"{self.path}: cannot cache responses here ({error.strerror or error}). Free space, or allow writing."
             ) from None
 
-    def _look(self) -> None:
-        """Learn of the whole lines that others have added."""
+    def _update_index(self) -> None:
+        """Index the complete lines that have been added to the file."""
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
             self._places, self._end = {}, 0
             return
         with file:
-            state = os.fstat(file.fileno())
-            if state.st_ino != self._file or state.st_size < self._end:
-                self._places, self._end, self._file = {}, 0, state.st_ino
+            status = os.fstat(file.fileno())
+            if status.st_ino != self._inode or status.st_size < self._end:
+                self._places, self._end, self._inode = {}, 0, status.st_ino
             file.seek(self._end)
             for line in file:
                 if not line.endswith(b"\n"):
                     break
-                if found := START.match(line):
-                    self._places.setdefault(bytes.fromhex(found[1].decode()), (self._end, len(line)))
+                if match := START.match(line):
+                    self._places.setdefault(bytes.fromhex(match[1].decode()), (self._end, len(line)))
                 self._end += len(line)
 
     def _read(self, request: Request) -> dict[str, Any]:
@@ -112,25 +112,25 @@ class Answers:
             line = file.read(length)
         try:
             record = json.loads(line)
-            whole = key_of(record["request"]) == record["key"] == request.key and isinstance(record["answer"], dict)
+            valid = key_of(record["request"]) == record["key"] == request.key and isinstance(record["answer"], dict)
         except (ValueError, KeyError, TypeError):
-            whole = False
-        if not whole:
+            valid = False
+        if not valid:
             raise DataError(
-                f"{self.path}: the answer to {request.about} at byte {first:,} is damaged. Remove that "
-                "line, and it is asked again."
+                f"{self.path}: the response for {request.about} at byte {first:,} is damaged. Remove that line to "
+                "send the request again."
             )
-        found: dict[str, Any] = record["answer"]
-        return found
+        answer: dict[str, Any] = record["answer"]
+        return answer
 
 
 def _sync(folder: Path) -> None:
-    """Write the names in a folder through to the disk, where that can be asked for."""
+    """Write a folder's entries through to disk, on systems that support it."""
     try:
-        place = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
         return
     try:
-        os.fsync(place)
+        os.fsync(descriptor)
     finally:
-        os.close(place)
+        os.close(descriptor)

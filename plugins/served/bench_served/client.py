@@ -1,4 +1,4 @@
-"""Sends requests: several at once, not faster than allowed, and again where a server is overloaded or fails."""
+"""Sends concurrent requests with a rate limit, and retries when a server is overloaded or fails."""
 
 import asyncio
 import json
@@ -17,86 +17,86 @@ import httpx2
 
 from bench_core import Noise, reads
 from bench_served.plugin import ServedConfig
-from bench_served.replies import SHORTER, ServerError, brief
+from bench_served.replies import CONTEXT_HELP, ServerError, brief
 from bench_served.requests import Request
 from bench_served.secret import Secret
 
-AGAIN = {408, 409, 425, 429, 500, 502, 503, 504, 529}  #: statuses after which a request is sent again
-LONGEST_PAUSE = 60.0  #: seconds before another try, unless the server asks for more
-LONGEST_WAIT = 900.0  #: seconds that a server may ask to wait
-LARGEST = 2**26  #: bytes of an answer
-TOO_LONG = re.compile(
+RETRY_STATUSES = {408, 409, 425, 429, 500, 502, 503, 504, 529}  #: HTTP statuses after which a request is retried
+MAX_DELAY = 60.0  #: seconds before a retry, unless the server asks for more
+MAX_RETRY_AFTER = 900.0  #: seconds; a server that asks to wait longer is an error
+MAX_RESPONSE_BYTES = 2**26  #: maximum size of a response
+CONTEXT_ERROR = re.compile(
     r"context.{0,20}(length|size|window)|too (long|many tokens)|longer than .{0,20}(length|maximum)|n_ctx",
     re.IGNORECASE,
-)  #: how servers say that a text exceeds their context
+)  #: messages of servers about texts that exceed their context
 ADVICE = {
-    400: "Correct the settings that it names.",
-    401: "Set the right key in the environment variable that `key_env` names.",
-    403: "Set a key with the right to use this model.",
-    404: "Correct `url` (mostly it ends in /v1), `model` or `api`.",
-}  #: by status, what to do
+    400: "Correct the settings named in this message.",
+    401: "Set the correct key in the environment variable named by `key_env`.",
+    403: "Use a key with permission to use this model.",
+    404: "Correct `url` (which usually ends in /v1), `model` or `api`.",
+}  #: by HTTP status
 
 
 class Clock:
-    """The time, and how one waits."""
+    """The time source; replaced in tests."""
 
     def now(self) -> float:
-        """Return seconds from some moment on."""
+        """Return monotonic time in seconds."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         await asyncio.sleep(seconds)
 
 
 @dataclass
-class Pace:
-    """Lets requests begin at equal distances."""
+class RateLimiter:
+    """Starts requests at equal intervals."""
 
-    per_minute: float | None  # None: at once
-    free: float = 0.0  # when the next one may begin
+    per_minute: float | None  # None: no limit
+    next_start: float = 0.0  # earliest time of the next request
 
     def wait(self, now: float) -> float:
-        """Return the seconds after which the next request may begin."""
-        begin = max(now, self.free)
-        self.free = begin + 60 / self.per_minute if self.per_minute else now
-        return begin - now
+        """Return the seconds until the next request may start, and reserve its time."""
+        start = max(now, self.next_start)
+        self.next_start = start + 60 / self.per_minute if self.per_minute else now
+        return start - now
 
 
 @lru_cache(maxsize=64)
-def pace_of(url: str, per_minute: float | None) -> Pace:
-    """Return the pace of requests to an address, which all models and stages of a process share."""
-    return Pace(per_minute)
+def rate_limiter(url: str, per_minute: float | None) -> RateLimiter:
+    """Return the rate limiter of an address, shared by all models and stages of a process."""
+    return RateLimiter(per_minute)
 
 
 class TemporaryError(Exception):
-    """What may be better at the next try."""
+    """A failure that may disappear on retry."""
 
     def __init__(self, text: str, wait: float = 0.0) -> None:
         super().__init__(text)
-        self.wait = wait  # seconds that the server asks for
+        self.wait = wait  # seconds requested by the server
 
 
 @dataclass
 class Client:
-    """Sends requests of one model."""
+    """Sends the requests of one model."""
 
     config: ServedConfig
     secret: Secret
-    noise: Noise  # of pauses
+    rng: Noise
     clock: Clock = field(default_factory=Clock)
     warn: Callable[[str], None] = lambda text: None
-    has_warned: bool = False  # of the first request that is sent again
+    warned_of_retry: bool = False
     errors: list[Exception] = field(default_factory=list)
-    idle: set[asyncio.Task[Any]] = field(default_factory=set)  # what waits before it sends a request
+    idle: set[asyncio.Task[Any]] = field(default_factory=set)  # tasks that wait before sending
 
     def send(self, requests: Sequence[Request], receive: Callable[[Request, dict[str, Any]], None]) -> None:
-        """Send requests, and call `receive` with each answer as soon as it is there.
+        """Send requests, and call `receive` with each response as it arrives.
 
-        Raises the first error, ServerError mostly, after the requests that were under way have ended, so that no
-        answer is lost. Being interrupted ends all at once.
+        Raises the first error, usually ServerError, after requests in flight have ended, so that no response is
+        lost. An interrupt ends all at once.
         """
-        with reads():  # answers are stored by the keys of their requests
+        with reads():  # responses are cached under the keys of their requests
             run(self._send(requests, receive))
         if self.errors:
             raise self.errors[0]
@@ -107,25 +107,25 @@ class Client:
         async def work() -> None:
             for request in waiting:
                 try:
-                    receive(request, await self._answer(http, request))
+                    receive(request, await self._fetch(http, request))
                 except Exception as error:
                     self._give_up(error, request)
                 if self.errors:
                     return
 
         limits = httpx2.Limits(max_connections=self.config.parallel)
-        proxies = not is_here(self.config.url)  # of the environment
+        proxies = not is_local(self.config.url)  # from environment variables
         async with httpx2.AsyncClient(timeout=None, limits=limits, follow_redirects=False, trust_env=proxies) as http:
-            works = [work() for _ in range(min(self.config.parallel, len(requests)))]
-            await asyncio.gather(*works, return_exceptions=True)  # those that were idle at an error are cancelled
+            workers = [work() for _ in range(min(self.config.parallel, len(requests)))]
+            await asyncio.gather(*workers, return_exceptions=True)  # idle tasks are cancelled after an error
 
     def _give_up(self, error: Exception, request: Request) -> None:
-        """Send no further request after an error, which is named without the secret."""
+        """Record an error, without the secret, and cancel the tasks that have not sent their request."""
         if isinstance(error, ServerError):
             error = ServerError(self.secret.hide(f"{request.about}: {error}."))
         self.errors.append(error)
-        for one in self.idle:
-            one.cancel()
+        for task in self.idle:
+            task.cancel()
 
     async def _sleep(self, seconds: float) -> None:
         task = asyncio.current_task()
@@ -136,88 +136,88 @@ class Client:
         finally:
             self.idle.discard(task)
 
-    async def _answer(self, http: httpx2.AsyncClient, request: Request) -> dict[str, Any]:
-        """Return the answer to a request, after several tries unless another request has failed meanwhile."""
-        pace, tries = pace_of(self.config.url, self.config.rate), self.config.retries + 1
-        for number in range(tries):
-            await self._sleep(pace.wait(self.clock.now()))
+    async def _fetch(self, http: httpx2.AsyncClient, request: Request) -> dict[str, Any]:
+        """Return the response to a request, with retries unless another request has failed."""
+        limiter, attempts = rate_limiter(self.config.url, self.config.rate), self.config.retries + 1
+        for attempt in range(attempts):
+            await self._sleep(limiter.wait(self.clock.now()))
             try:
                 async with asyncio.timeout(self.config.timeout):
-                    return await self._try(http, request)
+                    return await self._post(http, request)
             except TimeoutError:
-                last = TemporaryError(f"no whole answer within {self.config.timeout:g} s (`timeout`)")
+                last = TemporaryError(f"no complete response within {self.config.timeout:g} s (`timeout`)")
             except httpx2.HTTPError as error:
                 last = TemporaryError(
-                    f"the connection failed ({type(error).__name__}: {brief(error) or 'no reason'})"
+                    f"the connection failed ({type(error).__name__}: {brief(error) or 'no details'})"
                 )
             except TemporaryError as error:
                 last = error
-            if number + 1 == tries or self.errors:
+            if attempt + 1 == attempts or self.errors:
                 break
-            pause = self._pause(request, number, last)
-            if not self.has_warned:
-                self.has_warned = True
-                more = f"up to {self.config.retries} times, first in {pause:.1f} s"
-                self.warn(self.secret.hide(f"{self.config.url}: {last}. It is tried again, {more}."))
-            await self._sleep(pause)
-        where = f"{self.config.url}{request.path} was asked {number + 1} times, the last time: "
-        raise ServerError(f"{where}{last}. Answers so far are kept: run the suite again when it works")
+            delay = self._delay(request, attempt, last)
+            if not self.warned_of_retry:
+                self.warned_of_retry = True
+                more = f"up to {self.config.retries} times, first in {delay:.1f} s"
+                self.warn(self.secret.hide(f"{self.config.url}: {last}. Retrying {more}."))
+            await self._sleep(delay)
+        where = f"{self.config.url}{request.path} failed after {attempt + 1} attempts, most recently: "
+        raise ServerError(f"{where}{last}. Responses so far are cached: run the suite again when the server works")
 
-    def _pause(self, request: Request, number: int, error: TemporaryError) -> float:
-        """Return the seconds before the next try: twice as many each time, a half of them by chance."""
-        if error.wait > LONGEST_WAIT:
-            raise ServerError(f"it asks to wait for {error.wait:,.0f} s: {error}. Run the suite again then")
-        chance = self.noise.fork("pause").fork(request.key).fork(number).key % 2**20 / 2**20
-        return max(error.wait, min(LONGEST_PAUSE, 2.0**number) * (1 + chance) / 2)
+    def _delay(self, request: Request, attempt: int, error: TemporaryError) -> float:
+        """Return the seconds before a retry: doubled each time, with up to one half removed at random."""
+        if error.wait > MAX_RETRY_AFTER:
+            raise ServerError(f"the server asks to wait for {error.wait:,.0f} s: {error}. Run the suite again later")
+        jitter = self.rng.fork("pause").fork(request.key).fork(attempt).key % 2**20 / 2**20
+        return max(error.wait, min(MAX_DELAY, 2.0**attempt) * (1 + jitter) / 2)
 
-    async def _try(self, http: httpx2.AsyncClient, request: Request) -> dict[str, Any]:
+    async def _post(self, http: httpx2.AsyncClient, request: Request) -> dict[str, Any]:
         headers = {"Content-Type": "application/json", "Accept": "application/json", **self.secret.headers}
         body = json.dumps(dict(request.body)).encode()
         async with http.stream("POST", self.config.url + request.path, content=body, headers=headers) as response:
             content = bytearray()
             async for part in response.aiter_bytes():
                 content += part
-                if len(content) > LARGEST:
-                    raise ServerError(f"its answer has more than {LARGEST:,} bytes")
-        return read(response.status_code, response.headers, bytes(content))
+                if len(content) > MAX_RESPONSE_BYTES:
+                    raise ServerError(f"the response has more than {MAX_RESPONSE_BYTES:,} bytes")
+        return parse_response(response.status_code, response.headers, bytes(content))
 
 
-def read(status: int, headers: Mapping[str, str], content: bytes) -> dict[str, Any]:
-    """Return the JSON object in an answer; raise TemporaryError or ServerError if it is none."""
+def parse_response(status: int, headers: Mapping[str, str], content: bytes) -> dict[str, Any]:
+    """Return the JSON object in a response; raise TemporaryError or ServerError if there is none."""
     text = content.decode("utf-8", "replace")
-    if status >= 400 and status != 429 and TOO_LONG.search(_said(text)):
-        raise ServerError(f"the text is longer than its context (status {status}: {_said(text)}). {SHORTER}")
-    if status in AGAIN:
-        raise TemporaryError(f"status {status}: {_said(text)}", asked_wait(headers.get("retry-after", "")))
+    if status >= 400 and status != 429 and CONTEXT_ERROR.search(_message(text)):
+        raise ServerError(f"the text exceeds the context length (status {status}: {_message(text)}). {CONTEXT_HELP}")
+    if status in RETRY_STATUSES:
+        raise TemporaryError(f"status {status}: {_message(text)}", retry_after(headers.get("retry-after", "")))
     if 300 <= status < 400:
         place = brief(headers.get("location", "nowhere"))
-        raise ServerError(f"it redirects to {place}, which is not followed. Set `url` to where the server is")
+        raise ServerError(f"the server redirects to {place}, which is not followed. Correct `url`")
     if status != 200:
-        advice = ADVICE.get(status, "Look into the log of the server.").rstrip(".")
-        raise ServerError(f"status {status}: {_said(text)}. {advice}")
+        advice = ADVICE.get(status, "See the server's log.").rstrip(".")
+        raise ServerError(f"status {status}: {_message(text)}. {advice}")
     try:
-        found = json.loads(text)
+        answer = json.loads(text)
     except (ValueError, RecursionError):
-        kind = headers.get("content-type", "no type")
-        raise TemporaryError(f"its answer is no whole JSON ({brief(kind)}): {_said(text)}") from None
-    if not isinstance(found, dict):
-        raise ServerError(f"its answer is no JSON object, but {brief(text)}")
-    return found
+        kind = headers.get("content-type", "no content type")
+        raise TemporaryError(f"the response is not complete JSON ({brief(kind)}): {_message(text)}") from None
+    if not isinstance(answer, dict):
+        raise ServerError(f"the response is not a JSON object, but {brief(text)}")
+    return answer
 
 
-def _said(text: str) -> str:
-    """Return the message in what a server says of an error."""
+def _message(text: str) -> str:
+    """Return the message in an error response."""
     try:
-        found = json.loads(text)
+        message = json.loads(text)
     except (ValueError, RecursionError):
-        return brief(text) or "nothing"
+        return brief(text) or "no message"
     for name in ("error", "message", "detail"):
-        found = found.get(name, found) if isinstance(found, dict) else found
-    return brief(found)
+        message = message.get(name, message) if isinstance(message, dict) else message
+    return brief(message)
 
 
-def asked_wait(header: str) -> float:
-    """Return the seconds that a header Retry-After asks to wait: it has a number or a date; 0 for anything else."""
+def retry_after(header: str) -> float:
+    """Return the seconds to wait by a Retry-After header, a number or a date; 0 for anything else."""
     try:
         if header.strip()[:1].isdigit():
             return max(0.0, float(header))
@@ -230,12 +230,12 @@ def asked_wait(header: str) -> float:
 
 
 def is_unprotected(config: ServedConfig) -> bool:
-    """Return whether a key would travel in the clear to another machine."""
-    return config.key_env is not None and config.url.startswith("http:") and not is_here(config.url)
+    """Return whether a key would be sent unencrypted to another machine."""
+    return config.key_env is not None and config.url.startswith("http:") and not is_local(config.url)
 
 
-def is_here(url: str) -> bool:
-    """Return whether an address is that of this machine."""
+def is_local(url: str) -> bool:
+    """Return whether an address is on this machine."""
     host = httpx2.URL(url).host
     try:
         return host == "localhost" or ip_address(host).is_loopback
@@ -244,7 +244,7 @@ def is_here(url: str) -> bool:
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine, also beside a loop that runs already, as those of notebooks do."""
+    """Run a coroutine, also while an event loop is running, as in notebooks."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,7 +1,7 @@
-"""The log-probability of a target, from the tokens of a prompt and target that a server gives back.
+"""Computes the log-probability of a target from a server's echo of prompt and target.
 
-The prompt must end where a token ends: log p(prompt, target) - log p(prompt) is not log p(target | prompt) where a
-token covers both. That is seen from the texts of the tokens; where it cannot be seen, nothing is returned.
+The prompt must end where a token ends: log p(prompt, target) - log p(prompt) is not log p(target | prompt) if a token
+spans the boundary. The texts of the tokens must show this; otherwise scoring fails.
 """
 
 import re
@@ -9,116 +9,116 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench_core import TextScore
-from bench_served.replies import SHORTER, ServerError, brief
+from bench_served.replies import CONTEXT_HELP, ServerError, brief
 
-LOST, MOST_LOST = "\ufffd", 3  #: in a token for a part of a character, of up to so many bytes
-ESCAPED = re.compile(r"bytes:( ?(?:\\x[0-9a-fA-F]{2})+)")  #: a token that lists the bytes of such a part
-ASCII = 127  #: the last code of it
-ROOM = 1e-3  #: nats that rounding may take the log-probability of a token above 0
+REPLACEMENT, MAX_LOST_BYTES = "\ufffd", 3  #: stands for part of a character in a token, and for at most so many bytes
+ESCAPED = re.compile(r"bytes:( ?(?:\\x[0-9a-fA-F]{2})+)")  #: a token that lists the bytes of part of a character
+MAX_ASCII = 127  #: the last ASCII byte
+TOLERANCE = 1e-3  #: nats by which rounding may raise the log-probability of a token above 0
 
 
 def score_of(choice: Mapping[str, Any], prompt: str, target: str, end: str = "") -> TextScore:
-    """Return the score of `target` and `end` after `prompt`; raise ServerError unless all its tokens are known."""
-    tokens, log_probs, offsets = _listed(choice)
+    """Return the score of `target` and `end` after `prompt`; raise ServerError if the response is inconclusive."""
+    tokens, log_probs, offsets = _token_lists(choice)
     _check_text(choice, tokens, prompt + target, end)
     first = boundary(tokens, offsets, prompt, target, end)
     for place, (token, value) in enumerate(zip(tokens[first:], log_probs[first:], strict=True), first):
-        if value is None and any(one is not None for one in log_probs[:place]):
+        if value is None and any(earlier is not None for earlier in log_probs[:place]):
             raise ServerError(
-                f"it leaves out the log-probability of {brief(repr(token))}, and gives others. Set `scores: false`"
+                f"the server omits the log-probability of {brief(repr(token))} but not others. Set `scores: false`"
             )
         if value is None:
             raise ServerError(
-                f"it gives no log-probability of {brief(repr(token))}, as nothing stands before it. Let `prompt` "
-                "begin with a text, such as `<s>{prompt}` where the server reads that as its first token"
+                f"the server returns no log-probability of {brief(repr(token))}, because nothing precedes it. Begin "
+                "`prompt` with some text, such as `<s>{prompt}` if the server reads `<s>` as its first token"
             )
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value <= ROOM:
-            raise ServerError(f"it gives {brief(repr(value))} as the log-probability of {brief(repr(token))}")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value <= TOLERANCE:
+            raise ServerError(f"the log-probability of {brief(repr(token))} is given as {brief(repr(value))}")
     return TextScore(float(sum(log_probs[first:])), len(tokens) - first, bool(end))
 
 
-def _listed(choice: Mapping[str, Any]) -> tuple[list[str], list[Any], list[int]]:
-    """Return texts, log-probabilities and, where they are given, offsets of the tokens."""
-    found = choice.get("logprobs")
-    if not isinstance(found, dict):
-        raise ServerError("it gives no log-probabilities. Not every server does (vLLM does): set `scores: false`")
-    listed: list[Any] = [found.get(name) for name in ("tokens", "token_logprobs", "text_offset")]
-    tokens, log_probs, offsets = listed
-    fine = isinstance(tokens, list) and isinstance(log_probs, list) and len(tokens) == len(log_probs)
-    if not (fine and all(isinstance(one, str) for one in tokens)):
-        raise ServerError("it does not list `tokens` and `token_logprobs`, a text and a number for each token")
-    whole = isinstance(offsets, list) and len(offsets) == len(tokens) and all(type(one) is int for one in offsets)
-    return tokens, log_probs, offsets if whole else []
+def _token_lists(choice: Mapping[str, Any]) -> tuple[list[str], list[Any], list[int]]:
+    """Return the texts, log-probabilities and, if available, character offsets of the tokens."""
+    echo = choice.get("logprobs")
+    if not isinstance(echo, dict):
+        raise ServerError("the server returns no log-probabilities of prompts (vLLM does). Set `scores: false`")
+    lists: list[Any] = [echo.get(name) for name in ("tokens", "token_logprobs", "text_offset")]
+    tokens, log_probs, offsets = lists
+    valid = isinstance(tokens, list) and isinstance(log_probs, list) and len(tokens) == len(log_probs)
+    if not (valid and all(isinstance(token, str) for token in tokens)):
+        raise ServerError("the response does not list `tokens` and `token_logprobs`, strings and numbers")
+    usable = isinstance(offsets, list) and len(offsets) == len(tokens) and all(type(item) is int for item in offsets)
+    return tokens, log_probs, offsets if usable else []
 
 
 def _check_text(choice: Mapping[str, Any], tokens: Sequence[str], text: str, end: str) -> None:
-    """Raise ServerError if it gives another text back than it was sent, or one that goes on."""
+    """Raise ServerError unless the server echoes the text that was sent, and reads `end` as one token."""
     echoed = choice.get("text")
     if echoed not in (text, text + end):
         if isinstance(echoed, str) and echoed and echoed in text:
             raise ServerError(
-                f"it gives back {len(echoed):,} of the {len(text):,} characters that it was sent, as of a text that "
-                f"is longer than its context. {SHORTER}"
+                f"the server echoes {len(echoed):,} of the {len(text):,} characters sent: the text probably exceeds "
+                f"the context length. {CONTEXT_HELP}"
             )
-        raise ServerError(f"it does not give back the text that it was sent, but {brief(repr(echoed))}")
+        raise ServerError(f"the server does not echo the text sent, but {brief(repr(echoed))}")
     if end and tokens[-1:] not in ([end], [""]):
-        raise ServerError(f"it does not read `end` ({end!r}) as one token: the last is {brief(repr(tokens[-1:]))}")
+        raise ServerError(f"`end` ({end!r}) is not one token of the server: the last is {brief(repr(tokens[-1:]))}")
 
 
 def boundary(tokens: Sequence[str], offsets: Sequence[int], prompt: str, target: str, end: str = "") -> int:
-    """Return the place of the first token after `prompt`; raise ServerError where no token begins there.
+    """Return the index of the first token after `prompt`; raise ServerError if no token begins there.
 
-    A token that begins all texts, and a space that a tokenizer puts before the first word, may stand before.
+    The prompt may be preceded by a BOS token, and by a space that a tokenizer adds before the first word.
     """
     spelled = tokens[:-1] if end else tokens
     targets = {target} if prompt else {target, f" {target}"}
     for place in (*_by_texts(spelled, prompt), *_by_offsets(spelled, offsets, prompt)):
-        if any(_spell(spelled[place:], one) for one in targets):
+        if any(_spells(spelled[place:], text) for text in targets):
             return place
     raise ServerError(
-        "no token of the server begins where the target does, so its tokens do not tell p(target | prompt): "
-        f"{brief(repr(tokens))}. Let the prompt end without a space and the target begin with one, such as "
+        "no token of the server begins where the target does, so p(target | prompt) is unknown: "
+        f"{brief(repr(tokens))}. End the prompt without a space and begin the target with one, such as "
         '`prompt: "{prompt}:"` and `scored: " {target}"`'
     )
 
 
-def _spell(tokens: Sequence[str], text: str) -> bool:
-    """Return whether tokens spell a text, where U+FFFD may be any part of a character that is not ASCII."""
+def _spells(tokens: Sequence[str], text: str) -> bool:
+    """Return whether tokens spell a text; U+FFFD may stand for any part of a non-ASCII character."""
     whole, places = text.encode(), {0}
     for token in tokens:
-        readings = [token.encode().split(LOST.encode())]
+        readings = [token.encode().split(REPLACEMENT.encode())]
         if escaped := ESCAPED.fullmatch(token):
-            readings.append([re.sub(rb"\\x(..)", lambda one: bytes.fromhex(one[1].decode()), escaped[1].encode())])
+            readings.append([re.sub(rb"\\x(..)", lambda byte: bytes.fromhex(byte[1].decode()), escaped[1].encode())])
         places = {end for reading in readings for end in _ends(reading, whole, places)}
     return len(whole) in places
 
 
 def _ends(pieces: Sequence[bytes], whole: bytes, places: set[int]) -> set[int]:
-    """Return the places in a text behind pieces that begin at one of `places`, with lost bytes between each two."""
+    """Return the possible end offsets of pieces that begin at one of `places`, separated by lost bytes."""
     for number, piece in enumerate(pieces):
         if number:
-            lost = [(place, more) for place in places for more in range(1, MOST_LOST + 1)]
-            places = {place + more for place, more in lost if min(whole[place : place + more], default=0) > ASCII}
+            lost = [(place, more) for place in places for more in range(1, MAX_LOST_BYTES + 1)]
+            places = {place + more for place, more in lost if min(whole[place : place + more], default=0) > MAX_ASCII}
         places = {place + len(piece) for place in places if whole.startswith(piece, place)}
     return places
 
 
 def _by_texts(tokens: Sequence[str], prompt: str) -> list[int]:
-    """Return the places before which the texts of tokens spell the prompt."""
-    found = []
+    """Return the token indices before which the texts of the tokens spell the prompt."""
+    places = []
     for first in (0, 1):
         spelled = ""
         for place in range(first, len(tokens) + 1):
             if spelled in (prompt, f" {prompt}"):
-                found.append(place)
+                places.append(place)
             if place == len(tokens) or len(spelled) > len(prompt) + 1:
                 break
             spelled += tokens[place]
-    return found
+    return places
 
 
 def _by_offsets(tokens: Sequence[str], offsets: Sequence[int], prompt: str) -> list[int]:
-    """Return the places where offsets say that the prompt ends, if the token before is known to end there."""
+    """Return the token indices where the prompt ends by offsets, if the text of the previous token agrees."""
     return [
         place
         for place in range(1, min(len(tokens), len(offsets)))

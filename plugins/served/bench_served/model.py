@@ -1,4 +1,4 @@
-"""A model behind an address: it writes and scores texts by requests, each of which is answered once."""
+"""A served model, which generates and scores texts by cached requests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,14 +12,14 @@ from bench_served.client import Client, is_unprotected
 from bench_served.echo import score_of
 from bench_served.plugin import Served, ServedConfig
 from bench_served.replies import ServerError, ThinkingError, choice_of, hypothesis_of
-from bench_served.requests import Request, scored_parts, to_generate, to_score
+from bench_served.requests import Request, prompt_and_target, to_generate, to_score
 from bench_served.secret import Secret
 
 T = TypeVar("T")
 
 
 class ServedModel(nn.Module, Served, TextScorer):
-    """Asks a server; every answer is kept before it is used, and no request that has one is sent again."""
+    """Generates and scores texts by a server; responses are cached before use, and no request is sent twice."""
 
     def __init__(self, config: ServedConfig, info: TaskInfo) -> None:
         super().__init__()
@@ -27,60 +27,60 @@ class ServedModel(nn.Module, Served, TextScorer):
 
     def notes(self) -> Mapping[str, str]:
         config = self.config
-        return {"served model": f"{config.model}, revision {config.revision}, by {config.api}"}
+        return {"served model": f"{config.model}, revision {config.revision}, API {config.api}"}
 
     def generate(self, prompts: Sequence[Prompt], generation: Generation) -> list[list[Hypothesis]]:
-        """Return the draws for each prompt, in the order of drawing."""
-        config, draws = self.config, generation.settings.n
-        requests = [to_generate(config, prompt, generation, draw) for prompt in prompts for draw in range(draws)]
-        found = self._asked(requests, generation, lambda one, said: hypothesis_of(config, one, said))
-        return [found[first : first + draws] for first in range(0, len(found), draws)]
+        """Return the samples of each prompt, in the order of sampling."""
+        config, count = self.config, generation.settings.n
+        requests = [to_generate(config, prompt, generation, index) for prompt in prompts for index in range(count)]
+        outputs = self._fetch(requests, generation, lambda each, answer: hypothesis_of(config, each, answer))
+        return [outputs[first : first + count] for first in range(0, len(outputs), count)]
 
     def score_texts(
         self, prompts: Sequence[Prompt], targets: Sequence[str], generation: Generation
     ) -> list[TextScore]:
-        """Return the log-probability of each target after its prompt, in tokens of the server."""
+        """Return the log-probability of each target given its prompt, by the server's tokens."""
         config, pairs = self.config, [*zip(prompts, targets, strict=True)]
         requests = [to_score(config, *pair, generation) for pair in pairs]
-        parts = {id(one): scored_parts(config, *pair) for one, pair in zip(requests, pairs, strict=True)}
+        parts = {id(request): prompt_and_target(config, *pair) for request, pair in zip(requests, pairs, strict=True)}
 
         def read(request: Request, answer: dict[str, Any]) -> TextScore:
             return score_of(choice_of(config, answer), *parts[id(request)], config.end or "")
 
-        return self._asked(requests, generation, read)
+        return self._fetch(requests, generation, read)
 
-    def _asked(
+    def _fetch(
         self, requests: Sequence[Request], generation: Generation, read: Callable[[Request, dict[str, Any]], T]
     ) -> list[T]:
-        """Return what `read` makes of the answer to each request; those without an answer are sent, each once.
+        """Return `read(request, response)` for each request; requests without a cached response are sent once.
 
-        An answer that `read` refuses is not kept, unless another setting can read it.
+        A response that `read` refuses is not cached, unless another setting can use it.
         """
         answers, config = answers_in(folder_of(self.config, generation.folder)), self.config
-        missing = {one.key: one for one in requests if answers.find(one) is None}
+        missing = {request.key: request for request in requests if answers.find(request) is None}
         if missing:
             if is_unprotected(config):
-                generation.warn(f"the key in {config.key_env} travels unencrypted to {config.url}. Use https.")
+                generation.warn(f"the key in {config.key_env} is sent unencrypted to {config.url}. Use https.")
             secret = Secret.of_environment(config.key_env)
             answers.prepare()
 
             def receive(request: Request, answer: dict[str, Any]) -> None:
                 answer = secret.hide_in(answer)
-                about = {"example": request.about, "received": datetime.now(UTC).isoformat(timespec="seconds")}
+                metadata = {"example": request.about, "received": datetime.now(UTC).isoformat(timespec="seconds")}
                 try:
                     read(request, answer)
-                except ThinkingError:  # it is whole, and another setting can read it
-                    answers.add(request, answer, about)
+                except ThinkingError:  # valid: another setting can use it
+                    answers.add(request, answer, metadata)
                     raise
-                answers.add(request, answer, about)
+                answers.add(request, answer, metadata)
 
             Client(config, secret, generation.noise, warn=generation.warn).send([*missing.values()], receive)
-        return [_read_again(answers, one, read) for one in requests]
+        return [_read_cached(answers, request, read) for request in requests]
 
 
-def _read_again(answers: Answers, request: Request, read: Callable[[Request, dict[str, Any]], T]) -> T:
-    """Return what `read` makes of a kept answer; raise ServerError that names the request and the file."""
+def _read_cached(answers: Answers, request: Request, read: Callable[[Request, dict[str, Any]], T]) -> T:
+    """Return `read` of a cached response; raise ServerError with the request and the file."""
     try:
         return read(request, answers.find(request) or {})
     except ServerError as error:
-        raise ServerError(f"{request.about}, answered before ({answers.path}): {error}.") from None
+        raise ServerError(f"{request.about}, cached in {answers.path}: {error}.") from None

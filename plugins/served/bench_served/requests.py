@@ -1,4 +1,4 @@
-"""Requests: what is sent for an example, and by which key its answer is kept."""
+"""Builds the request for an example, and the key under which its response is cached."""
 
 import hashlib
 import json
@@ -10,83 +10,83 @@ from typing import Any
 from bench_core import Generation, Prompt, Thinking
 from bench_served.plugin import RequestConfig, ServedConfig
 
-SEEDS = 2**31  #: a seed that every server can take
+SEED_LIMIT = 2**31  #: seeds are smaller, so that every server accepts them
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request."""
+    """A request; two requests with equal keys have the same response."""
 
-    path: str  # of the API, such as /completions
+    path: str  # relative to the base URL, such as /completions
     body: Mapping[str, Any]
-    about: str  # the example, for messages
+    about: str  # names the example in messages
     revision: str
-    seed: int | None = None  # of the draw, also if the body leaves it out; None where nothing is drawn
-    limit: int = 0  # tokens that the answer may have at most; 0: it is not limited
-    stops: tuple[str, ...] = field(default=(), compare=False)  # texts before which the answer ends
-    thinking: Thinking = field(default="refuse", compare=False)  # what becomes of it in an answer
-    separator: str = field(default="", compare=False)  # between prompt and answer, which is taken off
+    seed: int | None = None  # distinguishes samples, even if not in the body; None at temperature 0
+    limit: int = 0  # maximum number of tokens; 0: unlimited
+    stops: tuple[str, ...] = field(default=(), compare=False)  # strings before which the output ends
+    thinking: Thinking = field(default="refuse", compare=False)
+    separator: str = field(default="", compare=False)  # removed from the beginning of the response
 
     @cached_property
-    def described(self) -> dict[str, Any]:
-        """Return all that its answer depends on."""
+    def description(self) -> dict[str, Any]:
+        """Return everything that the response depends on."""
         return {"path": self.path, "revision": self.revision, "seed": self.seed, "body": dict(self.body)}
 
     @cached_property
     def key(self) -> str:
-        """Return the sha256 of what its answer depends on."""
-        return key_of(self.described)
+        """Return the sha256 of the description."""
+        return key_of(self.description)
 
 
-def key_of(described: Mapping[str, Any]) -> str:
+def key_of(description: Mapping[str, Any]) -> str:
     """Return the sha256 of the description of a request."""
-    text = json.dumps(described, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(description, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def to_generate(config: ServedConfig, prompt: Prompt, generation: Generation, number: int) -> Request:
-    """Return the request for a draw by its number, from 0."""
+    """Return the request for sample `number`, counted from 0."""
     settings: RequestConfig = generation.settings
-    own = generation.noise.fork("request").fork(prompt.id).fork(number)
-    seed = own.key % SEEDS if settings.temperature else None
+    rng = generation.noise.fork("request").fork(prompt.id).fork(number)
+    seed = rng.key % SEED_LIMIT if settings.temperature else None
     body = {"model": config.model, **_content(config, prompt), **settings.fields()}
     if seed is not None and "seed" not in settings.more:
         body["seed"] = seed
     path = "/chat/completions" if config.api == "chat" else "/completions"
-    about = _about(prompt, generation) + (f", draw {number + 1}" if settings.n > 1 else "")
+    about = _about(prompt, generation) + (f", sample {number + 1}" if settings.n > 1 else "")
     limit = settings.max_tokens if "max_tokens" in body else 0
     between = separator(config, prompt)
     return Request(path, body, about, config.revision, seed, limit, settings.stop, settings.thinking, between)
 
 
 def separator(config: ServedConfig, prompt: Prompt) -> str:
-    """Return the separator of the task where an answer goes on from a prompt, unless templates say what it is."""
-    glued = config.prompt.endswith("{prompt}") and config.scored.startswith("{target}")
-    return prompt.separator if glued and config.api == "completions" else ""
+    """Return the separator of the task if outputs directly continue prompts, else the empty string."""
+    adjacent = config.prompt.endswith("{prompt}") and config.scored.startswith("{target}")
+    return prompt.separator if adjacent and config.api == "completions" else ""
 
 
-def scored_parts(config: ServedConfig, prompt: Prompt, target: str) -> tuple[str, str]:
-    """Return a prompt, and its target behind the separator."""
+def prompt_and_target(config: ServedConfig, prompt: Prompt, target: str) -> tuple[str, str]:
+    """Return the text of a prompt, and that of its target after the separator."""
     between = separator(config, prompt)
-    return filled(config.prompt, prompt.text, "prompt"), between + filled(config.scored, target, "target")
+    return fill(config.prompt, prompt.text, "prompt"), between + fill(config.scored, target, "target")
 
 
 def to_score(config: ServedConfig, prompt: Prompt, target: str, generation: Generation) -> Request:
-    """Return the request for the log-probabilities of a prompt with its target."""
-    text = "".join(scored_parts(config, prompt, target)) + (config.end or "")
+    """Return the request for the log-probabilities of a prompt and its target."""
+    text = "".join(prompt_and_target(config, prompt, target)) + (config.end or "")
     body = {
         "model": config.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 0, "temperature": 0,
     }  # fmt: skip
     return Request("/completions", body, _about(prompt, generation), config.revision)
 
 
-def filled(template: str, text: str, name: str) -> str:
-    """Return a template with a text in its place; other braces stay as they are."""
+def fill(template: str, text: str, name: str) -> str:
+    """Insert a text into a template for `{name}`; other braces are unchanged."""
     return template.replace(f"{{{name}}}", text)
 
 
 def _content(config: ServedConfig, prompt: Prompt) -> dict[str, Any]:
-    text = filled(config.prompt, prompt.text, "prompt")
+    text = fill(config.prompt, prompt.text, "prompt")
     if config.api == "completions":
         return {"prompt": text}
     system = [{"role": "system", "content": config.system}] if config.system is not None else []

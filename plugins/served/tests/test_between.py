@@ -79,5 +79,5 @@ def test_thinking_and_stop_texts_are_looked_for_behind_the_separator(said):
     ],
 )
 def test_a_text_that_is_longer_than_the_context_is_named_and_not_sent_again(said, status, message):
-    with pytest.raises(ServerError, match=r"example 4 of 'test': the text is longer than its context.*Leave such"):
+    with pytest.raises(ServerError, match=r"example 4 of 'test': the text exceeds the context length.*Exclude such"):
         said({"error": {"message": message}}, status=status)

@@ -135,7 +135,7 @@ def test_stop_is_scored_where_the_server_reads_it_as_a_token(tiny, url, tmp_path
 
 
 def test_nothing_before_a_target_is_no_probability(url, tmp_path):
-    with pytest.raises(ServerError, match=r"no log-probability of 't.*', as nothing stands before it"):
+    with pytest.raises(ServerError, match=r"no log-probability of 't.*', because nothing precedes it"):
         served(url, scores=True).score_texts([Prompt(0, "")], ["the cat"], generation(tmp_path))
     (one,) = served(url, scores=True, prompt="</s>{prompt}").score_texts(
         [Prompt(0, "")], ["the cat"], generation(tmp_path)

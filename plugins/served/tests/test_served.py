@@ -29,7 +29,7 @@ from bench_core.suites.check import check_fit
 from bench_core.suites.load import load
 from bench_served import client, replies
 from bench_served.answers import Answers, answers_in, folder_of
-from bench_served.client import Pace, asked_wait
+from bench_served.client import RateLimiter, retry_after
 from bench_served.echo import score_of
 from bench_served.inspecting import inspect
 from bench_served.model import ServedModel
@@ -61,7 +61,7 @@ def clock(monkeypatch):
     fake = FakeClock()
     monkeypatch.setattr(client.Clock, "now", lambda self: fake.time)
     monkeypatch.setattr(client.Clock, "sleep", lambda self, seconds: fake.sleep(seconds))
-    client.pace_of.cache_clear()
+    client.rate_limiter.cache_clear()
     return fake
 
 
@@ -252,7 +252,7 @@ def test_after_the_last_try_the_error_names_the_request_and_answers_are_kept(tmp
         with pytest.raises(replies.ServerError) as error:
             asked(server, tmp_path, retries=1, parallel=1)
         assert "example 7 ('second') of 'test': http://127.0.0.1" in str(error.value)
-        assert "was asked 2 times" in str(error.value)
+        assert "failed after 2 attempts" in str(error.value)
         assert server.prompts == {"one": 1, "two": 2}
         server.answer = truthful
         asked(server, tmp_path)
@@ -301,7 +301,7 @@ def test_who_waits_is_told_of_a_failure_at_once(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("status", "advice"),
-    [(400, "Correct the settings"), (401, "key_env"), (403, "right"), (404, "ends in /v1"), (418, "log")],
+    [(400, "Correct the settings"), (401, "key_env"), (403, "permission"), (404, "ends in /v1"), (418, "log")],
 )
 def test_a_refusal_is_not_tried_again_and_says_what_to_do(tmp_path, status, advice):
     refusal = {"error": {"message": "unknown stop string <|end|>" + "!" * 999}}
@@ -334,20 +334,20 @@ def choices(*several):
 
 
 LIES = {
-    "another model": (lie(model="huge"), "for the model 'huge', and 'tiny' was asked"),
+    "another model": (lie(model="huge"), "from the model 'huge', not 'tiny'"),
     "no choices": (lambda body: {"model": "tiny", "error": "out of memory"}, "no list of `choices`.*out of memory"),
     "none": (choices(), "0 choices"),
     "two": (choices({}, {"index": 1}), "2 choices"),
     "the same twice": (choices({}, {}), "2 choices"),
     "index": (choices({"index": 3}), "index 3"),
-    "number": (choices({"text": 5}), "no `text` that is a text"),
-    "null": (choices({"text": None}), "no `text` that is a text"),
-    "no reason": (choices({"finish_reason": None}), "ended by None"),
-    "strange reason": (choices({"finish_reason": "bored"}), "ended by 'bored'"),
+    "number": (choices({"text": 5}), "no string `text`"),
+    "null": (choices({"text": None}), "no string `text`"),
+    "no reason": (choices({"finish_reason": None}), "finish reason None"),
+    "strange reason": (choices({"finish_reason": "bored"}), "finish reason 'bored'"),
     "negative usage": (lie(usage={"completion_tokens": -4}), "counts -4 tokens"),
-    "too much": (lie(usage={"completion_tokens": 12}), "counts 12 tokens where 10 were allowed"),
+    "too much": (lie(usage={"completion_tokens": 12}), "counts 12 tokens, but at most 10 were allowed"),
     "words": (lie(usage={"completion_tokens": "many"}), "counts 'many' tokens"),
-    "list": (lambda body: [completion(body)], "no JSON object"),
+    "list": (lambda body: [completion(body)], "not a JSON object"),
     "choices are texts": (lambda body: completion(body, choices=["yes"]), "1 choices"),
 }
 
@@ -366,9 +366,7 @@ def test_a_lie_is_named_with_its_request_and_not_kept(tmp_path, way):
 def test_a_server_may_call_its_model_otherwise_if_one_says_so(tmp_path):
     with serving(lambda handler, path, body: send(handler, content=completion(body, model="tiny-0613"))) as server:
         assert texts(asked(server, tmp_path, reported="tiny-0613")) == [["ONE"], ["TWO"], ["THREE"]]
-        with pytest.raises(
-            replies.ServerError, match=r"example 4.*answered before.*'tiny-0613', and 'tiny' was asked"
-        ):
+        with pytest.raises(replies.ServerError, match=r"example 4.*, cached in .*'tiny-0613', not 'tiny'"):
             asked(server, tmp_path)
 
 
@@ -384,13 +382,13 @@ def test_a_hang_ends_at_the_timeout(tmp_path, trickle):
                 handler.wfile.write(b" ")
 
     with serving(answer) as server:
-        with pytest.raises(replies.ServerError, match=r"asked 2 times.*no whole answer within 0\.5 s"):
+        with pytest.raises(replies.ServerError, match=r"after 2 attempts.*no complete response within 0\.5 s"):
             asked(server, tmp_path, PROMPTS[:1], timeout=0.5, retries=1)
         assert len(server.asked) == 2
 
 
 def test_an_endless_answer_is_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr(client, "LARGEST", 1000)
+    monkeypatch.setattr(client, "MAX_RESPONSE_BYTES", 1000)
     endless = serving(lambda handler, path, body: send(handler, content=completion(body, "x" * 2000)))
     with endless as server, pytest.raises(replies.ServerError, match="more than 1,000 bytes"):
         asked(server, tmp_path)
@@ -399,7 +397,7 @@ def test_an_endless_answer_is_cut(tmp_path, monkeypatch):
 def test_nobody_at_the_address(tmp_path):
     with serving(truthful) as server:
         pass
-    with pytest.raises(replies.ServerError, match=r"asked 3 times.*the connection failed \(ConnectError"):
+    with pytest.raises(replies.ServerError, match=r"after 3 attempts.*the connection failed \(ConnectError"):
         asked(server, tmp_path, retries=2)
 
 
@@ -414,7 +412,7 @@ def test_headers_of_waiting():
     from datetime import UTC, datetime, timedelta
     from email.utils import format_datetime
 
-    assert [asked_wait(one) for one in ("7", "0.5", "", "soon", "-3", "Wed, 21 Oct 2015 07:28:00 GMT")] == [
+    assert [retry_after(one) for one in ("7", "0.5", "", "soon", "-3", "Wed, 21 Oct 2015 07:28:00 GMT")] == [
         7,
         0.5,
         0,
@@ -422,7 +420,7 @@ def test_headers_of_waiting():
         0,
         0,
     ]
-    assert 90 < asked_wait(format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)) <= 100
+    assert 90 < retry_after(format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)) <= 100
 
 
 @pytest.mark.parametrize("most", [1, 3])
@@ -458,10 +456,10 @@ def test_requests_begin_at_the_pace_allowed_also_across_batches(tmp_path, clock)
 
 
 def test_a_pace_is_kept_by_all_that_wait():
-    pace = Pace(60.0)
+    pace = RateLimiter(60.0)
     assert [pace.wait(0.0) for _ in range(3)] == [0, 1, 2]
     assert pace.wait(10.0) == 0
-    assert [Pace(None).wait(5.0) for _ in range(3)] == [0, 0, 0]
+    assert [RateLimiter(None).wait(5.0) for _ in range(3)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.7, "n": 2}])
@@ -508,7 +506,7 @@ def test_a_changed_answer_is_refused_and_one_that_is_gone_is_asked_again(tmp_pat
     answers.add(request(), {"n": 1}, {})
     text = answers.path.read_text()
     answers.path.write_text(text.replace('"prompt": "one"', '"prompt": "two"'))
-    with pytest.raises(DataError, match=r"answers.jsonl: the answer to example of one at byte 0 is damaged"):
+    with pytest.raises(DataError, match=r"answers.jsonl: the response for example of one at byte 0 is damaged"):
         Answers(tmp_path).find(request())
     answers.path.unlink()
     assert answers.find(request()) is None
@@ -538,17 +536,17 @@ def test_processes_that_add_at_once_damage_nothing(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "served").write_text("a file")
-    with serving(truthful) as server, pytest.raises(DataError, match="answers cannot be kept here"):
+    with serving(truthful) as server, pytest.raises(DataError, match="cannot cache responses here"):
         asked(server, tmp_path)
     (tmp_path / "served").unlink()
     folder_of(config(server), tmp_path).mkdir(parents=True)
     (folder_of(config(server), tmp_path) / "answers.jsonl").mkdir()
-    with serving(truthful) as server, pytest.raises(DataError, match="answers cannot be kept here"):
+    with serving(truthful) as server, pytest.raises(DataError, match="cannot cache responses here"):
         asked(server, tmp_path)
     assert server.asked == []
     (folder_of(config(server), tmp_path) / "answers.jsonl").rmdir()
     (folder_of(config(server), tmp_path) / "answers.jsonl").symlink_to(tmp_path / "gone" / "answers.jsonl")
-    with serving(truthful) as server, pytest.raises(DataError, match="answers cannot be kept here"):
+    with serving(truthful) as server, pytest.raises(DataError, match="cannot cache responses here"):
         asked(server, tmp_path)
     assert server.asked == []  # nothing that would be lost
 
@@ -579,16 +577,16 @@ def test_names_of_models_are_no_paths(tmp_path):
         (ServedConfig, {"url": "http://me:secret@host/v1"}, "no user, password or query"),
         (ServedConfig, {"url": "http://host/v1?key=x"}, "no user, password or query"),
         (ServedConfig, {"url": "http://host/v1/chat/completions"}, "without /completions"),
-        (ServedConfig, {"prompt": "Translate."}, "has {prompt} where"),
-        (ServedConfig, {"scored": "target"}, "has {target} where"),
+        (ServedConfig, {"prompt": "Translate."}, "needs {prompt}"),
+        (ServedConfig, {"scored": "target"}, "needs {target}"),
         (ServedConfig, {"system": "Be brief."}, "no system message"),
         (ServedConfig, {"api": "chat", "scores": True}, "no log-probabilities of prompts"),
-        (RequestConfig, {"n": 2}, "at temperature 0 all draws are the same"),
+        (RequestConfig, {"n": 2}, "at temperature 0 all samples are equal"),
         (RequestConfig, {"stop": [""]}, "at least one character"),
-        (RequestConfig, {"more": {"temperature": 1}}, "cannot decide temperature"),
-        (RequestConfig, {"more": {"stream": None}}, "cannot decide stream"),
-        (RequestConfig, {"more": {"bias": {1, 2}}}, "are JSON"),
-        (RequestConfig, {"more": {"bias": float("nan")}}, "are JSON"),
+        (RequestConfig, {"more": {"temperature": 1}}, "cannot set temperature"),
+        (RequestConfig, {"more": {"stream": None}}, "cannot set stream"),
+        (RequestConfig, {"more": {"bias": {1, 2}}}, "must be JSON"),
+        (RequestConfig, {"more": {"bias": float("nan")}}, "must be JSON"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(kind, settings, words):
@@ -678,7 +676,7 @@ def test_an_end_is_scored_where_it_is_one_token():
         choice = echoed(["a", " b", end], [None, -1, -2], "a b</s>")
         found = score_of(choice, "a", " b", "</s>")
         assert (found.log_prob, found.tokens, found.stop) == (-3, 2, True)
-    with pytest.raises(replies.ServerError, match="does not read `end`"):
+    with pytest.raises(replies.ServerError, match=r"`end` \(.*is not one token"):
         score_of(echoed(["a", " b", "</", "s>"]), "a", " b", "</s>")
 
 
@@ -689,20 +687,20 @@ def test_an_end_is_scored_where_it_is_one_token():
         (echoed(["abc"], [-1]), "no token of the server begins"),
         (echoed(["a", " bc"], text="abc"), "no token of the server begins"),
         (echoed(["\ufffd", "\ufffd"], text="abc"), "no token of the server begins"),
-        (echoed(["a", "bc", "d"]), "does not give back the text.*'abcd'"),
-        (echoed(["a", "x", "c"]), "does not give back the text"),
+        (echoed(["a", "bc", "d"]), "does not echo the text.*'abcd'"),
+        (echoed(["a", "x", "c"]), "does not echo the text"),
         (echoed(["a", "b"], text="abc"), "no token of the server begins"),
         ({"text": "abc"}, "no log-probabilities"),
         ({"text": "abc", "logprobs": None}, "no log-probabilities"),
         (echoed(["a", "b", "c"], [None, -1]), "does not list"),
         (echoed(["a", 5, "c"], text="abc"), "does not list"),
-        (echoed(["a", "b", "c"], [None, 0.5, -1]), "gives 0.5 as the log-probability of 'b'"),
-        (echoed(["a", "b", "c"], [None, "no", -1]), "gives 'no' as"),
-        (echoed(["a", "b", "c"], [None, float("nan"), -1]), "gives nan as"),
-        (echoed(["a", "b", "c"], [None, None, -1]), "no log-probability of 'b', as nothing stands before"),
-        (echoed(["a", "b", "c"], [None, -1, None]), "leaves out the log-probability of 'c', and gives others"),
-        (echoed(["b", "c"], text="bc"), "gives back 2 of the 3 characters .* longer than its context"),
-        (echoed(["a", "b"], text="ab"), "gives back 2 of the 3 characters"),
+        (echoed(["a", "b", "c"], [None, 0.5, -1]), "the log-probability of 'b' is given as 0.5"),
+        (echoed(["a", "b", "c"], [None, "no", -1]), "is given as 'no'"),
+        (echoed(["a", "b", "c"], [None, float("nan"), -1]), "is given as nan"),
+        (echoed(["a", "b", "c"], [None, None, -1]), "no log-probability of 'b', because nothing precedes it"),
+        (echoed(["a", "b", "c"], [None, -1, None]), "omits the log-probability of 'c' but not others"),
+        (echoed(["b", "c"], text="bc"), "echoes 2 of the 3 characters .* exceeds the context length"),
+        (echoed(["a", "b"], text="ab"), "echoes 2 of the 3 characters"),
     ],
 )
 def test_scores_that_are_not_exact_are_refused(choice, words):
@@ -812,7 +810,7 @@ def test_a_key_that_is_missing_or_no_key_is_named_by_its_variable(tmp_path, monk
     with pytest.raises(DataError, match=r"CANARY_KEY .* is not set"):
         Secret.of_environment("CANARY_KEY")
     monkeypatch.setenv("CANARY_KEY", "näh-secret")
-    with pytest.raises(DataError, match="CANARY_KEY has signs") as error:
+    with pytest.raises(DataError, match="CANARY_KEY has characters") as error:
         Secret.of_environment("CANARY_KEY")
     assert "näh" not in str(error.value)
     assert SECRET not in repr(Secret(SECRET))
@@ -831,8 +829,8 @@ def test_proxies_of_the_environment_do_not_see_this_machine(tmp_path, monkeypatc
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with serving(truthful) as server:
         asked(server, tmp_path, retries=0)
-    assert not client.is_here("https://api.example.org/v1")
-    assert client.is_here("http://[::1]:8000/v1")
+    assert not client.is_local("https://api.example.org/v1")
+    assert client.is_local("http://[::1]:8000/v1")
 
 
 def test_a_key_that_travels_in_the_clear_is_warned_of():
@@ -1028,7 +1026,7 @@ def test_a_retry_is_reported_before_the_request_is_sent_again(tmp_path, clock):
             model.generate(PROMPTS[:1], generation(tmp_path, seen.append))
     assert seen[0] == seen[2] == "request"
     assert len(seen) == 5
-    assert "status 503: busy. It is tried again, up to 3 times" in seen[1]
+    assert "status 503: busy. Retrying up to 3 times" in seen[1]
     assert server.url in seen[1]
 
 
@@ -1041,7 +1039,7 @@ def test_a_server_has_a_model_by_each_of_its_names(tmp_path, listed):
 def test_a_server_without_the_model_is_a_problem_that_says_what_it_has(tmp_path, answer):
     (text,) = inspected(tmp_path, answer).problems
     assert "/v1/models" in text
-    assert "no model 'm'" in text or "no list of models" in text
+    assert "no model 'm'" in text or "not a list of models" in text
 
 
 def test_where_a_server_has_answered_before_its_absence_is_a_warning(tmp_path):
@@ -1050,7 +1048,7 @@ def test_where_a_server_has_answered_before_its_absence_is_a_warning(tmp_path):
     found = Inspection(tmp_path, answers=tmp_path)
     inspect(config, found)
     assert not found.problems
-    assert "Answers in" in found.warnings[0]
+    assert "Cached responses in" in found.warnings[0]
 
 
 def test_what_a_server_says_of_a_key_does_not_show_it(tmp_path, monkeypatch):

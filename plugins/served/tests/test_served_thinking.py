@@ -60,10 +60,10 @@ def test_thinking_is_taken_off_and_what_has_not_ended_is_unfinished(asked, api, 
 
 def test_thinking_is_refused_by_name_and_no_answer_is_paid_for_twice(asked):
     with answering("<think>It is Paris.</think>Paris") as server:
-        with pytest.raises(ServerError, match=r"example 4 of 'test': its answer has <think>.*`thinking: drop`"):
+        with pytest.raises(ServerError, match=r"example 4 of 'test': the response contains <think>.*`.*drop`"):
             asked(server, 2)
         assert len(server.asked) == 1, "the first refusal ends the stage"
-        with pytest.raises(ServerError, match=r"example 4 of 'test', answered before.*<think>"):
+        with pytest.raises(ServerError, match=r"example 4 of 'test', cached in .*<think>"):
             asked(server)
         assert asked(server, 2, thinking="drop") == [("Paris", True), ("Paris", True)]
         assert asked(server, thinking="keep") == [("<think>It is Paris.</think>Paris", True)]
