@@ -1,5 +1,5 @@
-"""Recorded outputs of any system, beside models of a suite; and scores of files without a suite.
+"""Recorded outputs of any system as models of a suite; scores of files without a suite.
 
-`reading` holds the formats of files, `matching` finds the output of each example, and `system` is the model that
-gives them back. `references` is a task of references alone, on which `scoring` scores files for `bench score`.
+`reading` parses file formats, `matching` assigns outputs to examples, and `system` is the model that returns them.
+`references` is a task that has only references; `scoring` uses it to score files for `bench score`.
 """

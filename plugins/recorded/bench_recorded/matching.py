@@ -1,4 +1,4 @@
-"""Finds the recorded output of each example: by its line, its name or its number."""
+"""Matches recorded outputs with examples: by order, name or number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,92 +10,92 @@ from bench_core import DataError, Prompt
 from bench_core.terminal import counted
 from bench_recorded.plugin import RecordedConfig
 from bench_recorded.reading.recording import Recording
-from bench_recorded.reading.records import Record
+from bench_recorded.reading.records import OutputRecord
 
-Way: TypeAlias = Literal["order", "id", "number"]
+MatchBy: TypeAlias = Literal["order", "id", "number"]
 
-CUT = 80  #: characters of a prompt that a message shows
-NUMBERED = ("moses-nbest", "fairseq", "lm-eval")  #: formats whose ids are numbers of examples, from 0
+MAX_PROMPT = 80  #: characters of a prompt in messages
+NUMBERED = ("moses-nbest", "fairseq", "lm-eval")  #: formats whose ids number the examples from 0
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedOutputs:
     """The outputs of a split."""
 
     recording: Recording
-    by: Way
+    by: MatchBy
     split: str
-    examples: int | None  # of the split
-    checked: bool = False  # whether recorded prompts must be those of the task
+    examples: int | None  # size of the split; None if unknown
+    checked: bool = False  # whether recorded prompts must equal those of the task
 
-    def of(self, prompts: Sequence[Prompt]) -> list[Record]:
-        """Return the record of each prompt; raise DataError that says how many have none, and names the first.
+    def of(self, prompts: Sequence[Prompt]) -> list[OutputRecord]:
+        """Return the record of each prompt; raise DataError if some have none.
 
-        Where prompts are checked, it also shows the first that is another one.
+        If prompts are checked, also raises DataError for the first that differs from its record's.
         """
-        if other := self.first_other(prompts) if self.checked else "":
-            raise DataError(other)
-        found = [self.records.get(self._key(prompt)) for prompt in prompts]
-        missing = [prompt for prompt, record in zip(prompts, found, strict=True) if record is None]
+        if mismatch := self.prompt_mismatch(prompts) if self.checked else "":
+            raise DataError(mismatch)
+        matches = [self.records.get(self._key(prompt)) for prompt in prompts]
+        missing = [prompt for prompt, record in zip(prompts, matches, strict=True) if record is None]
         if missing:
-            raise DataError(self._absent(missing, len(prompts)))
-        return [record for record in found if record is not None]
+            raise DataError(self._missing_outputs(missing, len(prompts)))
+        return [record for record in matches if record is not None]
 
     @cached_property
-    def records(self) -> Mapping[str, Record]:
-        """The records by what they are found by; raises DataError if one comes twice, or lacks an id."""
-        found: dict[str, Record] = {}
+    def records(self) -> Mapping[str, OutputRecord]:
+        """The records by order, id or number; raises DataError if an id is duplicated or missing."""
+        records: dict[str, OutputRecord] = {}
         file = self.recording.file
         for place, record in enumerate(self.recording.records):
             key = str(place) if self.by == "order" else record.id
             if key is None:
                 raise file.error(
-                    record.line, "has no id to find its example by. Add one, name its field under `fields`, or set "
+                    record.line, "has no id. Add one, set the name of its field under `fields`, or set "
                     "`match: order`."
                 )  # fmt: skip
-            if key in found:
+            if key in records:
                 raise file.error(
-                    record.line, f"has id {key!r} again, which is also at {file.called(found[key].line)}. Keep one "
-                    "of them."
+                    record.line, f"has the same id {key!r} as {file.line_name(records[key].line)}. Remove one of "
+                    "them."
                 )  # fmt: skip
-            found[key] = record
-        return found
+            records[key] = record
+        return records
 
-    def first_other(self, prompts: Sequence[Prompt]) -> str:
-        """Say that an output is of another prompt, for the first such example; return the empty string if none is."""
+    def prompt_mismatch(self, prompts: Sequence[Prompt]) -> str:
+        """Return a message for the first example whose recorded prompt is missing or differs; empty if none."""
         file = self.recording.file
-        for prompt in sorted(prompts, key=lambda one: one.id):
+        for prompt in sorted(prompts, key=lambda prompt: prompt.id):
             record = self.records.get(self._key(prompt))
             if record is not None and record.prompt is None:
-                return f"{file.place(record.line)} has no prompt to check. Add it, or leave out `check`."
+                return f"{file.place(record.line)} has no prompt to check. Add it, or remove `check`."
             if record is not None and record.prompt is not None and record.prompt.split() != prompt.text.split():
                 return (
-                    f"{file.place(record.line)} is of another prompt than example {prompt.id} of {self.split!r}: "
-                    f"{record.prompt[:CUT]!r}, and not {prompt.text[:CUT]!r}. The outputs are in another order, or "
-                    "of other data."
+                    f"{file.place(record.line)} has a different prompt than example {prompt.id} of {self.split!r}: "
+                    f"{record.prompt[:MAX_PROMPT]!r} instead of {prompt.text[:MAX_PROMPT]!r}. "
+                    "The outputs are in another order, or belong to other data."
                 )
         return ""
 
-    def check_number(self, prompts: Sequence[Prompt]) -> None:
-        """Raise DataError if outputs without names cannot be of the split: too few, too many, or other numbers."""
+    def check_count(self, prompts: Sequence[Prompt]) -> None:
+        """Raise DataError for a wrong number of outputs matched by order, or for ids that number no example."""
         if self.examples is None or self.by == "id":
             return
         if self.by == "order" and len(self.records) != self.examples:
             raise DataError(
-                f"{self.recording.file.path} has {counted(len(self.records), 'output')}, and the split "
-                f"{self.split!r} has {counted(self.examples, 'example')}. Outputs without "
-                "ids are matched by order, so there is one for each example: leave an empty line for an output that "
-                "is empty." + f" {self.first_other(prompts) if self.checked else ''}".rstrip()
+                f"{self.recording.file.path} has {counted(len(self.records), 'output')}, but the split "
+                f"{self.split!r} has {counted(self.examples, 'example')}. Outputs without ids are matched by order, "
+                "one per example: write an empty line for an empty output."
+                + f" {self.prompt_mismatch(prompts) if self.checked else ''}".rstrip()
             )
         for key, record in self.records.items() if self.by == "number" else ():
             if not (key.isascii() and key.isdecimal() and int(key) < self.examples):
                 raise self.recording.file.error(
-                    record.line, f"has id {key!r}, and the {self.examples:,} examples of {self.split!r} have the "
-                    f"numbers 0 to {self.examples - 1}. Count examples from 0."
+                    record.line, f"has id {key!r}, but the {self.examples:,} examples of {self.split!r} are "
+                    f"numbered from 0 to {self.examples - 1}. Count from 0."
                 )  # fmt: skip
 
     def warnings(self) -> Iterator[str]:
-        """Yield what is odd about the outputs, but no error."""
+        """Yield warnings about empty outputs, unmatched outputs, and n-best lists that are not sorted by score."""
         path, records = self.recording.file.path, [*self.records.values()]
         empty = [record.line for record in records if not record.outputs[0].text.strip()]
         if empty:
@@ -103,51 +103,51 @@ class Matched:
             yield f"{path}: {counted(len(empty), 'output')} {verb} empty, the first at line {empty[0]}."
         if self.examples is not None and len(records) > self.examples:
             more = len(records) - self.examples
-            yield f"{path}: {counted(more, 'output')} more than {self.split!r} has examples; ids choose among them."
-        rising = [record.line for record in records if _rises([one.values.get("score") for one in record.outputs])]
+            yield f"{path}: {counted(more, 'output')} more than {self.split!r} has examples; extra ones are ignored."
+        rising = [record.line for record in records if _rises([each.values.get("score") for each in record.outputs])]
         if rising:
             place = self.recording.file.place(rising[0])
-            yield f"{place}: an output has a higher score than one above it. The file's order is kept."
+            yield f"{place}: an output has a higher score than the one before it. The order of the file is kept."
 
     def _key(self, prompt: Prompt) -> str:
         return prompt.name if self.by == "id" else str(prompt.id)
 
-    def _absent(self, missing: Sequence[Prompt], number: int) -> str:
+    def _missing_outputs(self, missing: Sequence[Prompt], number: int) -> str:
         first = min(missing, key=lambda prompt: prompt.id)
         if self.by == "id" and not first.name:
             return (
-                f"{self.recording.file.path}: outputs have ids, and example {first.id} of {self.split!r} has no name "
-                "to find them by. Set `match: number` if ids are numbers of examples, or `match: order`."
+                f"{self.recording.file.path}: outputs have ids, but example {first.id} of {self.split!r} has no name "
+                "to match. Set `match: number` if ids are numbers of examples, or `match: order`."
             )
         known = ", ".join(map(repr, [*self.records][:3]))
         name = f", {first.name!r}" if self.by == "id" else ""
-        numbers = " If they are numbers of examples, set `match: number`." if self.by == "id" else ""
+        numbers = " If these are numbers of examples, set `match: number`." if self.by == "id" else ""
         return (
             f"{self.recording.file.path} has no output for {len(missing):,} of {counted(number, 'example')} of "
-            f"{self.split!r} that were decoded together, the first of them example {first.id}{name}; its ids are "
-            f"such as {known}.{numbers}"
+            f"{self.split!r} decoded together; the first is example {first.id}{name}. The file has ids such as "
+            f"{known}.{numbers}"
         )
 
 
-def matched(
+def match_outputs(
     recording: Recording, config: RecordedConfig, prompts: Sequence[Prompt], split: str, examples: int | None
-) -> Matched:
-    """Return outputs matched as the Config says; `auto` goes by ids where there are any.
+) -> MatchedOutputs:
+    """Match outputs as set by `match`; raise DataError if they cannot belong to the split.
 
-    Those of JSON lines are the names of examples where these have names, else their numbers.
+    `auto` matches by order without ids, by number in formats with numbers or if examples have no names, else by name.
     """
-    by: Way = _usual(recording, prompts[0]) if config.match == "auto" else config.match
-    found = Matched(recording, by, split, examples, config.check == "prompt" or split in config.prompts)
-    found.check_number(prompts)
-    return found
+    by: MatchBy = _default_match(recording, prompts[0]) if config.match == "auto" else config.match
+    outputs = MatchedOutputs(recording, by, split, examples, config.check == "prompt" or split in config.prompts)
+    outputs.check_count(prompts)
+    return outputs
 
 
-def _usual(recording: Recording, prompt: Prompt) -> Way:
+def _default_match(recording: Recording, prompt: Prompt) -> MatchBy:
     if all(record.id is None for record in recording.records):
         return "order"
     return "number" if recording.file.format in NUMBERED or not prompt.name else "id"
 
 
 def _rises(scores: Sequence[float | None]) -> bool:
-    """Return whether an output has a higher score than the one above it."""
+    """Return whether an output has a higher score than the one before it."""
     return any(a is not None and b is not None and a < b for a, b in pairwise(scores))

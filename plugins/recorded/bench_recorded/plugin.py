@@ -20,131 +20,129 @@ from bench_core import (
 )
 from bench_recorded.reading.pieces import Pieces
 
-#: How a file is read; `auto` goes by its ending, then by its first lines.
+#: The format of a file; `auto` detects it by the file's extension, then by its first lines.
 Format: TypeAlias = Literal[
     "auto", "lines", "moses-nbest", "fairseq", "jsonl", "lm-eval", "json", "coco", "csv", "tsv", "parquet"
 ]
 
 
-def _named(value: Any) -> Any:
-    """Return a mapping whose keys are words, as in JSON: seeds are numbers in YAML."""
-    return {str(key): _named(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+def _string_keys(value: Any) -> Any:
+    """Return a mapping with keys as strings, as in JSON: seeds are numbers in YAML."""
+    return {str(key): _string_keys(each) for key, each in value.items()} if isinstance(value, Mapping) else value
 
 
-#: A file; or one by each seed
-Trained: TypeAlias = Path | dict[str, Path]
-#: A file of the test split, or by seed or split, or by split and seed
-Outputs: TypeAlias = Annotated[Path | dict[str, Trained], BeforeValidator(_named)]
+#: A file, or files by seed
+SeedFiles: TypeAlias = Path | dict[str, Path]
+#: A file of the test split, or files by seed, by split, or by split and seed
+Outputs: TypeAlias = Annotated[Path | dict[str, SeedFiles], BeforeValidator(_string_keys)]
 
 
 class Recorded(TextGenerator):
-    """A system whose outputs were recorded."""
+    """A system with recorded outputs."""
 
 
 class Fields(Settings):
-    """Names of the fields of JSON objects, or of columns; a dot leads into a field, as in `doc.question`."""
+    """Names of the fields of JSON objects, or of columns; dots access nested fields, as in `doc.question`."""
 
-    id: str | None = None  #: of the example; by default `id`, of lm-evaluation-harness `doc_id`, of COCO `image_id`
-    output: str | None = None  #: one text; by default `output`, `filtered_resps` (unfiltered: `resps`) or `caption`
-    outputs: str = "outputs"  #: several texts, best first, where there is no `output`
-    log_prob: str = "log_prob"  #: of the output in nats; of several, a list
-    tokens: str = "tokens"  #: of the output: a list, or how many they are; of several, a list of these
-    prompt: str | None = None  #: what the system read; by default `prompt`, in logs of the harness `arguments`
+    id: str | None = None  #: by default `id`, `doc_id` (lm-evaluation-harness) or `image_id` (COCO)
+    output: str | None = None  #: by default `output`, `filtered_resps` (unfiltered: `resps`) or `caption`
+    outputs: str = "outputs"  #: list of texts, best first, used if there is no `output`
+    log_prob: str = "log_prob"  #: log-probability of the output in nats; a list for `outputs`
+    tokens: str = "tokens"  #: tokens of the output, as a list or their number; a list of these for `outputs`
+    prompt: str | None = None  #: by default `prompt` or `arguments` (harness)
 
 
 class RecordedConfig(ModelConfig):
-    """The recorded outputs of a system, whatever made them: text files, n-best lists, JSON lines, sample logs."""
+    """The recorded outputs of any system: text files, n-best lists, JSON lines, tables or sample logs."""
 
     name, target = "recorded", "bench_recorded.system:RecordedOutputs"
     inspector = "bench_recorded.inspecting:inspect_outputs"
     capabilities, sources = {Recorded}, {*Source}
     takes_new_prompts = False
 
-    outputs: Outputs  #: the file of the test split; or by split, `{valid: a, test: b}`; or by seed, `{0: a, 1: b}`
-    format: Format = "auto"  #: by default by the ending of a file, then by its first lines
-    fields: Fields = Fields()  #: of JSON lines, and of columns
-    pieces: Pieces | None = None  #: how outputs are cut, to be joined; by default those that look cut are refused
-    thinking: Thinking = (
-        "refuse"  #: what becomes of `<think>...</think>` in outputs: an error, or `drop` or `keep` it
-    )
-    filter: str | None = None  #: of a log of lm-evaluation-harness with several filters, the one to take
+    outputs: Outputs  #: the file of the test split; or files by split, `{valid: a, test: b}`, or seed, `{0: a, 1: b}`
+    format: Format = "auto"  #: format of the files; by default detected by extension, then by the first lines
+    fields: Fields = Fields()  #: names of the fields of JSON objects or columns
+    pieces: Pieces | None = None  #: join outputs that are split into such pieces; by default such outputs are refused
+    thinking: Thinking = "refuse"  #: `refuse`, `drop` or `keep` `<think>...</think>` in outputs
+    filter: str | None = None  #: the filter to use if a log of lm-evaluation-harness has several
     match: Literal["auto", "order", "id", "number"] = "auto"  #: by line, name or number of examples; see the README
-    check: Literal["none", "prompt"] = "none"  #: whether recorded prompts must be those of the task
-    prompts: dict[str, Path] = {}  #: by split, a file with a prompt a line beside the outputs, to be checked
+    check: Literal["none", "prompt"] = "none"  #: `prompt`: recorded prompts must equal the task's, up to white space
+    prompts: dict[str, Path] = {}  #: by split, a file with the prompt of each output, one per line, to be checked
 
     @field_validator("outputs")
     @classmethod
-    def _by_split_or_by_seed(cls, outputs: Path | dict[str, Trained]) -> Path | dict[str, Trained]:
+    def _check_outputs(cls, outputs: Path | dict[str, SeedFiles]) -> Path | dict[str, SeedFiles]:
         for mapping in _mappings(outputs):
             seeds = [key for key in mapping if key.isdecimal()]
             if not mapping or len(seeds) not in (0, len(mapping)):
-                raise ValueError("`outputs` maps seeds or splits to files, one of both, at least one")
-            if seeds and not all(isinstance(one, Path) for one in mapping.values()):
-                raise ValueError("`outputs` by split and seed are `{test: {0: a.txt, 1: b.txt}}`, splits first")
+                raise ValueError("`outputs` must map either seeds or splits to files, at least one")
+            if seeds and not all(isinstance(file, Path) for file in mapping.values()):
+                raise ValueError("`outputs` by split and seed must be nested: `{test: {0: a.txt, 1: b.txt}}`")
         return outputs
 
     @model_validator(mode="after")
-    def _same_seeds(self) -> Self:
-        if len({tuple(sorted(one)) for one in self.by_split.values()}) > 1:
+    def _check_seeds(self) -> Self:
+        if len({tuple(sorted(files)) for files in self.by_split.values()}) > 1:
             raise ValueError(
-                "`outputs` have other seeds in one split than in another; they are of the same trainings"
+                "the splits of `outputs` have different seeds. Give files of the same trainings for every split"
             )
         return self
 
     @property
     def by_split(self) -> Mapping[str, Mapping[str, Path]]:
-        """Return the files by split, then by seed, which is empty for the one system without."""
+        """The files by split, then by seed, which is "" for a fixed system."""
         if isinstance(self.outputs, Path):
             return {"test": {"": self.outputs}}
         if all(key.isdecimal() for key in self.outputs):
-            return {"test": {key: one for key, one in self.outputs.items() if isinstance(one, Path)}}
-        return {key: {"": one} if isinstance(one, Path) else one for key, one in self.outputs.items()}
+            return {"test": {key: file for key, file in self.outputs.items() if isinstance(file, Path)}}
+        return {key: {"": files} if isinstance(files, Path) else files for key, files in self.outputs.items()}
 
     def extras(self) -> Set[str]:
-        """Return the library that reads Parquet, if a file is such; lists of parts ask without any file."""
-        files = [path for one in self.by_split.values() for path in one.values()] if hasattr(self, "outputs") else []
-        return {"parquet"} if self.format == "parquet" or any(one.suffix == ".parquet" for one in files) else set()
+        """Return the extra that reads Parquet, if a file needs it; without settings, as in lists of parts, none."""
+        files = [file for row in self.by_split.values() for file in row.values()] if hasattr(self, "outputs") else []
+        return {"parquet"} if self.format == "parquet" or any(file.suffix == ".parquet" for file in files) else set()
 
     def seeds(self, asked: Sequence[int]) -> Sequence[int]:
-        """Return the seeds that have files; of the one system without, the first."""
+        """Return the seeds that have files; for a fixed system, only the first."""
         known = next(iter(self.by_split.values()))
         return asked[:1] if "" in known else [seed for seed in asked if str(seed) in known]
 
     def file(self, split: str, seed: int) -> Path:
-        """Return the file of a split; raise DataError if there is none."""
+        """Return the file of a split and seed; raise DataError if there is none."""
         if split not in self.by_split:
             known = ", ".join(map(repr, self.by_split))
             raise DataError(
-                f"no outputs are recorded for the split {split!r}, only for {known}. Name their file under "
-                f"`outputs`, as `{{{split}: FILE}}`, or skip the split for this model."
+                f"no outputs are recorded for the split {split!r}, only for {known}. Add their file to `outputs`, as "
+                f"`{{{split}: FILE}}`, or skip the split for this model."
             )
         files = self.by_split[split]
-        found = files.get("", files.get(str(seed)))
-        if found is None:
+        file = files.get("", files.get(str(seed)))
+        if file is None:
             raise DataError(f"no outputs are recorded for seed {seed}, only for {', '.join(files)}.")
-        return found
+        return file
 
 
 class AsRecordedConfig(DecoderConfig):
-    """The decoder of recorded outputs: gives them as they are, whatever their length."""
+    """The decoder for recorded outputs: returns them unchanged, whatever their length."""
 
     name, target = "as-recorded", "bench_recorded.system:AsRecorded"
     needs = Recorded
 
-    best: PositiveInt | None = None  #: how many outputs of an n-best list; by default all
+    best: PositiveInt | None = None  #: maximum number of outputs of an n-best list; by default all
 
 
 class ReferencesConfig(TaskConfig):
-    """References in text files, a line for each example, to score recorded outputs against; nothing to train on."""
+    """References in text files, one line per example, to score recorded outputs; has no training data."""
 
     name, target = "references", "bench_recorded.references:References"
     inspector = "bench_recorded.inspecting:inspect_references"
 
-    references: list[Path] = Field(min_length=1)  #: files with as many lines: one for each reference of an example
-    sources: Path | None = None  #: a file with the sources, which samples show
-    lang: str | None = None  #: ISO 639 code of the language, by which metrics choose tokenizers
-    tokens: bool = False  #: whether spaces stand between all tokens
-    pieces: Pieces | None = None  #: how references are cut, to be joined; by default those that look cut are refused
+    references: list[Path] = Field(min_length=1)  #: a file for each reference of an example, with equally many lines
+    sources: Path | None = None  #: a file with the sources, for samples in reports
+    lang: str | None = None  #: ISO 639 code of the language, used by metrics to choose tokenizers
+    tokens: bool = False  #: whether texts are tokenized, with spaces between tokens
+    pieces: Pieces | None = None  #: join references that are split into such pieces; by default these are refused
 
     def purposes(self, split: str) -> Set[Purpose]:
         return {Purpose.DECODE} if split == "test" else set()
@@ -158,21 +156,21 @@ class ReferencesConfig(TaskConfig):
         return self.tokens
 
 
-def _mappings(outputs: Path | Mapping[str, Trained]) -> list[Mapping[str, Any]]:
+def _mappings(outputs: Path | Mapping[str, SeedFiles]) -> list[Mapping[str, Any]]:
     if isinstance(outputs, Path):
         return []
-    return [outputs, *(one for one in outputs.values() if not isinstance(one, Path))]
+    return [outputs, *(files for files in outputs.values() if not isinstance(files, Path))]
 
 
 @hookimpl
 def bench_models() -> list[type[ModelConfig]]:
-    """Return recorded systems."""
+    """Return the model of recorded outputs."""
     return [RecordedConfig]
 
 
 @hookimpl
 def bench_decoders() -> list[type[DecoderConfig]]:
-    """Return their decoder."""
+    """Return the decoder for recorded outputs."""
     return [AsRecordedConfig]
 
 

@@ -1,4 +1,4 @@
-"""A task of references alone."""
+"""A task that has only references."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,25 +10,25 @@ import torch
 
 from bench_core import STOP, Batch, Noise, Purpose, Size, Split, Task, TaskInfo
 from bench_recorded.plugin import ReferencesConfig
-from bench_recorded.reading.pieces import joined_lines
-from bench_recorded.reading.text_lines import read_alike
+from bench_recorded.reading.pieces import join_lines
+from bench_recorded.reading.text_lines import read_parallel
 
 FILE = "lines.json"  # in the folder of the prepared task
 
 
 class References(Task):
-    """Examples with references and perhaps sources, line by line; its targets have no tokens but stop."""
+    """Examples with references and optional sources, line by line; targets have no tokens but EOS."""
 
     config: ReferencesConfig
 
     def prepare(self, data: Path) -> TaskInfo:
-        """Copy the lines; raise DataError where files have different numbers of them."""
+        """Copy the lines to the folder; raise DataError if the files have different numbers of lines."""
         paths, pieces = self.config.references, self.config.pieces
-        found = read_alike(paths, self.config.sources)
-        references = [joined_lines(path, lines, pieces) for path, lines in zip(paths, found, strict=False)]
-        read = {"references": references, "sources": found[len(paths) :]}
-        (self.folder / FILE).write_text(json.dumps(read), encoding="utf-8")
-        extras: dict[str, Any] = {"statistics": {"test": {"examples": len(found[0])}}}
+        files = read_parallel(paths, self.config.sources)
+        references = [join_lines(path, lines, pieces) for path, lines in zip(paths, files, strict=False)]
+        content = {"references": references, "sources": files[len(paths) :]}
+        (self.folder / FILE).write_text(json.dumps(content), encoding="utf-8")
+        extras: dict[str, Any] = {"statistics": {"test": {"examples": len(files[0])}}}
         return TaskInfo(["<stop>"], extras=extras | ({"references": f"pieces={pieces}"} if pieces else {}))
 
     def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
@@ -52,5 +52,5 @@ class References(Task):
 
     @cached_property
     def _lines(self) -> Mapping[str, list[list[str]]]:
-        found: dict[str, list[list[str]]] = json.loads((self.folder / FILE).read_text(encoding="utf-8"))
-        return found
+        lines: dict[str, list[list[str]]] = json.loads((self.folder / FILE).read_text(encoding="utf-8"))
+        return lines

@@ -1,4 +1,4 @@
-"""The model and the decoder of recorded outputs."""
+"""The model and the decoder for recorded outputs."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -6,45 +6,45 @@ from math import isfinite
 from torch import nn
 
 from bench_core import Generation, Hypothesis, Prompt, TaskInfo, TextDecoder, TextGenerator
-from bench_recorded.matching import Matched, matched
+from bench_recorded.matching import MatchedOutputs, match_outputs
 from bench_recorded.plugin import AsRecordedConfig, Recorded, RecordedConfig
-from bench_recorded.reading.recording import recording
+from bench_recorded.reading.recording import read_recording
 from bench_recorded.reading.records import Output
 
 
 class RecordedOutputs(nn.Module, Recorded):
-    """Gives the outputs that were recorded; texts are as in the file and pass no vocabulary."""
+    """Returns recorded outputs; their texts are those of the file and bypass the vocabulary."""
 
     def __init__(self, config: RecordedConfig, info: TaskInfo) -> None:
         super().__init__()
         self.config = config
-        self.read: dict[tuple[str, int], Matched] = {}  # by split and seed
+        self.cached: dict[tuple[str, int], MatchedOutputs] = {}  # by split and seed
 
     def notes(self) -> Mapping[str, str]:
         config = self.config
-        pieces = {"pieces of outputs": _told(config.pieces)} if config.pieces else {}
+        pieces = {"pieces of outputs": _describe(config.pieces)} if config.pieces else {}
         return {**pieces, **({"thinking in outputs": config.thinking} if config.thinking != "refuse" else {})}
 
     def generate(self, prompts: Sequence[Prompt], generation: Generation) -> list[list[Hypothesis]]:
-        """Return all outputs of each prompt; raise DataError if one has none, or the file is not of the split."""
+        """Return all outputs of each prompt; raise DataError if a prompt has none or the file is of another split."""
         if not prompts:
             return []
-        found = self._matched(prompts, generation).of(prompts)
-        return [[*map(hypothesis, record.outputs)] for record in found]
+        records = self._outputs(prompts, generation).of(prompts)
+        return [[*map(hypothesis, record.outputs)] for record in records]
 
-    def _matched(self, prompts: Sequence[Prompt], generation: Generation) -> Matched:
-        """Return the outputs of a split; tell what is odd about them, once."""
+    def _outputs(self, prompts: Sequence[Prompt], generation: Generation) -> MatchedOutputs:
+        """Return the outputs of a split; read the file and print its warnings only once."""
         key = generation.split, generation.seed
-        if key not in self.read:
-            own = recording(self.config.file(*key), self.config, self.config.prompts.get(generation.split))
-            self.read[key] = matched(own, self.config, prompts, generation.split, generation.examples)
-            for text in self.read[key].warnings():
+        if key not in self.cached:
+            recording = read_recording(self.config.file(*key), self.config, self.config.prompts.get(generation.split))
+            self.cached[key] = match_outputs(recording, self.config, prompts, generation.split, generation.examples)
+            for text in self.cached[key].warnings():
                 generation.warn(text)
-        return self.read[key]
+        return self.cached[key]
 
 
-def _told(pieces: str) -> str:
-    return "none, texts are as recorded" if pieces == "none" else f"of {pieces}, joined"
+def _describe(pieces: str) -> str:
+    return "not joined" if pieces == "none" else f"{pieces}, joined"
 
 
 def hypothesis(output: Output) -> Hypothesis:
@@ -56,12 +56,12 @@ def hypothesis(output: Output) -> Hypothesis:
 
 
 class AsRecorded(TextDecoder):
-    """Gives recorded outputs as they are, or the first of them."""
+    """Returns recorded outputs unchanged, by default all of an n-best list."""
 
     config: AsRecordedConfig
 
     def decode_texts(
         self, model: TextGenerator, prompts: Sequence[Prompt], generation: Generation
     ) -> list[Sequence[Hypothesis]]:
-        """Return the hypotheses of each prompt, at most as many as the Config says."""
+        """Return the hypotheses of each prompt, at most `best`."""
         return [[*row][: self.config.best] for row in model.generate(prompts, generation)]

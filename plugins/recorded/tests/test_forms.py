@@ -10,7 +10,7 @@ import pytest
 
 from bench_core import DataError
 from bench_recorded.plugin import RecordedConfig
-from bench_recorded.reading.recording import recording
+from bench_recorded.reading.recording import read_recording
 
 ROWS = [
     {"id": "7", "output": "a cat, \"red\"", "log_prob": -1.5, "tokens": 3, "prompt": "ein"},
@@ -26,7 +26,7 @@ def read(tmp_path):
     def reading(content, name, **settings):
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return recording(path, RecordedConfig(outputs=path, **settings))
+        return read_recording(path, RecordedConfig(outputs=path, **settings))
 
     return reading
 
@@ -100,8 +100,8 @@ def test_numbers_and_truth_values_are_written_as_json_writes_them(read, value, t
 
 
 FAULTS = {
-    "n.json: number 2 has null in 'output', which is no text": [{"output": "a"}, {"output": None}],
-    "n.json: number 1 has NaN in 'output', which is no text": [{"output": float("nan")}],
+    "n.json: number 2 has null in 'output', which is not text": [{"output": "a"}, {"output": None}],
+    "n.json: number 1 has NaN in 'output', which is not text": [{"output": float("nan")}],
     "n.json: number 2 has no 'output' and no 'outputs'; it has 'text'": [{"output": "a"}, {"text": "b"}],
     "n.json: number 2 of its list is 'b', which is not an object": [{"output": "a"}, "b"],
     "n.json: number 1 has [\"a\"] in 'output'": [{"output": ["a"]}],
@@ -139,7 +139,7 @@ def test_a_log_behind_time_stamps_is_the_log(read, before):
 
 
 def test_a_log_behind_time_stamps_that_is_cut_off_is_named(read):
-    with pytest.raises(DataError, match=r"cut\.log:4 has no score\. The log is cut off"):
+    with pytest.raises(DataError, match=r"cut\.log:4 has no score, so the log is truncated"):
         read("".join(f"{BEFORE[0]}{line}\n" for line in [*LOG[:3], "D-0"]), "cut.log")
 
 
@@ -161,7 +161,7 @@ def test_thinking_in_outputs_is_refused_taken_off_or_kept(read):
 @pytest.mark.parametrize("value", [0, 0.0, -0.0, -1e-9, 1e-9])
 def test_outputs_that_are_all_certain_are_refused(read, value):
     rows = [{"output": "a b", "log_prob": value} for _ in range(5)]
-    with pytest.raises(DataError, match=r"a\.jsonl:1 begins 5 outputs which all have the log-probability 0"):
+    with pytest.raises(DataError, match=r"a\.jsonl:1 is the first of 5 outputs that all have log-probability 0"):
         read("".join(f"{json.dumps(row)}\n" for row in rows), "a.jsonl")
     rows[3]["log_prob"] = -0.5
     found = read("".join(f"{json.dumps(row)}\n" for row in rows), "a.jsonl")
@@ -171,5 +171,5 @@ def test_outputs_that_are_all_certain_are_refused(read, value):
 
 def test_a_log_of_fairseq_with_zeros_is_refused(read):
     log = "".join(f"H-{n}\t0\ta\nP-{n}\t0.0 0.0\n" for n in range(3))
-    with pytest.raises(DataError, match="begins 3 outputs which all have"):
+    with pytest.raises(DataError, match="is the first of 3 outputs that all have"):
         read(log, "a.log")

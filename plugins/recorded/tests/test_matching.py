@@ -90,9 +90,9 @@ def test_the_best_of_several_are_given(answer):
 def test_another_number_of_outputs_is_refused(answer, tmp_path, lines_there):
     found = refusal(answer, "a\n" * lines_there)
     assert found.startswith(
-        f"{tmp_path / 'out.txt'} has {lines_there} outputs, and the split 'test' has 12 examples."
+        f"{tmp_path / 'out.txt'} has {lines_there} outputs, but the split 'test' has 12 examples."
     )
-    assert "leave an empty line for an output that is empty" in found
+    assert "write an empty line for an empty output" in found
 
 
 def test_an_additional_empty_line_at_the_end_is_an_output_too(answer):
@@ -103,40 +103,40 @@ def test_a_missing_id_is_named_with_how_many_are_missing(answer, tmp_path):
     without = [one for one in lines(shuffled()) if one["id"] not in ("doc-3", "doc-9")]
     found = refusal(answer, without)
     assert found.startswith(f"{tmp_path / 'out.jsonl'} has no output for 2 of 12 examples of 'test'")
-    assert "the first of them example 3, 'doc-3'; its ids are such as 'doc-" in found
+    assert "the first is example 3, 'doc-3'. The file has ids such as 'doc-" in found
 
 
 def test_a_missing_number_is_named(answer):
     found = refusal(answer, [{"id": number, "output": ""} for number in range(1, NUMBER)], UNNAMED)
     assert "has no output for 1 of 12 examples" in found
-    assert "the first of them example 0" in found
+    assert "the first is example 0" in found
 
 
 def test_a_duplicated_id_is_named_with_both_lines(answer, tmp_path):
     found = refusal(answer, [*lines(), {"id": "doc-4", "output": "again"}])
-    assert found.startswith(f"{tmp_path / 'out.jsonl'}:13 has id 'doc-4' again, which is also at line 5.")
+    assert found.startswith(f"{tmp_path / 'out.jsonl'}:13 has the same id 'doc-4' as line 5.")
 
 
 def test_a_line_without_an_id_among_others_is_named(answer, tmp_path):
     found = refusal(answer, [*lines(range(11)), {"output": "x"}])
-    assert found.startswith(f"{tmp_path / 'out.jsonl'}:12 has no id to find its example by.")
+    assert found.startswith(f"{tmp_path / 'out.jsonl'}:12 has no id. Add one")
 
 
 @pytest.mark.parametrize("wrong", [12, -1, "doc-1", "²", "1.0"])
 def test_a_number_that_no_example_has_is_named(answer, tmp_path, wrong):
     content = [*({"id": number, "output": ""} for number in range(1, NUMBER)), {"id": wrong, "output": ""}]
     found = refusal(answer, content, UNNAMED)
-    assert found.startswith(f"{tmp_path / 'out.jsonl'}:12 has id {str(wrong)!r}, and the 12 examples of 'test' have")
-    assert "numbers 0 to 11. Count examples from 0." in found
+    assert found.startswith(f"{tmp_path / 'out.jsonl'}:12 has id {str(wrong)!r}, but the 12 examples of 'test' are")
+    assert "numbered from 0 to 11. Count from 0." in found
 
 
 def test_numbers_for_examples_with_names_are_told_of_match(answer):
     found = refusal(answer, [{"id": number, "output": ""} for number in range(NUMBER)])
-    assert "If they are numbers of examples, set `match: number`." in found
+    assert "If these are numbers of examples, set `match: number`." in found
 
 
 def test_ids_for_examples_without_names_are_told_of_match(answer):
-    assert "example 0 of 'test' has no name to find them by. Set `match: number`" in refusal(
+    assert "example 0 of 'test' has no name to match. Set `match: number`" in refusal(
         answer, lines(), UNNAMED, match="id"
     )
 
@@ -152,8 +152,8 @@ def test_the_first_output_of_another_prompt_is_shown(answer, tmp_path):
         {"output": f"o{number}", "prompt": f"source {number if number < 5 else 16 - number}"} for number in range(12)
     ]
     found = refusal(answer, content, check="prompt")
-    assert found.startswith(f"{tmp_path / 'out.jsonl'}:6 is of another prompt than example 5 of 'test': 'source 11'")
-    assert "and not 'source 5'" in found
+    assert found.startswith(f"{tmp_path / 'out.jsonl'}:6 has a different prompt than example 5 of 'test': ")
+    assert "'source 11' instead of 'source 5'" in found
     missing = [*content[:2], {"output": "x"}, *content[3:]]
     assert f"{tmp_path / 'out.jsonl'}:3 has no prompt to check" in refusal(answer, missing, check="prompt")
 
@@ -162,17 +162,17 @@ def test_where_lines_are_missing_the_first_that_is_of_another_prompt_is_shown(an
     content = [{"output": "o", "prompt": f"source {number}"} for number in range(NUMBER) if number != 6]
     found = refusal(answer, content, check="prompt")
     assert "has 11 outputs" in found
-    assert "out.jsonl:7 is of another prompt than example 6 of 'test': 'source 7', and not 'source 6'" in found
+    assert "out.jsonl:7 has a different prompt than example 6 of 'test': 'source 7' instead of 'source 6'" in found
 
 
 def test_what_is_odd_is_warned_of(answer, tmp_path):
     with_empty = PLAIN.replace("out 3\n", "\n").replace("out 8\n", " \n")
     assert answer(with_empty)[1] == [f"{tmp_path / 'out.txt'}: 2 outputs are empty, the first at line 4."]
     (more,) = answer([*lines(), {"id": "doc-12", "output": "x"}])[1]
-    assert more.endswith("1 output more than 'test' has examples; ids choose among them.")
+    assert more.endswith("1 output more than 'test' has examples; extra ones are ignored.")
     rising = "".join(f"{number} ||| a ||| f ||| -2\n{number} ||| b ||| f ||| -1\n" for number in range(NUMBER))
     (warned,) = answer(rising)[1]
-    assert ":1: an output has a higher score than one above it" in warned
+    assert ":1: an output has a higher score than the one before it" in warned
 
 
 def test_a_file_is_read_and_warned_of_once(tmp_path):
@@ -217,12 +217,12 @@ def test_only_a_system_without_seeds_is_one_system():
 @pytest.mark.parametrize(
     ("outputs", "words"),
     [
-        ({}, "maps seeds or splits to files, one of both, at least one"),
-        ({0: "a", "test": "b"}, "maps seeds or splits to files, one of both"),
-        ({0: {"test": "a"}}, "splits first"),
+        ({}, "must map either seeds or splits to files, at least one"),
+        ({0: "a", "test": "b"}, "must map either seeds or splits to files"),
+        ({0: {"test": "a"}}, "must be nested"),
         ({"test": {}}, "at least one"),
-        ({"test": {0: "a"}, "valid": {1: "b"}}, "other seeds in one split than in another"),
-        ({"test": {0: "a"}, "valid": "b"}, "other seeds in one split than in another"),
+        ({"test": {0: "a"}, "valid": {1: "b"}}, "the splits of `outputs` have different seeds"),
+        ({"test": {0: "a"}, "valid": "b"}, "the splits of `outputs` have different seeds"),
     ],
 )
 def test_outputs_that_are_neither_by_split_nor_by_seed_are_refused(outputs, words):

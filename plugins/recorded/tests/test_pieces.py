@@ -9,8 +9,8 @@ import pytest
 
 from bench_core import DataError
 from bench_recorded.plugin import RecordedConfig
-from bench_recorded.reading.pieces import WAYS, joined
-from bench_recorded.reading.recording import recording
+from bench_recorded.reading.pieces import PIECE_FORMATS, join_pieces
+from bench_recorded.reading.recording import read_recording
 from bench_recorded.system import RecordedOutputs
 
 WORDS = [
@@ -73,7 +73,7 @@ def read(tmp_path):
     def reading(lines, name="out.txt", **settings):
         path = tmp_path / name
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        found = recording(path, RecordedConfig(outputs=path, **settings))
+        found = read_recording(path, RecordedConfig(outputs=path, **settings))
         return [one.text for record in found.records for one in record.outputs]
 
     return reading
@@ -110,7 +110,7 @@ def test_pieces_of_another_sort_are_never_joined(read, way, other):
     if other == way:
         assert read(cut, pieces=other) == [" ".join(words) for words in texts]
         return
-    assert f"into pieces of {way}, not of {other} (`pieces`)" in refusal(read, cut, pieces=other)
+    assert f"into {way} pieces, not into {other} pieces as set by `pieces`" in refusal(read, cut, pieces=other)
 
 
 @pytest.mark.parametrize("way", CUTTERS)
@@ -118,7 +118,7 @@ def test_words_are_no_pieces(read, way):
     texts, _ = sentences(30, 3)
     plain = [" ".join(words) for words in texts]
     assert read(plain) == plain
-    assert f"no mark of pieces of {way}" in refusal(read, plain, pieces=way)
+    assert f"without marks of {way} pieces" in refusal(read, plain, pieces=way)
 
 
 TEXTS = [
@@ -130,7 +130,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts_with_signs_like_those_of_pieces_are_texts(text):
-    assert [*joined([("a:1", text), ("a:2", "a"), ("a:3", "b")], None)] == [text, "a", "b"]
+    assert [*join_pieces([("a:1", text), ("a:2", "a"), ("a:3", "b")], None)] == [text, "a", "b"]
 
 
 def test_one_output_of_many_in_pieces_is_enough(read):
@@ -150,13 +150,13 @@ def test_bytes_among_pieces_of_sentencepiece_are_characters(read):
 
 
 def test_letters_that_are_no_bytes_are_named_with_their_line(read):
-    assert "out.txt:2 has '猫', which stands for no byte" in refusal(read, ["a Ġb", "猫"], pieces="byte-level")
+    assert "out.txt:2 has '猫', which represents no byte" in refusal(read, ["a Ġb", "猫"], pieces="byte-level")
 
 
 def test_prompts_in_the_same_pieces_are_joined_for_their_check(tmp_path):
     path = tmp_path / "log"
     path.write_text("S-0\tein H@@ und\nH-0\t-1\ta d@@ og\nS-1\tnein\nH-1\t-1\tno\n")
-    found = recording(path, RecordedConfig(outputs=path, pieces="subword-nmt"))
+    found = read_recording(path, RecordedConfig(outputs=path, pieces="subword-nmt"))
     assert [(one.prompt, one.outputs[0].text) for one in found.records] == [("ein Hund", "a dog"), ("nein", "no")]
 
 
@@ -165,11 +165,11 @@ def test_reports_say_that_outputs_were_joined(tmp_path):
         return RecordedOutputs(RecordedConfig(outputs=tmp_path / "a.txt", **settings), None).notes()
 
     assert notes() == {}
-    assert notes(pieces="subword-nmt") == {"pieces of outputs": "of subword-nmt, joined"}
+    assert notes(pieces="subword-nmt") == {"pieces of outputs": "subword-nmt, joined"}
     assert notes(pieces="none", thinking="drop") == {
-        "pieces of outputs": "none, texts are as recorded", "thinking in outputs": "drop"
+        "pieces of outputs": "not joined", "thinking in outputs": "drop"
     }  # fmt: skip
 
 
 def test_there_is_a_cutter_for_every_way():
-    assert {*CUTTERS} == {*WAYS}
+    assert {*CUTTERS} == {*PIECE_FORMATS}

@@ -10,7 +10,7 @@ import pytest
 
 from bench_core import DataError
 from bench_recorded.plugin import RecordedConfig
-from bench_recorded.reading.recording import recording
+from bench_recorded.reading.recording import read_recording
 from bench_recorded.reading.text_lines import read_lines
 
 NBEST = """\
@@ -53,7 +53,7 @@ def read(tmp_path):
         path = tmp_path / name
         data = text if isinstance(text, bytes) else text.encode()
         path.write_bytes(data)
-        return recording(path, RecordedConfig(outputs=path, **settings))
+        return read_recording(path, RecordedConfig(outputs=path, **settings))
 
     return reading
 
@@ -138,7 +138,7 @@ def test_a_log_without_detokenized_texts_has_those_of_the_search(read):
     log = "\n".join(lines)
     assert texts(read(log, pieces="none")) == [["a d@@ og"], ["a c@@ at", "the c@@ at"]]
     assert texts(read(log, pieces="subword-nmt")) == [["a dog"], ["a cat", "the cat"]]
-    assert "out.txt:4 has 'a d@@ og', which looks cut into pieces of subword-nmt" in error(read, log)
+    assert "out.txt:4 has 'a d@@ og', which looks split into subword-nmt pieces" in error(read, log)
 
 
 def test_an_empty_output_of_fairseq_is_one(read):
@@ -191,7 +191,7 @@ def test_an_older_sample_log_has_its_prompts_in_lists(read_json):
 def test_of_several_filters_one_is_chosen(read_json):
     lines = harness(0, ["4"], "strict"), harness(0, ["four"], "loose")
     assert texts(read_json(*lines, filter="loose")) == [["four"]]
-    assert "Choose one by `filter`: strict, loose." in error(read_json, *lines)
+    assert "Set `filter` to one of: strict, loose." in error(read_json, *lines)
     assert "without the filter 'lose'; it has strict, loose" in error(read_json, *lines, filter="lose")
 
 
@@ -202,44 +202,44 @@ def test_a_format_that_is_named_is_the_one(read):
 WRONG = {  # what a file says -> its error, which begins with file and line
     "out.jsonl": {
         '{"output": "a"}\n{"output": \n': "2 is not JSON",
-        '{"output": "a"}\n["b"]\n': '2 is ["b"]. Each line is an object',
-        '{"output": "a"}\n{"text": "b"}\n': "2 has no 'output' and no 'outputs'; it has 'text'. Name others under `fields`",
-        '{"output": "a"}\n{}\n': "2 has no 'output' and no 'outputs'; it has no field.",
-        '{"output": {}}\n': "1 has {} in 'output', which is no text. An empty output is an empty text.",
-        '{"output": null}\n': "1 has null in 'output', which is no text",
-        '{"outputs": []}\n': "1 has [] in 'outputs'; it is a list of texts, at least one",
+        '{"output": "a"}\n["b"]\n': '2 is ["b"], not an object',
+        '{"output": "a"}\n{"text": "b"}\n': "2 has no 'output' and no 'outputs'; it has 'text'. Set other names under `fields`",
+        '{"output": "a"}\n{}\n': "2 has no 'output' and no 'outputs'; it has no fields.",
+        '{"output": {}}\n': "1 has {} in 'output', which is not text. Write empty outputs as",
+        '{"output": null}\n': "1 has null in 'output', which is not text",
+        '{"outputs": []}\n': "1 has [] in 'outputs', not a list of one or more texts",
         '{"outputs": "a"}\n': "1 has \"a\" in 'outputs'",
-        '{"outputs": ["a", null]}\n': "1 has null in 'outputs', which is no text",
-        '{"outputs": ["a", "b"], "log_prob": [-1]}\n': "1 has 2 outputs, and [-1] in 'log_prob'; it is a list as long",
-        '{"outputs": ["a", "b"], "tokens": 3}\n': "1 has 2 outputs, and 3 in 'tokens'",
+        '{"outputs": ["a", null]}\n': "1 has null in 'outputs', which is not text",
+        '{"outputs": ["a", "b"], "log_prob": [-1]}\n': "1 has 2 outputs, but [-1] in 'log_prob', not a matching list",
+        '{"outputs": ["a", "b"], "tokens": 3}\n': "1 has 2 outputs, but 3 in 'tokens'",
         '{"output": "a"}\n{"output": "b", "log_prob": NaN}\n': "2 has log_prob NaN",
-        '{"output": "b", "log_prob": 0.5}\n': "1 has log_prob 0.5, which is no log-probability: these are at most 0",
-        '{"output": "b", "log_prob": -Infinity}\n': "1 has log_prob -inf, which is no log-probability",
-        '{"output": "b", "log_prob": Infinity}\n': "1 has log_prob inf, which is no log-probability",
-        '{"output": "b", "log_prob": true}\n': "1 has log_prob 'True', which is no number",
-        '{"output": "b", "log_prob": "x"}\n': "1 has log_prob 'x', which is no number",
-        '{"output": "b", "tokens": -2}\n': "1 has -2 in 'tokens'; it is a list of tokens, or how many they are",
+        '{"output": "b", "log_prob": 0.5}\n': "1 has log_prob 0.5, which is not a log-probability: these are finite and at most 0",
+        '{"output": "b", "log_prob": -Infinity}\n': "1 has log_prob -inf, which is not a log-probability",
+        '{"output": "b", "log_prob": Infinity}\n': "1 has log_prob inf, which is not a log-probability",
+        '{"output": "b", "log_prob": true}\n': "1 has log_prob 'True', which is not a number",
+        '{"output": "b", "log_prob": "x"}\n': "1 has log_prob 'x', which is not a number",
+        '{"output": "b", "tokens": -2}\n': "1 has -2 in 'tokens', not a list of tokens or their number",
         '{"output": "b", "tokens": 2.5}\n': "1 has 2.5 in 'tokens'",
-        '{"output": "b", "id": 1.5}\n': "1 has the id 1.5; an id is a text or a whole number",
-        '{"output": "b", "id": true}\n': "1 has the id true",
-        '{"output": "b\\ud800"}\n': "1 has half of a surrogate pair in 'output'",
-        '{"output": "b", "prompt": []}\n': "1 has [] in 'prompt', which is no text",
+        '{"output": "b", "id": 1.5}\n': "1 has id 1.5. An id must be a string or an integer",
+        '{"output": "b", "id": true}\n': "1 has id true",
+        '{"output": "b\\ud800"}\n': "1 has an unpaired surrogate in 'output'",
+        '{"output": "b", "prompt": []}\n': "1 has [] in 'prompt', which is not text",
         "[" * 100_000: "1 is not JSON",
     },
     "nbest.txt": {
         "0 ||| a ||| f ||| -1\nb\n": "2 is not `id ||| text ||| features ||| score`",
         "0 ||| a ||| f ||| -1\nx ||| b ||| f ||| -1\n": "2 is not `id ||| text",
-        "0 ||| a ||| f ||| -1\n1 ||| b ||| f ||| high\n": "2 has score 'high', which is no number",
+        "0 ||| a ||| f ||| -1\n1 ||| b ||| f ||| high\n": "2 has score 'high', which is not a number",
         "0 ||| a ||| f ||| nan\n": "1 has score NaN",
         "0 ||| a ||| f ||| -1\n1 ||| b ||| f ||| -1\n0 ||| c ||| f ||| -2\n": (
-            "3 has id 0 again: its other outputs are at line 1"
+            "3 has id 0 again; its other outputs start at line 1"
         ),
     },
     "generate.log": {
-        "H-0\t-1\ta\nH-1\n": "2 has no score. The log is cut off; generate again.",
-        "H-0\t-1\ta\nH-1\tx\tb\n": "2 has score 'x', which is no number",
+        "H-0\t-1\ta\nH-1\n": "2 has no score, so the log is truncated. Generate again.",
+        "H-0\t-1\ta\nH-1\tx\tb\n": "2 has score 'x', which is not a number",
         "H-0\t-1\ta\nP-0\t-1 nan\n": "2 has log-probability NaN",
-        "H-0\t-1\ta\nP-0\t-1 2.5\n": "2 has the log-probability 1.03972, which is no log-probability",
+        "H-0\t-1\ta\nP-0\t-1 2.5\n": "2 has the log-probability 1.03972, which is not a log-probability",
     },
 }
 CASES = [(name, text, words) for name, wrong in WRONG.items() for text, words in wrong.items()]
@@ -251,18 +251,18 @@ def test_what_is_wrong_is_named_with_its_line(read, tmp_path, name, text, words)
 
 
 def test_the_error_of_a_line_says_how_the_file_was_read(read):
-    assert error(read, "b\n", "x.jsonl").endswith("(Read as jsonl, by its ending.)")
+    assert error(read, "b\n", "x.jsonl").endswith("(Read as jsonl, by its extension.)")
     assert error(read, "0 ||| a\nb\n").endswith("(Read as moses-nbest, by its first line.)")
-    assert error(read, "b\n", format="fairseq").endswith("(Read as fairseq, as `format` says.)")
+    assert error(read, "b\n", format="fairseq").endswith("(Read as fairseq, as set by `format`.)")
 
 
 def test_a_log_without_generations_is_none(read):
-    assert "begins a file without any line `H-0 TAB score TAB text`" in error(read, "b\n", format="fairseq")
+    assert "starts a file without lines `H-0 TAB score TAB text`" in error(read, "b\n", format="fairseq")
 
 
 def test_a_sample_log_of_likelihoods_has_no_texts(read_json):
     line = {**harness(0, []), "filtered_resps": [[-1.5, False]], "resps": [[[-1.5, False]]]}
-    assert "no generated texts. Logs of `output_type: generate_until` have them" in error(read_json, line)
+    assert "not generated texts. Use the log of a task with `output_type: generate_until`" in error(read_json, line)
     assert "1 has no 'filtered_resps'" in error(read_json, {"doc_id": 0, "resps": []})
     assert "2 has no 'doc_id'" in error(read_json, harness(0, ["a"]), {"filtered_resps": ["a"]})
 
@@ -276,13 +276,13 @@ def test_other_encodings_are_named_with_line_and_byte(read, tmp_path):
 
 
 def test_what_cannot_be_read_at_all_is_named(read, tmp_path):
-    assert "out.txt is empty. It has an output for each example." in error(read, "")
-    assert "cannot be unpacked" in error(read, b"no gzip", "out.txt.gz")
+    assert "out.txt is empty. It must have one entry per example." in error(read, "")
+    assert "cannot be decompressed" in error(read, b"no gzip", "out.txt.gz")
     packed = gzip.compress(b"a\nb\n" * 100)
-    assert "cannot be unpacked" in error(read, packed[:-12], "out.txt.gz")
+    assert "cannot be decompressed" in error(read, packed[:-12], "out.txt.gz")
     missing = tmp_path / "missing.txt"
     assert f"{missing} cannot be read (No such file or directory)" in error(
-        lambda: recording(missing, RecordedConfig(outputs=missing))
+        lambda: read_recording(missing, RecordedConfig(outputs=missing))
     )
 
 
@@ -291,11 +291,9 @@ def test_prompts_in_a_file_of_their_own_stand_beside_outputs_line_by_line(tmp_pa
     outputs.write_text("a\nb\n")
     prompts.write_text("x\ny\n")
     config = RecordedConfig(outputs=outputs)
-    assert [record.prompt for record in recording(outputs, config, prompts).records] == ["x", "y"]
+    assert [record.prompt for record in read_recording(outputs, config, prompts).records] == ["x", "y"]
     prompts.write_text("x\n")
-    assert f"{prompts} has 1 prompt, and {outputs} outputs for 2 examples" in error(
-        recording, outputs, config, prompts
-    )
+    assert f"{prompts} has 1 prompt, but {outputs} has 2 examples" in error(read_recording, outputs, config, prompts)
 
 
 def test_a_field_that_stands_twice_in_a_line_is_refused_as_one_of_them_would_be_lost(read):

@@ -206,7 +206,7 @@ def test_a_wrong_file_fails_its_cells_alone(go, tmp_path, write):
     (tmp_path / "worse-1.txt").write_text("a\n")
     run = bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs", workers=0)
     assert [one.cell["model"] for one in run.cells if one.status == "failed"] == ["worse"]
-    assert "worse-1.txt has 1 output, and the split 'test' has 13 examples" in of(run, "worse", 1).reason
+    assert "worse-1.txt has 1 output, but the split 'test' has 13 examples" in of(run, "worse", 1).reason
 
 
 def test_outputs_pass_no_vocabulary(go, tmp_path):

@@ -164,12 +164,12 @@ def test_exchanges_are_those_of_sacrebleu_too(files):
 def test_the_text_has_the_table_with_our_tests_and_below_it_labelled_those_of_sacrebleu(files):
     words = ["--references", "ref.txt", "a.txt", "b.txt", "--metric", "bleu", "--metric", "chrf"]
     done = CliRunner().invoke(command, words, standalone_mode=False)
-    ours, theirs = done.stdout.split("sacrebleu's own paired bootstrap resampling, as its command prints it:")
+    ours, theirs = done.stdout.split("sacrebleu's own paired bootstrap resampling, as printed by its command:")
     assert "difference from a.txt" in " ".join(ours.split())
     assert "paired test over examples" in " ".join(ours.split())
     assert "seeds" not in ours.replace("without seeds", "")
     assert re.search(r"\nb\.txt +\d+\.\d \(\d+\.\d ± \d\.\d\), p = 0\.\d{4} ", theirs)
-    assert "counts one tail" in theirs
+    assert "is one-tailed" in theirs
     assert "bleu: nrefs:1|bs:1000|seed:12345" in theirs
     assert "b.txt: 3 outputs are empty, the first at line 3." in done.stderr
 
@@ -230,20 +230,20 @@ WRONG = {
         "-m",
         "bleu:lowercas=true",
     ): "--metric bleu: lowercas: Extra inputs are not permitted. See `bench describe bleu`.",
-    ("-m", "bleu:smooth"): "--metric bleu:smooth: settings are written as NAME:KEY=VALUE,KEY=VALUE.",
+    ("-m", "bleu:smooth"): "--metric bleu:smooth: write settings as NAME:KEY=VALUE,KEY=VALUE.",
     (
         "-m",
         "perplexity",
-    ): "--metric perplexity: it looks at what a model computes, and files of outputs have texts alone",
-    ("-m", "length"): "--metric length: it looks at tokens, and files of outputs have texts alone",
-    ("--name", "one", "--name", "two"): "2 names are given by --name for 1 files. Give one for each.",
-    ("-r", "short.txt"): "short.txt has 299 lines, and ref.txt has 300. There is a line for each example.",
+    ): "--metric perplexity: this metric needs a model, but files of outputs have only texts",
+    ("-m", "length"): "--metric length: this metric needs tokens, but files of outputs have only texts",
+    ("--name", "one", "--name", "two"): "--name is given 2 times for 1 files. Give one name per file.",
+    ("-r", "short.txt"): "short.txt has 299 lines, but ref.txt has 300. Each must have one line per example.",
     ("-r", "missing.txt"): "missing.txt cannot be read (No such file or directory). Correct its path.",
     ("--source", "missing.txt"): "missing.txt cannot be read (No such file or directory). Correct its path.",
-    ("--source", "short.txt"): "short.txt has 299 lines, and ref.txt has 300.",
-    ("short.txt",): "short.txt has 299 outputs, and the split 'test' has 300 examples.",
+    ("--source", "short.txt"): "short.txt has 299 lines, but ref.txt has 300.",
+    ("short.txt",): "short.txt has 299 outputs, but the split 'test' has 300 examples.",
     ("latin.txt",): "latin.txt:2: byte 1 of the line, 0xfc, is not UTF-8.",
-    ("named.jsonl",): "named.jsonl:1 has id 'x', and the 300 examples of 'test' have the numbers 0 to 299",
+    ("named.jsonl",): "named.jsonl:1 has id 'x', but the 300 examples of 'test' are numbered from 0 to 299",
 }
 
 
@@ -266,9 +266,7 @@ def test_a_seed_of_sacrebleu_counts_and_one_that_is_none_is_named(files, monkeyp
     monkeypatch.setenv("SACREBLEU_SEED", "7")
     assert "|seed:7|" in score("-r", "ref.txt", "a.txt", "b.txt")["sacrebleu"]["bleu"]["signature"]
     monkeypatch.setenv("SACREBLEU_SEED", "seven")
-    assert "SACREBLEU_SEED is 'seven'. Set it to a whole number or to none" in refusal(
-        "-r", "ref.txt", "a.txt", "b.txt"
-    )
+    assert "SACREBLEU_SEED is 'seven'. Set it to an integer or to none" in refusal("-r", "ref.txt", "a.txt", "b.txt")
 
 
 @pytest.mark.slow
@@ -284,16 +282,18 @@ def test_outputs_in_pieces_are_joined_or_refused_and_the_result_says_which(files
     assert found["pieces"] == {"cut-a.txt": "subword-nmt", "b.txt": "none"}
     assert [one["mean"] for one in found["scores"]] == [one["mean"] for one in plain["scores"]]
     for words in (["-r", "ref.txt", "cut-a.txt"], ["-r", cut("ref.txt"), "a.txt"]):
-        assert "looks cut into pieces of subword-nmt" in refusal(*words)
-    assert "no mark of pieces" in refusal("-r", "ref.txt", "cut-a.txt", "b.txt", *pieces)
+        assert "looks split into subword-nmt pieces" in refusal(*words)
+    assert "without marks of subword-nmt pieces" in refusal("-r", "ref.txt", "cut-a.txt", "b.txt", *pieces)
     joined = score("-r", "cut-ref.txt", "a.txt", "--reference-pieces", "subword-nmt")["scores"][0]
     assert joined["mean"] == plain["scores"][0]["mean"]
     assert "refs:pieces=subword-nmt" in joined["signature"]
     text = CliRunner().invoke(command, ["-r", "ref.txt", "cut-a.txt", *pieces], standalone_mode=False).stdout
-    assert "cut-a.txt: pieces of subword-nmt, joined." in text
+    assert "cut-a.txt: subword-nmt pieces joined." in text
     as_they_are = score("-r", "ref.txt", "cut-a.txt", "--pieces", "none")["scores"][0]["mean"]
     assert as_they_are < joined["mean"] - 10
-    assert "3 times --pieces for 2 files" in refusal("-r", "ref.txt", "a.txt", "b.txt", *pieces, *pieces, *pieces)
+    assert "--pieces is given 3 times for 2 files" in refusal(
+        "-r", "ref.txt", "a.txt", "b.txt", *pieces, *pieces, *pieces
+    )
 
 
 def test_a_language_without_spaces_must_be_named_or_its_characters_counted(tmp_path, monkeypatch):

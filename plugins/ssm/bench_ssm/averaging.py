@@ -1,4 +1,4 @@
-"""Scores averaged over trajectories that all targets share."""
+"""Scores as means over trajectories that all targets share."""
 
 from abc import abstractmethod
 from itertools import pairwise
@@ -11,60 +11,60 @@ from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
 from bench_ssm.trajectories import log_means
 
 
-class Averaging(Scorer):
+class TrajectoryScorer(Scorer):
     """P^(w) = 1/N sum_n prod_t P(w_t | h_t^n) (Schmidt and Hofmann, 2018, eq. 12)."""
 
     config: DeepSSMConfig | CharGRUConfig
-    kept: tuple[int, Tensor, Tensor] | None = None  # noise, weights, and the table that they gave
+    cached: tuple[int, Tensor, Tensor] | None = None  # key of the noise, weights, and the resulting table
 
     @abstractmethod
-    def drawn_from(self) -> Tensor:
-        """Return all weights that the probabilities of tokens along a trajectory depend on, in a row."""
+    def table_weights(self) -> Tensor:
+        """Return all weights that `table` depends on, flattened to one dimension."""
 
     @abstractmethod
     def table(self, number: int, noise: Noise) -> Tensor:
-        """Return ln P(w | h_t^n) [T, V, N] at all steps of so many trajectories."""
+        """Sample `number` trajectories and return ln P(w | h_t^n) [T, V, N] at all their steps."""
 
     @torch.no_grad()
-    def averaged(self, batch: Batch, noise: Noise) -> Scores:
-        """Return estimates of ln P(w), and by a tenth and by each quarter of the trajectories."""
-        self.longest(batch)
+    def average(self, batch: Batch, noise: Noise) -> Scores:
+        """Estimate ln P(w) from all trajectories, from the first tenth of them, and from each quarter."""
+        self.max_length(batch)
         number = self.config.trajectories
         edges = [number * quarter // 4 for quarter in range(5)]
         parts = [(0, number), (0, max(1, number // 10)), *pairwise(edges)]
         log_probs, fewer, *quarters = log_means(
-            self._kept_table(noise.fork("trajectories")), batch.gold, batch.length, parts
+            self._cached_table(noise.fork("trajectories")), batch.gold, batch.length, parts
         )
-        by_quarter = {name: found.round(decimals=6) for name, found in zip(QUARTERS, quarters, strict=True)}
+        by_quarter = {name: each.round(decimals=6) for name, each in zip(QUARTERS, quarters, strict=True)}
         return Scores(log_probs, {"log_prob_by_a_tenth": fewer, **by_quarter})
 
-    def longest(self, batch: Batch) -> int:
-        """Return the length of the longest target; raise SuiteError if there is no such step."""
-        most = int(on_host(batch.length).max())
-        if most > self.config.steps:
+    def max_length(self, batch: Batch) -> int:
+        """Return the length of the longest target; raise SuiteError if it exceeds `steps`."""
+        length = int(on_host(batch.length).max())
+        if length > self.config.steps:
             raise SuiteError(
-                f"a target has {most} tokens, stop included, and {self.config.name} makes {self.config.steps} steps "
-                f"at most. Set `steps: {most}`, or let the task leave out what is longer."
+                f"a target has {length} tokens including EOS, but {self.config.name} takes at most "
+                f"{self.config.steps} steps. Set `steps: {length}`, or exclude longer targets in the task."
             )
-        return most
+        return length
 
-    def _kept_table(self, noise: Noise) -> Tensor:
-        """Return the table, computed once for the same noise and weights."""
-        weights = self.drawn_from()
-        if self.kept is not None:
-            key, known, table = self.kept
-            same = key == noise.key and known.device == weights.device and known.dtype == weights.dtype
-            if same and torch.equal(known, weights):
+    def _cached_table(self, noise: Noise) -> Tensor:
+        """Return the table, recomputed only if the noise or the weights have changed."""
+        weights = self.table_weights()
+        if self.cached is not None:
+            key, used, table = self.cached
+            same = key == noise.key and used.device == weights.device and used.dtype == weights.dtype
+            if same and torch.equal(used, weights):
                 return table
         table = self.table(self.config.trajectories, noise)
-        self.kept = noise.key, weights, table
+        self.cached = noise.key, weights, table
         return table
 
 
-def check_apart(name: str, consecutive: bool) -> None:
+def check_separate(name: str, consecutive: bool) -> None:
     """Raise SuiteError if the targets of a task are windows of a stream."""
     if consecutive:
         raise SuiteError(
-            f"{name} is a model of short sequences that begin and end, and this task gives windows of a stream. "
+            f"{name} is a model of separate short sequences, but the examples of this task are windows of a stream. "
             "Choose another task or model, or list the pair under `skip:`."
         )

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from bench_ssm.maps import Coupling, Inverted, Map, Scale, Shift, Triangle, compose
-from bench_ssm.plugin import DeepSSMConfig, parts
+from bench_ssm.plugin import DeepSSMConfig, parse_flow
 
-START = 0.01  # standard deviation of the last weights of a network at first
-COUPLING = 8  # hidden units of a coupling layer
+INITIAL_STD = 0.01  # of the last layer's weights
+COUPLING_UNITS = 8  # hidden units of a coupling layer
 
 
 class Flow(nn.Module, ABC):
-    """What F is depends on the state before, and on that alone."""
+    """A map F(h, .) that depends on nothing but the previous state h."""
 
     @abstractmethod
     def at(self, state: Tensor) -> Map:
@@ -29,7 +29,7 @@ class RandomWalk(Flow):
 
 
 class Diagonal(Flow):
-    """F(h, x) = g(h) + D(h) x; one network with two hidden layers gives g and D."""
+    """F(h, x) = g(h) + D(h) x; one network with two hidden layers computes g and D."""
 
     def __init__(self, state: int, delta: float) -> None:
         super().__init__()
@@ -39,13 +39,13 @@ class Diagonal(Flow):
 
     def at(self, state: Tensor) -> Map:
         shift, diagonal = self.network(state).to(state.dtype).chunk(2, -1)
-        return Scale(shift, keep_away(diagonal, self.delta))
+        return Scale(shift, clip_away(diagonal, self.delta))
 
 
 class Triangular(Flow):
-    """F(h, x) = g(h) + G(h) x with lower triangular G; one network with two hidden layers gives g and G."""
+    """F(h, x) = g(h) + G(h) x with lower triangular G; one network with two hidden layers computes g and G."""
 
-    places: Tensor  # [d (d + 1) / 2] of the diagonal in a flat d x d matrix, then of all below it
+    places: Tensor  # [d (d + 1) / 2] indices into a flat d x d matrix: the diagonal, then the entries below it
 
     def __init__(self, state: int, delta: float) -> None:
         super().__init__()
@@ -59,30 +59,30 @@ class Triangular(Flow):
     def at(self, state: Tensor) -> Map:
         return Triangle(*self.parts(self.network(state).to(state.dtype)))
 
-    def parts(self, told: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return g [*, d], G [*, d, d] and ln |det G| [*, 1] of what the network told."""
+    def parts(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return g [*, d], G [*, d, d] and ln |det G| [*, 1] from outputs of the network."""
         size = self.sizes[0]
-        shift, diagonal, below = torch.split(told, self.sizes, -1)
-        diagonal = keep_away(diagonal, self.delta)
+        shift, diagonal, below = torch.split(outputs, self.sizes, -1)
+        diagonal = clip_away(diagonal, self.delta)
         entries = torch.cat([diagonal, below], -1)
         matrix = entries.new_zeros(*entries.shape[:-1], size * size).index_copy(-1, self.places, entries)
-        return shift, matrix.view(*told.shape[:-1], size, size), diagonal.abs().log().sum(-1, keepdim=True)
+        return shift, matrix.view(*outputs.shape[:-1], size, size), diagonal.abs().log().sum(-1, keepdim=True)
 
 
 class CouplingLayer(Flow):
-    """A conditional affine coupling, as in REAL-NVP (Dinh et al., 2017, arXiv:1605.08803)."""
+    """A conditional affine coupling, as in Real NVP (Dinh et al., 2017, arXiv:1605.08803)."""
 
     def __init__(self, state: int, kept: int, first: bool) -> None:
         super().__init__()
         self.kept, self.first = kept, first
-        self.network = network(kept + state, COUPLING, 2 * (state - kept))
+        self.network = network(kept + state, COUPLING_UNITS, 2 * (state - kept))
 
     def at(self, state: Tensor) -> Map:
         return Coupling(state, self.network, self.kept, self.first)
 
 
 class Composition(Flow):
-    """Flows that follow each other, all conditioned on the same state: F_k o ... o F_1."""
+    """The composition F_k o ... o F_1 of flows that are all conditioned on the same state."""
 
     def __init__(self, flows: Sequence[Flow]) -> None:
         super().__init__()
@@ -93,13 +93,13 @@ class Composition(Flow):
         triangular = [flow for flow in flows if isinstance(flow, Triangular)]
         if len(triangular) < len(flows):
             return compose([flow.at(state) for flow in flows])
-        told = torch.stack([flow.network(state) for flow in triangular]).to(state.dtype)
-        parts = zip(*(part.unbind() for part in triangular[0].parts(told)), strict=True)  # of all of them at once
+        outputs = torch.stack([flow.network(state) for flow in triangular]).to(state.dtype)
+        parts = zip(*(part.unbind() for part in triangular[0].parts(outputs)), strict=True)  # one call for all flows
         return compose([Triangle(*each) for each in parts])
 
 
 class Inverse(Flow):
-    """The inverse, for every state, of a flow that is learnt."""
+    """The inverse of a learned flow, for every state."""
 
     def __init__(self, flow: Flow) -> None:
         super().__init__()
@@ -116,12 +116,12 @@ def generative(config: DeepSSMConfig) -> Flow:
 
 
 def inference(config: DeepSSMConfig) -> Flow:
-    """Return F_q, which always learns what it is."""
+    """Return F_q, which is never parametrized by its inverse."""
     return _flow(config.inference or "diag", config)
 
 
 def _flow(name: str, config: DeepSSMConfig) -> Flow:
-    number, kind = parts(name)
+    number, kind = parse_flow(name)
     flows: list[Flow] = []
     for _ in range(number):
         if kind == "real-nvp":
@@ -136,18 +136,18 @@ def _flow(name: str, config: DeepSSMConfig) -> Flow:
 
 
 def network(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
-    """Return a network with two hidden layers of tanh, whose outputs are near 0 at first."""
+    """Return a network with two hidden tanh layers, whose initial outputs are near 0."""
     last = nn.Linear(hidden, outputs)
-    nn.init.normal_(last.weight, std=START)
+    nn.init.normal_(last.weight, std=INITIAL_STD)
     nn.init.zeros_(last.bias)
     return nn.Sequential(nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(), last)
 
 
-def keep_away(diagonal: Tensor, delta: float) -> Tensor:
-    """Return sign(D) max(|D|, delta), where the sign of 0 is 1; gradients pass as if nothing had been done."""
-    still = diagonal.detach()
-    kept = torch.where(still < 0, still.clamp(max=-delta), still.clamp(min=delta))
-    return kept + (diagonal - still)
+def clip_away(diagonal: Tensor, delta: float) -> Tensor:
+    """Return sign(D) max(|D|, delta) with sign(0) = 1 and straight-through gradients."""
+    values = diagonal.detach()
+    clipped = torch.where(values < 0, values.clamp(max=-delta), values.clamp(min=delta))
+    return clipped + (diagonal - values)
 
 
 def _last(layers: nn.Sequential) -> nn.Linear:

@@ -1,8 +1,8 @@
 """Invertible maps from noise to states, given the previous state.
 
-Each is about N states at once, and takes any number of points for each of them. `forward` takes points [*, K, d] to
-others, `inverse` takes them back, and both also return ln |det J| [*, K], or [*, 1] where all points have the same: J
-is always the Jacobian of `forward`, at the point that it starts from.
+A map covers N states at once, with any number K of points for each. `forward` maps points [*, K, d], `inverse` maps
+them back, and both also return ln |det J| [*, K], or [*, 1] if it is the same for all points. J is always the
+Jacobian of `forward`, at the point that `forward` starts from.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Scale(Map):
 
 @dataclass(frozen=True)
 class Triangle(Map):
-    """f(x) = a + G x with a lower triangular G, which is inverted by forward substitution."""
+    """f(x) = a + G x with a lower triangular G; the inverse solves a triangular system."""
 
     shift: Tensor  # [*, d]
     matrix: Tensor  # [*, d, d]
@@ -67,24 +67,24 @@ class Triangle(Map):
 
     def inverse(self, points: Tensor) -> tuple[Tensor, Tensor]:
         moved = points - self.shift[..., None, :]
-        found: Tensor = torch.linalg.solve_triangular(self.matrix.mT, moved, upper=True, left=False)
-        return found, self.log_det
+        solved: Tensor = torch.linalg.solve_triangular(self.matrix.mT, moved, upper=True, left=False)
+        return solved, self.log_det
 
     def after(self, first: Triangle) -> Triangle:
-        """Return this map after another as one: a2 + G2 a1 and G2 G1."""
+        """Return the composition of `first` and then this map, with shift a2 + G2 a1 and matrix G2 G1."""
         shift, _ = self.forward(first.shift[..., None, :])
-        product = (self.matrix @ first.matrix).to(self.matrix.dtype)  # which autocast may have made a coarser one
+        product = (self.matrix @ first.matrix).to(self.matrix.dtype)  # autocast may have lowered the precision
         return Triangle(shift[..., 0, :], product, self.log_det + first.log_det)
 
 
 @dataclass(frozen=True)
 class Coupling(Map):
-    """v' = v exp(s(u, h)) + t(u, h), where u are the coordinates that stay as they are (Dinh et al., 2017)."""
+    """v' = v exp(s(u, h)) + t(u, h), where the coordinates u are kept unchanged (Dinh et al., 2017)."""
 
     state: Tensor  # h [*, d]
     network: nn.Module  # [u, h] to [s, t]
-    kept: int
-    first: bool  # whether u are the first coordinates; else the last
+    kept: int  # number of coordinates u
+    first: bool  # whether u are the first coordinates, or else the last
 
     def forward(self, points: Tensor) -> tuple[Tensor, Tensor]:
         kept, rest = self._split(points)
@@ -97,7 +97,7 @@ class Coupling(Map):
         return self._join(kept, (rest - shift) * (-scale).exp()), scale.sum(-1)
 
     def _read(self, kept: Tensor) -> tuple[Tensor, Tensor]:
-        """Return s, between -2 and 2, and t [*, K, d - kept]."""
+        """Return s, between -2 and 2, and t, both [*, K, d - kept]."""
         state = self.state[..., None, :].expand(*kept.shape[:-1], self.state.shape[-1])
         scale, shift = self.network(torch.cat([kept, state], -1)).to(kept.dtype).chunk(2, -1)
         return 2 * torch.tanh(scale / 2), shift
@@ -118,17 +118,17 @@ class Inverted(Map):
     map: Map
 
     def forward(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        found, log_det = self.map.inverse(points)
-        return found, -log_det
+        moved, log_det = self.map.inverse(points)
+        return moved, -log_det
 
     def inverse(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        found, log_det = self.map.forward(points)
-        return found, -log_det
+        moved, log_det = self.map.forward(points)
+        return moved, -log_det
 
 
 @dataclass(frozen=True)
 class Composed(Map):
-    """Maps that follow each other, the first one first."""
+    """The composition of maps, applied in the order of `maps`."""
 
     maps: Sequence[Map]
 
@@ -148,7 +148,7 @@ class Composed(Map):
 
 
 def compose(maps: Sequence[Map]) -> Map:
-    """Return maps, the first one first, as one: triangular ones are multiplied out."""
+    """Return the composition of maps, applied in order; consecutive triangular maps are multiplied out."""
     joined = [maps[0]]
     for each in maps[1:]:
         last = joined[-1]

@@ -1,6 +1,6 @@
 """The deep state space model.
 
-A trajectory does not depend on what was generated: no `LanguageModel` of the kit.
+Trajectories do not depend on generated tokens, so this is not a `LanguageModel` of the kit.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from bench_core import (
     to_device,
 )
 from bench_ssm import flows
-from bench_ssm.averaging import Averaging, check_apart
+from bench_ssm.averaging import TrajectoryScorer, check_separate
 from bench_ssm.flows import Flow
 from bench_ssm.latent import Latent
 from bench_ssm.plugin import DeepSSMConfig
 from bench_ssm.posterior import Posterior
 
-BITS = 1 / log(2)
+BITS_PER_NAT = 1 / log(2)
 HALVES = "information_by_halves"
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What an inferred trajectory says of each target."""
+    """The bound on ln P(w) of each target, and statistics of the inferred trajectory."""
 
-    total: Tensor  # [N] sum_t L_t, in expectation not above ln P(w)
-    fit: Tensor  # [N] sum_t ln P(w_t | h_t) along the states that were kept
-    entropy: Tensor  # [N] mean over t of H[w_t | h_t] there, in bits
+    total: Tensor  # [N] sum_t L_t, whose expectation is at most ln P(w)
+    fit: Tensor  # [N] sum_t ln P(w_t | h_t) along the surviving states
+    entropy: Tensor  # [N] mean over t of H[w_t | h_t] along them, in bits
 
 
 class Emission(nn.Linear):
@@ -58,39 +58,39 @@ class Emission(nn.Linear):
         return logits.to(states.dtype).log_softmax(-1)
 
 
-class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
+class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
     """h_t = F_g(h_{t-1}, zeta_t) with zeta_t ~ N(0, I), and w_t ~ softmax(Emb h_t + b).
 
-    No token feeds back, so a prefix has no say. Training draws trajectories h_t = F_q(h_{t-1}, xi_t) with another
-    flow, from xi_t ~ N(mu_t, sigma_t^2) inferred from the target (Schmidt and Hofmann, 2018, sections 2.4 to 2.6).
+    States do not depend on tokens, so prompts have no effect. Training samples h_t = F_q(h_{t-1}, xi_t) with another
+    flow and xi_t ~ N(mu_t, sigma_t^2) inferred from the target (Schmidt and Hofmann, 2018, sections 2.4 to 2.6).
     """
 
     config: DeepSSMConfig
 
     def __init__(self, config: DeepSSMConfig, info: TaskInfo) -> None:
         super().__init__()
-        check_apart(config.name, info.consecutive)
+        check_separate(config.name, info.consecutive)
         self.config = config
         self.origin = nn.Parameter(torch.zeros(config.state))  # h_0
         self.generative: Flow = flows.generative(config)
         self.inference: Flow | None = None if config.shared else flows.inference(config)
         self.posterior = Posterior(config, info)
         self.emission = Emission(config.state, len(info.vocabulary))
-        self._compiled: Callable[[Step], tuple[Tensor, Tensor]] | None = None  # `_advance`, while it is trained so
+        self._compiled: Callable[[Step], tuple[Tensor, Tensor]] | None = None  # `_advance`, in compiled training
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        return self._lost(batch, training, self.bound(batch, training.noise, self.config.samples))
+        return self._loss(batch, training, self.bound(batch, training.noise, self.config.samples))
 
     def vmap_loss(self, batch: Batch, training: Training) -> Loss:
         rows = training.rows or (len(batch),) * batch.gold.shape[1]
-        return self._lost(batch, training, self.padded_bound(batch, training.noise, self.config.samples, rows))
+        return self._loss(batch, training, self.padded_bound(batch, training.noise, self.config.samples, rows))
 
     def compiled_loss(self) -> Callable[[Batch, Training], Loss]:
-        """Return the loss with a compiled step: one graph for all lengths, of which the whole had one each."""
+        """Compile only the step: one graph serves all lengths, where the whole loss would need one for each."""
         self._compiled = torch.compile(self._advance, dynamic=True)
         return self.loss
 
-    def _lost(self, batch: Batch, training: Training, bound: Bound) -> Loss:
+    def _loss(self, batch: Batch, training: Training, bound: Bound) -> Loss:
         tokens = batch.length.sum()
         logged = self._prior_parts(training.noise.fork("log"), tokens) if self._logs(training.step) else {}
         parts = {"fit": -bound.fit.sum() / tokens, **logged}
@@ -98,18 +98,18 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         if scoring.by == "trajectories":
-            return self.averaged(batch, scoring.noise)
+            return self.average(batch, scoring.noise)
         bound = self.bound(batch, scoring.noise, self.config.samples)
         again = self.bound(batch, scoring.noise.fork("again"), self.config.samples)
         values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy, AGAIN: again.total}
         return Scores(bound.total.double(), values)
 
     def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
-        def words(log_probs: Tensor) -> Tensor:
-            drawn = [invert(each, noise.fork("word").uniform(batch.ids, t)) for t, each in enumerate(log_probs)]
-            return torch.stack(drawn)
+        def choose(log_probs: Tensor) -> Tensor:
+            tokens = [invert(each, noise.fork("word").uniform(batch.ids, t)) for t, each in enumerate(log_probs)]
+            return torch.stack(tokens)
 
-        return self._sample(batch, max_tokens, noise, words)
+        return self._sample(batch, max_tokens, noise, choose)
 
     def sample_likeliest(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
         return self._sample(batch, max_tokens, noise, lambda log_probs: log_probs.argmax(2))
@@ -118,153 +118,149 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
     def _sample(
         self, batch: Batch, max_tokens: int, noise: Noise, choose: Callable[[Tensor], Tensor]
     ) -> list[Hypothesis]:
-        """Draw a trajectory for each row, and let `choose` tell tokens [T, N] by log-probabilities [T, N, V]."""
+        """Sample a trajectory for each row; `choose` maps log-probabilities [T, N, V] to tokens [T, N]."""
         states = self.prior(batch.ids, noise.fork("state"))
         log_probs = self.emission(states[1:])
         checked(log_probs.flatten(0, 1), self, "sample")
         rows = choose(log_probs[:max_tokens]).T.tolist()
-        found = [Hypothesis(row[: row.index(STOP)] if STOP in row else row, STOP in row) for row in rows]
+        samples = [Hypothesis(row[: row.index(STOP)] if STOP in row else row, STOP in row) for row in rows]
         if not self.config.information_draws:
-            return found
+            return samples
         values = self._values(batch.ids, states, log_probs, noise.fork("information"))
-        return [replace(one, values=_told(one, each)) for one, each in zip(found, values, strict=True)]
+        return [replace(sample, values=_summary(sample, each)) for sample, each in zip(samples, values, strict=True)]
 
     def _values(
         self, ids: Tensor, states: Tensor, log_probs: Tensor, noise: Noise
     ) -> list[Mapping[str, list[float]]]:
-        """Return I(w_t; xi_t | h_{t-1}), that by half of the noise, and H[w_t | h_t], in bits, of each row by name.
+        """Return values of each row's first `positions` steps, by name, in bits.
 
-        Each is of the first steps.
+        These are I(w_t; zeta_t | h_{t-1}), the same by halves of the noise samples, and H[w_t | h_t].
         """
         draws, steps = self.config.information_draws, min(self.config.positions, self.config.steps)
         size = states.shape[2]
-        drawn = [noise.normal(ids, t, draws * size).view(-1, draws, size) for t in range(steps)]
-        moved = [self._moved(states[t], each) for t, each in enumerate(drawn)]
-        found = {"information": torch.stack([information(each) for each in moved], 1)}  # [N, T]
-        found["entropy"] = entropy(log_probs[:steps]).T
+        zeta = [noise.normal(ids, t, draws * size).view(-1, draws, size) for t in range(steps)]
+        by_noise = [self._next_log_probs(states[t], each) for t, each in enumerate(zeta)]
+        values = {"information": torch.stack([information(each) for each in by_noise], 1)}  # [N, T]
+        values["entropy"] = entropy(log_probs[:steps]).T
         if draws > 1:
-            found[HALVES] = torch.stack([_by_halves(each) for each in moved], 1)
-        columns = {name: column.tolist() for name, column in found.items()}
+            values[HALVES] = torch.stack([_by_halves(each) for each in by_noise], 1)
+        columns = {name: column.tolist() for name, column in values.items()}
         return [{name: column[row] for name, column in columns.items()} for row in range(len(ids))]
 
     def prior(self, ids: Tensor, noise: Noise, steps: int | None = None) -> Tensor:
-        """Return the states h_0, ..., h_T of a trajectory for each number [T + 1, N, d], or so many `steps` of it."""
+        """Sample a trajectory h_0, ..., h_T [T + 1, N, d] for each id [N], by default with all steps of the model."""
         states = [self.origin.expand(len(ids), -1)]
-        for drawn in _normal(noise, ids, steps or self.config.steps, self.origin).unbind(1):
-            states.append(self.generative.at(states[-1]).forward(drawn[:, None])[0][:, 0])
+        for zeta in _normal(noise, ids, steps or self.config.steps, self.origin).unbind(1):
+            states.append(self.generative.at(states[-1]).forward(zeta[:, None])[0][:, 0])
         return torch.stack(states)
 
-    def information(self, states: Tensor, drawn: Tensor) -> Tensor:
-        """Return I(w_t; xi_t | h_{t-1}) in bits [*] at states [*, d], by noise [*, K, d]; biased, at most log2 K."""
-        return information(self._moved(states, drawn))
+    def information(self, states: Tensor, zeta: Tensor) -> Tensor:
+        """Estimate I(w_t; zeta_t | h_{t-1}) in bits [*] at states [*, d] from noise [*, K, d]; at most log2 K."""
+        return information(self._next_log_probs(states, zeta))
 
-    def _moved(self, states: Tensor, drawn: Tensor) -> Tensor:
-        """Return log-probabilities [*, K, V] after a step from states [*, d], by noise [*, K, d]."""
-        moved, _ = self.generative.at(states).forward(drawn.to(states.dtype))
+    def _next_log_probs(self, states: Tensor, zeta: Tensor) -> Tensor:
+        """Return log-probabilities [*, K, V] after a step from states [*, d] with noise [*, K, d]."""
+        moved, _ = self.generative.at(states).forward(zeta.to(states.dtype))
         log_probs: Tensor = self.emission(moved)
         return log_probs
 
     def bound(self, batch: Batch, noise: Noise, samples: int) -> Bound:
-        """Return bounds by `samples` proposals a step, of which one is kept in proportion to its weight.
+        """Compute bounds with `samples` proposals per step, of which one survives in proportion to its weight.
 
-        Rows are sorted by length, so that those which go on are always the first ones.
+        Rows are sorted by decreasing length, so that the rows that take a step are always the first ones.
         """
-        most = self.longest(batch)
-        order, places, rows = _by_length(on_host(batch.length), most)
-        order, places = (to_device(one, batch.ids.device) for one in (order, places))
-        gold, length, ids = batch.gold[order, :most], batch.length[order], batch.ids[order]
-        steps = torch.arange(most, device=length.device)[:, None]
-        numbers = (ids * self.config.steps + steps).flatten()[places]  # [M] of all steps of all rows, step by step
-        states, total = self._inferred(
-            gold, numbers, rows, self.posterior.read(gold, length).unbind(1), noise, samples
-        )
-        with torch.no_grad():  # nothing below is learnt from
+        longest = self.max_length(batch)
+        order, places, rows = _by_length(on_host(batch.length), longest)
+        order, places = (to_device(each, batch.ids.device) for each in (order, places))
+        gold, length, ids = batch.gold[order, :longest], batch.length[order], batch.ids[order]
+        steps = torch.arange(longest, device=length.device)[:, None]
+        numbers = (ids * self.config.steps + steps).flatten()[places]  # [M] for all steps of all rows, by step
+        states, total = self._infer(gold, numbers, rows, self.posterior.read(gold, length).unbind(1), noise, samples)
+        with torch.no_grad():  # statistics, not trained
             log_probs = self.emission(states)
             fit = log_probs.gather(1, gold.T.flatten()[places][:, None])[:, 0]
 
         back = order.argsort()
 
-        def summed(terms: Tensor) -> Tensor:
-            table = terms.new_zeros(most * len(ids)).index_copy(0, places, terms)
-            return table.view(most, len(ids)).sum(0)[back]
+        def sum_steps(terms: Tensor) -> Tensor:
+            table = terms.new_zeros(longest * len(ids)).index_copy(0, places, terms)
+            return table.view(longest, len(ids)).sum(0)[back]
 
-        return Bound(summed(total), summed(fit), summed(entropy(log_probs)) / batch.length)
+        return Bound(sum_steps(total), sum_steps(fit), sum_steps(entropy(log_probs)) / batch.length)
 
     def padded_bound(self, batch: Batch, noise: Noise, samples: int, rows: Sequence[int]) -> Bound:
-        """Return the same as `bound`, by operations that do not depend on lengths: copies in a stack differ in these.
+        """Compute the same as `bound` without operations that depend on lengths, which differ between vmapped seeds.
 
-        Step t is taken by the rows[t] rows with the longest targets, among which are all that have so many tokens;
-        what they gain after their end is not counted.
+        The rows[t] rows with the longest targets take step t. They include all rows that have a token there; terms
+        after the end of a target are not counted.
         """
         order = batch.length.argsort(descending=True, stable=True)
         gold, length, ids = batch.gold[order, : len(rows)], batch.length[order], batch.ids[order]
-        steps, who = (to_device(one, ids.device) for one in _steps_and_rows(rows))  # [M]
-        contexts = torch.split(self.posterior.walk(gold, length, rows, steps, who), [*rows])
-        numbers = ids[who] * self.config.steps + steps
-        states, total = self._inferred(gold, numbers, rows, contexts, noise, samples, length)
-        with torch.no_grad():  # nothing below is learnt from
+        steps, index = (to_device(each, ids.device) for each in _steps_and_rows(rows))  # [M]
+        contexts = torch.split(self.posterior.walk(gold, length, rows, steps, index), [*rows])
+        numbers = ids[index] * self.config.steps + steps
+        states, total = self._infer(gold, numbers, rows, contexts, noise, samples, length)
+        with torch.no_grad():  # statistics, not trained
             log_probs = self.emission(states)
-            fit = log_probs.gather(1, gold[who, steps][:, None])[:, 0]
+            fit = log_probs.gather(1, gold[index, steps][:, None])[:, 0]
 
-        back, real = order.argsort(), steps < length[who]
+        back, real = order.argsort(), steps < length[index]
 
-        def summed(terms: Tensor) -> Tensor:
-            return terms.new_zeros(len(ids)).index_add(0, who, torch.where(real, terms, 0.0))[back]
+        def sum_steps(terms: Tensor) -> Tensor:
+            return terms.new_zeros(len(ids)).index_add(0, index, torch.where(real, terms, 0.0))[back]
 
-        return Bound(summed(total), summed(fit), summed(entropy(log_probs)) / batch.length)
+        return Bound(sum_steps(total), sum_steps(fit), sum_steps(entropy(log_probs)) / batch.length)
 
-    def _inferred(
+    def _infer(
         self, gold: Tensor, numbers: Tensor, rows: Sequence[int], contexts: Sequence[Tensor], noise: Noise,
         samples: int, length: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Return the states [M, d] and L_t [M] of all steps, of which step t is taken by the first rows[t] rows.
+        """Return the states [M, d] and L_t [M] of all steps; the first rows[t] rows take step t.
 
-        `contexts` are those of each step, of as many rows at least, and `numbers` [M] those of the noise. Where
-        lengths [N] are given, a row that has ended stays where it is.
+        `contexts` has at least so many rows for each step; `numbers` [M] identify the noise. With `length` [N], a row
+        stays in its last state after its end.
         """
         sizes = [*rows]
-        drawn = torch.split(_normal(noise.fork("proposal"), numbers, samples, self.origin), sizes)
-        peeks = (
-            torch.split(_normal(noise.fork("peek"), numbers, samples, self.origin), sizes) if self.peeks else drawn
-        )
-        chances = torch.split(noise.fork("survivor").uniform(numbers), sizes)
+        eps = torch.split(_normal(noise.fork("proposal"), numbers, samples, self.origin), sizes)
+        peeks = torch.split(_normal(noise.fork("peek"), numbers, samples, self.origin), sizes) if self.peeks else eps
+        uniform = torch.split(noise.fork("survivor").uniform(numbers), sizes)
         advance = self._compiled or self._advance
-        state, told = self.origin.expand(len(gold), self.config.state), []
+        state, results = self.origin.expand(len(gold), self.config.state), []
         for t, (number, context) in enumerate(zip(rows, contexts, strict=False)):
             before = state[:number]
-            step = Step(before, context[:number], gold[:number, t], drawn[t], peeks[t], chances[t])
-            state, gained = advance(step)
+            step = Step(before, context[:number], gold[:number, t], eps[t], peeks[t], uniform[t])
+            state, gain = advance(step)
             if length is not None:
                 state = torch.where((t < length[:number])[:, None], state, before)
-            told.append((state.detach(), gained))
-        states, total = (torch.cat(parts) for parts in zip(*told, strict=True))
+            results.append((state.detach(), gain))
+        states, total = (torch.cat(parts) for parts in zip(*results, strict=True))
         return states, total
 
     @property
     def peeks(self) -> bool:
-        """Whether proposals see a state that the generative flow might go to."""
+        """Whether each proposal depends on a possible next state of the generative flow."""
         return self.config.samples > 1
 
     def _advance(self, step: Step) -> tuple[Tensor, Tensor]:
         """Return the next states [N, d] and L_t [N]."""
-        state, samples = step.state, step.drawn.shape[1]
+        state, samples = step.state, step.eps.shape[1]
         to_state = self.generative.at(state)
         proposing = to_state if self.inference is None else self.inference.at(state)
         peek = to_state.forward(step.peek)[0] if self.peeks else None
         mean, log_std = self.posterior(step.context, state, peek)  # [N, K, d], or [N, 1, d]
-        moved, log_det_q = proposing.forward(mean + log_std.exp() * step.drawn)  # [N, K, d]
+        moved, log_det_q = proposing.forward(mean + log_std.exp() * step.eps)  # [N, K, d]
         origin, log_det_g = to_state.inverse(moved)
         gains = self.emission(moved).gather(2, step.tokens[:, None, None].expand(-1, samples, 1))[:, :, 0]
-        density = 0.5 * (step.drawn.square() - origin.square()).sum(2) + log_std.sum(2)  # ln r(zeta) - ln q(xi)
+        density = 0.5 * (step.eps.square() - origin.square()).sum(2) + log_std.sum(2)  # ln r(zeta) - ln q(xi)
         weights = gains + density + log_det_q - log_det_g  # [N, K]
         if samples == 1:
             return moved[:, 0], weights[:, 0]
         total = weights.logsumexp(1)
-        kept = invert((weights - total[:, None]).detach(), step.chance)
+        survivor = invert((weights - total[:, None]).detach(), step.uniform)
         rows = torch.arange(len(state), device=state.device)
-        return moved[rows, kept], total - log(samples)
+        return moved[rows, survivor], total - log(samples)
 
-    def drawn_from(self) -> Tensor:
+    def table_weights(self) -> Tensor:
         parts = (self.origin, *self.generative.parameters(), *self.emission.parameters())
         return torch.cat([part.flatten() for part in parts])
 
@@ -273,78 +269,78 @@ class DeepSSM(nn.Module, Latent, Averaging, Vmappable):
         return torch.stack([self.emission(state).T for state in states])
 
     def _logs(self, step: int) -> bool:
-        """Return whether the log tells of trajectories at an update; evaluations have no log."""
+        """Return whether statistics of trajectories are logged at an update; evaluations have no log."""
         config = self.config
-        told = bool(config.logged and config.information_draws) and step % config.log_every == 0
-        return told and torch.is_grad_enabled()
+        logs = bool(config.logged and config.information_draws) and step % config.log_every == 0
+        return logs and torch.is_grad_enabled()
 
     @torch.no_grad()
     def _prior_parts(self, noise: Noise, like: Tensor) -> dict[str, Tensor]:
-        """Return mean mutual information and entropy in bits, over steps of a few trajectories, for the log."""
+        """Return the mean mutual information and entropy, in bits, over steps of `logged` trajectories."""
         rows, draws = self.config.logged, self.config.information_draws
         ids = torch.arange(rows, device=like.device)
         steps, size = min(self.config.positions, self.config.steps), self.config.state
         states = self.prior(ids, noise.fork("state"), steps)
-        drawn = noise.fork("information").normal(ids, 0, steps * draws * size)
-        told = self.information(states[:-1].transpose(0, 1), drawn.view(rows, steps, draws, size))
-        return {"information": told.mean(), "entropy": entropy(self.emission(states[1:])).mean()}
+        zeta = noise.fork("information").normal(ids, 0, steps * draws * size)
+        bits = self.information(states[:-1].transpose(0, 1), zeta.view(rows, steps, draws, size))
+        return {"information": bits.mean(), "entropy": entropy(self.emission(states[1:])).mean()}
 
 
-def _by_length(length: Tensor, most: int) -> tuple[Tensor, Tensor, list[int]]:
-    """Return the rows by falling length [N], the places of their steps in [T, N] [M], and how many go so far [T]."""
+def _by_length(length: Tensor, longest: int) -> tuple[Tensor, Tensor, list[int]]:
+    """Return rows by decreasing length [N], flat indices of their steps in [T, N] [M], and rows per step [T]."""
     order = length.argsort(descending=True, stable=True)
-    real = torch.arange(most, device=length.device)[:, None] < length[order]  # [T, N]
+    real = torch.arange(longest, device=length.device)[:, None] < length[order]  # [T, N]
     return order, real.flatten().nonzero()[:, 0], real.sum(1).tolist()
 
 
 def _steps_and_rows(rows: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Return the step [M] and the row [M] of each of the first rows[t] rows at every step t."""
+    """Return steps [M] and row indices [M], ordered by step, if the first rows[t] rows take step t."""
     steps = torch.arange(len(rows)).repeat_interleave(torch.tensor(rows))
     return steps, torch.cat([torch.arange(number) for number in rows])
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of inference is made of."""
+    """The inputs of one step of inference."""
 
-    state: Tensor  # h_{t-1} [N, d]
-    context: Tensor  # a_t [N, H]
-    tokens: Tensor  # w_t [N]
-    drawn: Tensor  # of the proposals [N, K, d]
-    peek: Tensor  # of what the generative flow might do [N, K, d]
-    chance: Tensor  # of the survivor, between 0 and 1 [N]
+    state: Tensor  # [N, d] h_{t-1}
+    context: Tensor  # [N, H] projection of a_t
+    tokens: Tensor  # [N] w_t
+    eps: Tensor  # [N, K, d] standard normal noise of proposals
+    peek: Tensor  # [N, K, d] standard normal noise of possible next states
+    uniform: Tensor  # [N] chooses the surviving proposal, between 0 and 1
 
 
 def _normal(noise: Noise, numbers: Tensor, samples: int, like: Tensor) -> Tensor:
-    """Return standard normal numbers [M, K, d] for as many coordinates as `like` has."""
+    """Sample standard normal noise [M, K, d], with the dimension and type of `like` [d]."""
     return noise.normal(numbers, 0, samples * len(like)).view(-1, samples, len(like)).to(like.dtype)
 
 
 def entropy(log_probs: Tensor) -> Tensor:
     """Return entropies in bits [*] of distributions [*, V]."""
-    found: Tensor = torch.special.entr(log_probs.exp()).sum(-1) * BITS
-    return found
+    bits: Tensor = torch.special.entr(log_probs.exp()).sum(-1) * BITS_PER_NAT
+    return bits
 
 
 def information(log_probs: Tensor) -> Tensor:
-    """Return the mutual information in bits [*] of tokens and noise, given log-probabilities by noise [*, K, V]."""
+    """Return the mutual information of tokens and noise in bits [*], given log-probabilities by noise [*, K, V]."""
     mean = (log_probs.logsumexp(-2) - log(log_probs.shape[-2])).clamp(max=0)
     return (entropy(mean) - entropy(log_probs).mean(-1)).clamp(min=0)
 
 
 def _by_halves(log_probs: Tensor) -> Tensor:
-    """Return the mean information [*] by each half of the noise: its bias is twice as large."""
+    """Return the mean of the information estimates from both halves of the noise [*], which doubles their bias."""
     half = log_probs.shape[-2] // 2
     return (information(log_probs[..., :half, :]) + information(log_probs[..., half:, :])) / 2
 
 
-def _told(one: Hypothesis, values: Mapping[str, list[float]]) -> dict[str, float]:
-    """Return what metrics may know of the trajectory behind a hypothesis."""
-    alive = min(len(one.tokens) + one.finished, len(values["information"]))
-    found = {"steps_until_stop": float(alive)}
+def _summary(sample: Hypothesis, values: Mapping[str, list[float]]) -> dict[str, float]:
+    """Return the statistics of a sample's trajectory that metrics can read, given its values by step."""
+    alive = min(len(sample.tokens) + sample.finished, len(values["information"]))
+    summary = {"steps_until_stop": float(alive)}
     for name, steps in values.items():
-        found[name] = sum(steps) / len(steps)
-        found |= {f"{name}_{t}": value for t, value in enumerate(steps, 1)}
+        summary[name] = sum(steps) / len(steps)
+        summary |= {f"{name}_{t}": value for t, value in enumerate(steps, 1)}
         if name != "entropy":
-            found[f"{name}_until_stop"] = sum(steps[:alive])
-    return found
+            summary[f"{name}_until_stop"] = sum(steps[:alive])
+    return summary

@@ -12,32 +12,32 @@ from bench_ssm.latent import Latent
 KINDS = ("id", "diag", "tril", "real-nvp")
 
 
-def parts(flow: str) -> tuple[int, str]:
-    """Return how often a flow is composed with itself, and of what kind it is: 2 and tril for 2xtril."""
-    found = re.fullmatch(rf"(?:([1-9]\d{{0,2}}) *x *)?({'|'.join(KINDS)})", flow.strip().lower())
-    if found is None:
+def parse_flow(name: str) -> tuple[int, str]:
+    """Return the number of composed flows and their kind: 2 and tril for 2xtril."""
+    match = re.fullmatch(rf"(?:([1-9]\d{{0,2}}) *x *)?({'|'.join(KINDS)})", name.strip().lower())
+    if match is None:
         raise ValueError(
-            f"no flow is called {flow!r}. Say id, diag, tril or real-nvp, or several of one in a row: 2xtril"
+            f"no flow is called {name!r}. Use id, diag, tril or real-nvp, or compose one with itself: 2xtril"
         )
-    return int(found[1] or 1), found[2]
+    return int(match[1] or 1), match[2]
 
 
-def _tidy(flow: str) -> str:
-    number, kind = parts(flow)
+def _normalize(name: str) -> str:
+    number, kind = parse_flow(name)
     return kind if number == 1 else f"{number}x{kind}"
 
 
-def _keeps_away_from_zero(delta: float) -> float:
+def _check_delta(delta: float) -> float:
     if isinstance(delta, int | float) and not 0 < delta < 0.5:
-        raise ValueError(f"diagonals stay out of (-delta, delta), with delta above 0 and below 0.5; it is {delta}")
+        raise ValueError(f"`delta`, the minimum |diagonal|, must be above 0 and below 0.5; it is {delta}")
     return delta
 
 
-FlowName: TypeAlias = Annotated[str, AfterValidator(_tidy)]
+FlowName: TypeAlias = Annotated[str, AfterValidator(_normalize)]
 
 
 class DeepSSMConfig(ModelConfig):
-    """Deep state space model: tokens from a latent trajectory that none feeds back to.
+    """Deep state space model: tokens depend on a latent trajectory, which depends on no token.
 
     Schmidt and Hofmann, 2018, arXiv:1806.04550.
     """
@@ -48,60 +48,60 @@ class DeepSSMConfig(ModelConfig):
     likelihoods = {"trajectories": Kind.ESTIMATE, "elbo": Kind.BOUND}
     evaluation = {"trajectories", "information_draws", "positions"}
 
-    state: PositiveInt = 8  #: d, numbers of a state
-    generative: FlowName = "tril"  #: F_g: id, diag, tril or real-nvp, or k of them in a row, such as 2xtril
-    inference: FlowName | None = None  #: F_q, by default diag
-    shared: bool = False  #: one flow with the same weights for both
-    inverse: bool | None = None  #: whether F_g learns its inverse; by default diag and tril do
-    delta: Annotated[float, BeforeValidator(_keeps_away_from_zero)] = 0.1  #: diagonals stay out of (-delta, delta)
-    masks: tuple[int, ...] | None = None  #: of real-nvp: coordinates that each layer keeps, by default 2, ..., d - 1
-    fixed_side: bool = False  #: whether these are the first ones always; else the last ones in every second layer
-    samples: PositiveInt = 1  #: K, proposals a step, of which one is kept
-    bidirectional: bool = False  #: whether inference reads the whole target at every step; else from there to its end
-    q_sees_state: bool = False  #: whether inference also reads the state before
-    embedding: PositiveInt | None = None  #: of what inference reads, by default `state`
-    reader: PositiveInt = 64  #: units of the GRU that reads a target, in each direction
-    posterior: PositiveInt = 64  #: hidden units between what it has read and the proposal
-    steps: PositiveInt = 13  #: most tokens of a target, stop included
-    trajectories: int = Field(10_000, ge=4)  #: N, which all targets share when scored by them
-    information_draws: NonNegativeInt = 20  #: of noise, for each mutual information; 0 leaves it out
-    positions: PositiveInt = 10  #: steps over which it is averaged
-    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories behind the one in the log of training
-    log_every: PositiveInt = 10  #: updates from one that the log of it is made of to the next
+    state: PositiveInt = 8  #: d, the dimension of a state
+    generative: FlowName = "tril"  #: F_g: id, diag, tril or real-nvp, or a composition such as 2xtril
+    inference: FlowName | None = None  #: F_q; by default F_g if `shared`, and diag otherwise
+    shared: bool = False  #: use the same flow, with the same weights, as F_g and F_q
+    inverse: bool | None = None  #: parametrize F_g by its inverse; by default if it is diag or tril
+    delta: Annotated[float, BeforeValidator(_check_delta)] = 0.1  #: minimum absolute value of diagonal entries
+    masks: tuple[int, ...] | None = None  #: coordinates kept by each layer of real-nvp; by default 2, ..., d - 1
+    fixed_side: bool = False  #: keep the first coordinates in every layer; by default the last in every second layer
+    samples: PositiveInt = 1  #: K, the number of proposals per step, of which one survives
+    bidirectional: bool = False  #: infer each step from the whole target; by default from the step to the end
+    q_sees_state: bool = False  #: also infer each step from the previous state
+    embedding: PositiveInt | None = None  #: size of the token embeddings for inference; by default `state`
+    reader: PositiveInt = 64  #: units of the GRU that reads targets, in each direction
+    posterior: PositiveInt = 64  #: units of the hidden layer between GRU and proposal
+    steps: PositiveInt = 13  #: maximum number of tokens of a target, including EOS
+    trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, which all targets of a score share
+    information_draws: NonNegativeInt = 20  #: noise samples per mutual information; 0 disables it
+    positions: PositiveInt = 10  #: number of steps over which mutual information and entropy are averaged
+    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories behind their values in the training log; 0 for none
+    log_every: PositiveInt = 10  #: log these values in one of so many updates
 
     @model_validator(mode="after")
-    def _masks_fit(self) -> Self:
-        if "real-nvp" not in (parts(self.generative)[1], parts(self.inference or "diag")[1]):
+    def _check_masks(self) -> Self:
+        if "real-nvp" not in (parse_flow(self.generative)[1], parse_flow(self.inference or "diag")[1]):
             if self.masks is not None or self.fixed_side:
                 raise ValueError(
-                    "`masks` and `fixed_side` are of real-nvp. Leave them out, or set `generative: real-nvp`"
+                    "`masks` and `fixed_side` apply only to real-nvp. Remove them, or set `generative: real-nvp`"
                 )
             return self
         masks = self.layers
         if not masks or not all(0 < mask < self.state for mask in masks):
             raise ValueError(
                 f"a layer of real-nvp keeps at least 1 and at most {self.state - 1} of {self.state} coordinates, "
-                f"but `masks` are {list(masks)}. Give others, or another `state`"
+                f"but `masks` are {list(masks)}. Change `masks` or `state`"
             )
         return self
 
     @model_validator(mode="after")
-    def _flows_fit(self) -> Self:
-        if self.inverse and parts(self.generative)[1] == "id":
-            raise ValueError("a flow of kind id learns nothing, nor does its inverse. Leave `inverse` out")
+    def _check_flows(self) -> Self:
+        if self.inverse and parse_flow(self.generative)[1] == "id":
+            raise ValueError("a flow of kind id has no parameters, and neither has its inverse. Remove `inverse`")
         if self.shared and self.inference not in (None, self.generative):
             raise ValueError(
-                f"one shared flow cannot be both {self.generative} and {self.inference}. Leave `inference` out, or "
-                "set `shared: false`"
+                f"a shared flow cannot be both {self.generative} and {self.inference}. Remove `inference`, or set "
+                "`shared: false`"
             )
         return self
 
     @model_validator(mode="after")
-    def _spells_out_defaults(self) -> Self:
-        """Replace each default by the value that it stands for, so that one model has one key."""
+    def _fill_defaults(self) -> Self:
+        """Replace defaults that depend on other settings by their values, so that equal models have equal keys."""
         defaults = {
             "inference": self.generative if self.shared else "diag",
-            "inverse": parts(self.generative)[1] in ("diag", "tril"),
+            "inverse": parse_flow(self.generative)[1] in ("diag", "tril"),
             "masks": self.layers or None,
             "embedding": self.state,
         }
@@ -110,17 +110,17 @@ class DeepSSMConfig(ModelConfig):
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """Return how many coordinates each layer of real-nvp keeps; none without such a flow."""
+        """Return the number of coordinates that each layer of real-nvp keeps; empty without such a flow."""
         if self.masks is not None:
             return self.masks
         flows = self.generative, self.inference or "diag"
-        return tuple(range(2, self.state)) if "real-nvp" in {parts(flow)[1] for flow in flows} else ()
+        return tuple(range(2, self.state)) if "real-nvp" in {parse_flow(flow)[1] for flow in flows} else ()
 
 
 class CharGRUConfig(ModelConfig):
-    """GRU language model of letters, the baseline of deep state space models (Schmidt and Hofmann, 2018).
+    """Character GRU language model, the baseline for deep state space models (Schmidt and Hofmann, 2018).
 
-    By trajectories, words are scored with letters that the model drew itself, which is not its own distribution.
+    The likelihood `trajectories` conditions on letters that the model sampled itself: it is not its own distribution.
     """
 
     name, target = "char-gru", "bench_ssm.char_gru:CharGRU"
@@ -130,18 +130,18 @@ class CharGRUConfig(ModelConfig):
     evaluation = {"trajectories"}
 
     state: PositiveInt = 8  #: d, units of the GRU
-    embedding: PositiveInt | None = None  #: size of a letter's vector, by default `state`
-    steps: PositiveInt = 13  #: most tokens of a target that is scored by trajectories, stop included
-    trajectories: int = Field(10_000, ge=4)  #: N, which all targets share when scored by them
+    embedding: PositiveInt | None = None  #: size of letter embeddings; by default `state`
+    steps: PositiveInt = 13  #: maximum number of tokens of a target scored by `trajectories`, including EOS
+    trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, which all targets of a score share
 
     @model_validator(mode="after")
-    def _spells_out_defaults(self) -> Self:
-        """Replace the default of `embedding` by its value, so that one model has one key."""
+    def _fill_defaults(self) -> Self:
+        """Replace the default of `embedding` by its value, so that equal models have equal keys."""
         vars(self).update(embedding=self.embedding or self.state)
         return self
 
     def exempt(self) -> Mapping[str, str]:
-        why = "scores by trajectories are those of another distribution"
+        why = "the likelihood `trajectories` is of another distribution than samples"
         return {"samples_occur_as_often_as_their_score_says": why} if "trajectories" in self.likelihoods else {}
 
     def smooths_labels(self) -> bool:
@@ -149,7 +149,7 @@ class CharGRUConfig(ModelConfig):
 
 
 class TrajectoryArgmaxConfig(DecoderConfig):
-    """Most probable tokens along a latent trajectory that is drawn (Schmidt and Hofmann, 2018, for Table 2)."""
+    """The most probable tokens along a sampled latent trajectory (Schmidt and Hofmann, 2018, Table 2)."""
 
     name, target = "trajectory-argmax", "bench_ssm.latent:TrajectoryArgmax"
     cites = ("schmidt2018",)

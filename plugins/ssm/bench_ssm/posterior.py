@@ -12,14 +12,14 @@ from bench_core import TaskInfo, to_device
 from bench_rnn.api import Recurrent
 from bench_ssm.plugin import DeepSSMConfig
 
-LEAST, MOST = -6.0, 2.0  # of ln sigma
+MIN_LOG_STD, MAX_LOG_STD = -6.0, 2.0
 
 
 class Posterior(nn.Module):
-    """q(xi_t) = N(mu_t, sigma_t^2), from a_t, which a GRU leaves that has read the target from its end back to t.
+    """q(xi_t) = N(mu_t, sigma_t^2), given a_t, the state of a GRU that reads the target from its end back to t.
 
-    One hidden layer reads a_t and, where the model has it do so, the state before and a state that the generative
-    flow might go to next.
+    One hidden layer reads a_t and, depending on the settings, the previous state and a possible next state of the
+    generative flow.
     """
 
     def __init__(self, config: DeepSSMConfig, info: TaskInfo) -> None:
@@ -34,48 +34,48 @@ class Posterior(nn.Module):
         self.proposal = nn.Linear(config.posterior, 2 * config.state)
 
     def read(self, gold: Tensor, length: Tensor) -> Tensor:
-        """Return what the hidden layer gets of a_t [N, T, H]; what pads a target [N, T] is never read before it."""
-        turned = _turned(torch.arange(gold.shape[1], device=gold.device), length[:, None])
+        """Return the hidden layer's projection of a_t [N, T, H]; the padding of targets [N, T] is read after them."""
+        backwards = _reverse(torch.arange(gold.shape[1], device=gold.device), length[:, None])
         tokens = self.embed(gold)
         backward, *forward = self.readers
-        read = _gather(backward(_gather(tokens, turned))[0], turned)
+        read = _gather(backward(_gather(tokens, backwards))[0], backwards)
         contexts: Tensor = self.context(torch.cat([read, *(reader(tokens)[0] for reader in forward)], 2))
         return contexts
 
-    def walk(self, gold: Tensor, length: Tensor, rows: Sequence[int], steps: Tensor, who: Tensor) -> Tensor:
-        """Return the same [M, H] for each step [M] of each row `who` [M], by operations that copies in a stack share.
+    def walk(self, gold: Tensor, length: Tensor, rows: Sequence[int], steps: Tensor, index: Tensor) -> Tensor:
+        """Return the same as `read` [M, H] for each step [M] and row `index` [M], by operations that vmap supports.
 
-        Step t is taken by the first rows[t] rows; steps stand one after the other.
+        The first rows[t] rows take step t; entries are ordered by step.
         """
-        turned = _turned(steps, length[who])
+        backwards = _reverse(steps, length[index])
         begin = to_device(torch.tensor([0, *accumulate(rows)]), gold.device)
         backward, *forward = self.readers
-        own, *more = torch.split(self.context.weight, self.context.in_features // len(self.readers), 1)
-        read = linear(walked(backward, self.embed(gold[who, turned]), rows), own, self.context.bias)
-        contexts = read[begin[turned] + who]
+        first, *more = torch.split(self.context.weight, self.context.in_features // len(self.readers), 1)
+        read = linear(run_reader(backward, self.embed(gold[index, backwards]), rows), first, self.context.bias)
+        contexts = read[begin[backwards] + index]
         for reader, weight in zip(forward, more, strict=True):
-            contexts = contexts + linear(walked(reader, self.embed(gold[who, steps]), rows), weight)
+            contexts = contexts + linear(run_reader(reader, self.embed(gold[index, steps]), rows), weight)
         return contexts
 
     def forward(self, context: Tensor, state: Tensor, peek: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return mu and ln sigma [N, K, d]; K is 1 unless there are states to `peek` at [N, K, d]."""
+        """Return mu and ln sigma [N, K, d] given possible next states `peek` [N, K, d]; without these, K is 1."""
         hidden = context[:, None]
         if self.state is not None:
             hidden = hidden + self.state(state)[:, None]
         if self.peek is not None and peek is not None:
             hidden = hidden + self.peek(peek)
         mean, log_std = self.proposal(torch.tanh(hidden)).to(state.dtype).chunk(2, -1)
-        return mean, log_std.clamp(LEAST, MOST)
+        return mean, log_std.clamp(MIN_LOG_STD, MAX_LOG_STD)
 
 
-def walked(reader: Any, inputs: Tensor, rows: Sequence[int]) -> Tensor:
-    """Return what a reader leaves [M, H] of inputs [M, E] that stand step by step."""
-    found: Tensor = reader.walk(inputs, rows)
-    return found
+def run_reader(reader: Any, inputs: Tensor, rows: Sequence[int]) -> Tensor:
+    """Return the hidden states [M, H] of a reader for inputs [M, E] that are ordered by step."""
+    hidden: Tensor = reader.walk(inputs, rows)
+    return hidden
 
 
-def _turned(steps: Tensor, length: Tensor) -> Tensor:
-    """Return at which place of a target step t reads that is read from its end; behind the end, t itself."""
+def _reverse(steps: Tensor, length: Tensor) -> Tensor:
+    """Return the position that step t reads when a target is read from its end; t itself in the padding."""
     return torch.where(steps < length, length - 1 - steps, steps)
 
 

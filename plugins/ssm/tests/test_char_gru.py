@@ -123,9 +123,9 @@ def test_the_first_tenth_of_the_trajectories_tells_how_much_their_number_matters
 def test_trajectories_are_drawn_again_once_any_weight_changes():
     model, targets = gru(), all_words(2)
     first = scored(model, targets, "trajectories")
-    table = model.kept[2]
+    table = model.cached[2]
     assert torch.equal(scored(model, targets, "trajectories"), first)
-    assert model.kept[2] is table
+    assert model.cached[2] is table
     model.embed.weight.data.mul_(-1)
     assert not torch.equal(scored(model, targets, "trajectories"), first)
 
@@ -133,11 +133,11 @@ def test_trajectories_are_drawn_again_once_any_weight_changes():
 def test_longer_words_are_refused_by_trajectories_alone():
     model = gru(steps=2)
     assert scored(model, [(1, 2, 0)], "exact").isfinite().all()
-    with pytest.raises(SuiteError, match=r"a target has 3 tokens, stop included, and char-gru makes 2 steps"):
+    with pytest.raises(SuiteError, match=r"a target has 3 tokens including EOS, but char-gru takes at most 2 steps"):
         scored(model, [(1, 2, 0)], "trajectories")
 
 
 def test_windows_of_a_stream_are_refused():
     config = CharGRUConfig()
-    with pytest.raises(SuiteError, match="char-gru is a model of short sequences"):
+    with pytest.raises(SuiteError, match="char-gru is a model of separate short sequences"):
         config.load()(config, TaskInfo(["</s>", "a"], consecutive=True))

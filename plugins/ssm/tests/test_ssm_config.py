@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from bench_authors.testing import tiny_batch
 from bench_core import Batch, Noise, Scoring, SuiteError, TaskInfo, Training
-from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig, parts
+from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig, parse_flow
 
 FACTS = TaskInfo(["</s>", *"abcd"])
 
@@ -19,17 +19,17 @@ FACTS = TaskInfo(["</s>", *"abcd"])
         ({"delta": "much"}, r"delta"),
         ({"samples": 0}, r"samples"),
         ({"state": 0}, r"state"),
-        ({"generative": "triangle"}, r"no flow is called 'triangle'. Say id, diag, tril or real-nvp"),
+        ({"generative": "triangle"}, r"no flow is called 'triangle'. Use id, diag, tril or real-nvp"),
         ({"generative": "0xtril"}, r"no flow is called '0xtril'"),
         ({"inference": "-1xtril"}, r"no flow is called '-1xtril'"),
         ({"generative": "real-nvp", "masks": (2, 8)}, r"at least 1 and at most 7 of 8 coordinates, but `masks` are \[2, 8\]"),
         ({"generative": "real-nvp", "masks": (0,)}, r"`masks` are \[0\]"),
         ({"generative": "real-nvp", "masks": ()}, r"`masks` are \[\]"),
         ({"generative": "real-nvp", "state": 2}, r"`masks` are \[\]"),
-        ({"masks": (2, 3)}, r"are of real-nvp"),
-        ({"fixed_side": True}, r"are of real-nvp"),
+        ({"masks": (2, 3)}, r"apply only to real-nvp"),
+        ({"fixed_side": True}, r"apply only to real-nvp"),
         ({"shared": True, "generative": "tril", "inference": "diag"}, r"cannot be both tril and diag"),
-        ({"generative": "2xid", "inverse": True}, r"a flow of kind id learns nothing"),
+        ({"generative": "2xid", "inverse": True}, r"a flow of kind id has no parameters"),
         ({"annealing": 0.1}, r"annealing"),
     ],
 )  # fmt: skip
@@ -39,8 +39,8 @@ def test_settings_that_cannot_be_are_refused(wrong, told):
 
 
 def test_names_of_flows_are_read_as_the_paper_writes_them():
-    assert parts("2xTRIL") == (2, "tril")
-    assert parts("REAL-NVP") == (1, "real-nvp")
+    assert parse_flow("2xTRIL") == (2, "tril")
+    assert parse_flow("REAL-NVP") == (1, "real-nvp")
     assert DeepSSMConfig(generative="3 x Diag").generative == "3xdiag"
     assert DeepSSMConfig(generative="1xtril") == DeepSSMConfig(generative="TRIL")
     assert DeepSSMConfig(generative="real-nvp").layers == (2, 3, 4, 5, 6, 7)
@@ -77,7 +77,7 @@ def test_a_target_that_is_too_long_is_refused_by_loss_and_by_every_score():
     model, batch = config.load()(config, FACTS), tiny_batch()
     asked = [lambda by=by: model.score(batch, Scoring(by, Noise(1))) for by in config.likelihoods]
     for ask in [*asked, lambda: model.loss(batch, Training(0, 1, 0, 1, Noise(1)))]:
-        with pytest.raises(SuiteError, match=r"a target has 5 tokens, stop included.*4 steps at most.*`steps: 5`"):
+        with pytest.raises(SuiteError, match=r"a target has 5 tokens including EOS.*at most 4 steps.*`steps: 5`"):
             ask()
 
 

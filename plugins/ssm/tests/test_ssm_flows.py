@@ -82,7 +82,7 @@ def test_triangular_flows_that_are_told_together_are_those_told_one_by_one():
 
 def test_diagonals_keep_away_from_zero_and_learn_as_if_they_did_not():
     diagonal = torch.tensor([0.02, -0.02, 0.0, 0.7, -0.3, 0.1], requires_grad=True)
-    kept = flows.keep_away(diagonal, 0.1)
+    kept = flows.clip_away(diagonal, 0.1)
     assert kept.tolist() == [0.1, -0.1, 0.1, 0.7, -0.3, 0.1]
     kept.sum().backward()
     assert diagonal.grad.tolist() == [1.0] * 6

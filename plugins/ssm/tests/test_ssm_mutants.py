@@ -108,7 +108,7 @@ def stops_the_gradient_where_it_clips(keep):
 def sums_weights_without_dividing_by_their_number(model):
     def advance(intact, step):
         state, total, *told = intact._advance(step)
-        return state, total + log(step.drawn.shape[1]), *told
+        return state, total + log(step.eps.shape[1]), *told
 
     return patched(model, _advance=advance)
 
@@ -118,7 +118,7 @@ def lets_any_proposal_go_on(model):
 
     def advance(intact, step):
         _, total, *told = intact._advance(step)
-        first = replace(step, drawn=step.drawn[:, :1], peek=step.peek[:, :1])
+        first = replace(step, eps=step.eps[:, :1], peek=step.peek[:, :1])
         return intact._advance(first)[0], total, *told
 
     return patched(model, _advance=advance)
@@ -162,7 +162,7 @@ def log_determinants_are_those_of_the_jacobian(change):
 @catches(does_not_clip, has_a_sign_of_zero_that_is_zero, stops_the_gradient_where_it_clips)
 def diagonals_keep_their_distance_from_zero_and_their_gradient(change):
     diagonal = torch.tensor([0.02, -0.02, 0.0, 0.7, -0.3], requires_grad=True)
-    kept = change(flows.keep_away)(diagonal, 0.1)
+    kept = change(flows.clip_away)(diagonal, 0.1)
     assert kept.tolist() == [0.1, -0.1, 0.1, 0.7, -0.3]
     (gradient,) = torch.autograd.grad(kept.sum(), diagonal)
     assert gradient.tolist() == [1.0] * 5

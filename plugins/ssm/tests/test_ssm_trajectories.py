@@ -46,9 +46,9 @@ def by_all(table, gold, length):
 
 @pytest.mark.parametrize(("block", "products", "cross"), [(4096, 2**20, 8), (7, 100, 1000), (50, 100, 0)])
 def test_the_trie_gives_what_a_loop_over_words_gives(monkeypatch, block, products, cross):
-    monkeypatch.setattr(trajectories, "WORDS", block)
-    monkeypatch.setattr(trajectories, "PRODUCTS", products)
-    monkeypatch.setattr(trajectories, "CROSS", cross)
+    monkeypatch.setattr(trajectories, "TRIE_TARGETS", block)
+    monkeypatch.setattr(trajectories, "CPU_PRODUCTS", products)
+    monkeypatch.setattr(trajectories, "CROSS_RATIO", cross)
     gold, length = words(100)
     for lp in (table(), table(number=1), table(tokens=9)):
         number = lp.shape[2]
@@ -233,9 +233,9 @@ def test_the_trajectories_are_drawn_again_once_weights_or_noise_change():
     model, rows = config.load()(config, TaskInfo(["</s>", "a", "b"])), batch([(1, 2, 0), (0,)])
     ask = lambda key=1: model.score(rows, Scoring("trajectories", Noise(key))).log_probs  # noqa: E731
     first = ask()
-    table = model.kept[2]
+    table = model.cached[2]
     assert torch.equal(ask(), first)
-    assert model.kept[2] is table
+    assert model.cached[2] is table
     assert not torch.equal(ask(2), first)
     model.emission.weight.data.mul_(2)
     assert not torch.equal(ask(), first)

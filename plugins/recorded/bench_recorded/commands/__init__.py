@@ -1,1 +1,1 @@
-"""Commands: a file each."""
+"""Commands, one per file."""

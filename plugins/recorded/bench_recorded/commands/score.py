@@ -17,24 +17,24 @@ from bench_recorded.plugin import Format
 from bench_recorded.reading.pieces import Pieces
 
 if TYPE_CHECKING:
-    from bench_recorded.scoring.request import Scoring
+    from bench_recorded.scoring.request import ScoreRequest
 
 FILE = click.Path(path_type=Path)
-FORMATS, PIECES, THINKING = (click.Choice(get_args(one)) for one in (Format, Pieces, Thinking))
-REDIRECTED = 160  # characters of a line where no terminal says how wide it is
+FORMATS, PIECES, THINKING = (click.Choice(get_args(choices)) for choices in (Format, Pieces, Thinking))
+DEFAULT_WIDTH = 160  # characters per line if the width of the terminal is unknown
 
 
-def _gathered(command: Callable[[Scoring, str], None]) -> Callable[..., None]:
-    """Give a command what is to be scored as one argument, and the format that is printed."""
+def _with_request(command: Callable[[ScoreRequest, str], None]) -> Callable[..., None]:
+    """Pass the options of a command as a request and the output format."""
 
     @wraps(command)
-    def gathered(outputs: Sequence[Path], names: Sequence[str], form: str, as_json: bool, **given: Any) -> None:
-        from bench_recorded.scoring.request import Scoring, metrics_of, names_of
+    def wrapper(outputs: Sequence[Path], names: Sequence[str], form: str, as_json: bool, **rest: Any) -> None:
+        from bench_recorded.scoring.request import ScoreRequest, file_names, parse_metrics
 
-        given["metrics"] = metrics_of(given["metrics"])
-        command(Scoring(outputs=outputs, names=names_of(outputs, names), **given), "json" if as_json else form)
+        rest["metrics"] = parse_metrics(rest["metrics"])
+        command(ScoreRequest(outputs=outputs, names=file_names(outputs, names), **rest), "json" if as_json else form)
 
-    return gathered
+    return wrapper
 
 
 @click.command()
@@ -44,52 +44,52 @@ def _gathered(command: Callable[[Scoring, str], None]) -> Callable[..., None]:
     "-m", "--metric", "metrics", multiple=True, metavar="NAME[:KEY=VALUE,...]", default=("bleu",), show_default=True,
     help="A metric, such as chrf or chrf:word_order=2; repeatable.",
 )  # fmt: skip
-@click.option("--name", "names", multiple=True, help="What a file is called, one for each in their order.")
+@click.option("--name", "names", multiple=True, help="The name of a file in the table, one per file in order.")
 @click.option("--source", type=FILE, help="A file of sources.")
-@click.option("--read", "format", type=FORMATS, default="auto", show_default=True, help="How files are read.")
+@click.option("--read", "format", type=FORMATS, default="auto", show_default=True, help="The format of output files.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "latex"]), default="text", show_default=True,
-    help="What is printed.",
+    help="The format of the printed result.",
 )  # fmt: skip
 @click.option(
     "--match", type=click.Choice(["auto", "order", "number"]), default="auto", show_default=True,
-    help="Whether outputs are found by their order or by ids, which are numbers of examples from 0.",
+    help="Match outputs with references by order, or by ids that number the examples from 0.",
 )  # fmt: skip
 @click.option(
     "--test", type=click.Choice(["bootstrap", "permutation"]), default="bootstrap", show_default=True,
-    help="The paired test against the first file.",
+    help="The paired test against the first file of outputs.",
 )  # fmt: skip
-@click.option("--language", help="ISO 639 code of the language, by which metrics choose tokenizers.")
-@click.option("--tokenized", is_flag=True, help="Spaces stand between all tokens.")
+@click.option("--language", help="ISO 639 code of the language, used by metrics to choose tokenizers.")
+@click.option("--tokenized", is_flag=True, help="Texts are tokenized, with spaces between tokens.")
 @click.option(
     "--pieces", "pieces", multiple=True, type=PIECES,
-    help="How outputs are cut, to be joined: once, or for each file; by default those that look cut are refused.",
+    help="Join outputs that are split into such pieces, given once or per file; by default such outputs are refused.",
 )  # fmt: skip
-@click.option("--reference-pieces", type=PIECES, help="How references are cut, to be joined.")
+@click.option("--reference-pieces", type=PIECES, help="Join references that are split into such pieces.")
 @click.option(
     "--thinking", type=THINKING, default="refuse", show_default=True,
-    help="What becomes of <think>...</think> in an output.",
+    help="Refuse, drop or keep <think>...</think> in outputs.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@_gathered
-def command(scoring: Scoring, form: str) -> None:
-    """Score files of OUTPUTS against references; the first of several is the baseline of paired tests.
+@_with_request
+def command(request: ScoreRequest, form: str) -> None:
+    """Score files of OUTPUTS against references; the first of several files is the baseline of paired tests.
 
     \b
     bench score --references ref.txt ours.txt theirs.txt --metric bleu --metric chrf
     """
     from bench_recorded.scoring.request import TABLE
-    from bench_recorded.scoring.scores import scores
+    from bench_recorded.scoring.scores import score_files
     from bench_recorded.scoring.shown import as_data, as_text
     from bench_reports.api import tables_latex
 
     with TemporaryDirectory(prefix="bench-") as folder:
-        found = scores(scoring, Path(folder))
-        for text in found.warnings:
+        result = score_files(request, Path(folder))
+        for text in result.warnings:
             say(f"bench: {text}", err=True)
         if form == "json":
-            say(to_json(as_data(scoring, found), 1))
+            say(to_json(as_data(request, result), 1))
         elif form == "latex":
-            say(tables_latex(found.run)[TABLE])
+            say(tables_latex(result.run)[TABLE])
         else:
-            say(as_text(scoring, found, get_terminal_size((REDIRECTED, 24)).columns))
+            say(as_text(request, result, get_terminal_size((DEFAULT_WIDTH, 24)).columns))

@@ -1,1 +1,1 @@
-"""Formats of recorded outputs, a file each; `recording` chooses one."""
+"""Formats of recorded outputs, one per file; `recording` chooses the format."""

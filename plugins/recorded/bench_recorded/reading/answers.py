@@ -1,38 +1,40 @@
-"""What of recorded outputs is compared: without what a system thought before, in whole words; and what cannot be."""
+"""Preparation of outputs for scoring: thinking is removed and pieces are joined, or such outputs are refused."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from bench_core import DataError, Thinking, thinking_in, without_thinking
-from bench_recorded.reading.pieces import WAYS, Pieces, joined
-from bench_recorded.reading.records import Output, OutputFile, Record
+from bench_recorded.reading.pieces import PIECE_FORMATS, Pieces, join_pieces
+from bench_recorded.reading.records import Output, OutputFile, OutputRecord
 
-CERTAIN = 1e-6  #: nats above which the probability of an output is 1 but for rounding
+CERTAINTY_MARGIN = 1e-6  #: nats; closer to 0, a log-probability counts as 0
 
 
-def answers(file: OutputFile, records: Sequence[Record], pieces: Pieces | None, thinking: Thinking) -> list[Record]:
-    """Return outputs as they are compared; raise DataError for those of which no setting says how."""
+def prepare_outputs(
+    file: OutputFile, records: Sequence[OutputRecord], pieces: Pieces | None, thinking: Thinking
+) -> list[OutputRecord]:
+    """Return records with outputs ready for scoring; raise DataError for outputs that need another setting."""
     if not records:
-        raise DataError(f"{file.path} has no outputs. It has one for each example.")
+        raise DataError(f"{file.path} has no outputs. It must have one per example.")
     _check_likelihoods(file, records)
-    found = [
-        replace(one, outputs=[_answer(file, one, output, thinking) for output in one.outputs]) for one in records
+    prepared = [
+        replace(each, outputs=[_clean(file, each, output, thinking) for output in each.outputs]) for each in records
     ]
-    return _whole(file, found, pieces)
+    return _join(file, prepared, pieces)
 
 
-def _check_likelihoods(file: OutputFile, records: Sequence[Record]) -> None:
-    """Raise DataError if all outputs, of which there are several, have probability 1."""
-    known = [one.log_prob for record in records for one in record.outputs if one.log_prob is not None]
-    if len(known) > 1 and min(known) >= -CERTAIN:
+def _check_likelihoods(file: OutputFile, records: Sequence[OutputRecord]) -> None:
+    """Raise DataError if several outputs have log-probabilities and all of these are 0."""
+    known = [output.log_prob for record in records for output in record.outputs if output.log_prob is not None]
+    if len(known) > 1 and min(known) >= -CERTAINTY_MARGIN:
         raise file.error(
-            records[0].line, f"begins {len(known):,} outputs which all have the log-probability 0, so that each is "
-            "certain, as of a system that fills in 0 for what it does not compute. Take the log-probabilities out."
+            records[0].line, f"is the first of {len(known):,} outputs that all have log-probability 0, as if each "
+            "were certain; some systems write 0 for values that they do not compute. Remove the log-probabilities."
         )  # fmt: skip
 
 
-def _answer(file: OutputFile, record: Record, output: Output, thinking: Thinking) -> Output:
-    """Return an output without what was thought before, unfinished if that was cut; raise DataError if unsettled."""
+def _clean(file: OutputFile, record: OutputRecord, output: Output, thinking: Thinking) -> Output:
+    """Remove thinking from an output, which is unfinished if its thinking is; raise DataError for `refuse`."""
     tag = thinking_in(output.text)
     if not tag or thinking == "keep":
         return output
@@ -40,18 +42,18 @@ def _answer(file: OutputFile, record: Record, output: Output, thinking: Thinking
         text, finished = without_thinking(output.text)
         return replace(output, text=text, finished=finished)
     raise file.error(
-        record.line, f"has {tag} in an output, and would be compared with that. Set `thinking: drop` to take it off, "
-        "or `thinking: keep` (--thinking of `bench score`)."
+        record.line, f"has {tag} in an output. Set `thinking: drop` to remove the thinking before scoring, or "
+        "`thinking: keep` to score it as text (--thinking of `bench score`)."
     )  # fmt: skip
 
 
-def _whole(file: OutputFile, records: Sequence[Record], pieces: Pieces | None) -> list[Record]:
-    """Return outputs in whole words; prompts too, if they are in the same pieces."""
-    texts = [(file.place(record.line), one.text) for record in records for one in record.outputs]
-    whole = joined(texts, pieces)
-    found = [
-        replace(record, outputs=[replace(one, text=next(whole)) for one in record.outputs]) for record in records
+def _join(file: OutputFile, records: Sequence[OutputRecord], pieces: Pieces | None) -> list[OutputRecord]:
+    """Join the pieces of outputs, and of prompts if these are in the same pieces."""
+    texts = [(file.place(record.line), output.text) for record in records for output in record.outputs]
+    whole = join_pieces(texts, pieces)
+    joined = [
+        replace(each, outputs=[replace(output, text=next(whole)) for output in each.outputs]) for each in records
     ]
-    if pieces in (None, "none") or not any(WAYS[pieces].is_in(record.prompt or "") for record in found):
-        return found
-    return [replace(one, prompt=WAYS[pieces].join(one.prompt)) if one.prompt else one for one in found]
+    if pieces in (None, "none") or not any(PIECE_FORMATS[pieces].is_in(record.prompt or "") for record in joined):
+        return joined
+    return [replace(each, prompt=PIECE_FORMATS[pieces].join(each.prompt)) if each.prompt else each for each in joined]

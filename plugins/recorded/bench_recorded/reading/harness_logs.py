@@ -4,48 +4,48 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench_recorded.plugin import Fields
-from bench_recorded.reading.json_records import MISSING, lacks, named, objects, shown, text, value
-from bench_recorded.reading.records import Output, OutputFile, Record
+from bench_recorded.reading.json_records import MISSING, lacks, objects, preview, read_id, text, value
+from bench_recorded.reading.records import Output, OutputFile, OutputRecord
 
 
-def harness_records(file: OutputFile, fields: Fields, chosen: str | None) -> list[Record]:
-    """Return the outputs of each document; raise DataError for a task without texts, such as of multiple choice.
+def harness_records(file: OutputFile, fields: Fields, chosen: str | None) -> list[OutputRecord]:
+    """Return the outputs of each document; raise DataError for a task without texts, such as multiple choice.
 
-    A log has each document once for every filter, of which `chosen` is taken.
+    A log has each document once for every filter; only those of the filter `chosen` are used.
     """
     lines = [*objects(file, fields)]
-    filters = list(dict.fromkeys(str(found["filter"]) for _, found in lines if "filter" in found))
+    filters = list(dict.fromkeys(str(entry["filter"]) for _, entry in lines if "filter" in entry))
     if chosen is None and len(filters) > 1:
-        raise file.error(1, f"begins the log of several filters. Choose one by `filter`: {', '.join(filters)}.")
+        raise file.error(1, f"starts a log with several filters. Set `filter` to one of: {', '.join(filters)}.")
     if chosen is not None and chosen not in filters:
-        raise file.error(1, f"begins a log without the filter {chosen!r}; it has {', '.join(filters) or 'none'}.")
-    taken = [(line, found) for line, found in lines if chosen is None or str(found.get("filter")) == chosen]
-    return [_record(file, line, found, fields) for line, found in taken]
+        raise file.error(1, f"starts a log without the filter {chosen!r}; it has {', '.join(filters) or 'none'}.")
+    selected = [(line, entry) for line, entry in lines if chosen is None or str(entry.get("filter")) == chosen]
+    return [_record(file, line, entry, fields) for line, entry in selected]
 
 
-def _record(file: OutputFile, line: int, found: Mapping[str, Any], fields: Fields) -> Record:
+def _record(file: OutputFile, line: int, entry: Mapping[str, Any], fields: Fields) -> OutputRecord:
     name, output = fields.id or "doc_id", fields.output or "filtered_resps"
-    identity, given = named(file, line, found, name), value(found, output)
-    if identity is None or given is MISSING:
-        raise lacks(file, line, found, [one for one in (name, output) if value(found, one) in (MISSING, None)])
-    texts = _texts(file, line, given, output)
-    prompt = value(found, fields.prompt) if fields.prompt else _prompt(found.get("arguments"))
+    identity, responses = read_id(file, line, entry, name), value(entry, output)
+    if identity is None or responses is MISSING:
+        raise lacks(file, line, entry, [each for each in (name, output) if value(entry, each) in (MISSING, None)])
+    texts = _texts(file, line, responses, output)
+    prompt = value(entry, fields.prompt) if fields.prompt else _prompt(entry.get("arguments"))
     known = text(file, line, prompt, "prompt") if isinstance(prompt, str) else None
-    return Record(line, [Output(one) for one in texts], identity, known)
+    return OutputRecord(line, [Output(each) for each in texts], identity, known)
 
 
-def _texts(file: OutputFile, line: int, given: Any, name: str) -> list[str]:
-    """Return the answers to the one request of a document, of which each may have been repeated."""
-    if isinstance(given, str):
-        return [text(file, line, given, name)]
-    flat = [one for each in given for one in (each if isinstance(each, list) else [each])] if given else []
-    if not isinstance(given, list) or not flat or not all(isinstance(one, str) for one in flat):
+def _texts(file: OutputFile, line: int, responses: Any, name: str) -> list[str]:
+    """Return the responses to the only request of a document, which may have been repeated."""
+    if isinstance(responses, str):
+        return [text(file, line, responses, name)]
+    flat = [item for each in responses for item in (each if isinstance(each, list) else [each])] if responses else []
+    if not isinstance(responses, list) or not flat or not all(isinstance(item, str) for item in flat):
         raise file.error(
             line,
-            f"has {shown(given)} in {name!r}: no generated texts. Logs of `output_type: generate_until` have them, "
-            "those of likelihoods do not.",
+            f"has {preview(responses)} in {name!r}, not generated texts. Use the log of a task with `output_type: "
+            "generate_until`; logs of likelihoods have no texts.",
         )
-    return [text(file, line, one, name) for one in flat]
+    return [text(file, line, item, name) for item in flat]
 
 
 def _prompt(arguments: Any) -> object:

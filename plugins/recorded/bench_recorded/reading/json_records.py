@@ -1,4 +1,4 @@
-"""An object for each example, with an `output` or several `outputs`: JSON lines, lists, and rows of tables."""
+"""JSON lines, JSON lists and tables: an object per example, with an `output` or several `outputs`."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,22 +7,22 @@ from typing import Any
 
 from bench_data.api import numbered_records
 from bench_recorded.plugin import Fields
-from bench_recorded.reading.records import Output, OutputFile, Record
+from bench_recorded.reading.records import Output, OutputFile, OutputRecord
 from bench_text.api import once
 
-MISSING = object()  # what a field that is not there has
+MISSING = object()  # value of missing fields
 LISTS, TABLES = ("json", "coco"), ("csv", "tsv", "parquet")  # formats
 
 
-def json_records(file: OutputFile, fields: Fields) -> list[Record]:
-    """Return the outputs of each example; raise DataError, with the line, where one has none."""
-    return [_record(file, line, found, fields) for line, found in objects(file, fields)]
+def json_records(file: OutputFile, fields: Fields) -> list[OutputRecord]:
+    """Return the outputs of each example; raise DataError, with the line, if an example has none."""
+    return [_record(file, line, entry, fields) for line, entry in objects(file, fields)]
 
 
 def objects(file: OutputFile, fields: Fields) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the object of each example; raise DataError for what is no object.
+    """Yield the line, row or index and the object of each example; raise DataError for other values.
 
-    Blank cells of tables are none, unless they are outputs.
+    Blank cells of tables are missing fields, except for outputs.
     """
     if file.format in LISTS:
         yield from numbered_records(file.path, ".json")
@@ -35,109 +35,109 @@ def objects(file: OutputFile, fields: Fields) -> Iterator[tuple[int, dict[str, A
 
 
 def _object_lines(file: OutputFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the number and the object of each line that is not empty."""
+    """Yield the number and the object of each line that is not blank."""
     for number, line in enumerate(file.lines, 1):
         if not line.strip():
             continue
         try:
-            found = json.loads(line, object_pairs_hook=once)
+            entry = json.loads(line, object_pairs_hook=once)
         except (ValueError, RecursionError) as error:
-            raise file.error(number, f"is not JSON: {error}. Each line is an object.") from None
-        if not isinstance(found, dict):
-            raise file.error(number, f"is {shown(found)}. Each line is an object, such as {{'output': 'a text'}}.")
-        yield number, found
+            raise file.error(number, f"is not JSON: {error}. Each line must be an object.") from None
+        if not isinstance(entry, dict):
+            raise file.error(number, f'is {preview(entry)}, not an object such as {{"output": "a text"}}.')
+        yield number, entry
 
 
-def value(found: Mapping[str, Any], name: str) -> Any:
-    """Return a field, or one inside of others if its name has dots; MISSING if it is not there."""
-    if name in found:
-        return found[name]
+def value(entry: Mapping[str, Any], name: str) -> Any:
+    """Return a field, nested if its name has dots; MISSING if it does not exist."""
+    if name in entry:
+        return entry[name]
     first, dot, rest = name.partition(".")
-    inner = found.get(first)
+    inner = entry.get(first)
     return value(inner, rest) if dot and isinstance(inner, Mapping) else MISSING
 
 
-def named(file: OutputFile, line: int, found: Mapping[str, Any], name: str) -> str | None:
-    """Return an id, which is a text or a whole number; None if there is none."""
-    one = value(found, name)
-    if one is MISSING or one is None:
+def read_id(file: OutputFile, line: int, entry: Mapping[str, Any], name: str) -> str | None:
+    """Return an id, a string or an integer, as a string; None if there is none."""
+    identity = value(entry, name)
+    if identity is MISSING or identity is None:
         return None
-    if isinstance(one, str) or type(one) is int:
-        return str(one)
-    raise file.error(line, f"has the {name} {shown(one)}; an id is a text or a whole number.")
+    if isinstance(identity, str) or type(identity) is int:
+        return str(identity)
+    raise file.error(line, f"has {name} {preview(identity)}. An id must be a string or an integer.")
 
 
-def text(file: OutputFile, line: int, one: Any, name: str) -> str:
-    """Return a text, or a number or truth value as JSON writes it; raise DataError for anything else."""
-    if isinstance(one, bool | int | float) and isfinite(one):
-        return json.dumps(one)
-    if not isinstance(one, str):
-        raise file.error(line, f"has {shown(one)} in {name!r}, which is no text. An empty output is an empty text.")
+def text(file: OutputFile, line: int, value: Any, name: str) -> str:
+    """Return a string, or a number or Boolean as JSON; raise DataError for any other value."""
+    if isinstance(value, bool | int | float) and isfinite(value):
+        return json.dumps(value)
+    if not isinstance(value, str):
+        raise file.error(line, f'has {preview(value)} in {name!r}, which is not text. Write empty outputs as "".')
     try:
-        one.encode("utf-8")
+        value.encode("utf-8")
     except UnicodeEncodeError:
-        raise file.error(line, f"has half of a surrogate pair in {name!r}. Write it as UTF-8.") from None
-    return one
+        raise file.error(line, f"has an unpaired surrogate in {name!r}. Write the character as UTF-8.") from None
+    return value
 
 
-def lacks(file: OutputFile, line: int, found: Mapping[str, Any], names: Sequence[str]) -> Exception:
-    """Return the error that a line lacks fields."""
-    known = ", ".join(map(repr, found)) or "no field"
+def lacks(file: OutputFile, line: int, entry: Mapping[str, Any], names: Sequence[str]) -> Exception:
+    """Return an error for missing fields."""
+    known = ", ".join(map(repr, entry)) or "no fields"
     return file.error(
-        line, f"has no {' and no '.join(map(repr, names))}; it has {known}. Name others under `fields`."
+        line, f"has no {' and no '.join(map(repr, names))}; it has {known}. Set other names under `fields`."
     )
 
 
-def shown(one: object) -> str:
-    """Return a value as JSON, cut short."""
-    found = json.dumps(one)
-    return found if len(found) <= 60 else f"{found[:60]}..."
+def preview(value: object) -> str:
+    """Return a value as JSON, truncated to 60 characters."""
+    content = json.dumps(value)
+    return content if len(content) <= 60 else f"{content[:60]}..."
 
 
-def _record(file: OutputFile, line: int, found: Mapping[str, Any], fields: Fields) -> Record:
-    name, prompt = named(file, line, found, fields.id or "id"), value(found, fields.prompt or "prompt")
-    outputs = _outputs(file, line, found, fields)
-    return Record(line, outputs, name, None if prompt in (MISSING, None) else text(file, line, prompt, "prompt"))
+def _record(file: OutputFile, line: int, entry: Mapping[str, Any], fields: Fields) -> OutputRecord:
+    key, prompt = read_id(file, line, entry, fields.id or "id"), value(entry, fields.prompt or "prompt")
+    outputs = _outputs(file, line, entry, fields)
+    return OutputRecord(line, outputs, key, None if prompt in (MISSING, None) else text(file, line, prompt, "prompt"))
 
 
-def _outputs(file: OutputFile, line: int, found: Mapping[str, Any], fields: Fields) -> list[Output]:
-    single = fields.output or "output"
-    one, several = value(found, single), value(found, fields.outputs)
-    log_probs, tokens = value(found, fields.log_prob), value(found, fields.tokens)
-    if one is not MISSING:
-        texts, log_probs, tokens = [text(file, line, one, single)], [log_probs], [tokens]
+def _outputs(file: OutputFile, line: int, entry: Mapping[str, Any], fields: Fields) -> list[Output]:
+    name = fields.output or "output"
+    single, several = value(entry, name), value(entry, fields.outputs)
+    log_probs, tokens = value(entry, fields.log_prob), value(entry, fields.tokens)
+    if single is not MISSING:
+        texts, log_probs, tokens = [text(file, line, single, name)], [log_probs], [tokens]
     elif isinstance(several, list) and several:
         texts = [text(file, line, each, fields.outputs) for each in several]
-        log_probs = _beside(file, line, texts, log_probs, fields.log_prob)
-        tokens = _beside(file, line, texts, tokens, fields.tokens)
+        log_probs = _per_output(file, line, texts, log_probs, fields.log_prob)
+        tokens = _per_output(file, line, texts, tokens, fields.tokens)
     elif several is not MISSING:
-        raise file.error(line, f"has {shown(several)} in {fields.outputs!r}; it is a list of texts, at least one.")
+        raise file.error(line, f"has {preview(several)} in {fields.outputs!r}, not a list of one or more texts.")
     else:
-        raise lacks(file, line, found, [single, fields.outputs])
+        raise lacks(file, line, entry, [name, fields.outputs])
     return [
         Output(each, _log_prob(file, line, log_prob, fields), _tokens(file, line, number, fields))
         for each, log_prob, number in zip(texts, log_probs, tokens, strict=True)
     ]
 
 
-def _beside(file: OutputFile, line: int, texts: Sequence[str], found: Any, name: str) -> list[Any]:
-    """Return what stands beside each of several outputs."""
-    if found in (MISSING, None):
+def _per_output(file: OutputFile, line: int, texts: Sequence[str], values: Any, name: str) -> list[Any]:
+    """Return the values of a field, one for each of several outputs."""
+    if values in (MISSING, None):
         return [MISSING] * len(texts)
-    if not isinstance(found, list) or len(found) != len(texts):
-        raise file.error(line, f"has {len(texts)} outputs, and {shown(found)} in {name!r}; it is a list as long.")
-    return found
+    if not isinstance(values, list) or len(values) != len(texts):
+        raise file.error(line, f"has {len(texts)} outputs, but {preview(values)} in {name!r}, not a matching list.")
+    return values
 
 
-def _log_prob(file: OutputFile, line: int, found: Any, fields: Fields) -> float | None:
-    return None if found in (MISSING, None) else file.log_prob(found, line, fields.log_prob)
+def _log_prob(file: OutputFile, line: int, log_prob: Any, fields: Fields) -> float | None:
+    return None if log_prob in (MISSING, None) else file.log_prob(log_prob, line, fields.log_prob)
 
 
-def _tokens(file: OutputFile, line: int, found: Any, fields: Fields) -> int:
-    if found in (MISSING, None):
+def _tokens(file: OutputFile, line: int, tokens: Any, fields: Fields) -> int:
+    if tokens in (MISSING, None):
         return -1
-    if isinstance(found, list):
-        return len(found)
-    if (type(found) is int and found >= 0) or (isinstance(found, str) and found.isdecimal()):  # as cells are
-        return int(found)
-    raise file.error(line, f"has {shown(found)} in {fields.tokens!r}; it is a list of tokens, or how many they are.")
+    if isinstance(tokens, list):
+        return len(tokens)
+    if (type(tokens) is int and tokens >= 0) or (isinstance(tokens, str) and tokens.isdecimal()):  # a cell of a table
+        return int(tokens)
+    raise file.error(line, f"has {preview(tokens)} in {fields.tokens!r}, not a list of tokens or their number.")

@@ -1,4 +1,4 @@
-"""What a file of outputs says of an example, and errors that name the line."""
+"""The records of a file of outputs, and errors with line numbers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,80 +9,80 @@ from pathlib import Path
 
 from bench_core import DataError
 
-UNLINED = {"json": "number", "coco": "number", "parquet": "row"}  #: formats whose records are no lines
-ROUNDING = 1e-6  # above 0, which log-probabilities may be by rounding
+ENTRY_NAMES = {"json": "number", "coco": "number", "parquet": "row"}  #: in messages, for formats without lines
+ROUNDING = 1e-6  # rounded log-probabilities may exceed 0 by so many nats
 
 
 @dataclass(frozen=True)
 class Output:
-    """One text of a system."""
+    """An output text of a system."""
 
     text: str
-    log_prob: float | None = None  # in nats
-    tokens: int = -1  # how many, as the system counts them; -1 if it did not say
-    values: Mapping[str, float] = field(default_factory=dict)  # such as the score of a search
+    log_prob: float | None = None  # nats
+    tokens: int = -1  # number of tokens by the system's own tokenizer; -1 if unknown
+    values: Mapping[str, float] = field(default_factory=dict)  # such as `score` of the search
     finished: bool = True
 
 
 @dataclass(frozen=True)
-class Record:
-    """The outputs for one example, best first."""
+class OutputRecord:
+    """The outputs for an example, best first."""
 
-    line: int  # of the file, or its number in a list, from 1
+    line: int  # line, row or list index, from 1
     outputs: Sequence[Output]
-    id: str | None = None  # as the file has it
-    prompt: str | None = None  # what the system read, if the file says so
+    id: str | None = None
+    prompt: str | None = None  # prompt that the system read; None if unknown
 
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A file of outputs, and how it is read."""
+    """A file of outputs and its format."""
 
     path: Path
     lines: Sequence[str]
     format: str
-    reason: str  # why it is read so, such as "by its ending"
+    reason: str  # how the format was chosen, such as "by its extension"
 
     def place(self, line: int) -> str:
-        """Return how messages call the place of a line."""
-        return f"{self.path}: {self.called(line)}" if self.format in UNLINED else f"{self.path}:{line}"
+        """Return the file and the line, row or index for messages."""
+        return f"{self.path}: {self.line_name(line)}" if self.format in ENTRY_NAMES else f"{self.path}:{line}"
 
-    def called(self, line: int) -> str:
-        """Return what a line is, such as an entry of a list."""
-        return f"{UNLINED.get(self.format, 'line')} {line}"
+    def line_name(self, line: int) -> str:
+        """Return the line, row or index for messages, such as `line 3`."""
+        return f"{ENTRY_NAMES.get(self.format, 'line')} {line}"
 
     def error(self, line: int, text: str) -> DataError:
-        """Return the error that a line is wrong."""
+        """Return an error about a line."""
         return DataError(f"{self.place(line)} {text} (Read as {self.format}, {self.reason}.)")
 
     def log_prob(self, value: object, line: int, name: str) -> float:
-        """Return a log-probability; raise DataError if it is none."""
-        found = self.number(value, line, name)
-        if found > ROUNDING or found == float("-inf"):
+        """Return a log-probability, at most 0; raise DataError for an invalid value."""
+        log_prob = self.number(value, line, name)
+        if log_prob > ROUNDING or log_prob == float("-inf"):
             raise self.error(
-                line, f"has {name} {found:g}, which is no log-probability: these are at most 0, and finite."
+                line, f"has {name} {log_prob:g}, which is not a log-probability: these are finite and at most 0."
             )
-        return min(found, 0.0)
+        return min(log_prob, 0.0)
 
     def number(self, value: object, line: int, name: str) -> float:
-        """Return a number; raise DataError if it is none, or NaN."""
+        """Return a number; raise DataError for other values and NaN."""
         try:
             if isinstance(value, bool) or not isinstance(value, int | float | str):
                 raise ValueError
-            found = float(value)
+            number = float(value)
         except (ValueError, OverflowError):
-            raise self.error(line, f"has {name} {str(value)[:40]!r}, which is no number.") from None
-        if isnan(found):
-            raise self.error(line, f"has {name} NaN. Leave it out where there is none.")
-        return found
+            raise self.error(line, f"has {name} {str(value)[:40]!r}, which is not a number.") from None
+        if isnan(number):
+            raise self.error(line, f"has {name} NaN. Omit unknown values.")
+        return number
 
 
-def contiguous(file: OutputFile, parts: Iterable[tuple[int, str, Output]]) -> Iterator[Record]:
-    """Yield the records of (line, id, output) that stand together by id; raise DataError where an id comes again."""
+def group_by_id(file: OutputFile, parts: Iterable[tuple[int, str, Output]]) -> Iterator[OutputRecord]:
+    """Group consecutive (line, id, output) of the same id to records; raise DataError if an id occurs again later."""
     lines: dict[str, int] = {}
     for name, several in groupby(parts, key=itemgetter(1)):
         (line, _, first), *more = several
         if name in lines:
-            raise file.error(line, f"has id {name} again: its other outputs are at line {lines[name]}.")
+            raise file.error(line, f"has id {name} again; its other outputs start at line {lines[name]}. Group them.")
         lines[name] = line
-        yield Record(line, [first, *(output for *_, output in more)], name)
+        yield OutputRecord(line, [first, *(output for *_, output in more)], name)

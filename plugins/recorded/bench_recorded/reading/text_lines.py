@@ -1,4 +1,4 @@
-"""Reads lines of UTF-8 as sacrebleu does: line feeds alone end them, and white space at their ends is left out."""
+"""Reads lines of UTF-8 as sacrebleu does: only line feeds end lines, and trailing white space is stripped."""
 
 import gzip
 import zlib
@@ -13,9 +13,9 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file, perhaps packed as `.gz`; raise DataError, with line and byte, if it is none.
+    """Return the lines of a text file, possibly gzipped; raise DataError, with line and byte, for invalid UTF-8.
 
-    A line separator of Unicode, a form feed or a carriage return inside a line is a part of it.
+    Unicode line separators, form feeds and carriage returns inside a line are part of it.
     """
     data = _bytes(path)
     try:
@@ -25,22 +25,22 @@ def read_lines(path: Path) -> list[str]:
     if not lines[-1]:
         del lines[-1]
     if not lines:
-        raise DataError(f"{path} is empty. It has an output for each example.")
+        raise DataError(f"{path} is empty. It must have one entry per example.")
     return [line.rstrip() for line in lines]
 
 
-def read_alike(references: Sequence[Path], sources: Path | None) -> list[list[str]]:
-    """Return the lines of each file of references, then of that of sources, if there is one.
+def read_parallel(references: Sequence[Path], sources: Path | None) -> list[list[str]]:
+    """Return the lines of each file of references, and then of the file of sources, if any.
 
-    Raises DataError where they have different numbers of lines.
+    Raises DataError if the files have different numbers of lines.
     """
     paths = [*references, *([sources] if sources else [])]
-    found = [read_lines(path) for path in paths]
-    for path, lines in zip(paths, found, strict=True):
-        if len(lines) != len(found[0]):
-            both = f"{path} has {counted(len(lines), 'line')}, and {paths[0]} has {len(found[0]):,}"
-            raise DataError(f"{both}. There is a line for each example.")
-    return found
+    files = [read_lines(path) for path in paths]
+    for path, lines in zip(paths, files, strict=True):
+        if len(lines) != len(files[0]):
+            both = f"{path} has {counted(len(lines), 'line')}, but {paths[0]} has {len(files[0]):,}"
+            raise DataError(f"{both}. Each must have one line per example.")
+    return files
 
 
 def _bytes(path: Path) -> bytes:
@@ -48,7 +48,7 @@ def _bytes(path: Path) -> bytes:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} cannot be unpacked ({error}). Copy it again.") from None
+        raise DataError(f"{path} cannot be decompressed ({error}). Copy it again.") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror or error}). Correct its path.") from None
 
@@ -59,5 +59,5 @@ def _undecodable(path: Path, data: bytes, error: UnicodeDecodeError) -> str:
     line, begin = data.count(b"\n", 0, error.start) + 1, data.rfind(b"\n", 0, error.start) + 1
     return (
         f"{path}:{line}: byte {error.start - begin + 1} of the line, 0x{data[error.start]:02x}, is not UTF-8. "
-        "Convert the file from the encoding that it has, such as by: iconv -f latin1 -t utf-8."
+        "Convert the file from its encoding, for example with: iconv -f latin1 -t utf-8."
     )

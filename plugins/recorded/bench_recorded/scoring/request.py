@@ -1,4 +1,4 @@
-"""What `bench score` is asked: files, names, metrics, and how they are compared; and the suite that this makes."""
+"""The request of `bench score` (files, names, metrics, options), and the suite that it becomes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,33 +9,33 @@ from typing import Any, Literal
 from bench_core import SuiteError
 from bench_recorded.reading.pieces import Pieces
 
-OWN = "bench-recorded"  #: the distribution of the parts here
+PACKAGE = "bench-recorded"  #: the distribution that provides the parts
 TASK, DECODER, TABLE = "test", "recorded", "scores"  #: names in the suite
 
 
 @dataclass(frozen=True)
-class Scoring:
-    """Files of outputs to score."""
+class ScoreRequest:
+    """Files of outputs to score, and options."""
 
     references: Sequence[Path]
     outputs: Sequence[Path]
-    names: Sequence[str]  # of the systems
-    metrics: Mapping[str, Mapping[str, Any]]  # settings by the name of a column
+    names: Sequence[str]  # one for each file of outputs
+    metrics: Mapping[str, Mapping[str, Any]]  # settings by column name
     source: Path | None = None
     format: str = "auto"
     match: str = "auto"
     test: Literal["bootstrap", "permutation"] = "bootstrap"
     language: str | None = None
     tokenized: bool = False
-    pieces: Sequence[Pieces] = ()  # of all files of outputs, or of each
+    pieces: Sequence[Pieces] = ()  # one for all files of outputs, or one for each
     reference_pieces: Pieces | None = None
     thinking: str = "refuse"
 
     def suite(self) -> dict[str, Any]:
-        """Return the suite that scores them; systems are called by their place, as names may be of any kind."""
+        """Return the suite that scores them; names may have any characters, so models are called `system-1` etc."""
         systems = self.systems
         task = {
-            "name": f"{OWN}/references", "references": [*map(_absolute, self.references)], "lang": self.language,
+            "name": f"{PACKAGE}/references", "references": [*map(_absolute, self.references)], "lang": self.language,
             "tokens": self.tokenized, "pieces": self.reference_pieces,
             "sources": _absolute(self.source) if self.source else None,
         }  # fmt: skip
@@ -43,60 +43,60 @@ class Scoring:
             "id": TABLE, "rows": ["model"], "values": [*self.metrics], "spread": "interval", "test": self.test,
         }  # fmt: skip
         model = {
-            "name": f"{OWN}/recorded", "format": self.format, "match": self.match, "thinking": self.thinking,
+            "name": f"{PACKAGE}/recorded", "format": self.format, "match": self.match, "thinking": self.thinking,
         }  # fmt: skip
         compared = {"baseline": next(iter(systems)), "differences": True} if len(systems) > 1 else {}
         return {
             "suite": "score",
             "title": "Scores",
-            "labels": {one: name for one, name in zip(systems, self.names, strict=True) if name.strip()},
+            "labels": {system: name for system, name in zip(systems, self.names, strict=True) if name.strip()},
             "tasks": {TASK: task},
             "models": {
-                one: {**model, "outputs": _absolute(path), "pieces": pieces}
-                for (one, path), pieces in zip(systems.items(), self.all_pieces, strict=True)
+                system: {**model, "outputs": _absolute(path), "pieces": pieces}
+                for (system, path), pieces in zip(systems.items(), self.all_pieces, strict=True)
             },
-            "decoders": {DECODER: {"name": f"{OWN}/as-recorded"}},
+            "decoders": {DECODER: {"name": f"{PACKAGE}/as-recorded"}},
             "metrics": {name: dict(settings) for name, settings in self.metrics.items()},
             "tables": [{**table, **compared}],
         }
 
     @property
     def all_pieces(self) -> Sequence[Pieces | None]:
-        """The pieces of each file; raises SuiteError unless they are given for none, for all or for each."""
-        number, given = len(self.outputs), [*self.pieces]
-        if len(given) not in (0, 1, number):
-            raise SuiteError(f"{len(given)} times --pieces for {number} files. Give it once, or for each in order.")
-        return given * (1 if len(given) == number else number) if given else [None] * number
+        """The pieces of each file; raises SuiteError if there are not none, one or as many as files."""
+        number, pieces = len(self.outputs), [*self.pieces]
+        if len(pieces) not in (0, 1, number):
+            raise SuiteError(f"--pieces is given {len(pieces)} times for {number} files. Give it once or per file.")
+        return pieces * (1 if len(pieces) == number else number) if pieces else [None] * number
 
     @property
     def systems(self) -> Mapping[str, Path]:
-        """The files by the names of systems in the suite."""
+        """The files of outputs by the names of models in the suite."""
         return {f"system-{place}": path for place, path in enumerate(self.outputs, 1)}
 
 
-def metrics_of(words: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return metrics with their settings from `NAME` or `NAME:KEY=VALUE,KEY=VALUE`, by different names."""
-    found: dict[str, dict[str, Any]] = {}
+def parse_metrics(words: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Parse `NAME` or `NAME:KEY=VALUE,KEY=VALUE` to settings by column name; raise SuiteError for a syntax error."""
+    metrics: dict[str, dict[str, Any]] = {}
     for word in words:
         name, _, settings = word.partition(":")
         pairs = [pair.partition("=") for pair in settings.split(",") if settings]
         if any(not key or not sign for key, sign, _ in pairs):
-            raise SuiteError(f"--metric {word}: settings are written as NAME:KEY=VALUE,KEY=VALUE.")
-        alike = sum(one["name"] == name for one in found.values())
-        called = f"{name}-{alike + 1}" if alike else name
-        found[called] = {"name": name, **{key: _value(one) for key, _, one in pairs}}
-    return found
+            raise SuiteError(f"--metric {word}: write settings as NAME:KEY=VALUE,KEY=VALUE.")
+        same = sum(each["name"] == name for each in metrics.values())
+        column = f"{name}-{same + 1}" if same else name
+        metrics[column] = {"name": name, **{key: _value(text) for key, _, text in pairs}}
+    return metrics
 
 
-def names_of(outputs: Sequence[Path], given: Sequence[str]) -> list[str]:
-    """Return the names of systems: those given, else the names of files, with their folders where these are alike."""
-    if given and len(given) != len(outputs):
-        raise SuiteError(f"{len(given)} names are given by --name for {len(outputs)} files. Give one for each.")
+def file_names(outputs: Sequence[Path], chosen: Sequence[str]) -> list[str]:
+    """Return the chosen names of systems, or by default their file names, or paths if file names are not unique."""
+    if chosen and len(chosen) != len(outputs):
+        raise SuiteError(f"--name is given {len(chosen)} times for {len(outputs)} files. Give one name per file.")
     short = [path.name for path in outputs]
-    names = [*given] if given else short if len({*short}) == len(short) else [*map(str, outputs)]
+    names = [*chosen] if chosen else short if len({*short}) == len(short) else [*map(str, outputs)]
     if len({*names}) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SuiteError(f"two systems are called {twice!r}. Name each by --name, in the order of the files.")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise SuiteError(f"two systems are called {duplicate!r}. Name each with --name, in the order of the files.")
     return names
 
 

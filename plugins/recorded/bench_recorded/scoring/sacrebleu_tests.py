@@ -1,4 +1,4 @@
-"""The paired tests of sacrebleu itself, for those who compare with numbers of its command."""
+"""sacrebleu's own paired tests, for comparison with the numbers of its command."""
 
 import logging
 import os
@@ -9,22 +9,22 @@ from typing import Any, Literal
 
 from bench_core import SuiteError
 
-KINDS: Mapping[str, Literal["bs", "ar"]] = {"bootstrap": "bs", "permutation": "ar"}  #: its names of tests
+KINDS: Mapping[str, Literal["bs", "ar"]] = {"bootstrap": "bs", "permutation": "ar"}  #: sacrebleu's names of the tests
 
 
 @dataclass(frozen=True)
 class SystemResult:
-    """What sacrebleu says of a system: all but the score may be missing, as in its command."""
+    """sacrebleu's result for a system; all but the score may be missing, as in its command."""
 
     score: float
-    mean: float | None  # of bootstrap samples
-    half_width: float | None  # of their 95 % interval
-    p: float | None  # of its difference from the baseline, by one tail of the bootstrap, both of exchanges
+    mean: float | None  # mean of the bootstrap replicates
+    half_width: float | None  # half width of their 95 % interval
+    p: float | None  # p-value of the difference from the baseline: one-tailed bootstrap, two-tailed permutation
 
 
 @dataclass(frozen=True)
 class MetricResult:
-    """What sacrebleu says of all systems by one metric."""
+    """sacrebleu's results for all systems with one metric."""
 
     signature: str
     systems: Sequence[SystemResult]  # the baseline first
@@ -36,34 +36,34 @@ def sacrebleu_tests(
     references: Sequence[Sequence[str]],
     test: Literal["bootstrap", "permutation"],
 ) -> dict[str, MetricResult]:
-    """Return the paired tests against the first of at least two systems, by the names of metrics.
+    """Test each of at least two systems against the first; return the results by metric.
 
-    Scorers are those of sacrebleu, references a list for each file. Its numbers of samples and its seed are those of
-    its command (1,000 resamples or 10,000 exchanges, SACREBLEU_SEED or 12345), and so are all digits. Raises
-    SuiteError if SACREBLEU_SEED is no seed.
+    `metrics` are sacrebleu scorers by name; `references` has a list for each file. All digits equal those of
+    sacrebleu's command: 1,000 resamples or 10,000 permutations, with the seed SACREBLEU_SEED or 12345. Raises
+    SuiteError if SACREBLEU_SEED is invalid.
     """
     from sacrebleu.significance import PairedTest
 
     seed = os.environ.get("SACREBLEU_SEED", "none")
     if seed.lower() != "none" and not (seed.isascii() and seed.isdecimal()):
-        raise SuiteError(f"SACREBLEU_SEED is {seed!r}. Set it to a whole number or to none, or leave it out.")
-    found = {}
+        raise SuiteError(f"SACREBLEU_SEED is {seed!r}. Set it to an integer or to none, or unset it.")
+    by_metric = {}
     for name, scorer in metrics.items():
         with _quietly():
             signatures, results = PairedTest([*systems.items()], {name: scorer}, references, KINDS[test])()
         (label,) = signatures
-        found[name] = MetricResult(signatures[label].format(), [*map(_result, results[label])])
-    return found
+        by_metric[name] = MetricResult(signatures[label].format(), [*map(_convert, results[label])])
+    return by_metric
 
 
-def _result(one: Any) -> SystemResult:
-    mean, half = (None if value is None else float(value) for value in (one.mean, one.ci))
-    return SystemResult(float(one.score), mean, half, one.p_value)
+def _convert(result: Any) -> SystemResult:
+    mean, half_width = (None if value is None else float(value) for value in (result.mean, result.ci))
+    return SystemResult(float(result.score), mean, half_width, result.p_value)
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Leave out what sacrebleu logs of its progress."""
+    """Suppress sacrebleu's progress messages."""
     log = logging.getLogger("sacrebleu")
     level = log.level
     log.setLevel(logging.ERROR)
