@@ -1,8 +1,8 @@
-"""What the guards of stages cost: inputs observed, code watched, results computed again. `python benchmarks/stages.py`.
+"""Measure the cost of the guards of stages (observed inputs, watched code, repeated results): `python benchmarks/stages.py`.
 
-Smoke suites, and eight decoders on weights of 1 GB, run in this process with all guards and without each in turn, on
-fresh stores; CPU seconds of all threads, medians. `--quick` is for a look. Budgets: inputs 2 % and 30 ms a stage;
-watched code 50 ms a stage; both together 1.1 times the stages without guards, and 50 ms a stage.
+Smoke suites, and eight decoders with weights of 1 GB, run in this process with all guards and without each of them, on
+fresh stores; medians of CPU seconds of all threads. `--quick` only tests the script. Budgets: inputs 2 % and 30 ms per
+stage; watched code 50 ms per stage; both together 1.1 times the stages without guards, plus 50 ms per stage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bench_authors.looks.models import SecondLook
 from bench_authors.looks.tasks import TaskLook
 from bench_core import run
 from bench_core.computing.clocks import cpu_seconds
-from bench_core.execution import executor
+from bench_core.execution import performing
 
 ROOT = Path(__file__).parents[1]
 SUITES = ("quickstart", "ecoc/parameters", "indigo/table-2", "rnn/characters", "ssm/table-1", "strlm/samples")
@@ -53,22 +53,22 @@ hardware: {{threads: 1, device: cpu}}
 
 
 def unobserved() -> ExitStack:
-    """Do not observe what stages read."""
+    """Return a context in which inputs of stages are not observed."""
     return patched(
-        (executor, "observe", lambda work, *rest: work()),
-        (executor, "_remembering", lambda *given: nullcontext({})),
-        (executor, "_observed", lambda *given: {}),
+        (performing, "observe", lambda work, *args: work()),
+        (performing, "_remembering", lambda *args: nullcontext({})),
+        (performing, "_all_inputs", lambda *args, **options: {}),
     )
 
 
 def unwatched() -> ExitStack:
-    """Do not look for replaced code and changed settings."""
-    return patched((executor, "_watched", lambda *given: nullcontext()))
+    """Return a context in which replaced code and changed settings are not detected."""
+    return patched((performing, "_watch", lambda *args: nullcontext()))
 
 
-def seen_once() -> ExitStack:
-    """Do not compute rows, outcomes and tasks again."""
-    nothing: Callable[..., None] = lambda *given: None  # noqa: E731
+def unrepeated() -> ExitStack:
+    """Return a context in which rows, predictions and tasks are not computed again for comparison."""
+    nothing: Callable[..., None] = lambda *args: None  # noqa: E731
     looks = {
         SecondLook: ("at_outputs", "at_scores"), MetricLook: ("at_outcomes",), TaskLook: ("prepared_again", "at_examples"),
     }  # fmt: skip
@@ -76,64 +76,64 @@ def seen_once() -> ExitStack:
 
 
 def unguarded() -> ExitStack:
-    """Do none of these."""
+    """Return a context without any of these guards."""
     stack = ExitStack()
-    for one in (unobserved, unwatched, seen_once):
-        stack.enter_context(one())
+    for way in (unobserved, unwatched, unrepeated):
+        stack.enter_context(way())
     return stack
 
 
-def patched(*replaced: tuple[Any, str, Any]) -> ExitStack:
-    """Return a context in which attributes are others."""
+def patched(*patches: tuple[Any, str, Any]) -> ExitStack:
+    """Return a context in which attributes are replaced; raise AttributeError if one does not exist."""
     stack = ExitStack()
-    for owner, name, value in replaced:
+    for owner, name, value in patches:
         stack.enter_context(patch.object(owner, name, value))
     return stack
 
 
 WAYS: Mapping[str, Callable[[], ExitStack]] = {
-    "all": ExitStack, "inputs": unobserved, "code": unwatched, "looks": seen_once, "none": unguarded,
+    "all": ExitStack, "inputs": unobserved, "code": unwatched, "looks": unrepeated, "none": unguarded,
 }  # fmt: skip
 
 
-def measured(path: Path, profile: str | None, repeats: int) -> tuple[int, dict[str, float]]:
-    """Return the stages of a suite, and the CPU seconds of a run with all guards, without each, and without any."""
-    found: dict[str, list[float]] = {name: [] for name in WAYS}
+def measure(path: Path, profile: str | None, repeats: int) -> tuple[int, dict[str, float]]:
+    """Return the number of stages of a suite, and median CPU seconds with all guards, without each, and without any."""
+    seconds: dict[str, list[float]] = {name: [] for name in WAYS}
     stages = 0
-    once(path, profile)  # so that all is imported, and its code digested
+    run_once(path, profile)  # imports everything and digests its code
     for _ in range(repeats):
         for name, way in WAYS.items():
             with way():
-                stages, spent = once(path, profile)
-            found[name].append(spent)
-    return stages, {name: median(each) for name, each in found.items()}
+                stages, spent = run_once(path, profile)
+            seconds[name].append(spent)
+    return stages, {name: median(each) for name, each in seconds.items()}
 
 
-def once(path: Path, profile: str | None) -> tuple[int, float]:
-    """Run a suite on a fresh store; return its stages and CPU seconds."""
+def run_once(path: Path, profile: str | None) -> tuple[int, float]:
+    """Run a suite on a fresh store; return the number of its stages and CPU seconds."""
     with TemporaryDirectory() as folder:
         gc.collect()
-        begun = cpu_seconds()
-        found = run(path, profile, store=Path(folder, "store"), out=Path(folder, "runs"))
-        spent = cpu_seconds() - begun
-        assert all(cell.status == "done" for cell in found.cells), path
-        return sum(1 for _ in found.artifacts()), spent
+        start = cpu_seconds()
+        result = run(path, profile, store=Path(folder, "store"), out=Path(folder, "runs"))
+        spent = cpu_seconds() - start
+        assert all(cell.status == "done" for cell in result.cells), path
+        return sum(1 for _ in result.artifacts()), spent
 
 
-def row(name: str, stages: int, found: Mapping[str, float]) -> list[object]:
-    """Return what guards cost a suite."""
-    whole, bare = found["all"], found["none"]
-    each = {one: 1000 * (whole - found[one]) / stages for one in ("inputs", "code", "looks")}
+def row(name: str, stages: int, seconds: Mapping[str, float]) -> list[object]:
+    """Return the table row of a suite."""
+    whole, bare = seconds["all"], seconds["none"]
+    each = {way: 1000 * (whole - seconds[way]) / stages for way in ("inputs", "code", "looks")}
     allowed = 1.1 * bare + 0.05 * stages
-    inputs = each["inputs"] <= 30 and whole - found["inputs"] <= max(0.02 * whole, 0.001 * stages)
-    met = inputs and each["code"] <= 50 and found["looks"] <= allowed
+    inputs = each["inputs"] <= 30 and whole - seconds["inputs"] <= max(0.02 * whole, 0.001 * stages)
+    met = inputs and each["code"] <= 50 and seconds["looks"] <= allowed
     return [
         name,
         stages,
         bare,
         whole,
         *each.values(),
-        100 * (whole / found["inputs"] - 1),
+        100 * (whole / seconds["inputs"] - 1),
         whole / bare,
         "yes" if met else "no",
     ]
@@ -141,7 +141,7 @@ def row(name: str, stages: int, found: Mapping[str, float]) -> list[object]:
 
 @contextmanager
 def large(hidden: int) -> Iterator[Path]:
-    """Yield a suite of eight decoders on one model that is not trained."""
+    """Yield the path of a suite with eight decoders and one untrained model."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "suite.yaml")
         path.write_text(LARGE.format(hidden=hidden), encoding="utf-8")
@@ -149,19 +149,19 @@ def large(hidden: int) -> Iterator[Path]:
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--quick", action="store_true", help="the quickstart and small weights, once")
-    words.add_argument("--suites", nargs="*", default=SUITES, help="below suites/")
-    given = words.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="run the quickstart and small weights once")
+    parser.add_argument("--suites", nargs="*", default=SUITES, help="suites below suites/, without .yaml")
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    names, repeats = (given.suites[:1], 1) if given.quick else (given.suites, 5)
-    rows = [row(name, *measured(ROOT / "suites" / f"{name}.yaml", "smoke", repeats)) for name in names]
-    hidden = 64 if given.quick else 4096
+    names, repeats = (options.suites[:1], 1) if options.quick else (options.suites, 5)
+    rows = [row(name, *measure(ROOT / "suites" / f"{name}.yaml", "smoke", repeats)) for name in names]
+    hidden = 64 if options.quick else 4096
     with large(hidden) as path:
-        rows.append(row(f"8 decoders, LSTM of 2 x {hidden}", *measured(path, None, 1 if given.quick else 3)))
+        rows.append(row(f"8 decoders, LSTM of 2 x {hidden}", *measure(path, None, 1 if options.quick else 3)))
     heads = [
-        "suite", "stages", "seconds without guards", "with them", "inputs, ms a stage", "code, ms a stage",
-        "looks, ms a stage", "inputs, %", "times", "met",
+        "suite", "stages", "s, no guards", "s, guards", "inputs, ms/stage", "code, ms/stage",
+        "repetition, ms/stage", "inputs, %", "ratio", "met",
     ]  # fmt: skip
     print("## Guards of stages (`stages.py`)\n")
     print(tabulate(rows, heads, "pipe", floatfmt=("", "", ".2f", ".2f", ".1f", ".1f", ".1f", ".1f", ".2f", "")))

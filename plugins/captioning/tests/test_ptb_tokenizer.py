@@ -93,11 +93,11 @@ def pretend(folder, monkeypatch, script):
     [
         (
             "head -n 1",
-            r"did not answer to 'second', number 2 of 2: the program ended with status 0.* Try another Java installation",
+            r"did not answer to 'second', number 2 of 2: the program exited with status 0.* Try another Java installation",
         ),
         ("cat; echo more", r"did not answer to 'second', number 2 of 2: there were more answers"),
-        ("echo broken >&2; exit 3", r"did not answer to 'first', number 1 of 2: .*status 3 and said: broken"),
-        ("sleep 60", r"did not answer to 'first', number 1 of 2: nothing came within 0\.5.*`patience` \(0\.5\)"),
+        ("echo broken >&2; exit 3", r"did not answer to 'first', number 1 of 2: .*status 3 and printed: broken"),
+        ("sleep 60", r"did not answer to 'first', number 1 of 2: no answer within 0\.5.*`patience` \(0\.5\)"),
     ],
 )
 def test_a_java_that_fails_is_an_error_that_names_the_caption(tmp_path, monkeypatch, script, message):

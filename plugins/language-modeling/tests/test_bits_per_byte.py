@@ -222,7 +222,7 @@ def test_sentences_have_the_bytes_of_their_text_and_of_a_line_break(data, name):
 
 def test_targets_after_a_prefix_are_refused_before_anything_runs(data):
     refusal = BitsPerByteConfig().refusal(SequenceCompletionConfig(prefix=10))
-    assert refusal == "what follows 10 tokens is another text for each tokenizer: set `prefix: 0`, or use perplexity."
+    assert refusal == "the text after 10 tokens depends on the tokenizer: set `prefix: 0`, or use perplexity."
     assert BitsPerByteConfig().refusal(SequenceCompletionConfig(prefix=0)) is None
     task, _ = prepared(data, SequenceCompletionConfig, prefix=2, sentences="lines")
     assert sizes_of(task) == {}

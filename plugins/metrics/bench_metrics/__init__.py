@@ -1,4 +1,4 @@
-"""Metrics of text and of likelihood.
+"""Metrics of texts and of likelihoods.
 
-Not here: metrics of one task (captions, code, words, generation order), which come with the plugin of that task.
+Task-specific metrics (captions, code, words, generation order) are in the plugins of their tasks.
 """

@@ -1,6 +1,6 @@
-"""What other plugins may import: text metrics, those of sacrebleu, METEOR, Java processes.
+"""Public interface: text metrics, sacrebleu metrics, METEOR, Java processes.
 
-What METEOR and sacrebleu need loads when it is first used.
+METEOR and sacrebleu are imported on first use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench_metrics.meteor import Meteor
     from bench_metrics.sacre import Sacrebleu
 
-_LATER = {"Meteor": "meteor", "Sacrebleu": "sacre"}
+_LAZY = {"Meteor": "meteor", "Sacrebleu": "sacre"}
 
 __all__ = [
     "Meteor",
@@ -33,6 +33,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"bench_metrics.{_LATER[name]}"), name)
+    return getattr(import_module(f"bench_metrics.{_LAZY[name]}"), name)

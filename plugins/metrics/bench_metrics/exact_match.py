@@ -8,7 +8,7 @@ from bench_metrics.texts import TextMetric, compared
 
 
 class ExactMatch(TextMetric[int]):
-    """Share of examples whose text equals one of the references; undefined (nan) without examples."""
+    """Share of examples whose text equals one of its references; NaN without examples."""
 
     label = "Exact match"
     better, unit, scale, factor = 1, "%", "share", 100.0
@@ -18,7 +18,7 @@ class ExactMatch(TextMetric[int]):
         self.signature = f"case:{'lc' if config.lowercase else 'mixed'}|strip:{'yes' if config.strip else 'no'}"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
-        """Yield 1 for each example that is right; raise where there is nothing to compare."""
+        """Yield 1 for each correct example, otherwise 0; raise if texts or references are missing."""
         for text, references in compared(outcomes):
             yield int(self._plain(text) in map(self._plain, references))
 

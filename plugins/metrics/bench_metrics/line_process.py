@@ -1,4 +1,4 @@
-"""A subprocess that answers one line per line."""
+"""A subprocess that answers each line with one line."""
 
 import os
 import signal
@@ -13,12 +13,12 @@ from typing import IO
 
 from bench_core import reads
 
-BATCH = 256  # questions written at once
-FAREWELL = 10.0  # seconds for what follows at once: an end, a closed pipe
+BATCH = 256  # questions per flush
+EXIT_TIMEOUT = 10.0  # seconds for a program to exit and its pipes to close
 
 
 class Unanswered(Exception):
-    """A program ended, fell silent or said too much; `number` is the question that it owes an answer to."""
+    """A program exited early, timed out (`silent`) or answered too often; `number` is the index of the question."""
 
     def __init__(self, number: int, reason: str, silent: bool = False) -> None:
         super().__init__(reason)
@@ -26,21 +26,20 @@ class Unanswered(Exception):
 
 
 def ask(command: Sequence[str], questions: Sequence[str], patience: float, *files: Path) -> list[str]:
-    """Start a program and return its answers; it has ended, and its files are gone, when this returns or raises.
+    """Run a program and return its answers; when this returns or raises, its processes and temporary files are gone.
 
-    It reads its questions, and `files`, which are inputs of the stage.
-
-    Each answer may take `patience` seconds. Questions are written and answers read by threads of their own, and what
-    the program complains of goes to a file, so that no full pipe can hold up either side. Raises Unanswered unless
-    there is exactly one answer to each question, and ValueError for a question of several lines.
+    The program reads questions from stdin, and `files`, which are recorded as inputs of the stage. Each answer may
+    take `patience` seconds. Two threads write questions and read answers, and stderr goes to a file, so that no full
+    pipe can block either side. Raises Unanswered unless there is exactly one answer per question, and ValueError if a
+    question has several lines.
     """
     broken = [question for question in questions if "\n" in question or "\r" in question]
     if broken:
-        raise ValueError(f"a question is one line, not {broken[0]!r}")
-    with TemporaryDirectory(prefix="bench-") as folder, TemporaryFile() as complaints:
-        # a session of its own: what it starts is ended with it, and Ctrl-C comes to us alone
+        raise ValueError(f"a question must be a single line, not {broken[0]!r}")
+    with TemporaryDirectory(prefix="bench-") as folder, TemporaryFile() as errors:
+        # a new session: its children are killed with it, and it does not receive Ctrl-C
         with reads(*files):
-            program = Popen(command, cwd=folder, stdin=PIPE, stdout=PIPE, stderr=complaints, start_new_session=True)
+            program = Popen(command, cwd=folder, stdin=PIPE, stdout=PIPE, stderr=errors, start_new_session=True)
         lines: SimpleQueue[bytes | None] = SimpleQueue()
         threads = [
             Thread(target=_write, args=(program.stdin, questions), daemon=True),
@@ -51,30 +50,30 @@ def ask(command: Sequence[str], questions: Sequence[str], patience: float, *file
                 thread.start()
             answers = _answers(lines, len(questions), patience)
             if len(answers) < len(questions):
-                raise Unanswered(len(answers), _last_words(program, complaints))
+                raise Unanswered(len(answers), _exit_report(program, errors))
             return answers
         finally:
             _end(program, threads)
 
 
-def _answers(lines: SimpleQueue[bytes | None], most: int, patience: float) -> list[str]:
-    """Return what is said until the program closes its output; raise Unanswered if it keeps silent or says more."""
+def _answers(lines: SimpleQueue[bytes | None], number: int, patience: float) -> list[str]:
+    """Return at most `number` answers, until the program closes its output; raise Unanswered on timeout or excess."""
     answers: list[str] = []
     while True:
         try:
             line = lines.get(timeout=patience)
         except Empty:
-            reason = f"nothing came within {patience:g} seconds"
-            raise Unanswered(min(len(answers), most - 1), reason, silent=True) from None
+            reason = f"no answer within {patience:g} seconds"
+            raise Unanswered(min(len(answers), number - 1), reason, silent=True) from None
         if line is None:
             return answers
-        if len(answers) == most:
-            raise Unanswered(most - 1, f"there were more answers than questions, one of them {line[:80]!r}")
+        if len(answers) == number:
+            raise Unanswered(number - 1, f"there were more answers than questions, such as {line[:80]!r}")
         answers.append(line.decode("utf-8", "replace").rstrip("\r\n"))
 
 
 def _write(stdin: IO[bytes], questions: Sequence[str]) -> None:
-    with suppress(OSError):  # a program that has ended reads no more
+    with suppress(OSError):  # the program has exited
         for start in range(0, len(questions), BATCH):
             batch = "".join(f"{question}\n" for question in questions[start : start + BATCH])
             stdin.write(batch.encode("utf-8", "replace"))
@@ -89,18 +88,18 @@ def _read(stdout: IO[bytes], lines: SimpleQueue[bytes | None]) -> None:
     lines.put(None)
 
 
-def _last_words(program: Popen[bytes], complaints: IO[bytes]) -> str:
-    """Return how a program ended that closed its output, and what it complained of last, without traces of calls."""
+def _exit_report(program: Popen[bytes], errors: IO[bytes]) -> str:
+    """Return the exit status of a program that closed its output, and its last errors, without stack traces."""
     with suppress(TimeoutExpired):
-        program.wait(FAREWELL)
-    complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - 100_000))
-    lines = complaints.read().decode("utf-8", "replace").splitlines()
-    said = " / ".join([line for line in lines if line.strip() and not line[0].isspace()][-3:])[:500]
-    return f"the program ended with status {program.poll()}" + (f" and said: {said}" if said else "")
+        program.wait(EXIT_TIMEOUT)
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - 100_000))
+    lines = errors.read().decode("utf-8", "replace").splitlines()
+    message = " / ".join([line for line in lines if line.strip() and not line[0].isspace()][-3:])[:500]
+    return f"the program exited with status {program.poll()}" + (f" and printed: {message}" if message else "")
 
 
 def _end(program: Popen[bytes], threads: Sequence[Thread]) -> None:
-    """End the program and all that it started, and close its pipes."""
+    """Kill the program and its children, and close its pipes."""
     if program.poll() is None and os.name == "posix":
         with suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)
@@ -108,9 +107,9 @@ def _end(program: Popen[bytes], threads: Sequence[Thread]) -> None:
         program.kill()
     program.wait()
     for thread in threads:
-        if thread.ident is not None:  # it was started
-            thread.join(FAREWELL)
+        if thread.ident is not None:  # started
+            thread.join(EXIT_TIMEOUT)
     for pipe in (program.stdin, program.stdout):
-        with suppress(OSError):  # what could not be written any more
+        with suppress(OSError):  # unwritten questions
             assert pipe is not None
             pipe.close()

@@ -1,4 +1,4 @@
-"""The BLEU variant of introductory notes on sequence models; not comparable with corpus BLEU."""
+"""The BLEU variant of "Dive into Deep Learning"; not comparable with corpus BLEU."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,9 @@ from bench_metrics.texts import TextMetric, compared
 class NotesBleu(TextMetric[float]):
     """The mean over examples of exp(min(0, 1 - len_label / len_pred)) * prod_{m=1..k} p_m^(1/2^m), in [0, 1].
 
-    p_m is the share of the text's m-grams that are in the reference, each at most as often as there (Zhang et al.,
-    "Dive into Deep Learning", section 10.7); m goes no further than the text is long. A text that is empty, or has no
-    match of some m, scores 0. Of several references the best counts. Undefined (nan) without examples.
+    p_m is the clipped m-gram precision (Zhang et al., "Dive into Deep Learning", section 10.7), with m limited by the
+    length of the text. An empty text, or one without a match of some order m, scores 0. Of several references, the
+    best one counts. NaN without examples.
     """
 
     label = "BLEU"
@@ -25,10 +25,10 @@ class NotesBleu(TextMetric[float]):
         self.signature = f"k:{config.k}|tok:{config.tokens}|case:mixed|exponents:1/2^m|mean"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
-        """Yield the score of each; raise where there is nothing to compare."""
-        cut = str.split if self.config.tokens == "words" else list
+        """Yield the score of each example; raise if texts or references are missing."""
+        split = str.split if self.config.tokens == "words" else list
         for text, references in compared(outcomes):
-            yield max(notes_bleu(cut(text), cut(label), self.config.k) for label in references)
+            yield max(notes_bleu(split(text), split(label), self.config.k) for label in references)
 
 
 def notes_bleu(prediction: Sequence[str], label: Sequence[str], k: int) -> float:
@@ -37,8 +37,8 @@ def notes_bleu(prediction: Sequence[str], label: Sequence[str], k: int) -> float
         return 0.0
     score = exp(min(0.0, 1 - len(label) / len(prediction)))
     for m in range(1, min(k, len(prediction)) + 1):
-        found, wanted = _ngrams(prediction, m), _ngrams(label, m)
-        score *= ((found & wanted).total() / found.total()) ** 0.5**m
+        ngrams, expected = _ngrams(prediction, m), _ngrams(label, m)
+        score *= ((ngrams & expected).total() / ngrams.total()) ** 0.5**m
     return score
 
 

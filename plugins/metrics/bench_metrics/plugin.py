@@ -7,29 +7,29 @@ from typing import Literal, Self, TypeAlias, cast, get_args
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from bench_core import MetricConfig, Scorer, SuiteError, TaskConfig, hookimpl
-from bench_metrics.languages import Written, language, spaced, tokenizer_of
+from bench_metrics.languages import Targets, has_spaces, language, tokenizer_of
 
-# those of sacrebleu that download nothing; `auto` is the usual one of the targets' language
+# tokenizers of sacrebleu that need no download; `auto` is the default for the language of targets
 Tokenizer: TypeAlias = Literal["auto", "none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
-# of ISO 639-1, and a name for all others
+# ISO 639-1 codes, and `other`
 Language: TypeAlias = Literal[
     "en", "cs", "de", "es", "fr", "ru", "da", "fi", "hu", "it", "nl", "no", "pt", "ro", "sv", "tr", "other"
 ]
 METEOR = frozenset(get_args(Language))
-NORMALIZED = ("en", "cs", "de", "es", "fr", "ru")  # languages that METEOR tokenizes itself
+NORMALIZED = ("en", "cs", "de", "es", "fr", "ru")  # languages with a tokenizer of METEOR
 
 
 class WordsConfig(MetricConfig):
-    """What metrics share that a tokenizer cuts words for."""
+    """Settings shared by metrics that tokenize texts."""
 
     of_texts = True
     libraries = frozenset({"mecab-python3", "ipadic"})
     range = 0, 100
 
-    tokenize: Tokenizer = "auto"  #: sacrebleu's, for outputs and references; `auto` goes by the language of targets
+    tokenize: Tokenizer = "auto"  #: tokenizer of sacrebleu; `auto` chooses by the language of targets
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why the tokenizer does not suit the language of targets, if it does not."""
+        """Return why the tokenizer does not support the language of targets, if so."""
         try:
             tokenizer_of(self.tokenize, task)
         except SuiteError as error:
@@ -37,49 +37,49 @@ class WordsConfig(MetricConfig):
         return None
 
 
-EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}  # that tokenizers need
+EXTRAS = {"ja-mecab": "japanese", "ko-mecab": "korean"}  # extras of this distribution
 
 
-def _tokenizing(name: str | None) -> Set[str]:
+def _tokenizer_extras(name: str | None) -> Set[str]:
     return {EXTRAS[name]} if name in EXTRAS else set()
 
 
 class PerplexityConfig(MetricConfig):
-    """Perplexity of the reference targets, over all of them: exp(-log-probability / number of tokens or words)."""
+    """Perplexity of all reference targets: exp(-log-probability / number of tokens or words)."""
 
     name, target = "perplexity", "bench_metrics.perplexity:Perplexity"
     needs = Scorer
-    range = 0, inf  # estimates of probabilities may be above 1
+    range = 0, inf  # estimated probabilities may exceed 1
     cites = ["jelinek1977"]
 
     by: str | None = None  #: which of the model's likelihoods; by default its first
-    unit: Literal["token", "word"] = "token"  #: what the log-probability is shared out among
+    unit: Literal["token", "word"] = "token"  #: unit whose number divides the log-probability
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted, if they are to be."""
-        return _unspaced(task, "set `unit: token`") if self.unit == "word" else None
+        """Return why words cannot be counted, if they are needed."""
+        return _spaces_refusal(task, "set `unit: token`") if self.unit == "word" else None
 
 
 class BitsPerByteConfig(MetricConfig):
-    """Bits per byte, or per character, of the raw text of the targets: compares models with different tokenizers."""
+    """Bits per byte or character of the raw text of targets; comparable across tokenizers."""
 
     name, target = "bits-per-byte", "bench_metrics.perplexity:BitsPerByte"
     needs = Scorer
     range = -inf, inf  # as above
 
     by: str | None = None  #: which of the model's likelihoods; by default its first
-    per: Literal["byte", "character"] = "byte"  #: of UTF-8, or of Unicode; each stop is a line break, and one of both
+    per: Literal["byte", "character"] = "byte"  #: UTF-8 bytes or Unicode characters; EOS counts as one (a line break)
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why targets are no text of their own, if they go on from a prefix."""
+        """Return that targets depend on the tokenizer, if they continue a prefix."""
         prefix = getattr(task, "prefix", 0)
         if not prefix:
             return None
-        return f"what follows {prefix} tokens is another text for each tokenizer: set `prefix: 0`, or use perplexity."
+        return f"the text after {prefix} tokens depends on the tokenizer: set `prefix: 0`, or use perplexity."
 
 
 class NonTerminationConfig(MetricConfig):
-    """Share of outputs without stop among their first L tokens (Welleck et al., 2020, arXiv:2002.02492)."""
+    """Share of outputs without EOS among their first L tokens (Welleck et al., 2020, arXiv:2002.02492)."""
 
     name, target = "non-termination", "bench_metrics.termination:NonTermination"
     of_tokens = True
@@ -87,11 +87,11 @@ class NonTerminationConfig(MetricConfig):
     range = 0, 100
     cites = ["welleck2020consistency"]
 
-    limit: PositiveInt | None = None  #: L, stop included; None takes unfinished outputs at whatever length they have
+    limit: PositiveInt | None = None  #: L, including EOS; None counts outputs that decoding left unfinished
 
 
 class DistinctNonTerminatedConfig(MetricConfig):
-    """Share of different outputs among those without stop in their first L tokens."""
+    """Share of distinct outputs among those without EOS in their first L tokens."""
 
     name, target = "distinct-non-terminated", "bench_metrics.termination:DistinctNonTerminated"
     of_tokens = True
@@ -102,17 +102,17 @@ class DistinctNonTerminatedConfig(MetricConfig):
 
 
 class LengthConfig(MetricConfig):
-    """Mean length in tokens, stop included."""
+    """Mean length in tokens, EOS included."""
 
     name, target = "length", "bench_metrics.length:Length"
     of_tokens = True
     range = 0, inf
 
-    of: Literal["hypothesis", "reference"] = "hypothesis"  #: whose length: the output's, or the reference's
+    of: Literal["hypothesis", "reference"] = "hypothesis"  #: whether to measure outputs or references
 
 
 class LengthDistanceConfig(MetricConfig):
-    """Distance of the lengths of outputs from those of the references, as distributions (1-Wasserstein)."""
+    """1-Wasserstein distance between the length distributions of outputs and references."""
 
     name, target = "length-distance", "bench_metrics.length:LengthDistance"
     of_tokens = True
@@ -120,7 +120,7 @@ class LengthDistanceConfig(MetricConfig):
 
 
 class ReportedConfig(MetricConfig):
-    """Mean of a value that the model or decoder has left with each output, such as the `calls` of a search."""
+    """Mean of a value that the model or decoder reports with each output, such as the `calls` of a search."""
 
     name, target = "reported", "bench_metrics.reported:Reported"
     range = -inf, inf
@@ -129,7 +129,7 @@ class ReportedConfig(MetricConfig):
 
 
 class ReportedScoreConfig(MetricConfig):
-    """Mean of a value that the model has left with each target that it scored, such as its share of wrong bits."""
+    """Mean of a value that the model reports with each scored target, such as the share of wrong bits."""
 
     name, target = "reported-score", "bench_metrics.reported:ReportedScore"
     needs = Scorer
@@ -140,132 +140,132 @@ class ReportedScoreConfig(MetricConfig):
 
 
 class LogProbabilityConfig(MetricConfig):
-    """Mean log-probability of what was found, stop included, by the model that it was searched in."""
+    """Mean log-probability of outputs under the model that generated them, EOS included."""
 
     name, target = "log-probability", "bench_metrics.reported:LogProbability"
     range = -inf, 0
 
 
 class RepetitionConfig(MetricConfig):
-    """Share of n-grams that have already occurred in the same output."""
+    """Share of n-grams that occurred earlier in the same output."""
 
     name, target = "repetition", "bench_metrics.repetition:Repetition"
     of_tokens = True
     range = 0, 100
     cites = ["welleck2020unlikelihood"]
 
-    n: PositiveInt = 4  #: tokens of an n-gram
+    n: PositiveInt = 4  #: n-gram order
 
 
 class BleuConfig(WordsConfig):
-    """Corpus BLEU as sacrebleu computes it (Post, 2018, arXiv:1804.08771)."""
+    """Corpus BLEU, computed by sacrebleu (Post, 2018, arXiv:1804.08771)."""
 
     name, target = "bleu", "bench_metrics.sacre:Bleu"
     cites = ["papineni2002", "post2018"]
 
     lowercase: bool = False  #: compare in lower case
-    smooth: Literal["exp", "floor", "add-k", "none"] = "exp"  #: of n-gram counts that are 0
+    smooth: Literal["exp", "floor", "add-k", "none"] = "exp"  #: smoothing of n-gram counts of 0
     smooth_value: NonNegativeFloat | None = None  #: for `floor` (0.1) and `add-k` (1)
-    max_order: PositiveInt = 4  #: tokens of the longest n-grams
-    effective_order: bool = False  #: leave out orders that no text is long enough for
+    max_order: PositiveInt = 4  #: maximum n-gram order
+    effective_order: bool = False  #: ignore orders for which no text is long enough
 
     def extras(self) -> Set[str]:
-        """Return that of the tokenizer."""
-        return _tokenizing(self.tokenize)
+        """Return the extra of the tokenizer, if any."""
+        return _tokenizer_extras(self.tokenize)
 
     @model_validator(mode="after")
     def _value_is_used(self) -> Self:
         if self.smooth_value is not None and self.smooth not in ("floor", "add-k"):
-            raise ValueError(f"`smooth_value` means nothing for `smooth: {self.smooth}`; leave it out")
+            raise ValueError(f"`smooth_value` has no effect with `smooth: {self.smooth}`; leave it out")
         return self
 
 
 class ChrfConfig(MetricConfig):
-    """Corpus chrF, or chrF++ with `word_order: 2`, as sacrebleu computes it (Popović, 2015, 2017)."""
+    """Corpus chrF, or chrF++ with `word_order: 2`, computed by sacrebleu (Popović, 2015, 2017)."""
 
     name, target = "chrf", "bench_metrics.sacre:Chrf"
     of_texts = True
     range = 0, 100
     cites = ["popovic2015", "word_order=2: popovic2017", "post2018"]
 
-    char_order: PositiveInt = 6  #: characters of the longest n-grams
-    word_order: NonNegativeInt = 0  #: words of the longest n-grams
-    beta: PositiveInt = 2  #: how many times recall weighs as much as precision
+    char_order: PositiveInt = 6  #: maximum character n-gram order
+    word_order: NonNegativeInt = 0  #: maximum word n-gram order
+    beta: PositiveInt = 2  #: weight of recall relative to precision
     lowercase: bool = False  #: compare in lower case
-    whitespace: bool = False  #: count blanks as characters
-    eps_smoothing: bool = False  #: average over all orders, as the original script does
+    whitespace: bool = False  #: count whitespace as characters
+    eps_smoothing: bool = False  #: smooth by epsilon, and average over all orders, as the original script does
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted, if they are to be."""
-        return _unspaced(task, "set `word_order: 0`") if self.word_order else None
+        """Return why words cannot be counted, if they are needed."""
+        return _spaces_refusal(task, "set `word_order: 0`") if self.word_order else None
 
 
 class TerConfig(MetricConfig):
-    """Translation edit rate as sacrebleu computes it (Snover et al., 2006)."""
+    """Translation edit rate, computed by sacrebleu (Snover et al., 2006)."""
 
     name, target = "ter", "bench_metrics.sacre:Ter"
     of_texts = True
     range = 0, inf
     cites = ["snover2006", "post2018"]
 
-    normalized: bool | None = None  #: split off punctuation, as tercom does; by default in Chinese and Japanese alone
+    normalized: bool | None = None  #: split off punctuation, as tercom does; default: only in Chinese and Japanese
     no_punct: bool = False  #: remove punctuation
-    asian_support: bool | None = None  #: split Chinese and Japanese into characters, if normalized; by default these
-    case_sensitive: bool = False  #: count a word in other case as an edit
+    asian_support: bool | None = None  #: if normalized, split into characters; default: Chinese and Japanese
+    case_sensitive: bool = False  #: count differences of case as edits
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted, if they cannot."""
+        """Return why words cannot be counted, if so."""
         if language(task) not in ("ja", "yue", "zh"):
-            return _unspaced(task, "leave it out")
+            return _spaces_refusal(task, "leave it out")
         if self.normalized is False or self.asian_support is False:
-            return _unspaced(task, "leave out `normalized` and `asian_support`, which are true for it")
+            return _spaces_refusal(task, "leave out `normalized` and `asian_support`, which default to true")
         return None
 
 
 class RibesConfig(WordsConfig):
-    """RIBES, the agreement of word order, as nltk computes it (Isozaki et al., 2010)."""
+    """RIBES, agreement of word order, computed by nltk (Isozaki et al., 2010)."""
 
     name, target = "ribes", "bench_metrics.ribes:Ribes"
     cites = ["isozaki2010", "bird2009"]
 
     lowercase: bool = False  #: compare in lower case
-    alpha: NonNegativeFloat = 0.25  #: exponent of the precision of words
+    alpha: NonNegativeFloat = 0.25  #: exponent of the word precision
     beta: NonNegativeFloat = 0.10  #: exponent of the brevity penalty
 
     def extras(self) -> Set[str]:
-        """Return nltk's and that of the tokenizer."""
-        return {"ribes"} | _tokenizing(self.tokenize)
+        """Return the extras of nltk and of the tokenizer."""
+        return {"ribes"} | _tokenizer_extras(self.tokenize)
 
 
 class NotesBleuConfig(MetricConfig):
-    """A sentence's BLEU with exponents 1/2^m, averaged; not to be compared with corpus BLEU."""
+    """Mean sentence BLEU with exponents 1/2^m; not comparable with corpus BLEU."""
 
     name, target = "notes-bleu", "bench_metrics.notes_bleu:NotesBleu"
     of_texts = True
     range = 0, 1
     cites = ["papineni2002", "zhang2021dive"]
 
-    k: PositiveInt = 4  #: tokens of the longest n-grams
-    tokens: Literal["words", "characters"] = "words"  #: words are what white space separates
+    k: PositiveInt = 4  #: maximum n-gram order
+    tokens: Literal["words", "characters"] = "words"  #: words are separated by whitespace
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted, if they are to be."""
-        return _unspaced(task, "set `tokens: characters`") if self.tokens == "words" else None
+        """Return why words cannot be counted, if they are needed."""
+        return _spaces_refusal(task, "set `tokens: characters`") if self.tokens == "words" else None
 
 
 class ExactMatchConfig(MetricConfig):
-    """Share of texts that equal a reference."""
+    """Share of outputs that equal a reference."""
 
     name, target = "exact-match", "bench_metrics.exact_match:ExactMatch"
     of_texts = True
     range = 0, 100
 
-    strip: bool = False  #: leave out white space at both ends
+    strip: bool = False  #: ignore whitespace at both ends
     lowercase: bool = False  #: compare in lower case
 
 
 class MeteorConfig(MetricConfig):
-    """METEOR 1.5, by its own program in Java (Denkowski and Lavie, 2014)."""
+    """METEOR 1.5, computed by its Java program (Denkowski and Lavie, 2014)."""
 
     name, target = "meteor", "bench_metrics.meteor:Meteor"
     of_texts = True
@@ -273,48 +273,48 @@ class MeteorConfig(MetricConfig):
     range = 0, 100
     cites = ["denkowski2014"]
 
-    language: Language | None = None  #: by default that of targets; `other` has exact matches alone and is for all
-    tokenize: Literal["meteor"] | Tokenizer = "auto"  #: `auto` is its own, or where it has none that of `bleu`
-    memory: int = Field(1024, ge=64)  #: MiB that Java may take
-    patience: PositiveFloat = 600.0  #: seconds that one example may take, its start included
+    language: Language | None = None  #: default: that of targets; `other` only has exact matches, for any language
+    tokenize: Literal["meteor"] | Tokenizer = "auto"  #: `auto` is METEOR's own, or else that of `bleu`
+    memory: int = Field(1024, ge=64)  #: maximum memory of Java in MiB
+    patience: PositiveFloat = 600.0  #: seconds that one example may take, start-up included
 
     def extras(self) -> Set[str]:
-        """Return Java's and that of the tokenizer."""
-        return {"meteor"} | _tokenizing(self.tokenize)
+        """Return the extras of METEOR and of the tokenizer."""
+        return {"meteor"} | _tokenizer_extras(self.tokenize)
 
     @model_validator(mode="after")
     def _tokenizer_exists(self) -> Self:
         if self.tokenize == "meteor" and self.language not in (None, *NORMALIZED):
             raise ValueError(
                 f"METEOR has no tokenizer for `language: {self.language}`, only for {', '.join(NORMALIZED)}; "
-                "leave `tokenize` out, or set it to another, such as 13a"
+                "leave `tokenize` out, or choose another, such as 13a"
             )
         return self
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why it cannot score the language of targets as is asked, if it cannot."""
+        """Return why its settings do not support the language of targets, if so."""
         try:
-            self.resolved(task)
+            self.resolve(task)
         except SuiteError as error:
             return str(error)
         return None
 
-    def resolved(self, known: Written) -> tuple[Language, str]:
-        """Return language and tokenizer; raise SuiteError if they do not suit the language of targets."""
-        target = language(known)
+    def resolve(self, targets: Targets) -> tuple[Language, str]:
+        """Return language and tokenizer; raise SuiteError if they do not support the language of targets."""
+        target = language(targets)
         if target and self.language not in (None, "other", target):
             raise SuiteError(f"`language: {self.language}` is not that of the targets, {target!r}: leave it out.")
-        usual = "en" if target is None else target if target in METEOR else "other"
-        chosen = self.language or cast(Language, usual)
+        default = "en" if target is None else target if target in METEOR else "other"
+        chosen = self.language or cast(Language, default)
         if self.tokenize == "meteor" and chosen not in NORMALIZED:
-            raise SuiteError(f"METEOR has no tokenizer for {target!r}: leave `tokenize` out, or set it to another.")
-        own = self.tokenize == "meteor" or (self.tokenize == "auto" and chosen in NORMALIZED)
-        return chosen, "meteor" if own else tokenizer_of(self.tokenize, known)
+            raise SuiteError(f"METEOR has no tokenizer for {target!r}: leave `tokenize` out, or choose another.")
+        by_meteor = self.tokenize == "meteor" or (self.tokenize == "auto" and chosen in NORMALIZED)
+        return chosen, "meteor" if by_meteor else tokenizer_of(self.tokenize, targets)
 
 
-def _unspaced(task: TaskConfig, remedy: str) -> str | None:
-    """Return that words cannot be told apart, if so, and what to do."""
-    return None if spaced(task) else f"it counts words between spaces, which {language(task)!r} lacks: {remedy}."
+def _spaces_refusal(task: TaskConfig, remedy: str) -> str | None:
+    """Return why words cannot be counted in the language of targets, and `remedy`; None if they can."""
+    return None if has_spaces(task) else f"it counts words between spaces, which {language(task)!r} lacks: {remedy}."
 
 
 @hookimpl

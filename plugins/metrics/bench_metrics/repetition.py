@@ -10,8 +10,8 @@ from bench_metrics.plugin import RepetitionConfig
 class Repetition(Additive[Sequence[int]]):
     """Share of n-grams that repeat an earlier one of the same output, pooled over the first hypotheses of a cell.
 
-    It is seq-rep-n of Welleck et al. (2019, arXiv:1908.04319), but for the pooling; they average over outputs.
-    Undefined (nan) where no output has n tokens.
+    This is seq-rep-n of Welleck et al. (2019, arXiv:1908.04319), who average over outputs instead. NaN if no output
+    has n tokens.
     """
 
     label = "Repetition"
@@ -23,14 +23,14 @@ class Repetition(Additive[Sequence[int]]):
         self.signature = f"n:{config.n}|stop:excluded|pooled"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[int]]:
-        """Yield the number of repeated and of all n-grams in each output."""
-        return (_repeated(outcome.hypotheses[0].tokens, self.config.n) for outcome in outcomes)
+        """Yield the numbers of repeated and of all n-grams of each output."""
+        return (_count_repeats(outcome.hypotheses[0].tokens, self.config.n) for outcome in outcomes)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         repeated, ngrams = sums or (0, 0)
         return 100 * repeated / ngrams if ngrams else nan
 
 
-def _repeated(tokens: list[int], n: int) -> list[int]:
+def _count_repeats(tokens: list[int], n: int) -> list[int]:
     ngrams = [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
     return [len(ngrams) - len(set(ngrams)), len(ngrams)]

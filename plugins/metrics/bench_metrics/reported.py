@@ -7,7 +7,7 @@ from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig, ReportedS
 
 
 class Reported(Additive[float]):
-    """Mean of a value that first hypotheses carry; undefined (nan) where there are none."""
+    """Mean of a value reported with the first hypotheses; NaN without examples."""
 
     better, unit, of = 0, "", "hypothesis"
 
@@ -16,7 +16,7 @@ class Reported(Additive[float]):
         self.signature = f"value:{config.value}|of:{self.of}"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
-        """Yield the value of each; raise SuiteError where one has none."""
+        """Yield the value of each example; raise SuiteError if one is missing."""
         return map(self._value, outcomes)
 
     def _value(self, outcome: Outcome) -> float:
@@ -24,8 +24,8 @@ class Reported(Additive[float]):
         if self.config.value not in values:
             known = ", ".join(sorted(values)) or "none"
             raise SuiteError(
-                f"nothing is called {self.config.value!r} among what the {self.of} of example {outcome.id} "
-                f"carries (values: {known}). Name another, or leave this metric out for such models and decoders."
+                f"the {self.of} of example {outcome.id} has no value {self.config.value!r} (its values: {known}). "
+                "Set another `value`, or leave this metric out for such models and decoders."
             )
         return float(values[self.config.value])
 
@@ -34,7 +34,7 @@ class Reported(Additive[float]):
 
 
 class ReportedScore(Reported):
-    """Mean of a value that scores carry; undefined (nan) where there are none."""
+    """Mean of a value reported with the scores of targets; NaN without examples."""
 
     of = "score"
 
@@ -43,7 +43,7 @@ class ReportedScore(Reported):
 
 
 class LogProbability(Additive[float]):
-    """Mean log-probability of the first hypotheses, stop included; undefined (nan) where there are none."""
+    """Mean log-probability of the first hypotheses, EOS included; NaN without examples."""
 
     label = "Log-probability"
     better, unit = 0, "nats"
@@ -53,15 +53,15 @@ class LogProbability(Additive[float]):
         self.signature = "of:hypothesis|stop:included"
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
-        """Yield that of each; raise SuiteError where the model has told none."""
+        """Yield the log-probability of each first hypothesis; raise SuiteError if one is unknown."""
         return map(_log_prob, outcomes)
 
 
 def _log_prob(outcome: Outcome) -> float:
-    found = outcome.hypotheses[0].log_prob
-    if found is None:
+    log_prob = outcome.hypotheses[0].log_prob
+    if log_prob is None:
         raise SuiteError(
             f"the output of example {outcome.id} has no log-probability. Leave this metric out for models that "
-            "do not tell how probable their outputs are."
+            "do not report log-probabilities."
         )
-    return found
+    return log_prob

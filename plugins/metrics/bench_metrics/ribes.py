@@ -13,11 +13,11 @@ from bench_metrics.tokenizers import tokenizer
 
 
 class Ribes(TextMetric[float]):
-    """100 times the mean of NKT * P^alpha * BP^beta over examples, as nltk computes it, with the best reference.
+    """100 times the mean of NKT * P^alpha * BP^beta over examples, as computed by nltk, with the best reference.
 
-    NKT is Kendall's tau of the ranks of aligned words, brought into [0, 1], P the share of words that are aligned, BP
-    the brevity penalty. It is 0 where fewer than two words are aligned, so even for a single right word. Undefined
-    (nan) without examples.
+    NKT is Kendall's tau of the ranks of aligned words, normalized to [0, 1], P the share of aligned words, BP the
+    brevity penalty. If fewer than two words are aligned, the score is 0, even for a correct text of one word. NaN
+    without examples.
     """
 
     label, factor = "RIBES", 100.0
@@ -27,9 +27,9 @@ class Ribes(TextMetric[float]):
         super().__init__(config)
         self.begin(TaskInfo(()))
 
-    def begin(self, known: TaskInfo) -> None:
+    def begin(self, info: TaskInfo) -> None:
         config = self.config
-        self.tokenizer = tokenizer(tokenizer_of(config.tokenize, known))
+        self.tokenizer = tokenizer(tokenizer_of(config.tokenize, info))
         case = "lc" if config.lowercase else "mixed"
         self.signature = (
             f"case:{case}|tok:{self.tokenizer.signature()}|alpha:{config.alpha}|beta:{config.beta}"
@@ -37,16 +37,16 @@ class Ribes(TextMetric[float]):
         )
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
-        """Yield the score of each; raise SuiteError where a text is too long to be aligned."""
+        """Yield the score of each example; raise SuiteError if a text is too long to be aligned."""
         for outcome, pair in zip(outcomes, compared(outcomes), strict=True):
             yield self._score(outcome.id, *pair)
 
-    def _score(self, number: int, text: str, references: list[str]) -> float:
+    def _score(self, example: int, text: str, references: list[str]) -> float:
         words, *others = [self._words(each) for each in [text, *references]]
         longest = max(len(each) for each in [words, *others])
         if longest > MAX_ALIGNMENT_LEN:
             raise SuiteError(
-                f"ribes cannot be computed: a text of example {number} has {longest} words, and nltk aligns at most "
+                f"ribes cannot be computed: a text of example {example} has {longest} words, and nltk aligns at most "
                 f"{MAX_ALIGNMENT_LEN}. Decode with a smaller `max_tokens`, or leave this metric out."
             )
         return float(sentence_ribes(others, words, self.config.alpha, self.config.beta))

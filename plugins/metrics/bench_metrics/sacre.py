@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER as sacrebleu computes them (Post, 2018, arXiv:1804.08771)."""
+"""BLEU, chrF and TER, computed by sacrebleu (Post, 2018, arXiv:1804.08771)."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -11,60 +11,60 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from bench_core import Outcome, TaskInfo
-from bench_metrics.languages import spaced, tokenizer_of
+from bench_metrics.languages import has_spaces, tokenizer_of
 from bench_metrics.plugin import BleuConfig, ChrfConfig, TerConfig
 from bench_metrics.texts import TextMetric, blocks, compared
 from bench_metrics.tokenizers import tokenizer
 
-SOME = 1000  # examples at a time
+EXAMPLES_PER_BLOCK = 1000
 
 
 class Sacrebleu(TextMetric[list[float]]):
-    """A score of a corpus, from the statistics that sacrebleu keeps of each example and sums before it computes.
+    """A corpus score, computed from sums of sacrebleu's per-example statistics.
 
-    So the score of any choice of examples is what `corpus_score` gives for them. Undefined (nan) without examples.
+    The score of any subset of examples thus equals sacrebleu's `corpus_score` on them. NaN without examples.
     """
 
     def __init__(self, config: Any) -> None:
-        """Build the scorer for text of which nothing is known; raise SuiteError if it cannot run."""
+        """Build the scorer for an unknown language; raise SuiteError if it cannot run."""
         super().__init__(config)
         self.begin(TaskInfo(()))
 
-    def begin(self, known: TaskInfo) -> None:
-        self.scorer, unsaid = self._scorer(known)
-        self.scorer.num_refs = None  # type: ignore[assignment]  # `prepare` tells it
-        self.signature = "|".join([self.scorer.get_signature().format(), *unsaid])
+    def begin(self, info: TaskInfo) -> None:
+        self.scorer, additions = self._scorer(info)
+        self.scorer.num_refs = None  # type: ignore[assignment]  # `prepare` adds it
+        self.signature = "|".join([self.scorer.get_signature().format(), *additions])
 
     @abstractmethod
-    def _scorer(self, known: TaskInfo) -> tuple[Scorer, list[str]]:
-        """Return sacrebleu's scorer for a task, and the settings that its own signature does not tell."""
+    def _scorer(self, info: TaskInfo) -> tuple[Scorer, list[str]]:
+        """Return sacrebleu's scorer for a task, and settings that are missing from its own signature."""
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
-        """Yield the statistics of each example; raise where there is nothing to compare."""
-        for pairs in blocks(compared(outcomes), SOME):
+        """Yield the statistics of each example; raise if texts or references are missing."""
+        for pairs in blocks(compared(outcomes), EXAMPLES_PER_BLOCK):
             yield from self._statistics(pairs)
 
     def _statistics(self, pairs: Sequence[tuple[str, list[str]]]) -> list[list[float]]:
-        """Return the statistics of some examples."""
+        """Return the statistics of examples, given as text and references."""
         most = max(len(references) for _, references in pairs)
         streams = [[each[number] if number < len(each) else None for _, each in pairs] for number in range(most)]
-        found: list[list[float]] = self.scorer._extract_corpus_statistics([text for text, _ in pairs], streams)  # type: ignore[arg-type]
-        return found
+        statistics: list[list[float]] = self.scorer._extract_corpus_statistics([text for text, _ in pairs], streams)  # type: ignore[arg-type]
+        return statistics
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return float(self.scorer._compute_score_from_stats(list(sums)).score) if examples else nan
 
 
 class Bleu(Sacrebleu):
-    """Corpus BLEU (Papineni et al., 2002): clipped n-gram precisions, their geometric mean, a brevity penalty."""
+    """Corpus BLEU (Papineni et al., 2002): clipped n-gram precisions, their geometric mean, and a brevity penalty."""
 
     label = "BLEU"
     better = 1
 
     config: BleuConfig
 
-    def _scorer(self, known: TaskInfo) -> tuple[Scorer, list[str]]:
-        config, name = self.config, tokenizer_of(self.config.tokenize, known)
+    def _scorer(self, info: TaskInfo) -> tuple[Scorer, list[str]]:
+        config, name = self.config, tokenizer_of(self.config.tokenize, info)
         tokenizer(name)
         scorer = BLEU(
             tokenize=name,
@@ -80,7 +80,7 @@ class Bleu(Sacrebleu):
 class Chrf(Sacrebleu):
     """chrF (Popović, 2015), or with `word_order: 2` chrF++ (2017): F-score of character and word n-grams.
 
-    Of several references, each example counts with the one for which it scores best.
+    Of several references, the best one of each example counts.
     """
 
     label = "chrF"
@@ -88,15 +88,15 @@ class Chrf(Sacrebleu):
 
     config: ChrfConfig
 
-    def _scorer(self, known: TaskInfo) -> tuple[Scorer, list[str]]:
+    def _scorer(self, info: TaskInfo) -> tuple[Scorer, list[str]]:
         beta = self.config.beta
         return CHRF(**self.config.model_dump()), [f"beta:{beta}"] if beta != 2 else []
 
 
 class Ter(Sacrebleu):
-    """Translation edit rate (Snover et al., 2006): edits, shifts included, per word of the references.
+    """Translation edit rate (Snover et al., 2006): edits, including shifts, per reference word.
 
-    Of several references, the edits are those to the nearest, the words the average.
+    With several references, edits are counted to the nearest one, and words are averaged over all.
     """
 
     label = "TER"
@@ -104,8 +104,8 @@ class Ter(Sacrebleu):
 
     config: TerConfig
 
-    def _scorer(self, known: TaskInfo) -> tuple[Scorer, list[str]]:
+    def _scorer(self, info: TaskInfo) -> tuple[Scorer, list[str]]:
         settings = self.config.model_dump()
         for name in ("normalized", "asian_support"):
-            settings[name] = not spaced(known) if settings[name] is None else settings[name]
+            settings[name] = not has_spaces(info) if settings[name] is None else settings[name]
         return TER(**settings), []

@@ -1,4 +1,4 @@
-"""Non-termination: the share of outputs cut off by a limit (Welleck et al., 2020, arXiv:2002.02492)."""
+"""Non-termination: the share of outputs truncated by a limit (Welleck et al., 2020, arXiv:2002.02492)."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConf
 
 
 class NonTermination(Additive[int]):
-    """r_L, the share of examples whose first hypothesis has no stop among its first L tokens."""
+    """r_L, the share of examples whose first hypothesis has no EOS among its first L tokens."""
 
     label = "Non-termination"
     better, unit, scale, factor = -1, "%", "share", 100.0
@@ -21,15 +21,15 @@ class NonTermination(Additive[int]):
         self.signature = _signature(config.limit)
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
-        """Yield 1 for each example that did not terminate; raise SuiteError where that is unknown."""
-        return (int(not ended) for ended in terminated(outcomes, self.config.limit))
+        """Yield 1 for each example that did not terminate, otherwise 0; raise SuiteError if that is unknown."""
+        return (int(not ended) for ended in terminations(outcomes, self.config.limit))
 
 
 class DistinctNonTerminated(Metric[str | None]):
-    """The share of different outputs, each cut at L tokens, among those that did not terminate.
+    """The share of distinct outputs, truncated to L tokens, among those that did not terminate.
 
-    Undefined (nan) where all terminated. Low if few loops catch all contexts. Resampling repeats examples, so its
-    intervals lie too low.
+    It is low if many contexts end in the same few loops; NaN if all outputs terminate. Resampling repeats examples,
+    so intervals are biased downwards.
     """
 
     label = "Distinct non-terminated"
@@ -41,9 +41,9 @@ class DistinctNonTerminated(Metric[str | None]):
         self.signature = _signature(config.limit)
 
     def measure(self, outcomes: Sequence[Outcome]) -> Iterator[str | None]:
-        """Yield a digest of each output that did not terminate, None for the others."""
+        """Yield a digest of each output that did not terminate, None for others."""
         limit: int | None = self.config.limit
-        for outcome, ended in zip(outcomes, terminated(outcomes, limit), strict=True):
+        for outcome, ended in zip(outcomes, terminations(outcomes, limit), strict=True):
             yield None if ended else _digest(outcome.hypotheses[0].tokens[:limit])
 
     def combine(self, parts: Sequence[str | None]) -> float:
@@ -51,10 +51,10 @@ class DistinctNonTerminated(Metric[str | None]):
         return 100 * len(set(endless)) / len(endless) if endless else nan
 
 
-def terminated(outcomes: Sequence[Outcome], limit: int | None) -> Iterator[bool]:
-    """Tell for each example whether stop is among the first `limit` tokens of its first hypothesis.
+def terminations(outcomes: Sequence[Outcome], limit: int | None) -> Iterator[bool]:
+    """Yield for each example whether EOS is among the first `limit` tokens of its first hypothesis.
 
-    Raises SuiteError where decoding broke off too early to know.
+    Without a limit, yields whether it is finished. Raises SuiteError if decoding stopped too early to know.
     """
     for outcome in outcomes:
         first = outcome.hypotheses[0]
@@ -64,12 +64,12 @@ def terminated(outcomes: Sequence[Outcome], limit: int | None) -> Iterator[bool]
 
 
 def _refuse(outcomes: Sequence[Outcome], limit: int) -> NoReturn:
-    """Raise an error that says how many outputs broke off before the limit."""
+    """Raise SuiteError with the number of outputs that decoding left unfinished below the limit."""
     first = (outcome.hypotheses[0] for outcome in outcomes)
     short = [len(h.tokens) for h in first if not h.finished and len(h.tokens) < limit]
     raise SuiteError(
-        f"whether outputs terminate within {limit} tokens cannot be known: decoding of {len(short)} of "
-        f"{len(outcomes)} examples stopped unfinished below that limit, the first at {short[0]} tokens. Decode with "
+        f"whether outputs terminate within {limit} tokens is unknown: {len(short)} of {len(outcomes)} outputs were "
+        f"left unfinished below that limit, the first at {short[0]} tokens. Decode with "
         f"`max_tokens: {limit}` or more, or set the metric's `limit` to {min(short)} or less."
     )
 

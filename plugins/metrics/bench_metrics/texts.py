@@ -1,4 +1,4 @@
-"""The base of text metrics: the first output of each example and all its references."""
+"""The base class of text metrics, which compare the first output of each example with all of its references."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -6,43 +6,43 @@ from itertools import chain, islice
 from typing import NoReturn, Self, TypeVar
 
 from bench_core import Additive, Outcome, PluginError, SuiteError, TaskInfo
-from bench_metrics.languages import check_said
+from bench_metrics.languages import check_spaces
 
 X = TypeVar("X")
 
 
 class TextMetric(Additive[X]):
-    """A metric of text.
+    """A metric of texts.
 
-    Its signature begins with the number of references and, if they are not the text of the corpus, what they are, as
-    both change what scores mean.
+    Its signature begins with the number of references and, if references are not the raw text of the corpus, their
+    form, such as `refs:lowercase`.
     """
 
     unit = ""
 
-    def begin(self, known: TaskInfo) -> None:
-        """Set up what depends on the language of targets, the signature too; by default nothing does.
+    def begin(self, info: TaskInfo) -> None:
+        """Set up what depends on the language of targets, including the signature; by default nothing.
 
-        Raises SuiteError if it cannot run, or does not suit that language.
+        Raises SuiteError if the metric cannot run or does not support that language.
         """
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return the metric set up; its signature has the number of references, "var" if examples differ in it.
+        """Return the metric set up, with the number of references in its signature, "var" if it varies by example.
 
-        Raises SuiteError if it counts words, and references are in a script without spaces, of no named language.
+        Raises SuiteError if it counts words, no language is set, and references are in a script without spaces.
         """
-        check_said(self.config, info, chain.from_iterable(references.values()))
+        check_spaces(self.config, info, chain.from_iterable(references.values()))
         counts = {len(each) for each in references.values()}
         number = [f"nrefs:{counts.pop() if len(counts) == 1 else 'var'}"] if counts else []
         altered = [f"refs:{info.extras['references']}"] if "references" in info.extras else []
-        told = copy(self)
-        told.begin(info)
-        told.signature = "|".join([*number, *altered, told.signature])
-        return told
+        prepared = copy(self)
+        prepared.begin(info)
+        prepared.signature = "|".join([*number, *altered, prepared.signature])
+        return prepared
 
 
 def compared(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the first text of each example and its references; raise where one of them is missing."""
+    """Yield the first text of each example and its references; raise if either is missing."""
     for outcome in outcomes:
         if not outcome.references or not outcome.texts:
             _refuse(outcomes)
@@ -57,15 +57,15 @@ def blocks(items: Iterable[X], size: int) -> Iterator[list[X]]:
 
 
 def _refuse(outcomes: Sequence[Outcome]) -> NoReturn:
-    """Raise an error that says of how many examples texts or references are missing."""
+    """Raise an error with the number of examples without references or texts."""
     bare = [outcome.id for outcome in outcomes if not outcome.references]
     if bare:
         raise SuiteError(
-            f"texts cannot be compared: {len(bare)} of {len(outcomes)} examples have no reference, the first of them "
-            f"is example {bare[0]}. Leave this metric out for this task."
+            f"texts cannot be compared: {len(bare)} of {len(outcomes)} examples have no reference, the first being "
+            f"example {bare[0]}. Leave this metric out for this task."
         )
     mute = [outcome.id for outcome in outcomes if not outcome.texts]
     raise PluginError(
-        f"texts cannot be compared: {len(mute)} of {len(outcomes)} examples have no text, the first of them is "
-        f"example {mute[0]}. A decoder must give at least one hypothesis, be it empty."
+        f"texts cannot be compared: {len(mute)} of {len(outcomes)} examples have no text, the first being "
+        f"example {mute[0]}. A decoder must return at least one hypothesis, which may be empty."
     )

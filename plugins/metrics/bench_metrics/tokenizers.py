@@ -6,17 +6,17 @@ from sacrebleu.metrics.bleu import BLEU
 
 from bench_core import SuiteError
 
-EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}  # what tokenizers need beyond sacrebleu itself
+EXTRAS = {"ja-mecab": "ja", "ko-mecab": "ko"}  # extras of sacrebleu
 
 
 def tokenizer(name: str) -> Any:
-    """Return what sets blanks between tokens of a line, with a `signature()`; raise SuiteError if it cannot run."""
+    """Return a function that puts spaces between tokens, with a `signature()`; raise SuiteError if it cannot run."""
     try:
         return BLEU(tokenize=name).tokenizer
     except (ImportError, RuntimeError, AssertionError) as error:  # AssertionError: MeCab has another dictionary
         if name not in EXTRAS:
             raise
         raise SuiteError(
-            f"`tokenize: {name}` needs MeCab and its dictionary, which are not installed as sacrebleu wants them: "
+            f"`tokenize: {name}` needs MeCab and its dictionary in the versions that sacrebleu supports: "
             f"pip install 'sacrebleu[{EXTRAS[name]}]'"
         ) from error

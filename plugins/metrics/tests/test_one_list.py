@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from bench_core import UNSPACED
-from bench_metrics.languages import SHORT, spaced
+from bench_metrics.languages import ISO_639_1, has_spaces
 
 
 @dataclass
@@ -18,12 +18,12 @@ class Known:
 
 @pytest.mark.parametrize("code", sorted(UNSPACED))
 def test_every_code_of_a_language_without_spaces_is_one(code):
-    assert not spaced(Known(code))
-    assert spaced(Known(code, tokenized=True))
-    assert SHORT.get(code, code) in UNSPACED
-    assert {long for long, short in SHORT.items() if short == code} <= UNSPACED
+    assert not has_spaces(Known(code))
+    assert has_spaces(Known(code, tokenized=True))
+    assert ISO_639_1.get(code, code) in UNSPACED
+    assert {long for long, short in ISO_639_1.items() if short == code} <= UNSPACED
 
 
 @pytest.mark.parametrize("code", ["en", "ko", "kor", "vi", None])
 def test_other_languages_have_spaces(code):
-    assert spaced(Known(code))
+    assert has_spaces(Known(code))

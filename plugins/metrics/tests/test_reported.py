@@ -22,12 +22,12 @@ def test_what_the_first_hypotheses_carry_is_averaged():
 
 def test_what_a_score_carries_is_another_thing():
     assert value(ReportedScoreConfig(value="work"), CELL[1:]) == 6.0
-    with pytest.raises(SuiteError, match=r"'calls' among what the score of example 8 carries \(values: work\)"):
+    with pytest.raises(SuiteError, match=r"the score of example 8 has no value 'calls' \(its values: work\)"):
         value(ReportedScoreConfig(value="calls"), CELL[1:])
 
 
 def test_a_value_that_is_missing_is_named_with_those_that_are_there():
-    with pytest.raises(SuiteError, match=r"'steps' among what the hypothesis of example 3 carries \(values: calls\)"):
+    with pytest.raises(SuiteError, match=r"the hypothesis of example 3 has no value 'steps' \(its values: calls\)"):
         value(ReportedConfig(value="steps"))
 
 

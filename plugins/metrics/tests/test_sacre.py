@@ -196,7 +196,7 @@ def test_the_signature_tells_all_that_changes_the_score():
 
 
 def test_a_smoothing_value_without_use_is_refused():
-    with pytest.raises(ValidationError, match="means nothing for `smooth: exp`"):
+    with pytest.raises(ValidationError, match="has no effect with `smooth: exp`"):
         BleuConfig(smooth_value=0.5)
 
 
@@ -207,7 +207,7 @@ def test_tokenizers_that_download_are_refused():
 
 def test_examples_without_reference_or_text_are_errors():
     bare, mute = Outcome(3, texts=["a"]), Outcome(4, references=["a"])
-    with pytest.raises(SuiteError, match="1 of 2 examples have no reference, the first of them is example 3"):
+    with pytest.raises(SuiteError, match="1 of 2 examples have no reference, the first being example 3"):
         score(Bleu(BleuConfig()), [outcome("a", "b"), bare])
-    with pytest.raises(PluginError, match="1 of 2 examples have no text, the first of them is example 4"):
+    with pytest.raises(PluginError, match="1 of 2 examples have no text, the first being example 4"):
         score(Ter(TerConfig()), [outcome("a", "b"), mute])

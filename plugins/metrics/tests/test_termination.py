@@ -7,7 +7,7 @@ import pytest
 from bench_authors.testing import catches
 from bench_core import Hypothesis, Outcome, SuiteError
 from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
-from bench_metrics.termination import DistinctNonTerminated, NonTermination, terminated
+from bench_metrics.termination import DistinctNonTerminated, NonTermination, terminations
 
 
 def output(tokens, finished, *others):
@@ -86,13 +86,13 @@ MISTAKES = [(law, mutant) for law in LAWS for mutant in law.mutants]
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_termination_keeps_its_laws(law):
-    law(terminated)
+    law(terminations)
 
 
 @pytest.mark.parametrize(("law", "mutant"), MISTAKES, ids=[f"{law}-{mutant.__name__}" for law, mutant in MISTAKES])
 def test_every_law_catches_its_mutants(law, mutant):
     with pytest.raises(AssertionError):
-        law(mutant(terminated))
+        law(mutant(terminations))
 
 
 def test_the_ratio_is_a_percentage_of_examples():
@@ -122,14 +122,14 @@ def test_a_higher_limit_never_raises_the_ratio():
 def test_decoding_that_broke_off_below_the_limit_is_an_error_that_says_what_to_do():
     cell = [output([1] * 4, False), output([1], True), output([1] * 3, False), output([1] * 10, False)]
     with pytest.raises(
-        SuiteError, match=r"2 of 4 examples .* first at 4 tokens.*`max_tokens: 10`.*`limit` to 3 or less"
+        SuiteError, match=r"2 of 4 outputs .* first at 4 tokens.*`max_tokens: 10`.*`limit` to 3 or less"
     ):
         ratio(cell, 10)
     assert ratio(cell, 3) == 75
 
 
 def test_distinct_outputs_need_the_same_limit():
-    with pytest.raises(SuiteError, match="cannot be known"):
+    with pytest.raises(SuiteError, match="is unknown"):
         distinct([output([1] * 4, False)], 10)
 
 
