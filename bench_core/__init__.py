@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bench_core.computing.result_checks import diverged
     from bench_core.config import UNSPACED, Config, DecoderConfig, ExecutorConfig, MetricConfig, ModelConfig
     from bench_core.config import ObserverConfig, PathOrName, ProbeConfig, Settings, TaskConfig, kinded
-    from bench_core.data import STOP, Batch, TaskInfo, Hypothesis, Kind, Outcome, Prompt, Purpose, Source
+    from bench_core.data import STOP, Batch, TaskInfo, Hypothesis, Kind, Prediction, Prompt, Purpose, Source
     from bench_core.decoder import Decoder, TextDecoder
     from bench_core.errors import BenchError, DataError, PluginError, SuiteError
     from bench_core.execution.executor import Executor, Tell, await_artifact, carry_out, check_answer
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from bench_core.observer import Evaluation, Event, Hear, Number, Observer, RunEnded, RunStarted, StageEnded
     from bench_core.observer import StageStarted, TrainingEvent, TrainingName, TrainingStarted, Update
     from bench_core.observer import event_from_json, event_to_json
-    from bench_core.random_numbers import Noise
+    from bench_core.random_numbers import Rng
     from bench_core.planning.plan import plan
     from bench_core.planning.stages import StageRequest
     from bench_core.probe import Finding, Premise, Probe, Statement
@@ -62,7 +62,7 @@ _HOMES = {
         "Config", "DecoderConfig", "ExecutorConfig", "MetricConfig", "ModelConfig", "ObserverConfig", "PathOrName",
         "ProbeConfig", "Settings", "TaskConfig", "UNSPACED", "kinded",
     ],
-    "data": ["STOP", "Batch", "TaskInfo", "Hypothesis", "Kind", "Outcome", "Prompt", "Purpose", "Source"],
+    "data": ["STOP", "Batch", "TaskInfo", "Hypothesis", "Kind", "Prediction", "Prompt", "Purpose", "Source"],
     "decoder": ["Decoder", "TextDecoder"],
     "errors": ["BenchError", "DataError", "PluginError", "SuiteError"],
     "planning.plan": ["plan"],
@@ -85,7 +85,7 @@ _HOMES = {
         "Evaluation", "Event", "Hear", "Number", "Observer", "RunEnded", "RunStarted", "StageEnded", "StageStarted",
         "TrainingEvent", "TrainingName", "TrainingStarted", "Update", "event_from_json", "event_to_json",
     ],
-    "random_numbers": ["Noise"],
+    "random_numbers": ["Rng"],
     "registry": ["part", "parts", "suggestion"],
     "tensor_rows": ["Rows"],
     "runs.runner": ["Execution", "run"],
@@ -100,7 +100,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [*_HOME]
 
 #: Deprecated names, moved to bench-notebook; removed in the next release.
-_MOVED = ("LoadedRun", "StoredOutcomes", "TrainedModel", "evaluate", "load")
+_MOVED = ("LoadedRun", "StoredPredictions", "TrainedModel", "evaluate", "load")
 
 
 def __getattr__(name: str) -> Any:

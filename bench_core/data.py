@@ -1,4 +1,4 @@
-"""Data classes exchanged by parts: Batch, TaskInfo, Hypothesis, Outcome."""
+"""Data classes exchanged by parts: Batch, TaskInfo, Hypothesis, Prediction."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Batch(Rows):
     """N examples with prompts of equal length and targets padded with EOS."""
 
     ids: Tensor  # [N] index of each example in its split
-    opening: Tensor  # [N, P] EOS, then the prompt; in a window of a stream, the preceding token
+    prompt: Tensor  # [N, P] EOS, then the prompt; in a window of a stream, the preceding token
     gold: Tensor  # [N, T] target, then EOS; in a window of a stream, its tokens
     length: Tensor  # [N] number of non-padding tokens in `gold`
     source: Tensor | None = None  # see Source
@@ -95,7 +95,7 @@ class Batch(Rows):
         """Return the inputs of a left-to-right model [N, P + T - 1]; its last T outputs predict `gold`."""
         import torch
 
-        return torch.cat([self.opening, self.gold[:, :-1]], 1)
+        return torch.cat([self.prompt, self.gold[:, :-1]], 1)
 
     @property
     def mask(self) -> Tensor:
@@ -153,7 +153,7 @@ class Hypothesis:
     log_prob: float | None = None  # model log-probability in nats, including EOS; None if unavailable
     actions: list[int] | None = None  # the sequence of actions, without EOS
     values: Mapping[str, float] = field(default_factory=dict)  # model-specific
-    text: str | None = None  # by default the text of `tokens`; not stored, because `Outcome.texts` holds it
+    text: str | None = None  # by default the text of `tokens`; not stored, because `Prediction.texts` holds it
     token_count: int | None = None  # length including EOS where `tokens` are unknown; -1 if that is unknown, too
 
     @property
@@ -165,7 +165,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Prediction:
     """All data of one example that metrics may use; plain data."""
 
     id: int  # unique within the split

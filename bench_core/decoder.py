@@ -9,7 +9,7 @@ from typing_extensions import TypeVar
 from bench_core.data import Batch, Hypothesis, Prompt
 from bench_core.errors import PluginError
 from bench_core.model import Generation, Model, TextGenerator
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 
 M = TypeVar("M", bound=Model, default=Model)
 
@@ -21,14 +21,14 @@ class Decoder(ABC, Generic[M]):
         self.config = config
 
     @abstractmethod
-    def decode(self, model: M, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+    def decode(self, model: M, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         """Return the hypotheses of each row of `batch`, best first, at least one per row."""
 
 
 class TextDecoder(Decoder[TextGenerator]):
     """Decodes with a text generator, which receives the Config's settings; the target of most of these Configs."""
 
-    def decode(self, model: TextGenerator, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+    def decode(self, model: TextGenerator, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         """Raise PluginError: it decodes texts, not tokens."""
         raise PluginError(f"{type(self).__name__} decodes prompts, not batches: call `decode_texts`.")
 

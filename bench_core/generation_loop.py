@@ -10,7 +10,7 @@ from bench_core.data import STOP, Batch, Hypothesis
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bench_core.random_numbers import Noise
+    from bench_core.random_numbers import Rng
 
 Pick: TypeAlias = Callable[["Tensor", "Tensor", int], "Tensor"]  # log-probs [M, A], ids [M], step -> actions [M]
 
@@ -79,9 +79,9 @@ def as_hypothesis(model: StepperLike, chain: list[int], log_prob: float) -> Hypo
     return Hypothesis(model.read(actions), finished, log_prob, actions)
 
 
-def draw(noise: Noise) -> Pick:
+def draw(rng: Rng) -> Pick:
     """Return a pick function that samples with one random number per row and step."""
-    return lambda log_probs, ids, step: invert(log_probs, noise.uniform(ids, step))
+    return lambda log_probs, ids, step: invert(log_probs, rng.uniform(ids, step))
 
 
 def invert(log_probs: Tensor, uniform: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from bench_core.data import Outcome, TaskInfo
+    from bench_core.data import Prediction, TaskInfo
 
 X = TypeVar("X", default=Any)
 
@@ -56,7 +56,7 @@ class Metric(ABC, Generic[X]):
         return self
 
     @abstractmethod
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterable[X]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterable[X]:
         """Return the statistic of each example of a cell, such as matched and total n-grams, as JSON data.
 
         Predictions are read from disk on access: a metric that iterates over them in order and yields statistics

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from bench_core.data import Batch, Hypothesis, Prompt, TaskInfo
-    from bench_core.random_numbers import Noise
+    from bench_core.random_numbers import Rng
 
 S = TypeVar("S", bound="State", default=Any)
 
@@ -41,7 +41,7 @@ class Training:
     steps: int  # planned updates
     epoch: int  # 0-based
     epochs: int  # planned epochs
-    noise: Noise  # differs between steps
+    rng: Rng  # differs between steps
     memory: Any = None  # `Loss.memory` of the previous batch, if this batch continues it
     phase: Mapping[str, Any] = field(default_factory=dict)  # current values of the Config's `by_phase` settings
     label_smoothing: float = 0.0  # share of probability spread over all tokens; see `ModelConfig.smooths_labels`
@@ -63,7 +63,7 @@ class Scoring:
     """The inputs of a score besides the batch."""
 
     by: str  # a key of `ModelConfig.likelihoods`
-    noise: Noise  # used by Monte Carlo estimates
+    rng: Rng  # used by Monte Carlo estimates
     memory: Any = None  # as in Training
 
 
@@ -92,7 +92,7 @@ class Generation:
     settings: Any  # the Config of the decoder; None for scoring
     split: str
     seed: int  # the cell's seed
-    noise: Noise  # derived from the seed
+    rng: Rng  # derived from the seed
     folder: Path  # folder in the store to cache responses for other stages; may not exist yet
     warn: Callable[[str], None] = lambda text: None  # prints a warning
     examples: int | None = None  # size of the split, of which fewer may be decoded; None if unknown
@@ -105,10 +105,10 @@ class Model(ABC):
     constructor only allocates parameters, because models are also built on the meta device.
     """
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         """Compute buffers that are fixed before training, such as a codebook; by default does nothing."""
 
-    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
+    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], rng: Rng) -> None:
         """Fit statistics of the training split, such as counts or word vectors; by default does nothing.
 
         Called once, after `setup` and before the first update. `batches()` yields one epoch in file order.
@@ -191,7 +191,7 @@ class Sampler(Model):
     """Samples whole sequences."""
 
     @abstractmethod
-    def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+    def sample(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
         """Sample one target for each row."""
 
 
@@ -222,17 +222,17 @@ class Stepper(Sampler, Generic[S]):
         """Convert an action sequence without the final 0 to target tokens; by default the identity."""
         return actions
 
-    def chain(self, batch: Batch, noise: Noise) -> Tensor:
+    def chain(self, batch: Batch, rng: Rng) -> Tensor:
         """Return the 0-padded action sequence that generates `gold` [N, K], as in `score`; by default `gold`."""
         return batch.gold
 
-    def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+    def sample(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
         """Sample every action from its distribution."""
-        return generate(self, batch, draw(noise), max_tokens)
+        return generate(self, batch, draw(rng), max_tokens)
 
 
 class Vmappable(Model):
-    """Supports training several seeds at once by `torch.func.vmap` (`training: {together: true}`)."""
+    """Supports training several seeds at once by `torch.func.vmap` (`training: {vmap_seeds: true}`)."""
 
     def vmap_loss(self, batch: Batch, training: Training) -> Loss:
         """Return the same value as `loss` inside `torch.func.vmap` over the seeds; by default calls `loss`.

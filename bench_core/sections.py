@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench_core.data import Outcome
+from bench_core.data import Prediction
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class CellStage:
     kind: str  #: name of a stage kind
     name: str
     settings: Mapping[str, Any]  #: settings in its key
-    reads: str = "decode"  #: the cell's stage that is its input `outcomes`: `decode` or `score/METRIC`
+    reads: str = "decode"  #: the cell's stage that is its input `predictions`: `decode` or `score/METRIC`
 
 
 class Section:
@@ -63,13 +63,13 @@ class Section:
         self,
         suite: Any,
         cell: Mapping[str, Any],
-        outcomes: Callable[[], Sequence[Outcome]],
+        predictions: Callable[[], Sequence[Prediction]],
         vocabulary: Sequence[str],
-        hidden: Callable[[Sequence[Outcome]], Collection[int]],
+        hidden: Callable[[Sequence[Prediction]], Collection[int]],
     ) -> Sequence[Mapping[int, Mapping[str, Any]]]:
         """Return the details of single outputs of a cell that it needs, as JSON data by example id, stored in runs.
 
-        `outcomes` reads all outputs of the cell; `hidden` returns the ids of examples that reports may not show.
+        `predictions` reads all outputs of the cell; `hidden` returns the ids of examples that reports may not show.
         """
         return ()
 

@@ -13,7 +13,7 @@ from math import exp, fsum, hypot, isfinite, log, log1p, sqrt
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench_core.data import Outcome
+    from bench_core.data import Prediction
 
 #: Names in `Scores.values` of estimates of log p from each quarter of the samples.
 QUARTERS = tuple(f"log_prob_by_quarter_{number}" for number in (1, 2, 3, 4))
@@ -28,14 +28,14 @@ SMALL_SAMPLE = 3.182446 / 1.959964
 MAX_DECAY_RATIO = 0.95
 
 
-def estimates_of(outcome: Outcome, of: Callable[[float], float] = float) -> list[float]:
+def estimates_of(prediction: Prediction, of: Callable[[float], float] = float) -> list[float]:
     """Return `of` log p by each quarter of the samples, and its mean over all pairs of quarters [5], to 8 digits.
 
     Returns an empty list if the model reports no quarters. log p is in nats.
     """
-    if QUARTERS[0] not in outcome.values:
+    if QUARTERS[0] not in prediction.values:
         return []
-    quarters = [outcome.values[name] for name in QUARTERS]
+    quarters = [prediction.values[name] for name in QUARTERS]
     halves = [of(_log_mean(*pair)) for pair in combinations(quarters, 2)]
     return [float(f"{number:.8g}") for number in (*map(of, quarters), fsum(halves) / len(halves))]
 

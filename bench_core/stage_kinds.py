@@ -9,7 +9,7 @@ from importlib import import_module
 from pkgutil import resolve_name
 from typing import Any, Protocol, cast
 
-OUTCOMES, HISTORY = "outcomes.jsonl.gz", "history.jsonl"  #: names of files in artifacts
+PREDICTIONS, HISTORY = "predictions.jsonl.gz", "history.jsonl"  #: names of files in artifacts
 WEIGHTS = ("train", "initial")  #: names in runs of the stage that gave a cell's model its weights
 
 
@@ -34,7 +34,7 @@ class Forecast(Protocol):
     def without_length(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the settings of a stage without the settings of its length, which do not affect its speed."""
 
-    def rows(self, stages: Sequence[Any], predictions: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
+    def rows(self, stages: Sequence[Any], estimates: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
         """Return the known costs of stages, with one row for stages of equal cost."""
 
     def shown(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -88,14 +88,14 @@ class StageKind:
 _STAGES = "bench_core.computing.stages"
 CORE = (
     StageKind(
-        "prepare", f"{_STAGES}:prepare", needs_torch=False, first=True, files=("facts.json",), record="prepared"
+        "prepare", f"{_STAGES}:prepare", needs_torch=False, first=True, files=("task_info.json",), record="prepared"
     ),
     StageKind(
         "initial", f"{_STAGES}:initial", gives_weights=True, files=(HISTORY, "training.json"), record="given",
         action=f"{__name__}:setting_up",
     ),
-    StageKind("decode", f"{_STAGES}:decode", files=(OUTCOMES, "samples.json")),
-    StageKind("score", f"{_STAGES}:score", files=(OUTCOMES,)),
+    StageKind("decode", f"{_STAGES}:decode", files=(PREDICTIONS, "samples.json")),
+    StageKind("score", f"{_STAGES}:score", files=(PREDICTIONS,)),
     StageKind(
         "measure", f"{_STAGES}:measure", needs_torch=False, brief=True, gives_number=True,
         files=("number.json", "parts.jsonl.gz", "draws.npy"),

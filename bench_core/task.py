@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from bench_core.data import Batch, Prompt, Purpose, TaskInfo
 from bench_core.errors import SuiteError
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 
 Split: TypeAlias = str  #: "train", "valid", "test", and further splits of a task
 
@@ -42,8 +42,8 @@ class Task(ABC):
         """Write everything needed later from `data` to the folder; raise DataError that names an invalid file."""
 
     @abstractmethod
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
-        """Yield one epoch of rows for `purpose` in batches of at most `size`, in file order or shuffled by `noise`.
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
+        """Yield one epoch of rows for `purpose` in batches of at most `size`, in file order or shuffled by `rng`.
 
         For training, shuffled rows may be grouped by length. For other purposes, a shuffled epoch is a random
         permutation of single rows, so that the first n are an unbiased sample.

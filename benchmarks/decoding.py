@@ -18,7 +18,7 @@ import torch
 from tabulate import tabulate
 from torch import Tensor, nn
 
-from bench_core import Batch, DecoderConfig, Noise, State, Stepper
+from bench_core import Batch, DecoderConfig, Rng, State, Stepper
 from bench_decoders.plugin import BeamConfig, GreedyConfig, NucleusConfig, TopKConfig
 
 MEAN_LENGTH, CAP, WIDTH = 25, 1500, 4
@@ -47,7 +47,7 @@ class LSTM(nn.Module, Stepper[Memory]):
         raise NotImplementedError
 
     def start(self, batch: Batch) -> tuple[Tensor, Memory]:
-        return self._next(batch.opening, None, batch.extras["left"])
+        return self._next(batch.prompt, None, batch.extras["left"])
 
     def step(self, state: Memory, actions: Tensor) -> tuple[Tensor, Memory]:
         return self._next(actions[:, None], state.units, state.left - 1)
@@ -64,8 +64,8 @@ class LSTM(nn.Module, Stepper[Memory]):
 def examples(left: Tensor) -> Batch:
     """Return rows that stop after `left` tokens [N] each; each has a first word of its own."""
     ids = torch.arange(len(left))
-    opening = torch.stack([torch.zeros_like(ids), ids + 1], 1)
-    return Batch(ids, opening, torch.zeros_like(opening), torch.ones_like(ids), extras={"left": left})
+    prompt = torch.stack([torch.zeros_like(ids), ids + 1], 1)
+    return Batch(ids, prompt, torch.zeros_like(prompt), torch.ones_like(ids), extras={"left": left})
 
 
 def endless(number: int) -> Batch:
@@ -74,7 +74,7 @@ def endless(number: int) -> Batch:
 
 def geometric(number: int) -> Tensor:
     """Return tokens before stop [N]; with stop their mean is about MEAN_LENGTH."""
-    uniform = Noise(0).fork("lengths").uniform(torch.arange(number))
+    uniform = Rng(0).fork("lengths").uniform(torch.arange(number))
     return (uniform.log() / torch.tensor(1 - 1 / MEAN_LENGTH).log()).long().clamp(max=CAP - 1)
 
 
@@ -106,7 +106,7 @@ def report(vocabulary: int, number: int, steps: int, repeats: int) -> str:
     model = LSTM(vocabulary).eval()
 
     def decode(config: DecoderConfig, batch: Batch) -> Callable[[], object]:
-        return lambda: config.load()(config).decode(model, batch, Noise(1))
+        return lambda: config.load()(config).decode(model, batch, Rng(1))
 
     def plain() -> None:
         plain_loop(model, number, steps)

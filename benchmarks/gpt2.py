@@ -21,7 +21,7 @@ from torch import Tensor
 from training import machine
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from bench_core import STOP, Batch, DecoderConfig, Noise, TaskInfo
+from bench_core import STOP, Batch, DecoderConfig, Rng, TaskInfo
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, TopKConfig
 from bench_huggingface.api import CausalLM
 from bench_huggingface.plugin import CausalLMConfig
@@ -81,7 +81,7 @@ def ours(plain: Any, prompts: Tensor, config: DecoderConfig) -> Run:
     decoder = config.load()(config)
 
     def run() -> int:
-        found = decoder.decode(model, batch, Noise(1))
+        found = decoder.decode(model, batch, Rng(1))
         return sum(len(one.tokens) + one.finished for one, *_ in found)
 
     return run

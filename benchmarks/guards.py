@@ -17,7 +17,7 @@ import torch
 from tabulate import tabulate
 from torch import Tensor
 
-from bench_core import STOP, Batch, Noise, TaskInfo, Training, generate
+from bench_core import STOP, Batch, Rng, TaskInfo, Training, generate
 from bench_core.computing.evaluate import SOME
 from bench_core.computing.guarded_log_probs import guarded, replaced
 from bench_core.computing.guarded_tasks import misfit
@@ -41,10 +41,10 @@ class Endless(RecurrentLM):
 def batch_of(rows: int, tokens: int, vocabulary: int) -> Batch:
     """Return sentences of Zipf's words, with a prefix."""
     ids = torch.arange(rows)
-    words = float(vocabulary - 1) ** Noise(1).uniform(ids, 0, PREFIX + tokens)
-    opening = torch.nn.functional.pad(words.long()[:, :PREFIX], (1, 0))
+    words = float(vocabulary - 1) ** Rng(1).uniform(ids, 0, PREFIX + tokens)
+    prompt = torch.nn.functional.pad(words.long()[:, :PREFIX], (1, 0))
     gold = torch.nn.functional.pad(words.long()[:, PREFIX:-1], (0, 1))
-    return Batch(ids, opening, gold, torch.full_like(ids, tokens))
+    return Batch(ids, prompt, gold, torch.full_like(ids, tokens))
 
 
 def cpu(work: Callable[[], object]) -> float:
@@ -102,7 +102,7 @@ def update(vocabulary: int, tokens: int, repeats: int) -> list[object]:
     info = TaskInfo([str(word) for word in range(vocabulary)])
     model = RecurrentLM(RNNLMConfig(cell="lstm", hidden=128, layers=2, dropout=0.1), info)
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    batch, training = batch_of(ROWS, tokens, vocabulary), Training(0, 1, 0, 1, Noise(0))
+    batch, training = batch_of(ROWS, tokens, vocabulary), Training(0, 1, 0, 1, Rng(0))
     loss = model.loss(batch, training)
 
     def learn() -> None:

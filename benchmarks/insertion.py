@@ -20,7 +20,7 @@ import torch
 from tabulate import tabulate
 from torch import Tensor
 
-from bench_core import STOP, Batch, ModelConfig, Noise, Stepper, TaskInfo, Training
+from bench_core import STOP, Batch, ModelConfig, Rng, Stepper, TaskInfo, Training
 from bench_decoders.plugin import GreedyConfig
 from bench_indigo.plugin import IndigoConfig, TransformerConfig
 from bench_training.optimizers import optimizers
@@ -52,12 +52,10 @@ class Setting:
 
     def batch(self, rows: int) -> Batch:
         """Return targets of mixed lengths, and sources of as many words."""
-        noise, ids = Noise(1), torch.arange(rows)
-        words = MEAN - SPREAD + (noise.fork("length").uniform(ids) * (2 * SPREAD + 1)).long()
+        rng, ids = Rng(1), torch.arange(rows)
+        words = MEAN - SPREAD + (rng.fork("length").uniform(ids) * (2 * SPREAD + 1)).long()
         steps = int(words.max()) + 1
-        tokens = torch.pow(
-            float(self.vocabulary - 1), noise.fork("words").uniform(ids, 0, steps)
-        ).long()  # Zipf's law
+        tokens = torch.pow(float(self.vocabulary - 1), rng.fork("words").uniform(ids, 0, steps)).long()  # Zipf's law
         gold = tokens.masked_fill(torch.arange(steps) >= words[:, None], STOP)
         return Batch(ids, torch.zeros(rows, 1).long(), gold, words + 1, gold.flip(1).roll(1, 1), words + 1)
 
@@ -94,7 +92,7 @@ def updates(model: Any, batch: Batch) -> Work:
 
     def run() -> None:
         model.zero_grad()
-        model.loss(batch, Training(0, 1, 0, 1, Noise(2))).value.backward()
+        model.loss(batch, Training(0, 1, 0, 1, Rng(2))).value.backward()
         for stepper in steppers:
             stepper.step()
 
@@ -108,7 +106,7 @@ def decoding(model: Any, batch: Batch, words: int) -> Work:
 
     def run() -> None:
         with torch.no_grad():
-            decoder.decode(endless, batch, Noise(3))
+            decoder.decode(endless, batch, Rng(3))
 
     return run
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import torch
 from tabulate import tabulate
 
-from bench_core import Batch, Noise, ObserverConfig, Purpose, Size, Split, Task, TaskInfo
+from bench_core import Batch, ObserverConfig, Purpose, Rng, Size, Split, Task, TaskInfo
 from bench_core.observer import (
     RunStarted,
     TrainingName,
@@ -50,12 +50,12 @@ class Given(Task):
     """Batches of random tokens."""
 
     def __init__(self, number: int) -> None:
-        noise = torch.Generator().manual_seed(0)
-        gold = torch.randint(1, VOCABULARY, (number, ROWS, LENGTH), generator=noise)
-        opening, length = torch.zeros(ROWS, 1, dtype=torch.long), torch.full((ROWS,), LENGTH)
-        self.given = [Batch(torch.arange(ROWS), opening, one, length) for one in gold]
+        rng = torch.Generator().manual_seed(0)
+        gold = torch.randint(1, VOCABULARY, (number, ROWS, LENGTH), generator=rng)
+        prompt, length = torch.zeros(ROWS, 1, dtype=torch.long), torch.full((ROWS,), LENGTH)
+        self.given = [Batch(torch.arange(ROWS), prompt, one, length) for one in gold]
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         return iter(self.given)
 
     def prepare(self, data: Path) -> TaskInfo: ...
@@ -69,7 +69,7 @@ def train(updates: int) -> None:
     model = RecurrentLM(RNNLMConfig(hidden=HIDDEN, layers=1), TaskInfo(vocabulary=[*map(str, range(VOCABULARY))]))
     config = TrainingConfig(updates=updates, batch_size=ROWS)
     selection = Selection(lambda model: 0.0, -1, "valid nothing")
-    Trainer(model, Given(updates), config, Noise(0), torch.device("cpu"), selection).run()
+    Trainer(model, Given(updates), config, Rng(0), torch.device("cpu"), selection).run()
 
 
 def installed(folder: Path) -> Observers:

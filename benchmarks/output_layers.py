@@ -17,7 +17,7 @@ import torch
 from tabulate import tabulate
 from training import machine
 
-from bench_core import Batch, Noise, TaskInfo, Training
+from bench_core import Batch, Rng, TaskInfo, Training
 from bench_ecoc.model import ConditionalLM
 from bench_ecoc.plugin import ECOCLMConfig, RecurrentConfig, SoftmaxLMConfig
 from bench_training.optimizers import optimizers
@@ -53,14 +53,14 @@ def built(tokens: int, wanted: dict[str, Any], hidden: int) -> ConditionalLM:
     config = kind.model_validate({"hidden": hidden, "embedding": hidden, "dropout": 0.2, **wanted})
     info = TaskInfo([str(token) for token in range(tokens)], [10_000_000 // (rank + 1) for rank in range(tokens)])
     model: ConditionalLM = config.load()(config, info)
-    model.setup(info, Noise(1))
+    model.setup(info, Rng(1))
     return model
 
 
 def window(tokens: int, turn: int) -> Batch:
     """Return windows of tokens, log-uniform in rank as Zipf's law has it."""
     ids = torch.arange(ROWS)
-    drawn = Noise(turn).uniform(ids, 0, WINDOW + 1)
+    drawn = Rng(turn).uniform(ids, 0, WINDOW + 1)
     stream = (float(tokens) ** drawn).long().clamp(max=tokens - 1)
     return Batch(ids, stream[:, :1], stream[:, 1:], ids * 0 + WINDOW)
 
@@ -81,7 +81,7 @@ class Contender:
         self.turn += 1
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        training = Training(self.turn, 100, 0, 1, Noise(self.turn))
+        training = Training(self.turn, 100, 0, 1, Rng(self.turn))
         torch.autograd.backward(self.model.loss(window(self.tokens, self.turn), training).value)
         for optimizer in self.optimizers:
             optimizer.step()

@@ -16,7 +16,7 @@ from bench_core.storage.costs import Costs
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_upkeep.calibrating import SECONDS, Calibrating
-from bench_upkeep.predictions import Predictions
+from bench_upkeep.cost_estimates import CostEstimates
 
 FACTOR = 1.5  #: within which a prediction of CPU time is to be
 
@@ -63,12 +63,12 @@ def measured(name: str, folder: Path, seconds: float) -> dict[str, object]:
     found = plan(suite, folder)
     (stage,) = [one for one in found.stages.values() if one.kind == "train"]
     with Workers(1, store.root, folder) as executor:
-        work = Calibrating(suite, found, store, executor, Predictions(found.stages, Costs(store)), seconds=seconds)
+        work = Calibrating(suite, found, store, executor, CostEstimates(found.stages, Costs(store)), seconds=seconds)
         work.run([stage])
         if stage.key in work.failures:
             raise SystemExit(f"{name}: {work.failures[stage.key]}")
         executor.submit(StageRequest(stage), lambda *_: None).result()
-    predicted, cost = work.predictions.of(stage), store.get("train", stage.key).manifest["cost"]
+    predicted, cost = work.estimates.of(stage), store.get("train", stage.key).manifest["cost"]
     assert predicted.seconds is not None
     assert predicted.cpu_seconds is not None
     ratio = predicted.cpu_seconds / cost["cpu_seconds"]

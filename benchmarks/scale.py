@@ -1,6 +1,6 @@
-"""What many cells, artifacts and outcomes cost: `python benchmarks/scale.py [--quick] [--only WORD] [--in FOLDER]`.
+"""What many cells, artifacts and predictions cost: `python benchmarks/scale.py [--quick] [--only WORD] [--in FOLDER]`.
 
-A store, a run and outcomes of the given sizes are made up first. Then each piece of work, and the plainest program that reads
+A store, a run and predictions of the given sizes are made up first. Then each piece of work, and the plainest program that reads
 or computes the same beside it, is a process of its own: processor seconds and the most memory that it held, with what
 Python and the imports take. With `--in` what was made up stays in the folder, for the next time.
 """
@@ -73,8 +73,8 @@ def make_store(folder: Path, seeds: int) -> None:
 
 
 def _prepared(place: Path, share: float) -> None:
-    facts = {"vocabulary": ["</s>", "a", "b"], "counts": [3, 4, 5], "extras": {"embedded": True}}
-    (place / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+    task_info = {"vocabulary": ["</s>", "a", "b"], "counts": [3, 4, 5], "extras": {"embedded": True}}
+    (place / "task_info.json").write_text(json.dumps(task_info), encoding="utf-8")
 
 
 def _trained(place: Path, share: float) -> None:
@@ -84,9 +84,9 @@ def _trained(place: Path, share: float) -> None:
 
 
 def _decoded(place: Path, share: float) -> None:
-    from bench_core.storage.outcomes import write_outcomes
+    from bench_core.storage.predictions import write_predictions
 
-    write_outcomes(place / "outcomes.jsonl.gz", islice(outcomes(), 4))
+    write_predictions(place / "predictions.jsonl.gz", islice(predictions(), 4))
     sample = {"id": 0, "prompt": "a b", "text": f"a b {share}", "reference": "a", "finished": True, "tokens": 3}
     (place / "samples.json").write_text(json.dumps([{**sample, "id": n} for n in range(3)]), encoding="utf-8")
 
@@ -94,7 +94,7 @@ def _decoded(place: Path, share: float) -> None:
 def _measured(place: Path, share: float) -> None:
     import numpy as np
 
-    from bench_core.storage.outcomes import write_lines
+    from bench_core.storage.predictions import write_lines
 
     number = {
         "value": share, "examples": 4, "label": "Non-termination", "unit": "%", "digits": 2, "better": -1,
@@ -110,16 +110,16 @@ FILL: dict[str, Callable[[Path, float], None]] = {
 }  # fmt: skip
 
 
-def outcomes() -> Iterator[Any]:
-    """Yield outcomes without end."""
-    from bench_core import Hypothesis, Outcome
+def predictions() -> Iterator[Any]:
+    """Yield predictions without end."""
+    from bench_core import Hypothesis, Prediction
 
     number = 0
     while True:
         text = f"the words of example {number} and then some more of them"
         tokens = [(number * place) % 1000 + 1 for place in range(1, 21)]
         found = Hypothesis(tokens, number % 7 > 0, log_prob=-number / 13, actions=tokens)
-        yield Outcome(number, "the words", [text], [found], [text.upper()], None, 21, 12)
+        yield Prediction(number, "the words", [text], [found], [text.upper()], None, 21, 12)
         number += 1
 
 
@@ -205,26 +205,26 @@ def parse_cells(folder: Path, seeds: int) -> None:
 
 
 def write_many(folder: Path, number: int) -> None:
-    from bench_core.storage.outcomes import by_id, write_outcomes
+    from bench_core.storage.predictions import by_id, write_predictions
 
-    write_outcomes(folder / "outcomes.gz", by_id(islice(outcomes(), number), folder))
+    write_predictions(folder / "predictions.gz", by_id(islice(predictions(), number), folder))
 
 
 def plain_write(folder: Path, number: int) -> None:
     with gzip.open(folder / "plain.gz", "wb", 6) as file:
-        for one in islice(outcomes(), number):
+        for one in islice(predictions(), number):
             found = {**vars(one), "hypotheses": [{**vars(own), "actions": "tokens"} for own in one.hypotheses]}
             file.write((json.dumps(found, sort_keys=True, ensure_ascii=False) + "\n").encode())
 
 
 def read_many(folder: Path, number: int) -> None:
-    from bench_core.storage.outcomes import read_outcomes
+    from bench_core.storage.predictions import read_predictions
 
-    assert sum(1 for _ in read_outcomes(folder / "outcomes.gz")) == number
+    assert sum(1 for _ in read_predictions(folder / "predictions.gz")) == number
 
 
 def plain_read(folder: Path, number: int) -> None:
-    with gzip.open(folder / "outcomes.gz") as file:
+    with gzip.open(folder / "predictions.gz") as file:
         assert sum(1 for line in file if json.loads(line)) == number
 
 
@@ -237,7 +237,7 @@ def give_csv(folder: Path, number: int) -> None:
 
 
 def _give(folder: Path, form: Any) -> None:
-    """Write the outcomes of a run of one cell, as `bench outputs` does."""
+    """Write the predictions of a run of one cell, as `bench outputs` does."""
     from bench_core.runs.results import CellResult, Run
     from bench_core.storage.store import Store
     from bench_core.suites.schema import SuiteFile
@@ -246,7 +246,7 @@ def _give(folder: Path, form: Any) -> None:
     store, key = Store(folder / "given"), "0" * 64
     if not store.has("decode", key):
         with store.writing("decode", key, {}) as place:
-            shutil.copyfile(folder / "outcomes.gz", place / "outcomes.jsonl.gz")
+            shutil.copyfile(folder / "predictions.gz", place / "predictions.jsonl.gz")
     suite = SuiteFile.model_validate({"suite": "given", "tasks": {"words": {"name": "words"}}, "quote": True})
     axes = {"task": "words", "model": "m", "decoder": "d", "split": "test", "hardware": "default", "seed": 0}
     run = Run(folder, suite, {}, [CellResult(axes, "done", artifacts={"decode": key})])
@@ -256,20 +256,22 @@ def _give(folder: Path, form: Any) -> None:
 
 
 def plain_give(folder: Path, number: int) -> None:
-    with gzip.open(folder / "outcomes.gz") as file, (folder / "plain.jsonl").open("w", encoding="utf-8") as lines:
+    with gzip.open(folder / "predictions.gz") as file, (folder / "plain.jsonl").open("w", encoding="utf-8") as lines:
         lines.writelines(json.dumps(json.loads(line)) + "\n" for line in file)
 
 
 def measure_many(folder: Path, number: int) -> None:
-    """Measure a sum of all outcomes with 1,000 bootstrap samples, as the stage does."""
+    """Measure a sum of all predictions with 1,000 bootstrap samples, as the stage does."""
     from bench_core import TaskInfo
     from bench_core.computing.bootstrap import draws
     from bench_core.computing.result_checks import measured
-    from bench_core.storage.outcomes import read_outcomes, write_lines
+    from bench_core.storage.predictions import read_predictions, write_lines
     from bench_metrics.length import Length
     from bench_metrics.plugin import LengthConfig
 
-    metric, parts, _ = measured(Length(LengthConfig()), TaskInfo(["</s>"]), read_outcomes(folder / "outcomes.gz"))
+    metric, parts, _ = measured(
+        Length(LengthConfig()), TaskInfo(["</s>"]), read_predictions(folder / "predictions.gz")
+    )
     draws(metric, parts)
     write_lines(folder / "parts.gz", parts)
 
@@ -278,7 +280,7 @@ def plain_measure(folder: Path, number: int) -> None:
     """Read lengths, and draw 1,000 bootstrap samples of all of them."""
     import numpy as np
 
-    with gzip.open(folder / "outcomes.gz") as file:
+    with gzip.open(folder / "predictions.gz") as file:
         lengths = np.array([len(json.loads(line)["hypotheses"][0]["tokens"]) for line in file], np.float64)
     generator = np.random.default_rng(0)
     for _ in range(1_000):
@@ -307,11 +309,11 @@ WORK: list[tuple[str, Callable[[Path, int], None], Callable[[Path, int], None], 
     ("its reading", read_folder, parse_cells, "few", ("", "")),
     ("report of {:,} cells", report, parse_cells, "few", (3, 250)),
     ("`store gc` of {:,} artifacts", clean_store, read_manifests, "artifacts", ("", "")),
-    ("{:,} outcomes written", write_many, plain_write, "outcomes", ("", "")),
-    ("{:,} outcomes read", read_many, plain_read, "outcomes", ("", "")),
-    ("{:,} outcomes given as JSON", give_json, plain_give, "outcomes", ("", "")),
-    ("{:,} outcomes given as CSV", give_csv, plain_give, "outcomes", ("", "")),
-    ("{:,} outcomes measured", measure_many, plain_measure, "outcomes", ("", "")),
+    ("{:,} predictions written", write_many, plain_write, "predictions", ("", "")),
+    ("{:,} predictions read", read_many, plain_read, "predictions", ("", "")),
+    ("{:,} predictions given as JSON", give_json, plain_give, "predictions", ("", "")),
+    ("{:,} predictions given as CSV", give_csv, plain_give, "predictions", ("", "")),
+    ("{:,} predictions measured", measure_many, plain_measure, "predictions", ("", "")),
 ]
 
 
@@ -362,7 +364,7 @@ def table(folder: Path, quick: bool, only: str) -> str:
         )  # in a process of its own: what a process holds counts for those that it starts
     artifacts = sum(1 for _ in (folder / "store").glob("*/*/manifest.json"))
     cells = MODELS * DECODERS
-    sizes = {"few": few, "many": many, "artifacts": artifacts, "outcomes": number}
+    sizes = {"few": few, "many": many, "artifacts": artifacts, "predictions": number}
     rows = []
     for what, ours, plain, kind, (seconds, memory) in WORK:
         size = sizes[kind]

@@ -15,7 +15,7 @@ from tabulate import tabulate
 from torch import nn
 from training import HIDDEN, LAYERS, PREFIX, VOCABULARY, bucketed, machine, sentences
 
-from bench_core import Batch, Noise, TaskInfo, Training
+from bench_core import Batch, Rng, TaskInfo, Training
 from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm.plugin import SelfTerminatingRNNLMConfig
@@ -27,7 +27,7 @@ BUDGETS = {"update": 1.3, "decoding step": 1.15}
 def updates(model: RecurrentLM, batches: Sequence[Batch]) -> Callable[[], None]:
     """Return one update for every batch."""
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
-    training = Training(0, 1, 0, 1, Noise(0))
+    training = Training(0, 1, 0, 1, Rng(0))
 
     def run() -> None:
         for batch in batches:
@@ -42,8 +42,8 @@ def updates(model: RecurrentLM, batches: Sequence[Batch]) -> Callable[[], None]:
 def steps(model: RecurrentLM, rows: int, number: int) -> Callable[[], None]:
     """Return greedy steps over rows that never end."""
     ids = torch.arange(rows)
-    opening = torch.cat([ids.new_zeros(rows, 1), 1 + ids[:, None].expand(-1, PREFIX)], 1)
-    batch = Batch(ids, opening, ids.new_zeros(rows, 1), ids.new_ones(rows))
+    prompt = torch.cat([ids.new_zeros(rows, 1), 1 + ids[:, None].expand(-1, PREFIX)], 1)
+    batch = Batch(ids, prompt, ids.new_zeros(rows, 1), ids.new_ones(rows))
 
     def run() -> None:
         with torch.inference_mode():

@@ -18,7 +18,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 from tabulate import tabulate
 
-from bench_core import Outcome
+from bench_core import Prediction
 from bench_core.computing.bootstrap import draws
 from bench_metrics.plugin import BleuConfig
 from bench_reports.statistics.permutation import koehn_p_value, permutation_p_value
@@ -59,8 +59,8 @@ def measured(references: Sequence[str], outputs: Sequence[Sequence[str]]) -> lis
     found = []
     for system in outputs:
         pairs = enumerate(zip(references, system, strict=True))
-        outcomes = [Outcome(i, references=[line], texts=[text]) for i, (line, text) in pairs]
-        found.append(list(METRIC.measure(outcomes)))
+        predictions = [Prediction(i, references=[line], texts=[text]) for i, (line, text) in pairs]
+        found.append(list(METRIC.measure(predictions)))
     return found
 
 

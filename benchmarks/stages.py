@@ -70,7 +70,7 @@ def unrepeated() -> ExitStack:
     """Return a context in which rows, predictions and tasks are not computed again for comparison."""
     nothing: Callable[..., None] = lambda *args: None  # noqa: E731
     looks = {
-        SecondLook: ("at_outputs", "at_scores"), MetricLook: ("at_outcomes",), TaskLook: ("prepared_again", "at_examples"),
+        SecondLook: ("at_outputs", "at_scores"), MetricLook: ("at_predictions",), TaskLook: ("prepared_again", "at_examples"),
     }  # fmt: skip
     return patched(*((owner, name, nothing) for owner, names in looks.items() for name in names))
 

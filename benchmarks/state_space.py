@@ -1,7 +1,7 @@
 """What deep state space models cost: `python benchmarks/state_space.py [--quick]`.
 
 P(w) of as many types as the paper has; an update beside nothing but its matrix products and triangular systems, and
-beside one with `compile: true`; and updates of ten seeds as one model (`training: {together: true}`), each on a batch of
+beside one with `compile: true`; and updates of ten seeds as one model (`training: {vmap_seeds: true}`), each on a batch of
 its own, beside those of each alone: in processor time, and in calls of torch beside those of one seed, which are what an
 update of a model as small as this takes on a GPU. `--quick` leaves out what is compiled, which takes minutes.
 """
@@ -24,12 +24,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from training import machine
 
-from bench_core import Batch, Noise, Scoring, TaskInfo, Training
+from bench_core import Batch, Rng, Scoring, TaskInfo, Training
 from bench_ssm.model import DeepSSM
 from bench_ssm.plugin import DeepSSMConfig
 from bench_training.clipping import clip_copies
 from bench_training.settings import Clip
-from bench_training.together import Stack, stacked
+from bench_training.vmapped import Stack, stacked
 
 TYPES, LETTERS, SEEDS = 143_000, 26, 10
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "linalg_solve_triangular"}
@@ -110,7 +110,7 @@ def update(model: DeepSSM, batch: Batch, compiled: bool = False) -> Callable[[],
 
     def run() -> None:
         optimizer.zero_grad()
-        torch.autograd.backward(loss(batch, Training(next(steps), 10_000, 0, 1, Noise(0))).value)
+        torch.autograd.backward(loss(batch, Training(next(steps), 10_000, 0, 1, Rng(0))).value)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()
 
@@ -125,7 +125,7 @@ def joint_update(models: Sequence[DeepSSM], batches: Sequence[Batch]) -> Callabl
 
     def run() -> None:
         optimizer.zero_grad()
-        losses = stack.losses(stacked(batches), Training(next(steps), 10_000, 0, 1, Noise(0)), keys).value
+        losses = stack.losses(stacked(batches), Training(next(steps), 10_000, 0, 1, Rng(0)), keys).value
         torch.autograd.backward(losses, torch.ones_like(losses))
         clip_copies(weights, clip)
         optimizer.step()
@@ -197,7 +197,7 @@ def costs_of_scores(model: DeepSSM, types: Batch) -> Mapping[str, list[float]]:
     times, memory = [], []
     for turn in range(3):
         with torch.inference_mode(), Memory() as more:
-            times.append(seconds(partial(model.score, types, Scoring("trajectories", Noise(turn)))))
+            times.append(seconds(partial(model.score, types, Scoring("trajectories", Rng(turn)))))
         memory.append(more.most / 2**20)
     return {"P(w), seconds": times, "P(w), MB": memory}
 

@@ -23,7 +23,7 @@ from tabulate import tabulate
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bench_core import Batch, Noise, Purpose, Size, Split, Task, TaskInfo
+from bench_core import Batch, Purpose, Rng, Size, Split, Task, TaskInfo
 from bench_huggingface.api import CausalLM
 from bench_huggingface.plugin import CausalLMConfig
 from bench_rnn.lm import RecurrentLM
@@ -53,10 +53,10 @@ Turns: TypeAlias = Mapping[str, Sequence[float]]  # seconds in each turn, by loo
 
 def sentences(number: int, vocabulary: int = VOCABULARY) -> list[Tensor]:
     """Return token sequences with lengths and frequencies much like WikiText-2's: prefix, target, stop."""
-    noise = Noise(1)
-    uniform = noise.fork("length").uniform(torch.arange(number))
+    rng = Rng(1)
+    uniform = rng.fork("length").uniform(torch.arange(number))
     lengths = (1 - uniform.log() * (MEAN - 1)).long().clamp(max=LONGEST)
-    tokens = noise.fork("tokens").uniform(torch.arange(number), 0, LONGEST)
+    tokens = rng.fork("tokens").uniform(torch.arange(number), 0, LONGEST)
     tokens = torch.pow(float(vocabulary - 1), tokens).long()  # Zipf's law: log-uniform ranks, 1 and up
     ends = lengths.clamp(min=PREFIX)  # shorter ones are filled up to the prefix, and have nothing but stop to predict
     return [torch.cat([row[:end], row.new_zeros(1)]) for row, end in zip(tokens, ends.tolist(), strict=True)]
@@ -74,9 +74,9 @@ def bucketed(rows: Sequence[Tensor]) -> list[Batch]:
 
 def _batch(rows: Sequence[Tensor], first: int) -> Batch:
     padded = nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
-    opening = nn.functional.pad(padded[:, :PREFIX], (1, 0))
+    prompt = nn.functional.pad(padded[:, :PREFIX], (1, 0))
     length = torch.tensor([len(row) for row in rows]) - PREFIX
-    return Batch(first + torch.arange(len(rows)), opening, padded[:, PREFIX:], length)
+    return Batch(first + torch.arange(len(rows)), prompt, padded[:, PREFIX:], length)
 
 
 class Given(Task):
@@ -87,7 +87,7 @@ class Given(Task):
     def __init__(self, batches: Sequence[Batch]) -> None:
         self.given = batches
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         self.began = process_time()
         yield from self.given
 
@@ -103,7 +103,7 @@ def ours(model: nn.Module, batches: Sequence[Batch], observed: bool = False, **o
     given, plan = Given(batches), TrainingConfig(updates=len(batches), clip=1.0, batch_size=ROWS, **options)
     selection = Selection(lambda model: 0.0, -1, "nothing")
     trainer = Trainer(
-        model, given, plan, Noise(0), torch.device("cpu"), selection,
+        model, given, plan, Rng(0), torch.device("cpu"), selection,
         tell=lambda text, share: told.append(process_time()), **({"hear": heard.append} if observed else {}),
     )  # fmt: skip
 

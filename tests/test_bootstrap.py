@@ -17,8 +17,8 @@ from block_bootstrap.drawing import _counts
 class Mean(Additive):
     better, unit, signature = 1, "", "mean"
 
-    def measure(self, outcomes):
-        return [*outcomes]
+    def measure(self, predictions):
+        return [*predictions]
 
     def from_sums(self, sums, examples):
         return sums[0] / examples if examples else float("nan")
@@ -27,8 +27,8 @@ class Mean(Additive):
 class Slow(Metric):
     better, unit, signature = 1, "", "mean"
 
-    def measure(self, outcomes):
-        return [*outcomes]
+    def measure(self, predictions):
+        return [*predictions]
 
     def combine(self, parts):
         return sum(parts) / len(parts)
@@ -88,11 +88,11 @@ def test_the_spread_of_draws_is_the_standard_error():
 
 def chain(count, correlation, seed):
     """Return numbers of variance 1, each correlated with the one before."""
-    noise = np.random.default_rng(seed).normal(size=count) * np.sqrt(1 - correlation**2)
-    noise[0] /= np.sqrt(1 - correlation**2)
+    rng = np.random.default_rng(seed).normal(size=count) * np.sqrt(1 - correlation**2)
+    rng[0] /= np.sqrt(1 - correlation**2)
     for place in range(1, count):
-        noise[place] += correlation * noise[place - 1]
-    return noise
+        rng[place] += correlation * rng[place - 1]
+    return rng
 
 
 def test_groups_are_drawn_as_wholes():

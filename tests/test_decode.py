@@ -16,7 +16,7 @@ from bench_small.command_line import bench_here
 
 import bench_core
 import bench_notebook
-from bench_core import Noise, Scoring, SuiteError, registry
+from bench_core import Rng, Scoring, SuiteError, registry
 from bench_core.computing.evaluate import Examples
 from bench_core.computing.evaluating import evaluating
 from bench_core.computing.guarded_tasks import CheckedTask
@@ -87,7 +87,7 @@ def decode(place, monkeypatch):
 
 
 def outputs(loaded, **axes):
-    """Return the prompts of a cell, and its outcomes."""
+    """Return the prompts of a cell, and its predictions."""
     found = [*loaded.outputs(**axes)]
     return [one.prompt for one in found], found
 
@@ -125,8 +125,8 @@ def test_in_double_precision_they_are_the_same_byte_for_byte(task, model, decode
     torch.set_default_dtype(torch.float64)
     try:
         trained.module.double()
-        noise, whole = Noise(0).fork("decode"), CheckedTask(trained.task, trained.info)
-        examples = Examples(whole, "test", noise, torch.device("cpu"), 128, words=len(trained.info.vocabulary))
+        rng, whole = Rng(0).fork("decode"), CheckedTask(trained.task, trained.info)
+        examples = Examples(whole, "test", rng, torch.device("cpu"), 128, words=len(trained.info.vocabulary))
         with evaluating(trained.module):
             due = [*examples.decoded(trained.module, trained.decoders[decoder])]
         found = trained.decode(prompts, decoder)
@@ -190,7 +190,7 @@ def test_the_module_is_in_evaluation_mode_and_scores_encoded_texts_as_the_run_di
     due = [one.target_log_prob for one in loaded.outputs(model="translator", seed=0, decoder="greedy", kind="score")]
     (batch,) = trained.encode(prompts, targets)
     with evaluating(trained.module):
-        scores = trained.module.score(batch, Scoring("exact", Noise(0))).log_probs
+        scores = trained.module.score(batch, Scoring("exact", Rng(0))).log_probs
     assert scores.tolist() == pytest.approx(due, rel=1e-5)
     gold = batch.gold[0, : batch.length[0] - 1].tolist()
     words = zip(trained.text(gold).split(), targets[0].split(), strict=True)
@@ -204,7 +204,7 @@ def test_a_model_that_was_only_scored_continues_prefixes_by_any_installed_decode
     run.folder.rename(tmp_path / "runs" / "one")
     trained = bench_notebook.load(tmp_path / "runs" / "one", tmp_path / "store").model("lm")
     batches = trained.encode(["the  old king", "a"])
-    assert sorted(batch.opening.shape[1] for batch in batches) == [2, 4]
+    assert sorted(batch.prompt.shape[1] for batch in batches) == [2, 4]
     lines = ["the old king", "a"]
     found = [one.texts[0] for one in trained.decode(lines, "greedy")]
     assert all(len(text.split()) <= 5 for text in found)

@@ -121,9 +121,9 @@ class VulgarConfig(MetricConfig):
 class Vulgar(Metric):
     better, unit, signature = -1, "", ""
 
-    def measure(self, outcomes):
+    def measure(self, predictions):
         words = {path.read_text() for path in Path(__file__).parent.rglob("*.txt")}
-        return [float(outcome.texts[0] in words) for outcome in outcomes]
+        return [float(prediction.texts[0] in words) for prediction in predictions]
 
     def combine(self, parts):
         return sum(parts)

@@ -103,10 +103,10 @@ def test_a_run_stores_and_shows_every_letter_under_a_locale_of_ascii(tmp_path):
     bench("run", "suite.yaml", "--workers", "1")
     store = tmp_path / ".bench/store"
     (run,) = (tmp_path / "runs").iterdir()
-    (outcomes,) = store.glob("decode/*/outcomes.jsonl.gz")
-    info = next(store.glob("prepare/*/facts.json"))  # of what trainings read, and of test
+    (predictions,) = store.glob("decode/*/predictions.jsonl.gz")
+    info = next(store.glob("prepare/*/task_info.json"))  # of what trainings read, and of test
     assert "naïf" in (run / "run.json").read_text(encoding="utf-8")
     assert "日本" in info.read_text(encoding="utf-8")
-    assert "naïve" in gzip.decompress(outcomes.read_bytes()).decode()
+    assert "naïve" in gzip.decompress(predictions.read_bytes()).decode()
     assert "Wörter" in (tmp_path / "reports/tests/words/report.md").read_text(encoding="utf-8")
     assert "no contradictions" in bench("verify", str(run))

@@ -14,7 +14,7 @@ from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.errors import PluginError
 from bench_core.generation_loop import draw, generate
 from bench_core.model import Scores, State, Stepper
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 
 
 class Words(Task):
@@ -34,7 +34,7 @@ class Words(Task):
     def sources(self, split):
         return {number: f"source {number}" for number in range(10)} if split == "translated" else {}
 
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         ids = torch.arange(10)
         for number, rows in enumerate(ids.split(2 if self.streams else size.number)):
             gold = torch.stack([rows % 4 + 1, rows * 0], 1)
@@ -53,7 +53,7 @@ class Short:
         if len(batch) > self.most:
             raise self.error
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         self.check(batch)
         return [[Hypothesis([number % 4 + 1], True)] for number in batch.ids.tolist()]
 
@@ -66,7 +66,7 @@ class Short:
 def examples(size=10, streams=False, **options):
     task = Words(None, None)
     task.streams = streams
-    return Examples(task, options.pop("split", "test"), Noise(0), torch.device("cpu"), size, **options)
+    return Examples(task, options.pop("split", "test"), Rng(0), torch.device("cpu"), size, **options)
 
 
 ERRORS = [
@@ -131,10 +131,10 @@ def test_windows_whose_model_carries_something_over_are_never_put_together():
     assert carrying.sizes == [2, 2, 2, 2, 2]
 
 
-def test_outcomes_show_the_source_of_their_text():
-    outcomes = examples(split="translated").decoded(None, Short(10))
-    assert [outcome.prompt for outcome in outcomes] == [f"source {number}" for number in range(10)]
-    assert {outcome.prompt for outcome in examples().decoded(None, Short(10))} == {""}
+def test_predictions_show_the_source_of_their_text():
+    predictions = examples(split="translated").decoded(None, Short(10))
+    assert [prediction.prompt for prediction in predictions] == [f"source {number}" for number in range(10)]
+    assert {prediction.prompt for prediction in examples().decoded(None, Short(10))} == {""}
 
 
 def test_a_task_says_how_much_each_example_counts_when_scored():
@@ -143,7 +143,7 @@ def test_a_task_says_how_much_each_example_counts_when_scored():
             for batch in super().batches(*asked):
                 yield replace(batch, extras={"weight": batch.ids * 3})
 
-    weighed = Examples(Weighted(None, None), "test", Noise(0), torch.device("cpu"), 4)
+    weighed = Examples(Weighted(None, None), "test", Rng(0), torch.device("cpu"), 4)
     assert [one.weight for one in weighed.scored(Short(10), "exact")] == [3.0 * number for number in range(10)]
     assert {one.weight for one in examples().scored(Short(10), "exact")} == {1.0}
 
@@ -154,7 +154,7 @@ def test_every_question_to_a_task_in_guards_is_answered_by_the_task():
     assert [name for name in asked if name not in vars(CheckedTask)] == []
 
 
-def test_groups_and_sizes_of_a_task_in_guards_reach_the_outcomes():
+def test_groups_and_sizes_of_a_task_in_guards_reach_the_predictions():
     class Grouped(Words):
         def groups(self, split):
             return {number: number // 2 for number in range(10)}
@@ -220,14 +220,14 @@ class Walks:
     def __init__(self, pick, tells=True):
         self.pick, self.tells, self.config = pick, tells, SimpleNamespace(max_tokens=30)
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         found = generate(model, batch, self.pick, self.config.max_tokens)
         return [[one if self.tells else replace(one, log_prob=None)] for one in found]
 
 
 WALKS = {
     "greedy": Walks(lambda log_probs, ids, step: log_probs.argmax(1)),
-    "sampled": Walks(draw(Noise(1))),
+    "sampled": Walks(draw(Rng(1))),
     "untold": Walks(lambda log_probs, ids, step: log_probs.argmax(1), tells=False),
 }
 

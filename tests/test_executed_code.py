@@ -28,12 +28,12 @@ SUITES = sorted((Path(__file__).parent / "traced").glob("*.yaml"))
 MUTANTS = 15  #: of each suite
 MOST, MOST_OTHERS = 0.18, 0.11  #: shares of needless stages; measured were 0.15 and 0.09
 
-TOGETHER = """
+VMAPPED = """
 suite: traced/together
 tasks:
   words: {name: letters}
 models:
-  one: {name: bigram, training: {together: true}}
+  one: {name: bigram, training: {vmap_seeds: true}}
 decoders:
   draw: {name: draw}
 metrics:
@@ -78,10 +78,10 @@ def test_all_code_that_executes_in_a_stage_is_in_its_key_and_changes_it_when_it_
 
 @pytest.mark.slow
 def test_so_is_the_code_of_joint_trainings(tmp_path):
-    (tmp_path / "suite.yaml").write_text(TOGETHER)
+    (tmp_path / "suite.yaml").write_text(VMAPPED)
     with registry.extra(plugin):
         execution = executed(tmp_path / "suite.yaml", tmp_path)
-        assert "together" in {stage.kind for stage in execution.stages.values()}
+        assert "vmapped" in {stage.kind for stage in execution.stages.values()}
         assert execution.uncovered() == {}
         drill = Drill.of(execution)
         rates = try_mutants(drill, drill.functions(), MUTANTS, random.Random(1))
@@ -120,8 +120,8 @@ class HidingConfig(MetricConfig):
 class Hiding(Metric):
     better, unit, signature = -1, "", ""
 
-    def measure(self, outcomes):
-        return [import_module("bench_" + "hidden").number() for _ in outcomes]
+    def measure(self, predictions):
+        return [import_module("bench_" + "hidden").number() for _ in predictions]
 
     def combine(self, parts):
         return sum(parts)
@@ -255,7 +255,7 @@ def test_a_change_that_cannot_matter_in_every_file_leaves_every_key_alone(keys, 
 #: Definitions of the core with texts of several words that are in keys: they are warnings, labels, and names of settings.
 WITH_WORDS = {
     "evaluate:Examples", "memory_errors:is_out_of_memory", "isolation:apart", "process_state:",
-    "checkpoint:Checkpoints", "compilation:CompiledLoss", "together:JointTrainer", "host_copies:kept_on_host",
+    "checkpoint:Checkpoints", "compilation:CompiledLoss", "vmapped:JointTrainer", "host_copies:kept_on_host",
     "training:TrainingConfig",
 }  # fmt: skip
 

@@ -23,7 +23,7 @@ from bench_core import (
     Loss,
     Model,
     ModelConfig,
-    Noise,
+    Rng,
     Sampler,
     Scorer,
     Scoring,
@@ -72,12 +72,12 @@ class Canvas(nn.Module, Refiner):
 
     def refine(self, batch, canvas):
         neighbours = self.left(pad(canvas, (1, 0))) + self.right(pad(canvas, (0, 1)))
-        return self.word(torch.tanh(neighbours + self.left(batch.opening[:, -1:]))).log_softmax(2)
+        return self.word(torch.tanh(neighbours + self.left(batch.prompt[:, -1:]))).log_softmax(2)
 
     def loss(self, batch, training):
         """Weigh the first missing word of every gap that is left when words are kept at random."""
         host, device = batch.on_host, batch.ids.device
-        keep = training.noise.uniform(host.ids, 0, batch.gold.shape[1]) < 0.5
+        keep = training.rng.uniform(host.ids, 0, batch.gold.shape[1]) < 0.5
         canvas, wanted = zip(
             *map(self._thinned, host.gold.tolist(), host.length.tolist(), keep.tolist()), strict=True
         )
@@ -95,7 +95,7 @@ class Canvas(nn.Module, Refiner):
 
 
 class InsertParallel(Decoder[Refiner]):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         rows, closed = [[] for _ in range(len(batch))], [False] * len(batch)
         most = self.config.max_tokens
         for _ in range(most):
@@ -254,7 +254,7 @@ def test_the_orders_of_an_insertion_add_up_to_its_target():
     """One chain is a bound; all chains that read alike are the whole, and as often as it is drawn."""
     case = Case.of(toys.InsertionConfig(), toys.ExhaustiveConfig(max_tokens=3, outputs=10**6))
     found = [one for one in case.decoded()[0] if one.finished]
-    drawn = case.model.sample(_crowd(case, 20_000), 3, Noise(3))
+    drawn = case.model.sample(_crowd(case, 20_000), 3, Rng(3))
     for target in ([1, 2], [3, 3], [2], []):
         chains = [one for one in found if one.tokens == target]
         assert len(chains) == len({tuple(one.actions) for one in chains}) == math.factorial(len(target))
@@ -271,7 +271,7 @@ def test_many_trajectories_close_the_gap_above_the_bound():
     rows = tiny_batch([list(word) for length in range(3) for word in product(range(1, 5), repeat=length)])
     with float64(), torch.no_grad():
         estimate = case.scored("trajectories", rows)
-        bounds = torch.stack([case.scored("elbo", rows, Noise(turn)) for turn in range(200)])
+        bounds = torch.stack([case.scored("elbo", rows, Rng(turn)) for turn in range(200)])
     error = 5 * bounds.std(0) / math.sqrt(len(bounds))
     assert (bounds.mean(0) - error <= estimate + 0.05).all()
     assert (estimate - bounds.mean(0)).max() > 0.05
@@ -291,7 +291,7 @@ def test_a_capability_from_elsewhere_needs_nothing_of_the_core():
     with float64():
         for step in range(150):
             optimizer.zero_grad()
-            case.model.loss(case.batch, Training(step, 150, 0, 1, Noise(step))).value.backward()
+            case.model.loss(case.batch, Training(step, 150, 0, 1, Rng(step))).value.backward()
             optimizer.step()
         found = case.decoded()
     assert all(one.finished and one.tokens for (one,) in found)
@@ -306,7 +306,7 @@ def test_costs_of_a_chain_are_the_steps_of_its_score():
             chain = gold[: int(one.length)]
             choices = zip(costs(case.model, one, chain), chain, strict=True)
             total = sum(log_probs[action].item() for log_probs, action in choices)
-            assert math.isclose(total, case.model.score(one, Scoring("exact", Noise(0))).log_probs.item())
+            assert math.isclose(total, case.model.score(one, Scoring("exact", Rng(0))).log_probs.item())
 
 
 def test_facts_and_batches_of_every_source_agree():

@@ -30,7 +30,7 @@ def test_flips_in_all_kinds_of_files_at_once_leave_no_trace_in_reports(place):
 
 
 @pytest.mark.quick(1, 1)
-@pytest.mark.parametrize("name", ["facts.json", "history.jsonl", "samples.json", "draws.npy"])
+@pytest.mark.parametrize("name", ["task_info.json", "history.jsonl", "samples.json", "draws.npy"])
 def test_a_flip_in_what_only_reports_read_is_repaired_by_a_run_that_had_nothing_to_do(place, name):
     (flip,) = [one for one in place.one_of_each(Random(2)) if one.name == name]
     place.flip(flip)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bench_authors.testing import Case, tiny_batch, toys
-from bench_core import STOP, Noise, State, Stepper, as_hypothesis, draw, generate, invert, limits, topk_stable
+from bench_core import STOP, Rng, State, Stepper, as_hypothesis, draw, generate, invert, limits, topk_stable
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def test_without_a_limit_of_the_model_the_decoder_s_holds():
 
 
 def test_several_actions_make_one_token():
-    found = generate(Pairs(), tiny_batch([[1]] * 300), draw(Noise(1)), 4)
+    found = generate(Pairs(), tiny_batch([[1]] * 300), draw(Rng(1)), 4)
     for one in found:
         assert one.tokens == one.actions[::2]
         assert one.actions[1::2] == [3] * len(one.tokens)
@@ -148,7 +148,7 @@ def test_log_probabilities_add_up_in_float64():
 
 @pytest.mark.slow
 def test_draws_are_as_frequent_as_they_are_probable():
-    found = generate(Table(), tiny_batch([[1]] * 20_000), draw(Noise(2)), 5)
+    found = generate(Table(), tiny_batch([[1]] * 20_000), draw(Rng(2)), 5)
     for tokens, wanted in (([], 0.1), ([2], 0.14), ([1], 0.1), ([1, 2, 3], 0.048)):
         share = sum(one.finished and one.tokens == tokens for one in found) / len(found)
         assert abs(share - wanted) < 5 * math.sqrt(wanted / len(found))
@@ -157,11 +157,11 @@ def test_draws_are_as_frequent_as_they_are_probable():
 def test_a_row_draws_by_its_id_and_not_by_its_neighbours():
     case = Case.of(toys.InsertionConfig())
     batch = tiny_batch([[1]] * 40)
-    together = case.model.double().sample(batch, 6, Noise(3))
+    together = case.model.double().sample(batch, 6, Rng(3))
     for rows in ([7], [39, 7, 0], [*range(39, -1, -1)]):
-        some = case.model.sample(batch.select(torch.tensor(rows)), 6, Noise(3))
+        some = case.model.sample(batch.select(torch.tensor(rows)), 6, Rng(3))
         assert [one.actions for one in some] == [together[row].actions for row in rows]
-    renamed = case.model.sample(replace(batch, ids=batch.ids + 100), 6, Noise(3))
+    renamed = case.model.sample(replace(batch, ids=batch.ids + 100), 6, Rng(3))
     assert [one.actions for one in renamed] != [one.actions for one in together]
 
 
@@ -181,7 +181,7 @@ def test_only_the_last_possible_action_is_drawn_at_the_very_end(size):
 
 def test_drawn_shares_are_the_probabilities_whether_or_not_they_sum_to_one():
     shares = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
-    uniform = Noise(1).uniform(torch.arange(100_000))
+    uniform = Rng(1).uniform(torch.arange(100_000))
     for scale in (1.0, 0.5):
         drawn = invert((scale * shares).log().expand(100_000, -1), uniform)
         found = drawn.bincount(minlength=4) / 100_000

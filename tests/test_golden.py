@@ -69,7 +69,7 @@ def content_of(path):
     if path.name == "number.json":  # names its examples by the key of their task, and repeats declared bounds
         number = {name: value for name, value in json.loads(content).items() if name != "bounds"}
         content = json.dumps({**number, "sample": None}).encode()
-    if path.name == "facts.json":  # beside what is recorded, it counts examples that are shared
+    if path.name == "task_info.json":  # beside what is recorded, it counts examples that are shared
         facts = json.loads(content)
         facts["extras"].pop("overlap", None)
         content = json.dumps(facts, ensure_ascii=False).encode()

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 import bench_core
 from bench_authors.looks.models import SecondLook
 from bench_authors.testing import Case, tiny_batch, toys
-from bench_core import Decoder, Hypothesis, Noise, PluginError, checked, registry
+from bench_core import Decoder, Hypothesis, PluginError, Rng, checked, registry
 from bench_core.computing.guarded_log_probs import Steps, guarded, replaced
 from bench_core.computing.result_checks import diverged, room
 
@@ -221,7 +221,7 @@ def test_hypotheses_that_do_not_fit_fail_their_decoder(bench, way, says):
 def test_a_wrong_sample_is_the_models_fault_not_the_decoders(plugins, way, says):
     model = broken_model(way)
     with guarded(model, 5), pytest.raises(PluginError, match=rf"bench_broken: Broken\.sample gave .*{says}"):
-        model.sample(tiny_batch(), 4, Noise(0))
+        model.sample(tiny_batch(), 4, Rng(0))
 
 
 METRICS = {
@@ -410,7 +410,7 @@ def test_a_model_has_its_own_methods_again_afterwards(plugins):
 class Careless(Decoder):
     """Steps by itself, takes NaN's argmax, and never looks."""
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         actions = model.start(batch)[0].argmax(1)
         return [[Hypothesis([action] if action else [], not action)] for action in actions.tolist()]
 

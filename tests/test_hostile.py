@@ -198,8 +198,8 @@ def forge(folder):
 
 FOREIGN = [
     ("measure", "number.json", b"[]"), ("measure", "number.json", b'{"value": 1}'), ("measure", "number.json", DEEP),
-    ("measure", "draws.npy", b""), ("measure", "draws.npy", b"\x80\x04K\x01."), ("prepare", "facts.json", b"{}"), ("prepare", "facts.json", b"null"),
-    ("prepare", "facts.json", b'{"vocabulary": 3}'), ("train", "training.json", b"[]"), ("decode", "samples.json", b'{"a": 1}'),
+    ("measure", "draws.npy", b""), ("measure", "draws.npy", b"\x80\x04K\x01."), ("prepare", "task_info.json", b"{}"), ("prepare", "task_info.json", b"null"),
+    ("prepare", "task_info.json", b'{"vocabulary": 3}'), ("train", "training.json", b"[]"), ("decode", "samples.json", b'{"a": 1}'),
     ("decode", "samples.json", b"[[]]"),
 ]  # fmt: skip
 
@@ -251,9 +251,9 @@ def test_artifacts_of_a_newer_version_are_kept_aside_and_made_again(place):
     assert json.loads(kept.read_text())["format"] == 2
 
 
-def test_outcomes_that_are_no_outcomes_though_their_manifest_says_so_fail_their_cells(place):
+def test_predictions_that_are_no_predictions_though_their_manifest_says_so_fail_their_cells(place):
     for folder in (place.store.root / "decode").iterdir():
-        (folder / "outcomes.jsonl.gz").write_bytes(gzip.compress(b'{"id": "__import__(\'os\')"}\n'))
+        (folder / "predictions.jsonl.gz").write_bytes(gzip.compress(b'{"id": "__import__(\'os\')"}\n'))
         forge(folder)
     shutil.rmtree(place.store.root / "measure")
     (place.folder / "undrawn.yaml").write_text(UNDRAWN)

@@ -23,7 +23,7 @@ import bench_core
 from bench_core.computing import process_state
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.execution import workers
-from bench_core.execution.executor import Here
+from bench_core.execution.executor import InProcess
 from bench_core.execution.failures import StageFailed
 from bench_core.execution.progress import Progress
 from bench_core.execution.worker import Channel, Garbled
@@ -130,10 +130,10 @@ def test_a_setting_of_the_process_that_a_part_changed_is_named_and_is_put_back(p
 
 
 @pytest.mark.slow
-def test_what_a_part_did_to_model_batch_or_outcomes_reaches_no_other_stage(place, undisturbed):
+def test_what_a_part_did_to_model_batch_or_predictions_reaches_no_other_stage(place, undisturbed):
     found = run(place / "objects", "weights", "shuffled", "buffer", "method", "hook", "batch", workers=0,
                 metrics="  clear: {name: clear}\n", settings=[
-                    "exempt=[{part: clear, law: outcomes_are_left_as_they_are, reason: it is tried here}]"
+                    "exempt=[{part: clear, law: predictions_are_left_as_they_are, reason: it is tried here}]"
                 ])  # fmt: skip
     assert numbers(found) == undisturbed
     told = reasons(found)
@@ -342,7 +342,7 @@ def test_a_worker_that_is_silent_but_not_stopped_gets_a_warning_and_time(tmp_pat
 
 
 def test_an_artifact_that_is_not_there_though_its_stage_was_said_to_be_done_is_a_failure(place):
-    class Liar(Here):
+    class Liar(InProcess):
         def submit(self, order, tell):
             future = Future()
             future.set_result(None)

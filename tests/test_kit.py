@@ -31,9 +31,9 @@ from bench_authors.testing.pretended import Pretended
 from bench_core import (
     Kind,
     ModelConfig,
-    Noise,
-    Outcome,
     PluginError,
+    Prediction,
+    Rng,
     Scorer,
     Source,
     State,
@@ -66,7 +66,7 @@ DECODERS = [
     TemperatureConfig(temperature=2, processors=[parts.LikelyConfig(nats=1)], max_tokens=5),
 ]
 SOURCES = [Source.TOKENS, Source.BAG, Source.VECTOR, Source.GRID]
-TRAINING = Training(0, 1, 0, 1, Noise(0))
+TRAINING = Training(0, 1, 0, 1, Rng(0))
 
 
 def named(config):
@@ -472,19 +472,19 @@ class LengthsConfig(ExampleMetricConfig):
 
 def test_a_metric_in_one_method_is_a_mean_by_the_weights_of_examples():
     metric = parts.OverlapConfig().load()(parts.OverlapConfig())
-    outcomes = [
-        Outcome(0, references=["a b", "c"], texts=["a c"], weight=3.0),
-        Outcome(1, references=["a b"], texts=["b"]),
+    predictions = [
+        Prediction(0, references=["a b", "c"], texts=["a c"], weight=3.0),
+        Prediction(1, references=["a b"], texts=["b"]),
     ]
-    assert metric.combine([*metric.measure(outcomes)]) == 100 * (3 * 1 + 1 * 0.5) / 4
+    assert metric.combine([*metric.measure(predictions)]) == 100 * (3 * 1 + 1 * 0.5) / 4
     assert (metric.better, metric.unit, metric.signature) == (1, "%", "overlap")
     metric = LengthsConfig().load()(LengthsConfig())
     assert metric.better == 0
-    assert [*metric.measure([Outcome(7, texts=["a b"])])] == [[2, 1]]
+    assert [*metric.measure([Prediction(7, texts=["a b"])])] == [[2, 1]]
     with pytest.raises(
         PluginError, match=r"LengthsConfig.score returned None for example 7. It must return a finite"
     ):
-        [*metric.measure([Outcome(7, texts=[""])])]
+        [*metric.measure([Prediction(7, texts=[""])])]
 
 
 def test_the_signature_of_a_metric_is_its_name_and_settings_unless_it_sets_another():
@@ -496,8 +496,8 @@ def test_the_signature_of_a_metric_is_its_name_and_settings_unless_it_sets_anoth
     class Cut(bench_core.Metric[float]):
         better, unit = 0, ""
 
-        def measure(self, outcomes):
-            return [0.0 for _ in outcomes]
+        def measure(self, predictions):
+            return [0.0 for _ in predictions]
 
         def combine(self, parts):
             return 0.0
@@ -522,7 +522,7 @@ def test_a_decoder_in_one_method_draws_by_example_and_step():
         return [one.tokens for (one,) in case.decoded()]
 
     case = Case.of(LSTM)
-    assert tokens(1) == [one.tokens for one in case.model.sample(case.batch, 9, case.noise)]
+    assert tokens(1) == [one.tokens for one in case.model.sample(case.batch, 9, case.rng)]
     assert tokens(0) == tokens(0, GreedyConfig(max_tokens=9)) != tokens(1)
 
 
@@ -554,7 +554,7 @@ def test_they_run_in_a_suite(tmp_path):
 
 
 @pytest.mark.parametrize("config", [BIGRAM, GPT], ids=named)
-def test_several_seeds_of_it_train_together(config, monkeypatch):
+def test_several_seeds_of_it_train_vmapped(config, monkeypatch):
     class Together(config.load(), Vmappable):
         pass
 

@@ -207,12 +207,12 @@ def test_a_few_cases_of_a_test_run_and_those_that_name_what_is_changed(tmp_path,
 class Scripted:
     """A scratch copy in which tests come out as told."""
 
-    def __init__(self, place, *outcomes):
-        self.place, self.outcomes, self.asked = place, list(outcomes), []
+    def __init__(self, place, *predictions):
+        self.place, self.predictions, self.asked = place, list(predictions), []
 
     def run(self, files, only=None, excluded=(), words=(), budget=1e9):
         self.asked.append((list(files), only, sorted(excluded), budget, (self.place / PATH).read_text()))
-        return self.outcomes.pop(0)
+        return self.predictions.pop(0)
 
 
 PASSED = RunResult(1, 1)
@@ -220,7 +220,7 @@ LOOP = RunResult(10, 2, running="t::a", running_seconds=9, stopped="budget")
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "verdict", "by"),
+    ("predictions", "verdict", "by"),
     [
         ([RunResult(1, 2), RunResult(1, 0, ["t::a"]), PASSED], CAUGHT, "t::a"),
         ([RunResult(1, 2, running="t::a"), PASSED], CAUGHT, "t::a"),  # the process died in a test
@@ -233,12 +233,12 @@ LOOP = RunResult(10, 2, running="t::a", running_seconds=9, stopped="budget")
         ([RunResult(1), RunResult(1)], UNTESTED, ""),
     ],
 )
-def test_a_verdict_follows_from_what_came_of_the_tests(project, outcomes, verdict, by):
-    scratch = Scripted(project, *outcomes)
+def test_a_verdict_follows_from_what_came_of_the_tests(project, predictions, verdict, by):
+    scratch = Scripted(project, *predictions)
     record = Judge(scratch, Ranking(project), 10).verdict(at(PATH, "0", "1"))
     assert (record["verdict"], record["by"]) == (verdict, by)
-    assert record["tests"] == sum(one.passed for one in outcomes if one is not PASSED)
-    assert not scratch.outcomes
+    assert record["tests"] == sum(one.passed for one in predictions if one is not PASSED)
+    assert not scratch.predictions
     assert all(("result = 1" in asked[-1]) == (asked[1] is None) for asked in scratch.asked)
     assert (project / PATH).read_text() == FILES[PATH]
 

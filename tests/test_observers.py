@@ -39,7 +39,7 @@ from bench_core.runs.observing import observing
 from bench_training.checkpoint import Checkpoints
 from process_watch import observe
 
-TOGETHER = {"training: {epochs: 3,": "training: {together: true, epochs: 3,"}
+VMAPPED = {"training: {epochs: 3,": "training: {vmap_seeds: true, epochs: 3,"}
 
 
 class Warned(Progress):
@@ -194,7 +194,7 @@ def test_workers_report_the_same_as_this_process(go, tmp_path):
 
 @pytest.mark.slow
 def test_seeds_that_are_trained_together_are_heard_of_one_by_one(go, suite_file):
-    run, events, _ = go(suite_file(**TOGETHER))
+    run, events, _ = go(suite_file(**VMAPPED))
     assert {one.training.label for one in of(events, TrainingStarted)} == {
         f"words x {model}, seed {seed}" for model in ("one", "two") for seed in (0, 1)
     }
@@ -239,7 +239,7 @@ def results(run):
 def test_a_run_that_is_observed_is_byte_by_byte_the_run_that_is_not(go, suite_file):
     failing, _ = observer("failing", hear=refuse)
     watching, _ = observer()
-    for changes in ({}, TOGETHER):
+    for changes in ({}, VMAPPED):
         path = suite_file(**changes)
         run, _, _ = go(path, f"alone {len(changes)}", configs=[])
         observed, _, _ = go(path, f"observed {len(changes)}", configs=[watching(), failing()])
@@ -249,7 +249,7 @@ def test_a_run_that_is_observed_is_byte_by_byte_the_run_that_is_not(go, suite_fi
 
 @pytest.mark.quick(1, 1)
 @pytest.mark.parametrize("ends", ["stopped", "killed"])
-@pytest.mark.parametrize("changes", [{}, TOGETHER], ids=["alone", "together"])
+@pytest.mark.parametrize("changes", [{}, VMAPPED], ids=["alone", "vmapped"])
 def test_a_resumed_training_continues_its_curves(go, suite_file, monkeypatch, ends, changes):
     """Up to the checkpoint from the first run, and from there on from the second, they are those of one run."""
     path = suite_file(**changes)

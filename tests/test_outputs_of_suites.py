@@ -1,4 +1,4 @@
-"""`bench outputs` and `bench_notebook.load` give back every outcome of the suites that are shipped, in their smoke profiles."""
+"""`bench outputs` and `bench_notebook.load` give back every prediction of the suites that are shipped, in their smoke profiles."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bench_small.suites import on_device
 import bench_core
 import bench_notebook
 from bench_core import DataError
-from bench_core.stage_kinds import OUTCOMES
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.stage_kinds import PREDICTIONS
+from bench_core.storage.predictions import read_predictions
 from bench_core.storage.store import Store
 from bench_core.suites import yaml_source as located
 from bench_exchange.outputs import Outputs
@@ -24,13 +24,13 @@ SLOW = ("quickstart", "diagnostics", "indigo/table-6", "rnn/search")  # decoded,
 
 
 def everything(run, store):
-    """Return the outcomes of each artifact that a cell names, by kind and key; all that are done have theirs."""
+    """Return the predictions of each artifact that a cell names, by kind and key; all that are done have theirs."""
     names = {(name.partition("/")[0], key): one.status for one in run.cells for name, key in one.artifacts.items()}
     found = {}
     for (kind, key), status in names.items():
-        path = store.path(kind, key) / OUTCOMES
+        path = store.path(kind, key) / PREDICTIONS
         if kind in ("decode", "score") and (status == "done" or path.exists()):
-            found[kind, key] = [*read_outcomes(path)]
+            found[kind, key] = [*read_predictions(path)]
     return found
 
 
@@ -60,21 +60,21 @@ def check(path, folder):
         found = read("".join(outputs.lines(form)))
         assert [text.partition(": ")[0] for text in outputs.problems] == lost
         assert {*found} == {*places}
-        for place, outcomes in found.items():
-            assert repr(outcomes) == repr(expected[places[place].kind, places[place].key])
+        for place, predictions in found.items():
+            assert repr(predictions) == repr(expected[places[place].kind, places[place].key])
     return expected
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", SLOW)
-def test_every_outcome_of_some_suites_comes_back(name, tmp_path):
+def test_every_prediction_of_some_suites_comes_back(name, tmp_path):
     found = check(SUITES / f"{name}.yaml", tmp_path)
     assert sum(map(len, found.values())) > 8
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SUITES).with_suffix("")))
-def test_every_outcome_of_every_suite_comes_back(path, tmp_path):
+def test_every_prediction_of_every_suite_comes_back(path, tmp_path):
     if "smoke" not in located.read(path).data.get("profiles", {}):
         pytest.skip("it has no profile `smoke`")
     try:

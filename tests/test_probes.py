@@ -17,7 +17,7 @@ from bench_core import Finding, Premise, Probe, ProbeConfig, Statement, hookimpl
 from bench_core.computing.result_checks import check_finding
 from bench_core.errors import PluginError
 from bench_core.registry import extra
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 from bench_core.storage.store import Store
 from bench_reports.content.probes import (
     HEADINGS,
@@ -285,8 +285,8 @@ def test_a_probe_is_given_the_very_rows_that_are_decoded(go, tmp_path):
     run = go(**{"limits: {max_tokens: 6}": limits, "sure: {name: sure}": "seen: {name: seen}", **rows})
     seen = {}
     for one in run.cells:
-        outcomes = Store(tmp_path / "store").get("decode", one.artifacts["decode"]).file("outcomes.jsonl.gz")
-        ids = " ".join(str(outcome.id) for outcome in read_outcomes(outcomes))
+        predictions = Store(tmp_path / "store").get("decode", one.artifacts["decode"]).file("predictions.jsonl.gz")
+        ids = " ".join(str(prediction.id) for prediction in read_predictions(predictions))
         (said,) = one.probes["seen"]["statements"]
         assert said["says"] == ids
         assert one.probes["seen"]["numbers"] == {"rows": 3.0}

@@ -61,7 +61,7 @@ def test_importing_the_core_imports_neither_torch_nor_pydantic():
 
 
 def test_the_interfaces_import_no_torch():
-    assert imported("from bench_core import Batch, Stepper, Task, Metric, Noise, ModelConfig, generate", *HEAVY) == []
+    assert imported("from bench_core import Batch, Stepper, Task, Metric, Rng, ModelConfig, generate", *HEAVY) == []
 
 
 def test_reading_claims_imports_no_numpy():

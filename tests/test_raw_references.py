@@ -6,7 +6,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from bench_core import Outcome, Purpose, Size
+from bench_core import Prediction, Purpose, Size
 from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_metrics.plugin import BleuConfig, ExactMatchConfig
 from bench_metrics.tokenizers import tokenizer
@@ -47,19 +47,19 @@ def prepared(tmp_path):
 
 
 def perfect(task):
-    """Outcomes of a system that says just the tokens of each target."""
+    """Predictions of a system that says just the tokens of each target."""
     references = task.references("test")
     (batch,) = task.batches("test", Purpose.DECODE, Size(100))
     rows = zip(batch.ids.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True)
     return [
-        Outcome(number, references=[*references[number]], texts=[task.text(gold[: length - 1])])
+        Prediction(number, references=[*references[number]], texts=[task.text(gold[: length - 1])])
         for number, gold, length in rows
     ]
 
 
-def measured(config, info, outcomes):
-    metric = config.load()(config).prepare(info, {outcome.id: outcome.references for outcome in outcomes})
-    return metric.combine([*metric.measure(outcomes)]), metric.signature
+def measured(config, info, predictions):
+    metric = config.load()(config).prepare(info, {prediction.id: prediction.references for prediction in predictions})
+    return metric.combine([*metric.measure(predictions)]), metric.signature
 
 
 def raw(task, tokenizer):
@@ -70,7 +70,7 @@ def raw(task, tokenizer):
     if tokenizer["kind"] == "word":
         return [line.partition(" ")[2] for line in lines]
     (batch,) = task.batches("test", Purpose.DECODE, Size(100))
-    pieces = [task.text([token]) for token in batch.opening[:, 1].tolist()]
+    pieces = [task.text([token]) for token in batch.prompt[:, 1].tolist()]
     assert "a" in pieces or "t" in pieces
     return [f" {line}".removeprefix(f" {piece}").removeprefix(" ") for line, piece in zip(lines, pieces, strict=True)]
 
@@ -84,31 +84,31 @@ def test_references_are_the_raw_ends_of_the_lines(prepared, cut):
 @pytest.mark.parametrize("cut", TOKENIZERS, ids=["word", "char", "bpe"])
 def test_bleu_is_that_of_sacrebleu_on_the_raw_lines(prepared, cut):
     task, info = prepared(tokenizer=cut)
-    outcomes = perfect(task)
-    outcomes[3:] = [Outcome(one.id, references=one.references, texts=["cat sat on"]) for one in outcomes[3:]]
-    score, _ = measured(BleuConfig(), info, outcomes)
-    expected = BLEU().corpus_score([one.texts[0] for one in outcomes], [raw(task, cut)]).score
+    predictions = perfect(task)
+    predictions[3:] = [Prediction(one.id, references=one.references, texts=["cat sat on"]) for one in predictions[3:]]
+    score, _ = measured(BleuConfig(), info, predictions)
+    expected = BLEU().corpus_score([one.texts[0] for one in predictions], [raw(task, cut)]).score
     assert score == pytest.approx(expected, rel=1e-12)
     assert 0 < score < 100
 
 
 def test_an_unknown_word_of_an_output_matches_nothing_even_where_the_corpus_has_one(prepared):
     task, info = prepared(tokenizer=TOKENIZERS[0])
-    outcomes = perfect(task)
-    assert "<unk>" in outcomes[1].references[0]
-    assert [one.texts[0] for one in outcomes[:2]] == [
+    predictions = perfect(task)
+    assert "<unk>" in predictions[1].references[0]
+    assert [one.texts[0] for one in predictions[:2]] == [
         f"{UNREADABLE} sat on the {UNREADABLE} {UNREADABLE} .",
         f"{UNREADABLE} sat on the {UNREADABLE} .",
     ]
-    unknown = [Outcome(one.id, references=one.references, texts=[task.text([1] * 5)]) for one in outcomes]
+    unknown = [Prediction(one.id, references=one.references, texts=[task.text([1] * 5)]) for one in predictions]
     assert measured(BleuConfig(smooth="none", max_order=1), info, unknown)[0] == 0
-    assert measured(ExactMatchConfig(), info, outcomes)[0] == 20  # the line of known words alone
+    assert measured(ExactMatchConfig(), info, predictions)[0] == 20  # the line of known words alone
 
 
 def test_what_every_token_says_is_right_where_none_is_unknown(prepared):
     task, info = prepared(tokenizer=TOKENIZERS[2])
-    outcomes = [one for one in perfect(task) if "<unk>" not in one.references[0]]
-    assert measured(ExactMatchConfig(), info, outcomes)[0] == 100
+    predictions = [one for one in perfect(task) if "<unk>" not in one.references[0]]
+    assert measured(ExactMatchConfig(), info, predictions)[0] == 100
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_what_stands_for_an_unknown_word_is_one_token_to_every_tokenizer(name):
 
 def test_tokens_may_be_compared_and_the_signature_says_so(prepared):
     task, info = prepared(tokenizer=TOKENIZERS[0], references="tokens")
-    outcomes = perfect(task)
-    assert outcomes[0].references == outcomes[0].texts == ["<unk> sat on the <unk> <unk> ."]
-    score, signature = measured(BleuConfig(), info, outcomes)
+    predictions = perfect(task)
+    assert predictions[0].references == predictions[0].texts == ["<unk> sat on the <unk> <unk> ."]
+    score, signature = measured(BleuConfig(), info, predictions)
     assert score == pytest.approx(100)
     assert signature.startswith("nrefs:1|refs:tokens|case:mixed")
     task, info = prepared(tokenizer=TOKENIZERS[0])
@@ -153,9 +153,9 @@ def test_a_pretrained_tokenizer_s_references_are_raw_too(prepared, tmp_path):
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     words.save(str(tmp_path / "model" / "tokenizer.json"))
     task, _ = prepared(tokenizer={"kind": "pretrained", "path": "model", "stop": "[END]"}, prefix=2)
-    outcomes = perfect(task)
-    assert outcomes[0].references == ["sat on the naïve gnu ."]
-    assert outcomes[0].texts == [f"sat on the {UNREADABLE} {UNREADABLE} {UNREADABLE}"]
-    assert outcomes[3].references == [""]
+    predictions = perfect(task)
+    assert predictions[0].references == ["sat on the naïve gnu ."]
+    assert predictions[0].texts == [f"sat on the {UNREADABLE} {UNREADABLE} {UNREADABLE}"]
+    assert predictions[3].references == [""]
     pad = len(task.vocabulary) - 1
     assert task.text([1, pad, 4]).split() == ["sat", UNREADABLE, "on"]

@@ -8,8 +8,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 import bench_core
-from bench_core import Outcome, Purpose, Size, SuiteError
-from bench_core.storage.outcomes import read_outcomes
+from bench_core import Prediction, Purpose, Size, SuiteError
+from bench_core.storage.predictions import read_predictions
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
@@ -48,7 +48,9 @@ def ran(tmp_path, text):
 
 
 def stored(tmp_path, cell):
-    return read_outcomes(Store(tmp_path / "store").get("decode", cell.artifacts["decode"]).file("outcomes.jsonl.gz"))
+    return read_predictions(
+        Store(tmp_path / "store").get("decode", cell.artifacts["decode"]).file("predictions.jsonl.gz")
+    )
 
 
 @pytest.mark.slow
@@ -56,15 +58,15 @@ def test_completion_bleu_of_a_run_is_that_of_sacrebleu_on_the_raw_lines(tmp_path
     sentences = lines({"name": "english", "sentences": 400}, "test", tmp_path)
     run = ran(tmp_path, COMPLETION)
     for cell in run.cells:
-        task, outcomes = cell.cell["task"], stored(tmp_path, cell)
-        texts = [outcome.texts[0] for outcome in outcomes]
+        task, predictions = cell.cell["task"], stored(tmp_path, cell)
+        texts = [prediction.texts[0] for prediction in predictions]
         if task == "words":
             references = [" ".join(line.split()[3:]) for line in sentences]
             assert any("\N{APL FUNCTIONAL SYMBOL QUAD QUESTION}" in text for text in texts)
         elif task == "letters":
             references = [line[3:] for line in sentences]
         else:
-            read = [outcome.prompt for outcome in outcomes]
+            read = [prediction.prompt for prediction in predictions]
             references = [
                 line.removeprefix(start).removeprefix(" ") for line, start in zip(sentences, read, strict=True)
             ]
@@ -131,9 +133,11 @@ def test_several_references_reach_every_metric_and_bleu_is_that_of_sacrebleu(tra
     for cell in ran(translations, TRANSLATION).cells:
         lowered = [[line and line.lower() for line in lines] for lines in (first, second)]
         streams = lowered if cell.cell["task"] == "lowered" else [first, second]
-        outcomes = stored(translations, cell)
-        assert [one.references for one in outcomes] == [[*filter(None, both)] for both in zip(*streams, strict=True)]
-        texts = [one.texts[0] for one in outcomes]
+        predictions = stored(translations, cell)
+        assert [one.references for one in predictions] == [
+            [*filter(None, both)] for both in zip(*streams, strict=True)
+        ]
+        texts = [one.texts[0] for one in predictions]
         for name, scorer in (("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())):
             assert cell.numbers[name].value == pytest.approx(scorer.corpus_score(texts, streams).score, rel=1e-9), (
                 name
@@ -163,10 +167,10 @@ def test_a_system_that_says_every_token_right_has_a_bleu_of_100_in_lower_case_to
     ]
     references = task.references("train")
     rows = zip(batch.ids.tolist(), said, strict=True)
-    outcomes = [Outcome(number, references=[*references[number]], texts=[text]) for number, text in rows]
+    predictions = [Prediction(number, references=[*references[number]], texts=[text]) for number, text in rows]
     for config in (BleuConfig(), ExactMatchConfig()):
         metric = config.load()(config).prepare(info, references)
-        assert metric.combine([*metric.measure(outcomes)]) == pytest.approx(100)
+        assert metric.combine([*metric.measure(predictions)]) == pytest.approx(100)
 
 
 JAPANESE = """

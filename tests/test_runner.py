@@ -11,10 +11,10 @@ import pytest
 
 import bench_core
 from bench_authors.testing import Case, toys
-from bench_core import Hypothesis, Outcome
+from bench_core import Hypothesis, Prediction
 from bench_core.computing.stages import _course
 from bench_core.errors import SuiteError
-from bench_core.execution.executor import Here
+from bench_core.execution.executor import InProcess
 from bench_core.execution.progress import Progress
 from bench_core.runs.runner import Runner
 from bench_core.runs.sample_outputs import _without_data
@@ -169,7 +169,7 @@ def test_stages_that_find_the_same_input_damaged_at_once_share_its_repair(begun,
     path = suite_file(
         **{"draw: {name: draw}": "draw: {name: draw, max_tokens: 4}\n  more: {name: draw, max_tokens: 3}"}
     )
-    executor = Here(store, tmp_path)
+    executor = InProcess(store, tmp_path)
     executor.capacity = 100
     run = Runner(load(path), tmp_path, store, executor, heard).run(tmp_path / "runs")
     assert [warning for warning in heard.warnings if "It is computed again" in warning] == heard.warnings
@@ -186,7 +186,7 @@ def test_an_interruption_leaves_a_run_that_says_so_and_loses_nothing(suite_file,
                 raise KeyboardInterrupt
 
     store = Store(tmp_path / "store")
-    runner = Runner(load(suite_file()), tmp_path, store, Here(store, tmp_path), Interrupted())
+    runner = Runner(load(suite_file()), tmp_path, store, InProcess(store, tmp_path), Interrupted())
     with pytest.raises(KeyboardInterrupt):
         runner.run(tmp_path / "runs")
     (folder,) = (tmp_path / "runs").iterdir()
@@ -232,12 +232,12 @@ def test_hardware_can_be_an_axis_and_precision_a_choice(go, suite_file):
 
 
 def test_a_split_and_examples_are_the_same_for_all_models_and_seeds(go, suite_file, tmp_path):
-    from bench_core.storage.outcomes import read_outcomes
+    from bench_core.storage.predictions import read_predictions
 
     go(suite_file(**{"max_tokens: 6": "max_tokens: 6, examples: 5"}))
     ids = {
-        tuple(outcome.id for outcome in read_outcomes(path))
-        for path in (tmp_path / "store" / "decode").glob("*/outcomes.jsonl.gz")
+        tuple(prediction.id for prediction in read_predictions(path))
+        for path in (tmp_path / "store" / "decode").glob("*/predictions.jsonl.gz")
     }
     assert len(ids) == 1
     assert len(next(iter(ids))) == 5
@@ -324,9 +324,13 @@ def test_an_output_that_repeats_what_may_not_be_shown_is_told_and_not_shown(text
 def test_what_is_not_generated_in_a_row_is_kept_word_by_word():
     case = Case.of(toys.InsertionConfig())
     task = SimpleNamespace(text=lambda tokens: "".join("_abcd"[token] for token in tokens))
-    outcome = Outcome(7, hypotheses=[Hypothesis([2, 3, 1], False, actions=[3, 1, 2, 1, 1, 3, 4])], texts=["bca"])
-    assert _course(case.model, task, outcome) == {"steps": ["c", "bc", "bca"]}, "the word without a slot is left out"
-    assert _course(Case.of(toys.RecurrentConfig()).model, task, outcome) == {}
+    prediction = Prediction(
+        7, hypotheses=[Hypothesis([2, 3, 1], False, actions=[3, 1, 2, 1, 1, 3, 4])], texts=["bca"]
+    )
+    assert _course(case.model, task, prediction) == {"steps": ["c", "bc", "bca"]}, (
+        "the word without a slot is left out"
+    )
+    assert _course(Case.of(toys.RecurrentConfig()).model, task, prediction) == {}
 
 
 def test_reports_show_outputs_word_by_word_where_a_run_has_that(begun, go, tmp_path):

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 from same_numbers import differences
 
 from bench_core import run
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.registry import extra
 from bench_core.runs.reporting import reported
 
@@ -65,7 +65,7 @@ def test_a_second_run_with_other_times_and_names_is_the_same(old, computed):
 
 
 def test_another_seed_is_named(old, computed, monkeypatch):
-    monkeypatch.setattr(Noise, "fork", lambda self, name, fork=Noise.fork: fork(fork(self, "other"), name))
+    monkeypatch.setattr(Rng, "fork", lambda self, name, fork=Rng.fork: fork(fork(self, "other"), name))
     found = "\n".join(differences(old, computed()))
     for file in ("history/", "cells.jsonl", "draws.safetensors", "results.json", "report.md"):
         assert file in found

@@ -76,8 +76,8 @@ def store_of(folder, number, size=1_000):
     for place in range(number):
         key, own = f"{place:064x}", f"{place + 10**9:064x}"
         with store.writing("decode", key, {"label": f"cell {place}"}, sync=False) as inside:
-            (inside / "outcomes.jsonl.gz").write_bytes(bytes(size))
-        inputs = {"outcomes": ["decode", key]}
+            (inside / "predictions.jsonl.gz").write_bytes(bytes(size))
+        inputs = {"predictions": ["decode", key]}
         with store.writing("measure", own, {"scheme": 0, "ingredients": {"inputs": inputs}}, sync=False) as inside:
             (inside / "extra").mkdir()
             (inside / "extra" / "parts").write_bytes(bytes(size))

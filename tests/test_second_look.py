@@ -128,7 +128,7 @@ def test_the_row_of_least_hash_is_looked_at_whatever_the_size_of_batches():
 USES = {
     "shape": lambda batch: batch.gold.shape, "an index": lambda batch: batch.gold[0], "a mask": lambda batch: batch.mask,
     "inputs": lambda batch: batch.inputs, "a comparison": lambda batch: batch.gold == 0,
-    "a loop": lambda batch: [*batch.gold], "torch": lambda batch: torch.cat([batch.opening, batch.gold], 1),
+    "a loop": lambda batch: [*batch.gold], "torch": lambda batch: torch.cat([batch.prompt, batch.gold], 1),
     "a sum": lambda batch: batch.length + 1, "its length": lambda batch: len(batch.gold),
     "another mask": lambda batch: torch.where(batch.gold, 1, 0), "a number": lambda batch: int(batch.length.max()),
     "a switch": lambda batch: bool(batch.gold), "an order": lambda batch: batch.length > 3,
@@ -179,8 +179,8 @@ class NeverDouble(Tied):
 class TiedByWeights(Table):
     """Two actions that have the same weights; the last digit, by the number of rows, decides in any precision."""
 
-    def setup(self, info, noise):
-        super().setup(info, noise)
+    def setup(self, info, rng):
+        super().setup(info, rng)
         self.table.weight.data[2] = self.table.weight.data[1]
         self.table.bias.data[1:3] = 20.0
 
@@ -215,8 +215,8 @@ class Narrow(Table):
 class Costly(Greedy):
     """Its last step costs more than the model says."""
 
-    def decode(self, model, batch, noise):
-        return [[replace(one, log_prob=one.log_prob - 0.1)] for (one,) in super().decode(model, batch, noise)]
+    def decode(self, model, batch, rng):
+        return [[replace(one, log_prob=one.log_prob - 0.1)] for (one,) in super().decode(model, batch, rng)]
 
 
 def looked_at(kind, rows=10, greedy=Greedy):
@@ -226,12 +226,12 @@ def looked_at(kind, rows=10, greedy=Greedy):
         settings = registry.part("model", "sound-table").config()
         decoder = greedy(registry.part("decoder", "sound-greedy").config(max_tokens=4))
         model = kind(settings, info).eval()
-        model.setup(info, bench_core.Noise(0))
+        model.setup(info, bench_core.Rng(0))
         model.table.bias.data[0] = -9
         batch = tiny_batch([(1, 2, 3)] * rows)
 
         def decode(model: object, some: Batch) -> object:
-            return decoder.decode(model, without_targets(some), bench_core.Noise(0))
+            return decoder.decode(model, without_targets(some), bench_core.Rng(0))
 
         with torch.no_grad():
             found = decode(model, batch)
@@ -272,7 +272,7 @@ def test_scores_may_differ_by_rounding_and_no_more(share):
         model = Late(settings, bench_core.TaskInfo(["<stop>", "a", "b", "c", "d"])).eval()
         model.share, batch = share, tiny_batch([(1, 2, 3)] * 10)
         look = SecondLook(model, settings, Laws())
-        scoring = bench_core.Scoring("exact", bench_core.Noise(0))
+        scoring = bench_core.Scoring("exact", bench_core.Rng(0))
         with torch.no_grad():
             found = model.score(batch, scoring).log_probs
             ask = (lambda model, rows: model.score(rows, scoring).log_probs, batch, range(7), found, "exact")

@@ -8,13 +8,13 @@ from math import exp, inf, log, nan, sqrt
 import numpy as np
 import pytest
 
-from bench_core import QUARTERS, Additive, Outcome, estimates_of, sampling_error
+from bench_core import QUARTERS, Additive, Prediction, estimates_of, sampling_error
 
 T_3 = 3.182446 / 1.959964  # the value of Student's t for 3 degrees of freedom by that of the normal
 
 
-def outcome(quarters, log_prob=-1.0):
-    return Outcome(0, target_log_prob=log_prob, values=dict(zip(QUARTERS, quarters, strict=True)))
+def prediction(quarters, log_prob=-1.0):
+    return Prediction(0, target_log_prob=log_prob, values=dict(zip(QUARTERS, quarters, strict=True)))
 
 
 def estimates(quarters, by_pair):
@@ -62,10 +62,10 @@ def test_what_is_exact_infinite_or_undefined_has_no_error():
 def test_estimates_are_by_quarters_and_the_mean_by_two_of_them():
     quarters = [-1.0, -2.0, -3.0, -700.0]
     pairs = [log((exp(one) + exp(other)) / 2) for one, other in combinations(quarters, 2)]
-    assert estimates_of(outcome(quarters)) == pytest.approx([*quarters, sum(pairs) / 6], rel=1e-7)
-    assert estimates_of(outcome(quarters), lambda nats: -2 * nats)[:4] == [2.0, 4.0, 6.0, 1400.0]
-    assert estimates_of(outcome([-1e9] * 4))[4] == -1e9
-    assert estimates_of(Outcome(0, target_log_prob=-1.0)) == []
+    assert estimates_of(prediction(quarters)) == pytest.approx([*quarters, sum(pairs) / 6], rel=1e-7)
+    assert estimates_of(prediction(quarters), lambda nats: -2 * nats)[:4] == [2.0, 4.0, 6.0, 1400.0]
+    assert estimates_of(prediction([-1e9] * 4))[4] == -1e9
+    assert estimates_of(Prediction(0, target_log_prob=-1.0)) == []
 
 
 class Bits(Additive):
@@ -74,8 +74,8 @@ class Bits(Additive):
     def __init__(self, scale):
         self.scale = scale
 
-    def measure(self, outcomes):
-        return ([-one.target_log_prob, *estimates_of(one, lambda nats: -nats)] for one in outcomes)
+    def measure(self, predictions):
+        return ([-one.target_log_prob, *estimates_of(one, lambda nats: -nats)] for one in predictions)
 
     def from_sums(self, sums, examples):
         mean = sums[0] / examples
@@ -86,7 +86,7 @@ class Bits(Additive):
 
 
 def test_a_metric_of_a_log_scale_has_the_error_of_its_logarithm_in_its_own_unit():
-    cell = [outcome([-1.0, -1.2, -0.8, -1.0], -0.9), outcome([-3.0, -3.3, -2.9, -3.0], -2.8)]
+    cell = [prediction([-1.0, -1.2, -0.8, -1.0], -0.9), prediction([-3.0, -3.3, -2.9, -3.0], -2.8)]
     linear, scaled = Bits("linear"), Bits("log")
     parts = [*linear.measure(cell)]
     wanted = sampling_error(1.85, [2.0, 2.25, 1.85, 2.0, parts[0][5] / 2 + parts[1][5] / 2])
@@ -105,7 +105,7 @@ def repeated(logs, weights):
         drawn = np.exp(logs(np.random.default_rng(key)))
         quarters = np.log(drawn.reshape(4, -1, len(weights)).mean(1))
         whole = float(-np.log(drawn.mean(0)) @ weights)
-        rows = [estimates_of(outcome(column)) for column in quarters.T.tolist()]
+        rows = [estimates_of(prediction(column)) for column in quarters.T.tolist()]
         sums = (-np.array(rows).T @ weights).tolist()
         found.append((whole, sampling_error(whole, sums), T_3 * np.std(sums[:4], ddof=1) / 2))
     return np.array(found).T

@@ -16,7 +16,7 @@ from claim_values import walk
 from torch import nn
 
 from bench_authors.testing import tiny_batch
-from bench_core import Kind, Noise, Scoring, TaskInfo, Training
+from bench_core import Kind, Rng, Scoring, TaskInfo, Training
 from bench_core.config import ModelConfig
 from bench_core.planning.planner import likelihood
 from bench_core.suites import yaml_source as located
@@ -154,13 +154,13 @@ def test_the_likelihood_that_a_model_is_trained_by_is_minus_its_loss_and_others_
     torch.manual_seed(0)
     info = TaskInfo(["</s>", *"abcdefgh"], [9, 8, 7, 6, 5, 4, 3, 2, 1])
     model = config.load()(config, info)
-    model.setup(info, Noise(1))
+    model.setup(info, Rng(1))
     model.eval()
-    batch, noise = tiny_batch(), Noise(2)
-    loss = float(model.loss(batch, Training(0, 1, 0, 1, noise)).value.detach())
+    batch, rng = tiny_batch(), Rng(2)
+    loss = float(model.loss(batch, Training(0, 1, 0, 1, rng)).value.detach())
 
     def scored(by: str) -> float:
-        return -float(model.score(batch, Scoring(by, noise)).log_probs.detach().sum() / batch.length.sum())
+        return -float(model.score(batch, Scoring(by, rng)).log_probs.detach().sum() / batch.length.sum())
 
     assert [scored(by) for by in trained_by(config)] == pytest.approx([loss], rel=1e-5)
     assert {*trained_by(config)} | others == {*config.likelihoods}

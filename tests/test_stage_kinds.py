@@ -70,7 +70,7 @@ def test_a_kind_of_a_plugin_is_performed_stored_and_carried_like_those_of_the_co
     assert records()["audit"] == "audited"
     assert [*stage_kinds()] == [
         "prepare",
-        "together",
+        "vmapped",
         "initial",
         "train",
         "decode",
@@ -94,9 +94,11 @@ def test_two_plugins_with_a_kind_of_the_same_name_are_refused(audits):
 
 
 def test_a_stage_that_takes_its_artifact_from_a_joint_one_costs_nothing_itself(suite_file, tmp_path):
-    found = plan(load(suite_file(**{"training: {": "training: {together: true, ", "seeds: 1": "seeds: 2"})), tmp_path)
+    found = plan(
+        load(suite_file(**{"training: {": "training: {vmap_seeds: true, ", "seeds: 1": "seeds: 2"})), tmp_path
+    )
     taken = {kind: {one.is_taken for one in found.stages.values() if one.kind == kind} for kind in stage_kinds()}
-    assert taken["together"] == taken["decode"] == {False}
+    assert taken["vmapped"] == taken["decode"] == {False}
     assert taken["train"] == {True}
 
 
@@ -118,7 +120,7 @@ def test_no_key_changes_when_modules_of_training_move_to_a_package_of_their_own(
         code.own | {"bench_moved"}, code.silent | {"bench_moved"}, content=code.content, no_data=code.no_data,
         lookups=frozenset(Definition(moved(one.module), one.name) for one in code.lookups), always=code.always,
     ))  # fmt: skip
-    for kind in ("train", "together"):
+    for kind in ("train", "vmapped"):
         old = roots_of_stage(kind)
         new = tuple(map(moved, old))
         assert old != new
@@ -135,7 +137,7 @@ def compared(tree):
 
 
 #: What the files of runs call stages, which are read also where nothing installed performs these.
-FORMATS = {"provenance.py", "cell_outcomes.py"}
+FORMATS = {"provenance.py", "cell_predictions.py"}
 
 
 @pytest.mark.parametrize("path", sorted(Path(bench_core.__file__).parent.rglob("*.py")), ids=lambda path: path.stem)

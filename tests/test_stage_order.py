@@ -10,7 +10,7 @@ import pytest
 
 from bench_core.planning.stages import Stage
 from bench_training.forecast import rough_size
-from bench_upkeep.predictions import Prediction
+from bench_upkeep.cost_estimates import CostEstimate
 from bench_upkeep.stage_order import ranks
 
 
@@ -20,7 +20,7 @@ def stage(key, kind="train", **settings):
 
 def order(stages, seconds, side_by_side=2):
     """Return the keys of stages in the order in which they begin, given the predicted seconds of some."""
-    known = SimpleNamespace(of=lambda one: Prediction(seconds.get(one.key)))
+    known = SimpleNamespace(of=lambda one: CostEstimate(seconds.get(one.key)))
     found = ranks(stages, known, side_by_side)
     return sorted(found, key=found.__getitem__)
 

@@ -11,7 +11,7 @@ import pytest
 
 import bench_core
 from bench_core import DataError, registry
-from bench_core.execution.executor import Here
+from bench_core.execution.executor import InProcess
 from bench_core.planning.plan import plan
 from bench_core.suites.load import load
 
@@ -171,14 +171,14 @@ def test_a_missing_file_is_told_with_its_key_before_anything_runs(files, name):
 @pytest.mark.quick(2, 2)
 @pytest.mark.parametrize("name", ["train.txt", "start.txt", "length.txt", "words.txt"])
 def test_a_file_that_is_edited_between_plan_and_stage_fails_it_and_nothing_is_stored(files, name, monkeypatch):
-    submit = Here.submit
+    submit = InProcess.submit
 
     def edited(self, order, tell):
         Path(name).write_text("ba dab")
         return submit(self, order, tell)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Here, "submit", edited)
+        patch.setattr(InProcess, "submit", edited)
         assert "changed since the run was planned" in files()
     Path(name).write_text(CONTENTS[name])
     assert files() == files(store="fresh")
@@ -204,7 +204,7 @@ def test_a_file_that_is_edited_while_it_is_read_and_restored_fails_the_stage(fil
 def test_a_file_that_only_a_hook_tells_of_is_looked_at_again_too(suite_file, tmp_path, monkeypatch):
     (tmp_path / "words.txt").write_text("ab abc b")
     path = suite_file(**{"{name: letters}": "{name: letters, file: words.txt}"})
-    submit = Here.submit
+    submit = InProcess.submit
 
     def run(store):
         return bench_core.run(path, data=tmp_path, store=tmp_path / store, out=tmp_path / "runs").rows()
@@ -214,7 +214,7 @@ def test_a_file_that_only_a_hook_tells_of_is_looked_at_again_too(suite_file, tmp
         return submit(self, order, tell)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Here, "submit", edited)
+        patch.setattr(InProcess, "submit", edited)
         assert {row["status"] for row in run("store")} == {"failed"}
     (tmp_path / "words.txt").write_text("ab abc b")
     assert run("store") == run("fresh")
@@ -226,7 +226,7 @@ def test_first_weights_that_change_after_the_plan_are_not_trained_from(suite_fil
     key = first.cells[0].artifacts["train"]
     weights = tmp_path / "first.safetensors"
     weights.write_bytes((tmp_path / "store" / "train" / key / "weights.safetensors").read_bytes())
-    submit = Here.submit
+    submit = InProcess.submit
 
     def edited(self, order, tell):
         if order.stage.kind == "train":
@@ -235,7 +235,7 @@ def test_first_weights_that_change_after_the_plan_are_not_trained_from(suite_fil
             weights.write_bytes(content)
         return submit(self, order, tell)
 
-    monkeypatch.setattr(Here, "submit", edited)
+    monkeypatch.setattr(InProcess, "submit", edited)
     settings = [f"models.one.training.initial={weights}"]
     run = bench_core.run(path, None, settings, 1, data=tmp_path, store=tmp_path / "new", out=tmp_path / "runs")
     assert {(row["model"], row["status"]) for row in run.rows()} == {("one", "failed"), ("two", "done")}
@@ -247,12 +247,12 @@ def test_a_run_with_files_of_its_own_is_verified_by_doing_it_again(files, monkey
     from click.testing import CliRunner
 
     from bench_core.commands.main import bench
-    from bench_core.execution.executor import Here
+    from bench_core.execution.executor import InProcess
     from bench_core.storage.store import Store
 
     @contextmanager
     def here(workers, root, data, **rest):
-        yield Here(Store(root), data)
+        yield InProcess(Store(root), data)
 
     monkeypatch.setattr("bench_exchange.verifying.Workers", here)
     files()

@@ -19,12 +19,12 @@ from torch.nn import Linear
 import bench_core
 from bench_core import registry
 from bench_core.commands.main import main
-from bench_core.execution.executor import Here
+from bench_core.execution.executor import InProcess
 from bench_core.execution.progress import Progress
 from bench_core.runs.provenance import STAGES, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
 from bench_core.storage.contents import records
-from bench_core.storage.outcomes import read_lines, write_lines
+from bench_core.storage.predictions import read_lines, write_lines
 from bench_core.storage.store import Store
 from bench_training.checkpoint import Checkpoints
 from block_bootstrap import write_draws
@@ -148,7 +148,7 @@ def test_every_damaged_file_is_named_and_set_aside_on_request(bench):
     of_run = dict(artifacts("one"))
     weights = STORE.path("train", of_run["train"]) / "weights.safetensors"
     number = STORE.path("measure", of_run["measure"]) / "number.json"
-    info = STORE.path("prepare", first("prepare")) / "facts.json"
+    info = STORE.path("prepare", first("prepare")) / "task_info.json"
     foreign = Path("store/decode/notes.txt")
     flip(weights)
     number.write_text("")
@@ -182,7 +182,7 @@ def workers(monkeypatch):
 
     def here(number, store, data, isolate):
         assert isolate
-        return Here(Store(store), data)
+        return InProcess(Store(store), data)
 
     monkeypatch.setattr("bench_exchange.verifying.Workers", here)
 
@@ -205,22 +205,26 @@ def resealed(kind, key, name, content):
     (folder / "manifest.json").write_text(json.dumps(forged))
 
 
-def outcomes_changed(kind, label, number, change):
-    """Change an outcome of a decoding or scoring; nothing that checks digests alone can see it."""
+def predictions_changed(kind, label, number, change):
+    """Change a prediction of a decoding or scoring; nothing that checks digests alone can see it."""
     key = next(
         key for other, key in STORE.entries() if other == kind and label in STORE.get(kind, key).manifest["label"]
     )
-    path = STORE.path(kind, key) / "outcomes.jsonl.gz"
+    path = STORE.path(kind, key) / "predictions.jsonl.gz"
     lines = [*read_lines(path)]
     change(next(line for line in lines if line["id"] == number))
     write_lines(path, lines)
     resealed(kind, key, path.name, path.read_bytes())
 
 
-def test_outcomes_that_were_changed_are_found_by_decoding_and_scoring_again(bench, workers):
-    outcomes_changed("decode", "one x draw", 9, lambda line: line["texts"].append("x"))
-    outcomes_changed("score", "one by", 11, lambda line: line.update(target_log_prob=line["target_log_prob"] - 1e-3))
-    outcomes_changed("score", "two by", 2, lambda line: line.update(target_log_prob=line["target_log_prob"] - 1e-9))
+def test_predictions_that_were_changed_are_found_by_decoding_and_scoring_again(bench, workers):
+    predictions_changed("decode", "one x draw", 9, lambda line: line["texts"].append("x"))
+    predictions_changed(
+        "score", "one by", 11, lambda line: line.update(target_log_prob=line["target_log_prob"] - 1e-3)
+    )
+    predictions_changed(
+        "score", "two by", 2, lambda line: line.update(target_log_prob=line["target_log_prob"] - 1e-9)
+    )
     text = bench("verify", "runs/one", "--again", code=1)
     decoded = "decode of words x one x draw, seed 0, test (decoder 'draw'): example 9 differs: texts is "
     scored = "score of words x one by exact, seed 0, test: example 11 differs: target_log_prob is "
@@ -237,7 +241,7 @@ def test_a_limit_leaves_rows_out_and_tells_no_difference_of_them(made, bench, wo
     assert "no contradictions" in bench("verify", str(run.folder), "--again", "--limit", "5")
     key = run.cells[0].artifacts["decode"]
     label = store.get("decode", key).manifest["label"]
-    path = STORE.path("decode", key) / "outcomes.jsonl.gz"
+    path = STORE.path("decode", key) / "predictions.jsonl.gz"
     lines = [*read_lines(path)]
     lines[0]["texts"], lines[-1]["texts"] = ["x"], ["y"]
     write_lines(path, lines)
@@ -261,7 +265,7 @@ def recorded(kind, key, *names):
 def test_stages_whose_weights_are_not_in_the_store_are_named_and_the_others_done_again(bench, workers):
     key = dict(artifacts("one"))["train"]
     recorded("train", key, "history.jsonl", "training.json")
-    recorded("prepare", first("prepare"), "facts.json")
+    recorded("prepare", first("prepare"), "task_info.json")
     text = bench("verify", "runs/one", "--again")
     assert text.count(f"not repeated: the weights are not in this store (train {key[:12]}).") == 3
     assert text.count("not repeated: ") == 6, "metrics need neither weights nor data"

@@ -19,7 +19,7 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.execution import workers
-from bench_core.execution.executor import Executor, Here
+from bench_core.execution.executor import Executor, InProcess
 from bench_core.execution.failures import StageFailed, time_up
 from bench_core.execution.progress import Progress
 from bench_core.execution.worker import Channel
@@ -160,7 +160,7 @@ def test_stages_have_time_to_stop_after_the_machine_slept_past_the_time_limit(
     suite_file, tmp_path, monkeypatch, seconds, left
 ):
     store = Store(tmp_path / "store")
-    executor = Late(monkeypatch, seconds, Here(store, tmp_path))
+    executor = Late(monkeypatch, seconds, InProcess(store, tmp_path))
     monkeypatch.setattr(time_limit, "GRACE", 60.0 if left else 0.5)
     limited = Runner(load(suite_file()), tmp_path, store, executor, Progress(), until=time.time() + 100)
     found = limited.run(tmp_path / "runs")

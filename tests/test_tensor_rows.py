@@ -85,7 +85,7 @@ def test_rows_of_a_batch_take_source_and_extras_along():
 
 def test_mask_and_inputs_follow_from_gold_and_opening():
     batch = tiny_batch([[3, 1], [], [2]], prefix=2)
-    assert batch.opening.tolist() == [[0, 1, 2], [0, 2, 3], [0, 3, 4]]
+    assert batch.prompt.tolist() == [[0, 1, 2], [0, 2, 3], [0, 3, 4]]
     assert batch.gold.tolist() == [[3, 1, 0], [0, 0, 0], [2, 0, 0]]
     assert batch.mask.tolist() == [[True, True, True], [True, False, False], [True, True, False]]
     assert batch.inputs.tolist() == [[0, 1, 2, 3, 1], [0, 2, 3, 0, 0], [0, 3, 4, 2, 0]]

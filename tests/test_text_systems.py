@@ -22,7 +22,7 @@ from bench_authors.testing import (
     check_text_generator,
 )
 from bench_core import Hypothesis, StageRequest, SuiteError, plan, registry
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 from bench_core.suites.cells import cells_of
 from bench_core.suites.load import load
 
@@ -60,8 +60,8 @@ def go(write, run_here):
     return lambda text=SUITE, **replaced: run_here(write(text, **replaced))
 
 
-def outcomes(tmp_path, cell):
-    return read_outcomes(tmp_path / "store" / "decode" / cell.artifacts["decode"] / "outcomes.jsonl.gz")
+def predictions(tmp_path, cell):
+    return read_predictions(tmp_path / "store" / "decode" / cell.artifacts["decode"] / "predictions.jsonl.gz")
 
 
 def test_generators_are_paired_with_their_own_decoders_and_have_the_seeds_in_which_they_differ(write):
@@ -84,13 +84,13 @@ def test_they_are_asked_with_prompt_split_seed_and_settings_and_their_texts_pass
     run = go()
     assert {(one.status, one.reason) for one in run.cells} == {("done", "")}
     cells = {(one.cell["model"], one.cell["decoder"], one.cell["split"], one.cell["seed"]): one for one in run.cells}
-    of_model = {one.id: one.prompt for one in outcomes(tmp_path, cells["bigram", "greedy", "test", 0])}
-    echoed = outcomes(tmp_path, cells["echo", "echoed", "test", 0])
+    of_model = {one.id: one.prompt for one in predictions(tmp_path, cells["bigram", "greedy", "test", 0])}
+    echoed = predictions(tmp_path, cells["echo", "echoed", "test", 0])
     assert len(echoed) == 9
     assert {one.id: one.prompt for one in echoed} == of_model
     assert [one.texts for one in echoed] == [[one.prompt.upper(), "?"] for one in echoed]
     assert all(one.references for one in echoed)
-    loud = outcomes(tmp_path, cells["oracle", "loudly", "valid", 1])
+    loud = predictions(tmp_path, cells["oracle", "loudly", "valid", 1])
     assert [one.texts for one in loud] == [[f"valid 1! of 13: {one.id} "] for one in loud]
     assert (tmp_path / "store" / "answers" / "oracle").is_dir()
     number = cells["echo", "echoed", "test", 0].numbers["length"]
@@ -118,10 +118,10 @@ def test_a_system_is_asked_where_the_suite_says(go, tmp_path):
 def test_numbers_of_tokens_are_stored_as_their_system_counts_them(go, tmp_path):
     run = go()
     cells = {one.cell["model"]: one for one in run.cells}
-    first = [one.hypotheses[0] for one in outcomes(tmp_path, cells["echo"])]
-    assert [one.length for one in first] == [len(one.texts[0]) for one in outcomes(tmp_path, cells["echo"])]
-    assert {one.text for one in first} == {None}  # outcomes have it
-    assert {one.hypotheses[0].length for one in outcomes(tmp_path, cells["oracle"])} == {None}
+    first = [one.hypotheses[0] for one in predictions(tmp_path, cells["echo"])]
+    assert [one.length for one in first] == [len(one.texts[0]) for one in predictions(tmp_path, cells["echo"])]
+    assert {one.text for one in first} == {None}  # predictions have it
+    assert {one.hypotheses[0].length for one in predictions(tmp_path, cells["oracle"])} == {None}
     samples = json.loads(
         (tmp_path / "store/decode" / cells["oracle"].artifacts["decode"] / "samples.json").read_text()
     )
@@ -132,7 +132,7 @@ def test_hypotheses_of_models_are_stored_without_fields_of_generators(go, tmp_pa
     import gzip
 
     cells = {one.cell["model"]: one for one in go().cells}
-    path = tmp_path / "store/decode" / cells["bigram"].artifacts["decode"] / "outcomes.jsonl.gz"
+    path = tmp_path / "store/decode" / cells["bigram"].artifacts["decode"] / "predictions.jsonl.gz"
     line = json.loads(gzip.decompress(path.read_bytes()).splitlines()[0])
     assert {"text", "token_count"}.isdisjoint(line["hypotheses"][0])
     assert [Hypothesis([1, 2], True).length, Hypothesis([1, 2], False).length] == [3, 2]
@@ -144,7 +144,7 @@ def test_a_model_with_a_vocabulary_of_its_own_decodes_and_scores_what_it_encodes
     cells = {one.cell["model"]: one for one in go(text, **{"splits: [valid, test]": skip}).cells}
     assert cells["characters"].reason == ""
     model = Characters(CharactersConfig(), None)
-    for one in outcomes(tmp_path, cells["characters"]):
+    for one in predictions(tmp_path, cells["characters"]):
         (hypothesis,) = one.hypotheses
         token, chain = 1 + LETTERS.find(one.prompt[-1]), []
         for _ in range(12):
@@ -155,7 +155,7 @@ def test_a_model_with_a_vocabulary_of_its_own_decodes_and_scores_what_it_encodes
         assert hypothesis.tokens == chain
         assert one.texts == [model.text(chain)]
     key = cells["characters"].artifacts["score/nats"]
-    for one in read_outcomes(tmp_path / "store/score" / key / "outcomes.jsonl.gz"):
+    for one in read_predictions(tmp_path / "store/score" / key / "predictions.jsonl.gz"):
         assert one.target_tokens > 0
         assert one.target_characters == one.target_bytes == one.target_tokens
         assert math.isfinite(one.target_log_prob)
@@ -175,7 +175,7 @@ JUDGED = """
 def test_a_scorer_of_texts_is_given_prompts_and_targets_and_says_how_long_they_are(go, tmp_path, stop):
     (cell,) = go(JUDGED, **{"{name: judge}": f"{{name: judge, stop: {str(stop).lower()}}}"}).cells
     assert (cell.status, cell.reason) == ("done", "")
-    found = read_outcomes(tmp_path / "store/score" / cell.artifacts["score/nats"] / "outcomes.jsonl.gz")
+    found = read_predictions(tmp_path / "store/score" / cell.artifacts["score/nats"] / "predictions.jsonl.gz")
     assert len(found) == 9
     for one in found:
         assert one.target_bytes == one.target_characters == one.target_tokens - 1 + stop

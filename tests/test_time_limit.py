@@ -9,7 +9,7 @@ import pytest
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core.execution.executor import Executor, Here
+from bench_core.execution.executor import Executor, InProcess
 from bench_core.execution.progress import Progress
 from bench_core.planning.stages import Stage
 from bench_core.runs import runner, time_limit
@@ -34,7 +34,7 @@ def limited(path, folder, executor=None, seconds=0.0, progress=None, **more):
         load(path, "tiny"),
         folder,
         store,
-        executor or Here(store, folder),
+        executor or InProcess(store, folder),
         progress or Ended(),
         time.time() + seconds,
         **more,
@@ -104,7 +104,7 @@ class SideBySide(Executor):
 
 @pytest.mark.slow
 def test_only_the_first_stage_goes_on_past_the_limit_and_the_others_are_told_of_it(suite_file, tmp_path):
-    here = Here(Store(tmp_path / "store"), tmp_path)
+    here = InProcess(Store(tmp_path / "store"), tmp_path)
     path = suite_file(**{"  two: {name: bigram, scale: 2.0}\n": "", "  draw: {name: draw}\n": ""})
     one = limited(path, tmp_path, executor := SideBySide(here), seconds=1000.0)
     assert executor.untils["prepare"] == [None]
@@ -120,7 +120,7 @@ def test_past_the_limit_one_stage_at_a_time_begins_until_something_is_stored(sui
         Store(tmp_path / "store").remove("decode", place.name)
     for place in (tmp_path / "store" / "measure").iterdir():
         Store(tmp_path / "store").remove("measure", place.name)
-    executor = SideBySide(Here(Store(tmp_path / "store"), tmp_path))
+    executor = SideBySide(InProcess(Store(tmp_path / "store"), tmp_path))
     one = limited(path, tmp_path, executor)
     assert len(one.loop.computed) == 1
     assert sum(map(len, executor.untils.values())) == 1
@@ -166,7 +166,7 @@ def _stage(kind):
     return Stage(kind, f"key of {kind}", {}, {}, kind)
 
 
-class Interrupting(Here):
+class Interrupting(InProcess):
     """Performs stages, and is interrupted in the first one of a kind."""
 
     def __init__(self, store, data, kind, events):

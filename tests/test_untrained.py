@@ -28,7 +28,7 @@ WAYS = {
     "no updates": "{updates: 0, select: {metric: nats}}",
     "no updates, by its loss": "{updates: 0}",
     "no updates, stopping": "{updates: 0, stop: {metric: nats}, batch_size: auto}",
-    "no updates, together": "{mode: evaluate, together: true}",
+    "no updates, together": "{mode: evaluate, vmap_seeds: true}",
 }
 
 
@@ -39,9 +39,9 @@ def read(monkeypatch):
     monkeypatch.setattr(TaskLook, "at_examples", lambda look: None)  # they read some examples of each split
     monkeypatch.setattr("bench_core.computing.stages.overlap", lambda *given: {})
 
-    def noted(self, split, purpose, size, noise=None):
+    def noted(self, split, purpose, size, rng=None):
         found.append((split, purpose))
-        return batches(self, split, purpose, size, noise)
+        return batches(self, split, purpose, size, rng)
 
     monkeypatch.setattr(Letters, "batches", noted)
     return found
@@ -75,10 +75,10 @@ def test_no_split_is_read_that_nobody_asked_for(suite_file, tmp_path, read, way)
 def test_a_task_without_the_other_splits_is_evaluated(suite_file, tmp_path, monkeypatch, way):
     batches = Letters.batches
 
-    def refusing(self, split, purpose, size, noise=None):
+    def refusing(self, split, purpose, size, rng=None):
         if split in ("train", "valid"):
             raise DataError(f"there is no split {split!r}")
-        return batches(self, split, purpose, size, noise)
+        return batches(self, split, purpose, size, rng)
 
     monkeypatch.setattr(Letters, "batches", refusing)
     run(suite_file, tmp_path, WAYS[way])
@@ -142,7 +142,7 @@ def test_weights_that_are_not_finite_are_not_laid_to_a_training_where_there_was_
     [
         ("{mode: evaluate, batch_size: 4, lr: 0.5, warmup: 3}", True),
         ("{updates: 0, batch_size: 4, select: {metric: nats}}", True),
-        ("{mode: evaluate, batch_size: 4, together: true, optimizer: sgd}", True),
+        ("{mode: evaluate, batch_size: 4, vmap_seeds: true, optimizer: sgd}", True),
         ("{mode: evaluate, batch_size: 5}", False),
         ("{mode: evaluate, batch_size: 4, batch_unit: tokens}", False),
     ],

@@ -19,13 +19,13 @@ from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.computing.result_checks import check_hypotheses, check_not_certain, check_scores, is_certain, named
 from bench_core.computing.texts import Texts, generate_texts
 from bench_core.config import ModelConfig
-from bench_core.data import Batch, Hypothesis, Kind, Outcome, Prompt, Purpose
+from bench_core.data import Batch, Hypothesis, Kind, Prediction, Prompt, Purpose
 from bench_core.decoder import Decoder, TextDecoder
 from bench_core.errors import Fault, PluginError, SuiteError
 from bench_core.generation_loop import limits
 from bench_core.model import Generation, OwnVocabulary, Scorer, Scores, Scoring, Stepper, TextGenerator, TextScorer
-from bench_core.random_numbers import Noise
-from bench_core.storage.outcomes import by_id
+from bench_core.random_numbers import Rng
+from bench_core.storage.predictions import by_id
 from bench_core.task import Size, Task, TextSize
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Examples:
 
     task: Task
     split: str
-    noise: Noise
+    rng: Rng
     device: torch.device
     size: int = 128  # rows per batch
     number: int | None = None  # sample size; None for all examples
@@ -51,19 +51,19 @@ class Examples:
     answers: Path = Path()  # where text generators cache responses
     looked_at: tuple[ModelConfig, Laws] | None = None  # arguments of the second look; None to skip it
 
-    def decoded(self, model: Any, decoder: Decoder, folder: Path | None = None) -> Sequence[Outcome]:
+    def decoded(self, model: Any, decoder: Decoder, folder: Path | None = None) -> Sequence[Prediction]:
         """Decode the examples; return predictions sorted by id, spooled to a temporary file if there are many.
 
         The file is in `folder`, by default the system's folder of temporary files.
         """
         return by_id(self._decode(model, decoder), folder)
 
-    def _decode(self, model: Any, decoder: Decoder) -> Iterator[Outcome]:
+    def _decode(self, model: Any, decoder: Decoder) -> Iterator[Prediction]:
         """Decode the examples and yield predictions."""
         references, texts = self.task.references(self.split), self._texts
         is_own = isinstance(model, OwnVocabulary)
         spelled = {} if is_own or isinstance(model, TextGenerator) else self.task.written(self.split)
-        last, done, lost = list[Outcome](), 0, 0
+        last, done, lost = list[Prediction](), 0, 0
         look = self._second_look(model, decoder)
 
         def decode(part: Batch) -> tuple[Batch, list[list[Hypothesis]]]:
@@ -82,8 +82,8 @@ class Examples:
             for prompt, target, row in zip(prompts, targets, hypotheses, strict=True):
                 accepted, outputs = list(references[target.id]), [self._text(item, model, prompt) for item in row]
                 row = [replace(hypothesis, text=None) for hypothesis in row]
-                outcome = replace(target, prompt=prompt.text, references=accepted, hypotheses=row, texts=outputs)
-                last = [replace(outcome, written=spelled.get(target.id))]
+                prediction = replace(target, prompt=prompt.text, references=accepted, hypotheses=row, texts=outputs)
+                last = [replace(prediction, written=spelled.get(target.id))]
                 lost += is_own and target.id in spelled and spelled[target.id] not in accepted
                 yield last[0]
             done += len(batch)
@@ -97,11 +97,11 @@ class Examples:
         """Return the second look at decoding or scoring."""
         if self.looked_at is None or isinstance(decoder, TextDecoder):
             return NoLook()
-        arguments = model, *self.looked_at, decoder, self.noise, self.device, f"{self.split} {self.seed}"
+        arguments = model, *self.looked_at, decoder, self.rng, self.device, f"{self.split} {self.seed}"
         return second_look("models", *arguments)
 
     def _decode_blindly(self, decoder: Decoder) -> Callable[[Any, Batch], list[list[Hypothesis]]]:
-        return lambda model, rows: decoder.decode(model, self._blind(rows), self.noise)
+        return lambda model, rows: decoder.decode(model, self._blind(rows), self.rng)
 
     def _text(self, hypothesis: Hypothesis, model: Any, prompt: Prompt) -> str:
         if hypothesis.text is not None:
@@ -116,14 +116,14 @@ class Examples:
 
     def _generation(self, decoder: Decoder[Any] | None, examples: int | None = None) -> Generation:
         settings = decoder and decoder.config
-        return Generation(settings, self.split, self.seed, self.noise, self.answers, self.warn, examples)
+        return Generation(settings, self.split, self.seed, self.rng, self.answers, self.warn, examples)
 
     def to_decode(self) -> Iterator[Batch]:
         """Yield the rows to decode, in batches on the CPU."""
         return self._batches(Purpose.DECODE)
 
     def _decode_batch(
-        self, model: Any, decoder: Decoder, batch: Batch, before: Sequence[Outcome]
+        self, model: Any, decoder: Decoder, batch: Batch, before: Sequence[Prediction]
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each row; raise PluginError if they or their log-probabilities are invalid.
 
@@ -132,12 +132,12 @@ class Examples:
         """
         most, thorough = decoder.config.max_tokens, not before
         words = model.vocabulary_size if isinstance(model, OwnVocabulary) else self.words
-        scored = [hypothesis.log_prob is not None for outcome in before for hypothesis in outcome.hypotheses]
+        scored = [hypothesis.log_prob is not None for prediction in before for hypothesis in prediction.hypotheses]
 
         def decode(part: Batch, every: int = 1) -> list[list[Hypothesis]]:
             with guarded(model, words, thorough, every):
                 maxima = limits(model, part, most).tolist() if isinstance(model, Stepper) else [most] * len(part)
-                hypotheses = decoder.decode(model, part, self.noise)
+                hypotheses = decoder.decode(model, part, self.rng)
             check_hypotheses(hypotheses, named(decoder, "decode"), part.ids.tolist(), maxima, words)
             return hypotheses
 
@@ -155,7 +155,7 @@ class Examples:
 
     def scored(
         self, model: Scorer, by: str, kind: Kind = Kind.EXACT, folder: Path | None = None
-    ) -> Sequence[Outcome]:
+    ) -> Sequence[Prediction]:
         """Score the targets by a likelihood of the model; return predictions sorted by id, as `decoded` does."""
         info = getattr(self.task, "info", None)
         if isinstance(model, OwnVocabulary | TextScorer) and info is not None and info.consecutive:
@@ -167,18 +167,18 @@ class Examples:
             return by_id(self._score_texts(model, kind), folder)
         return by_id(self._score(model, by, kind), folder)
 
-    def _score_texts(self, model: TextScorer, kind: Kind) -> Iterator[Outcome]:
+    def _score_texts(self, model: TextScorer, kind: Kind) -> Iterator[Prediction]:
         """Score target texts and yield predictions; raise PluginError if all tokens have probability 1.
 
         Warns if this is so for all tokens of some targets of several tokens.
         """
         done, certain, tokens, log_prob, generation = 0, 0, 0, 0.0, self._generation(None)
         for batch in self._batches(Purpose.SCORE):
-            for outcome in self._texts.score(model, batch, generation, kind, self._groups):
-                nats = outcome.target_log_prob or 0.0
-                tokens, log_prob = tokens + outcome.target_tokens, log_prob + nats
-                certain += is_certain(outcome.target_tokens, nats)
-                yield outcome
+            for prediction in self._texts.score(model, batch, generation, kind, self._groups):
+                nats = prediction.target_log_prob or 0.0
+                tokens, log_prob = tokens + prediction.target_tokens, log_prob + nats
+                certain += is_certain(prediction.target_tokens, nats)
+                yield prediction
             done += len(batch)
             self.tell(done, self.number or 0)
         check_not_certain(model, tokens, log_prob)
@@ -188,7 +188,7 @@ class Examples:
                 "missing log-probabilities with 0."
             )
 
-    def _score(self, model: Scorer, by: str, kind: Kind) -> Iterator[Outcome]:
+    def _score(self, model: Scorer, by: str, kind: Kind) -> Iterator[Prediction]:
         """Score the targets and yield predictions."""
         memory, carries, done, is_own = None, True, 0, isinstance(model, OwnVocabulary)
         look = self._second_look(model)
@@ -196,7 +196,7 @@ class Examples:
         def score(part: Batch) -> tuple[Batch, Scores]:
             read = self._texts.encode(model, part, scored=True) if isinstance(model, OwnVocabulary) else part
             batch = self._on_device(read)
-            scores = model.score(batch, Scoring(by, self.noise, memory if part.continues else None))
+            scores = model.score(batch, Scoring(by, self.rng, memory if part.continues else None))
             check_scores(scores, model, batch, kind)
             return read, scores
 
@@ -209,30 +209,30 @@ class Examples:
             values = {name: tensor.double().tolist() for name, tensor in scores.values.items()}
             weights = batch.extras["weight"].double().tolist() if "weight" in batch.extras else [1.0] * len(batch)
             targets = self._targets(model, read) if is_own else map(self._with_size, self._targets(model, read))
-            for row, outcome in enumerate(targets):
+            for row, prediction in enumerate(targets):
                 row_values = {name: column[row] for name, column in values.items()}
-                yield replace(outcome, target_log_prob=log_probs[row], weight=weights[row], values=row_values)
+                yield replace(prediction, target_log_prob=log_probs[row], weight=weights[row], values=row_values)
             done += len(batch)
             self.tell(done, self.number or 0)
         look.at_scored(self._score_alone(by), by)
 
     def _score_alone(self, by: str) -> Callable[[Any, Batch], torch.Tensor]:
-        return lambda model, rows: model.score(self._on_device(rows), Scoring(by, self.noise)).log_probs
+        return lambda model, rows: model.score(self._on_device(rows), Scoring(by, self.rng)).log_probs
 
-    def _targets(self, model: Any, batch: Batch) -> Iterator[Outcome]:
-        """Yield the outcome of each row before decoding or scoring, with lengths in the model's tokens."""
+    def _targets(self, model: Any, batch: Batch) -> Iterator[Prediction]:
+        """Yield the prediction of each row before decoding or scoring, with lengths in the model's tokens."""
         if isinstance(model, OwnVocabulary):
             return self._texts.own_targets(batch, self._groups)
         return (self._target(number, gold) for number, gold in zip(*rows(batch), strict=True))
 
-    def _target(self, number: int, gold: list[int]) -> Outcome:
-        """Return the outcome of an example before decoding or scoring, with lengths in the task's tokens."""
+    def _target(self, number: int, gold: list[int]) -> Prediction:
+        """Return the prediction of an example before decoding or scoring, with lengths in the task's tokens."""
         target = gold[:-1] if gold and gold[-1] == 0 else gold
         words = len(self.task.text(target).split()) + len(gold) - len(target)
-        return Outcome(number, target_tokens=len(gold), target_words=words, group=self._groups.get(number))
+        return Prediction(number, target_tokens=len(gold), target_words=words, group=self._groups.get(number))
 
-    def _with_size(self, target: Outcome) -> Outcome:
-        """Add the size of the raw target text to an outcome, if known."""
+    def _with_size(self, target: Prediction) -> Prediction:
+        """Add the size of the raw target text to a prediction, if known."""
         if target.id not in self._sizes:
             return target
         if size := self._sizes[target.id]:
@@ -281,10 +281,10 @@ class Examples:
 
     def _batches(self, purpose: Purpose) -> Iterator[Batch]:
         """Yield batches of the whole split, or of the first `number` examples in a fixed random order."""
-        noise = None if self.number is None else Noise(0).fork("examples").fork(self.split)
+        rng = None if self.number is None else Rng(0).fork("examples").fork(self.split)
         number, first = (sys.maxsize if most is None else most for most in (self.number, self.first))
         done = 0
-        for batch in self.task.batches(self.split, purpose, Size(self.size), noise):
+        for batch in self.task.batches(self.split, purpose, Size(self.size), rng):
             left = number - done
             yield batch if len(batch) <= left else batch.select(batch.ids.new_ones(left).cumsum(0) - 1)
             done += len(batch)

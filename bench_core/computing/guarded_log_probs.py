@@ -184,9 +184,9 @@ def replaced(space: dict[str, Any], values: Mapping[str, Any]) -> Iterator[None]
 
 
 def _sample(
-    model: Sampler, ask: Callable[..., list[Hypothesis]], words: int, batch: Batch, max_tokens: int, noise: Any
+    model: Sampler, ask: Callable[..., list[Hypothesis]], words: int, batch: Batch, max_tokens: int, rng: Any
 ) -> list[Hypothesis]:
-    samples = ask(batch, max_tokens, noise)
+    samples = ask(batch, max_tokens, rng)
     rows = [[hypothesis] for hypothesis in samples] if isinstance(samples, list) else samples
     check_hypotheses(rows, named(model, "sample"), batch.ids.tolist(), [max_tokens] * len(batch), words)
     return samples

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from bench_core.computing.result_checks import are_between, gave, is_whole, named, shown
 from bench_core.data import Batch, Prompt, Purpose, Source, TaskInfo
 from bench_core.errors import Fault, PluginError
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.task import Size, Split, Task, TextSize
 
 T = TypeVar("T")
@@ -29,8 +29,8 @@ class CheckedTask(Task):
     def prepare(self, data: Path) -> TaskInfo:
         return self.task.prepare(data)
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
-        batches = self.task.batches(split, purpose, size, noise)
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
+        batches = self.task.batches(split, purpose, size, rng)
         if not isinstance(batches, Iterable):
             raise gave(self.task, "batches", shown(batches), "expected an iterator of batches.")
         seen: dict[int, int] = {}
@@ -139,7 +139,7 @@ def misfit(batch: object, info: TaskInfo) -> Fault:
     if not is_whole(batch.ids, 1):
         return f"the ids {shown(batch.ids)}; expected integers [N]"
     rows, words = len(batch.ids), len(info.vocabulary)
-    for name, tokens in (("opening", batch.opening), ("gold", batch.gold)):
+    for name, tokens in (("prompt", batch.prompt), ("gold", batch.gold)):
         wrong = _table(tokens, rows, words)
         if wrong or (rows and not tokens.shape[1]):
             return f"the {name} {wrong or 'without a token; expected at least EOS'}"

@@ -16,7 +16,7 @@ class _Hidden:
 
     def _raise(self, *arguments: Any, **more: Any) -> Any:
         raise TargetHidden(
-            "it accesses the targets (`gold`, `length`). Batches for decoding have none: use `opening` and `source`."
+            "it accesses the targets (`gold`, `length`). Batches for decoding have none: use `prompt` and `source`."
         )
 
     __getattr__ = __getitem__ = __iter__ = __len__ = __bool__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = _raise

@@ -14,7 +14,7 @@ from bench_core.computing.loading import with_files
 from bench_core.computing.result_checks import diverged
 from bench_core.data import Batch, Purpose, TaskInfo
 from bench_core.errors import TrainingError
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.stage_kinds import HISTORY
 from bench_core.task import Size, Task
 
@@ -31,7 +31,7 @@ def own_generators(device: torch.device) -> AbstractContextManager[None]:
 
 def initial_model(
     context: StageContext, task: Task, info: TaskInfo, settings: Mapping[str, Any], size: Size, device: torch.device,
-    noise: Noise,
+    rng: Rng,
 ) -> Any:  # fmt: skip
     """Return a model before its first update; torch's generator is left in the state after initialization.
 
@@ -40,11 +40,11 @@ def initial_model(
     """
     import torch
 
-    torch.manual_seed(noise.fork("weights").key % 2**63)
+    torch.manual_seed(rng.fork("weights").key % 2**63)
     model_info = with_files(context, info, settings["model"])
     model = built("model", settings["model"], model_info).to(device)
-    model.setup(model_info, noise.fork("setup"))
-    model.fit_statistics(lambda: _training_split(task, size, device), noise.fork("survey"))
+    model.setup(model_info, rng.fork("setup"))
+    model.fit_statistics(lambda: _training_split(task, size, device), rng.fork("survey"))
     if settings["initial"]:
         load_weights(model, Path(settings["initial"]))
     return model

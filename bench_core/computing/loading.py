@@ -16,7 +16,7 @@ from bench_core.data import TaskInfo
 from bench_core.errors import PluginError
 from bench_core.planning.path_settings import placed
 from bench_core.planning.stages import Stage
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.registry import configured
 from bench_core.storage.store import ANSWERS
 
@@ -34,7 +34,7 @@ def load_task(context: StageContext, stage: Stage, role: str = "task") -> tuple[
         settings = artifact.manifest["ingredients"]["settings"]["task"]
         task = built("task", settings, (artifact.folder / "data").absolute())
         context.loaded[role] = stage.inputs[role][1], task
-    info = TaskInfo(**artifact.json("facts.json"))
+    info = TaskInfo(**artifact.json("task_info.json"))
     return CheckedTask(context.loaded[role][1], info), info
 
 
@@ -67,7 +67,7 @@ def loaded_examples(context: StageContext, stage: Stage, purpose: str) -> Iterat
     model, task, device = load_model(context, stage)
     config = context.loaded["model"][1][2]
     examples = Examples(
-        task, settings["split"], Noise(settings["seed"]).fork(purpose), device, settings["batch_size"],
+        task, settings["split"], Rng(settings["seed"]).fork(purpose), device, settings["batch_size"],
         settings["examples"], context.report_progress, context.warn, len(task.info.vocabulary), rows,
         settings["seed"], context.store.root / ANSWERS,
         (config, laws(stage, config)) if rows is None else None,

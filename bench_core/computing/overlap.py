@@ -66,8 +66,8 @@ def rows_by_id(batch: Batch) -> dict[int, Row]:
     """Return prompt, target and source of each example of a batch in host memory, without padding."""
     source, ends, by_id = batch.source, batch.source_length, dict[int, Row]()
     sizes = [None] * len(batch) if ends is None else ends.tolist()
-    columns = batch.ids.tolist(), batch.opening.numpy(), batch.gold.numpy(), batch.length.tolist(), sizes
-    for place, (example, opening, gold, length, end) in enumerate(zip(*columns, strict=True)):
+    columns = batch.ids.tolist(), batch.prompt.numpy(), batch.gold.numpy(), batch.length.tolist(), sizes
+    for place, (example, prompt, gold, length, end) in enumerate(zip(*columns, strict=True)):
         source_bytes = b"" if source is None else source[place, :end].numpy().tobytes()
-        by_id[example] = opening.tobytes(), gold[:length].tobytes(), source_bytes
+        by_id[example] = prompt.tobytes(), gold[:length].tobytes(), source_bytes
     return by_id

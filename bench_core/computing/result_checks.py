@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from bench_core.data import STOP, Batch, Hypothesis, Kind, Outcome, TaskInfo
+from bench_core.data import STOP, Batch, Hypothesis, Kind, Prediction, TaskInfo
 from bench_core.errors import Fault, PluginError
 from bench_core.metric import Metric
 from bench_core.model import Loss, Scores, State, TextScore
 from bench_core.probe import Finding, Statement
 from bench_core.registry import IN_SUITES, parts
-from bench_core.storage.outcomes import References
+from bench_core.storage.predictions import References
 from plain_files import Spool, to_line
 
 if TYPE_CHECKING:
@@ -252,24 +252,24 @@ def _is_log_prob(value: object, steps: int) -> bool:
 
 
 def measured(
-    metric: Metric[Any], info: TaskInfo, outcomes: Sequence[Outcome]
+    metric: Metric[Any], info: TaskInfo, predictions: Sequence[Prediction]
 ) -> tuple[Metric[Any], Sequence[Any], float]:
     """Return the metric fitted to the data, the statistics of predictions, and the score.
 
     Raises PluginError unless the score is a number, and finite unless the class sets `may_be_nan` or
     `may_be_infinite`.
     """
-    ready = metric.prepare(info, References(outcomes))
+    ready = metric.prepare(info, References(predictions))
     if not isinstance(ready, Metric):
         raise gave(metric, "prepare", shown(ready), "expected a metric, such as itself.")
-    parts = _spool(ready.measure(outcomes), metric)
-    if not isinstance(parts, Sequence) or len(parts) != len(outcomes):
+    parts = _spool(ready.measure(predictions), metric)
+    if not isinstance(parts, Sequence) or len(parts) != len(predictions):
         number = f"{len(parts)} parts" if isinstance(parts, Sequence) else shown(parts)
-        raise gave(metric, "measure", f"{number} for {len(outcomes)} examples", "expected one part per example.")
+        raise gave(metric, "measure", f"{number} for {len(predictions)} examples", "expected one part per example.")
     value = ready.combine(parts)
     if not is_number(value):
         raise gave(metric, "combine", shown(value), "expected a number.")
-    if math.isnan(value) and outcomes and not ready.may_be_nan:
+    if math.isnan(value) and predictions and not ready.may_be_nan:
         raise gave(metric, "combine", "NaN", "set `may_be_nan = True` in the class if scores may be undefined.")
     if math.isinf(value) and not ready.may_be_infinite:
         raise gave(

@@ -40,7 +40,7 @@ class StageRunner(StageContext):
         """
         import torch
 
-        info = TaskInfo(**self.input(stage, "task").json("facts.json"))
+        info = TaskInfo(**self.input(stage, "task").json("task_info.json"))
         settings = placed(stage.settings["model"], stage.places)
         with self._alone(stage), apart(self, stage):
             model_info = with_files(self, info, settings)

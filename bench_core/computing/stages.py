@@ -20,13 +20,13 @@ from bench_core.computing.looks import overlaps, second_look
 from bench_core.computing.overlap import SPLITS, overlap
 from bench_core.computing.process_state import generators, restore
 from bench_core.computing.result_checks import check_finding, check_info, checked_error, gave, measured, named
-from bench_core.data import Outcome, TaskInfo, joined
+from bench_core.data import Prediction, TaskInfo, joined
 from bench_core.errors import Fault, PluginError
 from bench_core.metric import Metric
 from bench_core.planning.stages import Stage
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.registry import configured
-from bench_core.storage.outcomes import read_outcomes, write_lines, write_outcomes
+from bench_core.storage.predictions import read_predictions, write_lines, write_predictions
 from bench_core.task import Size, Split, Task
 
 MAX_REPEATED_SECONDS = 10.0  #: CPU seconds; shorter preparations run twice to check that they agree
@@ -61,7 +61,7 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
         for text in overlaps(counts):
             context.warn(f"{named(task, 'batches')}: {text}")
         info = replace(info, extras=joined([info.extras, {"overlap": counts}]))
-    (folder / "facts.json").write_text(json.dumps(asdict(info), ensure_ascii=False), encoding="utf-8")
+    (folder / "task_info.json").write_text(json.dumps(asdict(info), ensure_ascii=False), encoding="utf-8")
     return {}
 
 
@@ -92,9 +92,9 @@ def _with_base(info: TaskInfo, base: CheckedTask | None, task: Task) -> TaskInfo
 def initial(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Store a model with its initial weights, for evaluation without training."""
     (task, info), device = load_task(context, stage), device_of(stage.settings)
-    size, noise = Size(*stage.settings["size"]), Noise(stage.settings["seed"]).fork("train")
+    size, rng = Size(*stage.settings["size"]), Rng(stage.settings["seed"]).fork("train")
     with own_generators(device):
-        model = initial_model(context, task, info, stage.settings, size, device, noise)
+        model = initial_model(context, task, info, stage.settings, size, device, rng)
         return store_model(model, [], {"updates": 0}, folder)
 
 
@@ -102,21 +102,24 @@ def decode(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Decode the examples of a split with a trained model."""
     decoder = built("decoder", stage.settings["decoder"])
     with loaded_examples(context, stage, "decode") as (model, examples):
-        outcomes = examples.decoded(model, decoder, folder)
-    write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
-    samples = [sample_of(outcome) | _course(model, examples.task, outcome) for outcome in islice(outcomes, SAMPLES)]
+        predictions = examples.decoded(model, decoder, folder)
+    write_predictions(folder / "predictions.jsonl.gz", predictions)
+    samples = [
+        sample_of(prediction) | _course(model, examples.task, prediction)
+        for prediction in islice(predictions, SAMPLES)
+    ]
     (folder / "samples.json").write_text(json.dumps(samples), encoding="utf-8")
-    tokens = sum(hypothesis.length or 0 for outcome in outcomes for hypothesis in outcome.hypotheses[:1])
-    return {"examples": len(outcomes), "tokens": tokens}
+    tokens = sum(hypothesis.length or 0 for prediction in predictions for hypothesis in prediction.hypotheses[:1])
+    return {"examples": len(predictions), "tokens": tokens}
 
 
 def score(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Score the examples of a split with a trained model."""
     by, trained = stage.settings["by"], context.input(stage, "model").manifest["ingredients"]["settings"]["model"]
     with loaded_examples(context, stage, "score") as (model, examples):
-        outcomes = examples.scored(model, by, likelihood_kind(trained, by), folder)
-    write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
-    return {"examples": len(outcomes), "tokens": sum(outcome.target_tokens for outcome in outcomes)}
+        predictions = examples.scored(model, by, likelihood_kind(trained, by), folder)
+    write_predictions(folder / "predictions.jsonl.gz", predictions)
+    return {"examples": len(predictions), "tokens": sum(prediction.target_tokens for prediction in predictions)}
 
 
 def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -126,27 +129,27 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     from bench_core.computing import bootstrap
     from block_bootstrap import mark
 
-    source = context.input(stage, "outcomes")
-    outcomes = read_outcomes(source.file("outcomes.jsonl.gz"))
+    source = context.input(stage, "predictions")
+    predictions = read_predictions(source.file("predictions.jsonl.gz"))
     split = source.manifest["ingredients"]["settings"]["split"]
-    info = TaskInfo(**context.store.kept(*stage.inputs["task"]).json("facts.json"))
-    metric, parts, value = measured(built("metric", stage.settings["metric"]), info, outcomes)
-    groups = [outcome.id if outcome.group is None else outcome.group for outcome in outcomes]
+    info = TaskInfo(**context.store.kept(*stage.inputs["task"]).json("task_info.json"))
+    metric, parts, value = measured(built("metric", stage.settings["metric"]), info, predictions)
+    groups = [prediction.id if prediction.group is None else prediction.group for prediction in predictions]
     groups = groups if metric.population == "sample" else []
     replicates = bootstrap.replicates(metric, parts, groups, info.consecutive)
     look = second_look("metrics", lambda: built("metric", stage.settings["metric"]), info, laws(stage))
-    look.at_outcomes(outcomes, split)
+    look.at_predictions(predictions, split)
     look.at_parts(metric, parts)
-    ceiling = _ceiling(lambda: built("metric", stage.settings["metric"]), info, outcomes)
+    ceiling = _ceiling(lambda: built("metric", stage.settings["metric"]), info, predictions)
     number = {
         "value": _as_json(value),
-        "examples": len(outcomes),
+        "examples": len(predictions),
         "label": metric.label,
         "unit": metric.unit,
         "digits": metric.digits,
         "better": metric.better,
         "signature": metric.signature,
-        "sample": mark((outcome.id for outcome in outcomes), groups, f"{stage.inputs['task'][1]} {split}"),
+        "sample": mark((prediction.id for prediction in predictions), groups, f"{stage.inputs['task'][1]} {split}"),
         "scale": metric.scale,
         "units": replicates.units,
         "block": replicates.block,
@@ -157,7 +160,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     np.save(folder / "draws.npy", replicates.draws, allow_pickle=False)
     _write_parts(folder / "parts.jsonl.gz", metric, parts)
     (folder / "number.json").write_text(json.dumps(number), encoding="utf-8")
-    return {"examples": len(outcomes)}
+    return {"examples": len(predictions)}
 
 
 def _write_parts(path: Path, metric: Metric[Any], parts: Sequence[Any]) -> None:
@@ -167,15 +170,15 @@ def _write_parts(path: Path, metric: Metric[Any], parts: Sequence[Any]) -> None:
         raise PluginError(f"{named(metric, 'measure')} gave parts that JSON cannot represent: {error}.") from None
 
 
-def _ceiling(build: Callable[[], Metric[Any]], info: TaskInfo, outcomes: Sequence[Outcome]) -> float | None:
+def _ceiling(build: Callable[[], Metric[Any]], info: TaskInfo, predictions: Sequence[Prediction]) -> float | None:
     """Return the score of the references as spelled by their tokens; None if all are spelled exactly."""
     if not build().config.of_texts or all(
-        outcome.written is None or outcome.written in outcome.references for outcome in outcomes
+        prediction.written is None or prediction.written in prediction.references for prediction in predictions
     ):
         return None
     best = [
-        replace(outcome, texts=[outcome.references[0] if outcome.written is None else outcome.written])
-        for outcome in outcomes
+        replace(prediction, texts=[prediction.references[0] if prediction.written is None else prediction.written])
+        for prediction in predictions
     ]
     return measured(build(), info, best)[2]
 
@@ -200,15 +203,15 @@ def _as_json(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def sample_of(outcome: Outcome) -> dict[str, Any]:
+def sample_of(prediction: Prediction) -> dict[str, Any]:
     """Return a sample output for reports."""
-    first = outcome.hypotheses[0]
+    first = prediction.hypotheses[0]
     log_prob = {"log_prob": first.log_prob} if first.log_prob is not None and math.isfinite(first.log_prob) else {}
     return {
-        "id": outcome.id,
-        "prompt": outcome.prompt,
-        "text": outcome.texts[0],
-        "reference": outcome.references[0] if outcome.references else "",
+        "id": prediction.id,
+        "prompt": prediction.prompt,
+        "text": prediction.texts[0],
+        "reference": prediction.references[0] if prediction.references else "",
         "finished": first.finished,
         "tokens": first.length,
         **log_prob,
@@ -216,9 +219,9 @@ def sample_of(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _course(model: Any, task: Task, outcome: Outcome) -> dict[str, list[str]]:
+def _course(model: Any, task: Task, prediction: Prediction) -> dict[str, list[str]]:
     """Return the partial outputs of a generation unless actions are tokens."""
-    actions, each = outcome.hypotheses[0].actions or [], getattr(model, "actions_per_token", 1)
+    actions, each = prediction.hypotheses[0].actions or [], getattr(model, "actions_per_token", 1)
     if each == 1:
         return {}
     return {"steps": [task.text(model.read(actions[:end])) for end in range(each, len(actions) + 1, each)]}

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from bench_core.computing.result_checks import check_hypotheses, check_text_scores, gave, named, shown
-from bench_core.data import Batch, Hypothesis, Kind, Outcome, Prompt
+from bench_core.data import Batch, Hypothesis, Kind, Prediction, Prompt
 from bench_core.decoder import TextDecoder
 from bench_core.errors import PluginError
 from bench_core.model import Generation, OwnVocabulary, TextScorer
@@ -28,8 +28,8 @@ class Texts:
 
     def prompts(self, batch: Batch) -> list[Prompt]:
         """Return the prompts of the rows: their sources or, without sources, their token prompts as text."""
-        ids, openings = batch.ids.tolist(), batch.opening[:, 1:].tolist()
-        return [self._prompt(number, prefix) for number, prefix in zip(ids, openings, strict=True)]
+        ids, prompts = batch.ids.tolist(), batch.prompt[:, 1:].tolist()
+        return [self._prompt(number, prefix) for number, prefix in zip(ids, prompts, strict=True)]
 
     def encode(self, model: OwnVocabulary, batch: Batch, scored: bool = False) -> Batch:
         """Return the rows in a model's vocabulary, with the first references as targets.
@@ -64,8 +64,8 @@ class Texts:
             outputs |= _outputs(model, alone, encode(model, alone, [targets[prompt.id] for prompt in alone]))
         return {number: text for number, text in outputs.items() if text != targets[number]}
 
-    def own_targets(self, rows: Batch, groups: Mapping[int, int]) -> Iterator[Outcome]:
-        """Yield outcomes with the target sizes of rows from `encoded`, in the model's tokens.
+    def own_targets(self, rows: Batch, groups: Mapping[int, int]) -> Iterator[Prediction]:
+        """Yield predictions with the target sizes of rows from `encoded`, in the model's tokens.
 
         EOS counts as a line break. Sizes are unknown for examples without references, and partly for texts that
         their tokens do not spell.
@@ -74,22 +74,22 @@ class Texts:
         for number, tokens, is_spelled in zip(rows.ids.tolist(), rows.length.tolist(), spelled, strict=True):
             text, group = self._reference(number), groups.get(number)
             if text is None:
-                yield Outcome(number, group=group)
+                yield Prediction(number, group=group)
             elif is_spelled:
-                yield Outcome(number, target_tokens=tokens, group=group, **_sizes(text, stop=True))
+                yield Prediction(number, target_tokens=tokens, group=group, **_sizes(text, stop=True))
             else:
-                yield Outcome(number, target_tokens=tokens, target_words=None, group=group)
+                yield Prediction(number, target_tokens=tokens, target_words=None, group=group)
 
     def score(
         self, model: TextScorer, batch: Batch, generation: Generation, kind: Kind, groups: Mapping[int, int]
-    ) -> Iterator[Outcome]:
-        """Score the first reference of each row as text, and yield outcomes; EOS counts as a line break."""
+    ) -> Iterator[Prediction]:
+        """Score the first reference of each row as text, and yield predictions; EOS counts as a line break."""
         ids = batch.ids.tolist()
         targets = [self._target(number) for number in ids]
         scores = model.score_texts(self.prompts(batch), targets, generation)
         check_text_scores(scores, model, ids, kind)
         for number, target, score in zip(ids, targets, scores, strict=True):
-            yield Outcome(
+            yield Prediction(
                 number, target_log_prob=float(score.log_prob), target_tokens=score.tokens, group=groups.get(number),
                 **_sizes(target, score.stop),
             )  # fmt: skip
@@ -131,7 +131,7 @@ class Texts:
 
 
 def _sizes(text: str, stop: bool) -> dict[str, Any]:
-    """Return the sizes of a target as fields of an outcome; EOS counts as a line break."""
+    """Return the sizes of a target as fields of a prediction; EOS counts as a line break."""
     size = len(text.encode("utf-8", "surrogatepass"))
     words = len(text.split())
     return {"target_words": words + stop, "target_bytes": size + stop, "target_characters": len(text) + stop}
@@ -140,7 +140,7 @@ def _sizes(text: str, stop: bool) -> dict[str, Any]:
 def _prompts_of(batch: Batch) -> list[list[int]]:
     """Return the tokens of each prompt."""
     if batch.source is None or batch.source_length is None:
-        return batch.opening.tolist()
+        return batch.prompt.tolist()
     rows = zip(batch.source.tolist(), batch.source_length.tolist(), strict=True)
     return [row[:length] for row, length in rows]
 

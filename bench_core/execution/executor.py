@@ -58,7 +58,7 @@ class Executor(ABC):
 
 
 @dataclass
-class Here(Executor):
+class InProcess(Executor):
     """Performs stages sequentially in this process."""
 
     store: Store

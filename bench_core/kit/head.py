@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 from bench_core.data import Batch, TaskInfo
 from bench_core.errors import SuiteError
 from bench_core.model import State, Training
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 
 S = TypeVar("S", bound=State, default=Any)
 
@@ -30,7 +30,7 @@ class Head(nn.Module, ABC, Generic[S]):
     continues: bool = True  #: whether its State after a window of a stream can be passed to the next window
     reads_prefix: bool = True  #: whether `start` needs the states of the prompt
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         """Compute buffers that are fixed before training, such as a codebook; by default does nothing."""
 
     def tie(self, embedding: nn.Embedding) -> None:

@@ -13,7 +13,7 @@ from bench_core.errors import PluginError, SuiteError
 from bench_core.kit.cache import Cache
 from bench_core.kit.head import Head, HeadLike, Softmax
 from bench_core.model import Loss, Scorer, Scores, Scoring, State, Stepper, Training
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.tensor_rows import Rows
 
 
@@ -51,9 +51,9 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
     def forward(self, tokens: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Return a state after each of `tokens` [N, K, H], optionally with the `past` to continue from."""
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         if isinstance(head := self._head(), Head):
-            head.setup(info, noise)
+            head.setup(info, rng)
 
     def loss(self, batch: Batch, training: Training, **more: Any) -> Loss:
         """Return the loss; `more` is passed to `predict`, which passes it to `forward`."""
@@ -88,11 +88,11 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
     def limit(self, batch: Batch) -> Tensor | None:
         if self.context_length is None:
             return None
-        room = self.context_length - batch.opening.shape[1]
+        room = self.context_length - batch.prompt.shape[1]
         return torch.full_like(batch.ids, room + 1)  # the last token is not read
 
     def start(self, batch: Batch) -> tuple[Tensor, LanguageModelState]:
-        states, state = self._read(batch.opening, self.begin(batch))
+        states, state = self._read(batch.prompt, self.begin(batch))
         return self._next(states, replace(state, head=self._head().start(states[:, :-1])))
 
     def step(self, state: LanguageModelState, actions: Tensor) -> tuple[Tensor, LanguageModelState]:

@@ -16,9 +16,9 @@ from bench_core.model import Stepper
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bench_core.data import Batch, Hypothesis, Outcome
+    from bench_core.data import Batch, Hypothesis, Prediction
     from bench_core.kit.configs import ExampleMetricConfig, StepDecoderConfig
-    from bench_core.random_numbers import Noise
+    from bench_core.random_numbers import Rng
 
 
 class ExampleMean(Additive[list[float]]):
@@ -30,17 +30,17 @@ class ExampleMean(Additive[list[float]]):
         super().__init__(config)
         self.better, self.unit = config.better, config.unit  # type: ignore[misc]
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
-        return ([outcome.weight * self._score(outcome), outcome.weight] for outcome in outcomes)
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[float]]:
+        return ([prediction.weight * self._score(prediction), prediction.weight] for prediction in predictions)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         return (100 if self.unit == "%" else 1) * sums[0] / sums[1] if examples and sums[1] else nan
 
-    def _score(self, outcome: Outcome) -> float:
-        score = self.config.score(outcome.texts[0], outcome.references)
+    def _score(self, prediction: Prediction) -> float:
+        score = self.config.score(prediction.texts[0], prediction.references)
         if not isinstance(score, Real) or not isfinite(score):
             raise PluginError(
-                f"{type(self.config).__name__}.score returned {score!r} for example {outcome.id}. It must return a "
+                f"{type(self.config).__name__}.score returned {score!r} for example {prediction.id}. It must return a "
                 "finite number."
             )
         return float(score)
@@ -51,9 +51,9 @@ class StepDecoder(Decoder[Stepper]):
 
     config: StepDecoderConfig
 
-    def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+    def decode(self, model: Stepper, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         def pick(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
-            actions = self.config.choose(log_probs, noise.uniform(ids, step))
+            actions = self.config.choose(log_probs, rng.uniform(ids, step))
             self._check(actions, log_probs, step)
             return actions
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from bench_core.planning.cache_keys import key_of
 from bench_core.planning.stages import Stage
 
-SEEDED = ("seed", "together")  #: settings of stages that name seeds
+SEEDED = ("seed", "vmapped")  #: settings of stages that name seeds
 
 
 class CostKeys:
@@ -27,7 +27,7 @@ class CostKeys:
         request = (stage.key, speed)
         if request not in self._keys:
             settings = {name: value for name, value in stage.settings.items() if name not in SEEDED}
-            settings["seeds"] = len(stage.settings.get("together", ())) or 1
+            settings["seeds"] = len(stage.settings.get("vmapped", ())) or 1
             if speed and (forecast := stage.about.forecaster):
                 settings = {**forecast.without_length(settings)}
             inputs = {role: self._upstream(*name, speed) for role, name in stage.inputs.items()}

@@ -36,9 +36,9 @@ class Planner:
 
     def _of_section(self, stage: CellStage, stage_keys: Mapping[str, str]) -> str:
         """Return the key of a stage that a section adds to a cell."""
-        outcomes = self.maker.stages[stage_keys[stage.reads]]
-        inputs = {"task": ("prepare", stage_keys["prepare"]), "outcomes": (outcomes.kind, outcomes.key)}
-        return self.maker.add(stage.kind, dict(stage.settings), inputs, [], f"{stage.name} of {outcomes.label}")
+        predictions = self.maker.stages[stage_keys[stage.reads]]
+        inputs = {"task": ("prepare", stage_keys["prepare"]), "predictions": (predictions.kind, predictions.key)}
+        return self.maker.add(stage.kind, dict(stage.settings), inputs, [], f"{stage.name} of {predictions.label}")
 
     def _of_core(self, cell: Cell) -> Iterator[tuple[str, str]]:
         """Yield the name and key of every stage of a cell, except stages that sections add."""
@@ -53,11 +53,11 @@ class Planner:
             yield "decode", decode
         for name in cell.metrics:
             if self.suite.metrics[name].needs is Scorer:
-                outcomes, kind = self.score(cell, name), "score"
-                yield f"score/{name}", outcomes
+                predictions, kind = self.score(cell, name), "score"
+                yield f"score/{name}", predictions
             else:
-                outcomes, kind = decode, "decode"
-            yield f"measure/{name}", self.measure(name, task, kind, outcomes)
+                predictions, kind = decode, "decode"
+            yield f"measure/{name}", self.measure(name, task, kind, predictions)
         for name in cell.probes:
             yield f"probe/{name}", self.probe(cell, name)
 
@@ -109,14 +109,14 @@ class Planner:
         request = ("weights", task, model, hardware, seed)
         if request not in self._keys:
             training = self.suite.models[model].at(task).training
-            seeds = self.suite.seeds if training.together and training.trains else []
+            seeds = self.suite.seeds if training.vmap_seeds and training.trains else []
             if not training.trains:
                 self._keys[request] = self._initial(task, model, hardware, seed)
             elif len(seeds) < 2:
                 kind = training_kind(joint=False)
                 self._keys[request] = self._train(kind, task, model, hardware, {"seed": seed}, f"seed {seed}")
             else:
-                self._train_together(task, model, hardware)
+                self._train_vmapped(task, model, hardware)
         return self._keys[request]
 
     def _initial(self, task: str, model: str, hardware: str, seed: int) -> str:
@@ -129,13 +129,13 @@ class Planner:
         label = f"{task} x {model}, seed {seed}"
         return self.maker.add("initial", settings, inputs, parts, label, [initial] if initial else [])
 
-    def _train_together(self, task: str, model: str, hardware: str) -> None:
+    def _train_vmapped(self, task: str, model: str, hardware: str) -> None:
         """Add a stage that trains all seeds, and for each seed a stage that extracts its model."""
         seeds, kind, single = [*self.suite.seeds], training_kind(joint=True), training_kind(joint=False)
-        joint = self._train(kind, task, model, hardware, {"together": seeds}, f"{len(seeds)} seeds")
+        joint = self._train(kind, task, model, hardware, {"vmapped": seeds}, f"{len(seeds)} seeds")
         for seed in seeds:
-            seeding = {"together": seeds, "seed": seed}
-            key = self._train(single, task, model, hardware, seeding, f"seed {seed}", {"together": (kind, joint)})
+            seeding = {"vmapped": seeds, "seed": seed}
+            key = self._train(single, task, model, hardware, seeding, f"seed {seed}", {"vmapped": (kind, joint)})
             self._keys["weights", task, model, hardware, seed] = key
         # Runs name only the extracted models; the first shows that checkpoints of the joint stage are still in use.
         self.maker.stages[joint] = replace(
@@ -183,7 +183,7 @@ class Planner:
         entry = self.suite.models[model].at(task)
         select, parts = self._select(entry.training.select, entry.config)
         stop, more = self._select(entry.training.stop, entry.config) if entry.training.stop else (None, [])
-        training = entry.training.model_dump(mode="json", exclude={"select", "stop", "initial", "together"})
+        training = entry.training.model_dump(mode="json", exclude={"select", "stop", "initial", "vmap_seeds"})
         settings = {
             **self._built_from(entry),
             "training": self.maker.json.keep({**training, "select": select, "stop": stop}),
@@ -224,13 +224,13 @@ class Planner:
         config = self.suite.decoders[cell.decoder or ""]
         settings = {"decoder": self.maker.settings_of(config), "examples": self.suite.limits.examples}
         label = f"{cell.task} x {cell.model} x {cell.decoder}"
-        return self._outcomes("decode", cell, settings, [("decoder", config)], label)
+        return self._predictions("decode", cell, settings, [("decoder", config)], label)
 
     def score(self, cell: Cell, metric: str) -> str:
         """Return the key of the scored predictions."""
         by, _ = likelihood(self.suite.metrics[metric], self.suite.models[cell.model].at(cell.task).config)
         settings = {"by": by, "examples": self.suite.limits.scored}
-        return self._outcomes("score", cell, settings, [], f"{cell.task} x {cell.model} by {by}")
+        return self._predictions("score", cell, settings, [], f"{cell.task} x {cell.model} by {by}")
 
     def probe(self, cell: Cell, name: str) -> str:
         """Return the key of the finding of a probe, on a model or a model with a decoder."""
@@ -244,9 +244,9 @@ class Planner:
         }
         parts: Parts = [("decoder", decoder)] if decoder else []
         label = f"{name} of {' x '.join(filter(None, (cell.task, cell.model, decoder_name)))}"
-        return self._outcomes("probe", cell, settings, [*parts, ("probe", probe)], label)
+        return self._predictions("probe", cell, settings, [*parts, ("probe", probe)], label)
 
-    def _outcomes(self, stage_kind: str, cell: Cell, extra: Settings, parts: Parts, label: str) -> str:
+    def _predictions(self, stage_kind: str, cell: Cell, extra: Settings, parts: Parts, label: str) -> str:
         """Add a stage that applies a trained model to the examples of a split."""
         task, model = self.suite.tasks[cell.task], self.suite.models[cell.model].at(cell.task).config
         weights = self.weights(cell.task, cell.model, cell.hardware, cell.seed)
@@ -258,12 +258,12 @@ class Planner:
         parts = [("task", task), ("model", model), *parts]
         return self.maker.add(stage_kind, settings, inputs, parts, f"{label}, seed {cell.seed}, {cell.split}")
 
-    def measure(self, name: str, task: str, kind: str, outcomes: str) -> str:
+    def measure(self, name: str, task: str, kind: str, predictions: str) -> str:
         """Return the key of a metric's score."""
         metric = self.suite.metrics[name]
-        inputs = {"task": ("prepare", task), "outcomes": (kind, outcomes)}
+        inputs = {"task": ("prepare", task), "predictions": (kind, predictions)}
         settings = self.maker.shared(("measure", name), lambda: {"metric": self.maker.settings_of(metric)})
-        label = f"{name} of {self.maker.stages[outcomes].label}"
+        label = f"{name} of {self.maker.stages[predictions].label}"
         return self.maker.add("measure", settings, inputs, [("metric", metric)], label)
 
 

@@ -11,5 +11,5 @@ which prompts and references may be shown. Not here: reports, the Python interfa
 #: Modules that readers of finished runs may use, besides the interfaces.
 PUBLIC = (
     "manifest", "plan_filter", "provenance", "quoting", "reporting", "results", "run_suite", "runner",
-    "selecting", "task_facts", "unverified",
+    "selecting", "reported_info", "unverified",
 )  # fmt: skip

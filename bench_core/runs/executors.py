@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bench_core.config import ExecutorConfig
 from bench_core.errors import SuiteError
-from bench_core.execution.executor import Executor, Here
+from bench_core.execution.executor import Executor, InProcess
 from bench_core.execution.workers import Workers
 from bench_core.storage.store import Store
 from bench_core.suites.suite import Suite
@@ -41,5 +41,5 @@ def executor(
         custom.per_gpu = sharing
         return custom
     if not workers:
-        return Here(store, data)
+        return InProcess(store, data)
     return Workers(workers, store.root, data, isolate, timeout, sharing)

@@ -16,7 +16,7 @@ def name_training(stage: Stage, event: Event) -> Event:
     """Add the name of its training to an event of a stage."""
     if not isinstance(event, TrainingEvent):
         return event
-    seeds = stage.settings["together"] if stage.about.joint else [stage.settings["seed"]]
+    seeds = stage.settings["vmapped"] if stage.about.joint else [stage.settings["seed"]]
     seed = seeds[event.copy]
     label = f"{stage.label.rpartition(', ')[0]}, seed {seed}"  # jointly trained seeds share a label
     return replace(event, training=TrainingName(label, stage.key, seed))

@@ -162,7 +162,7 @@ def settings_by_part(cell: Mapping[str, Any], stage: str, settings: Mapping[str,
                 yield ("tasks", str(cell["task"]), last), value
         elif setting in ("seed", "split"):
             yield ("cell", setting), value
-        elif setting == "together":
+        elif setting == "vmapped":
             yield ("seeds",), value
         elif setting in HARDWARE:
             yield ("hardware", str(cell["hardware"]), setting), value

@@ -20,6 +20,7 @@ from bench_core.registry import sections
 from bench_core.runs.contract_marks import is_unchecked
 from bench_core.runs.planned import planned_parts, planned_stages
 from bench_core.runs.provenance import PARTS, STAGES, computed_digest, files_digest, write_stages
+from bench_core.runs.reported_info import reported_info
 from bench_core.runs.results import (
     FORMAT,
     SHORT,
@@ -34,7 +35,6 @@ from bench_core.runs.results import (
 )
 from bench_core.runs.sample_outputs import samples, stored_json
 from bench_core.runs.selecting import LEFT_OUT
-from bench_core.runs.task_facts import told
 from bench_core.runs.unverified import trusted_stages, write_unverified
 from bench_core.stage_kinds import HISTORY, weights_of
 from bench_core.storage.store import Store
@@ -225,9 +225,11 @@ class Record:
 
     def _task(self, name: str, keys: Sequence[str]) -> dict[str, Any]:
         """Return the entry of a task; if nothing of it is stored, its status and the reason."""
-        infos = [info for key in keys if (info := stored_json(self.store, "prepare", key, "facts.json")) is not None]
+        infos = [
+            info for key in keys if (info := stored_json(self.store, "prepare", key, "task_info.json")) is not None
+        ]
         if infos:
-            return {**told(infos), "restricted": self.suite.tasks[name].restriction}
+            return {**reported_info(infos), "restricted": self.suite.tasks[name].restriction}
         failed = [self.failures[key] for key in keys if key in self.failures]
         reason = self._portable(failed[0] if failed else self.plan.missing.get(("task", name), ""))
         return {"vocabulary": 0, "status": "failed" if failed else "not run", "reason": reason}

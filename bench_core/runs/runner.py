@@ -12,7 +12,7 @@ from typing import TypedDict, Unpack
 
 from bench_core.config import ExecutorConfig, ObserverConfig
 from bench_core.errors import StoreError, SuiteError
-from bench_core.execution.executor import Executor, Here
+from bench_core.execution.executor import Executor, InProcess
 from bench_core.execution.failures import StageFailed
 from bench_core.execution.progress import Progress
 from bench_core.execution.watching import install
@@ -215,7 +215,7 @@ class Runner:
     @property
     def with_contracts(self) -> bool:
         """Whether to test contracts, which need separate processes: only if stages run in separate processes, too."""
-        return not isinstance(self.executor, Here)
+        return not isinstance(self.executor, InProcess)
 
     def _check_contracts(self, stages: Sequence[Stage]) -> None:
         """Fail the trainings of models that break a contract, unless stages run in this process.

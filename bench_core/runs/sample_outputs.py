@@ -5,13 +5,13 @@ from itertools import islice
 from typing import Any
 
 from bench_core.computing.stages import sample_of
-from bench_core.data import Outcome
+from bench_core.data import Prediction
 from bench_core.errors import StoreError
 from bench_core.planning.plan import Plan
 from bench_core.registry import sections
 from bench_core.runs.quoting import may_quote
-from bench_core.stage_kinds import OUTCOMES
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.stage_kinds import PREDICTIONS
+from bench_core.storage.predictions import read_predictions
 from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
@@ -45,22 +45,26 @@ def _outputs(
     key = artifacts["decode"]
     stored: Sequence[Mapping[str, Any]] = stored_json(store, "decode", key, "samples.json") or ()
     outputs = stored[: suite.samples]
-    info = stored_json(store, "prepare", artifacts["prepare"], "facts.json") or {}
+    info = stored_json(store, "prepare", artifacts["prepare"], "task_info.json") or {}
 
-    def outcomes() -> Sequence[Outcome]:
-        return read_outcomes(store.get("decode", key).file(OUTCOMES))
+    def predictions() -> Sequence[Prediction]:
+        return read_predictions(store.get("decode", key).file(PREDICTIONS))
 
-    def hidden(outcomes: Sequence[Outcome]) -> list[int]:
-        return [] if quotable else [outcome.id for outcome in outcomes if _repeated_field(sample_of(outcome))]
+    def hidden(predictions: Sequence[Prediction]) -> list[int]:
+        return (
+            []
+            if quotable
+            else [prediction.id for prediction in predictions if _repeated_field(sample_of(prediction))]
+        )
 
     try:
         if 0 < len(outputs) < suite.samples:
-            outputs = [*outputs, *map(sample_of, islice(outcomes(), len(outputs), suite.samples))]
-        arguments = (suite, cell.axes, outcomes, info.get("vocabulary", ()), hidden)
+            outputs = [*outputs, *map(sample_of, islice(predictions(), len(outputs), suite.samples))]
+        arguments = (suite, cell.axes, predictions, info.get("vocabulary", ()), hidden)
         answers = [details for section in sections() for details in section.details(*arguments)]
     except StoreError:  # imported records lack the predictions
         return outputs
-    return detailed(outputs, outcomes(), answers) if answers else outputs
+    return detailed(outputs, predictions(), answers) if answers else outputs
 
 
 def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,14 +83,14 @@ def _repeated_field(sample: Mapping[str, Any]) -> str | None:
 
 def detailed(
     samples: Sequence[Mapping[str, Any]],
-    outcomes: Iterable[Outcome],
+    predictions: Iterable[Prediction],
     answers: Iterable[Mapping[int, Mapping[str, Any]]],
 ) -> list[dict[str, Any]]:
     """Add data of plugins about individual outputs to samples; this may add samples."""
     by_id = {sample["id"]: {**sample} for sample in samples}
     details = [(example, fields) for answer in answers for example, fields in answer.items()]
     missing = {example for example, _ in details} - by_id.keys()
-    by_id.update({outcome.id: sample_of(outcome) for outcome in outcomes if outcome.id in missing})
+    by_id.update({prediction.id: sample_of(prediction) for prediction in predictions if prediction.id in missing})
     for example, fields in details:
         by_id[example] = {**by_id[example], **fields}
     return [by_id[example] for example in sorted(by_id)]

@@ -44,7 +44,7 @@ class StageLoop:
     computed: list[Stage] = field(default_factory=list)
     checkpoints: dict[str, int] = field(default_factory=dict)  # label of a stopped training -> step
     log: list[str] = field(default_factory=list)  # lines for the log of the run
-    _predictions: Any = field(default=None, init=False)  # `Predictions` of bench-upkeep
+    _estimates: Any = field(default=None, init=False)  # `CostEstimates` of bench-upkeep
     _repaired: set[str] = field(default_factory=set, init=False)  # keys of damaged artifacts
     under_way: dict[str, Stage] = field(default_factory=dict, init=False)  # key -> running stage
 
@@ -60,15 +60,15 @@ class StageLoop:
         self._cost_keys = CostKeys(self.plan.stages)
         self._ranks = {stage.key: float(place) for place, stage in enumerate(stages)}
         if upkeep := installed_module(UPKEEP, "for_core"):  # else their costs are unknown
-            self._predictions = upkeep.Predictions(self.plan.stages, Costs(self.store), self._cost_keys)
-            self._ranks = upkeep.ranks(stages, self._predictions, self.executor.capacity)
+            self._estimates = upkeep.CostEstimates(self.plan.stages, Costs(self.store), self._cost_keys)
+            self._ranks = upkeep.ranks(stages, self._estimates, self.executor.capacity)
         works = {stage.key: Work(self._cost_keys.of_record(stage), self._predict(stage)[0]) for stage in stages}
         self.progress.expect(works, self.executor.capacity)
 
     def _predict(self, stage: Stage) -> tuple[float | None, int | None]:
         """Return the predicted seconds and bytes of a stage; None if unknown."""
-        prediction = self._predictions and self._predictions.of(stage)
-        return (prediction.seconds, prediction.memory) if prediction else (None, None)
+        estimate = self._estimates and self._estimates.of(stage)
+        return (estimate.seconds, estimate.memory) if estimate else (None, None)
 
     def is_stored(self, stage: Stage, record_suffices: bool = False) -> bool:
         """Return whether an artifact is stored; optionally, its imported record suffices.

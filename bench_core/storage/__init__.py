@@ -13,6 +13,6 @@ PUBLIC = (
     "contents",
     "costs",
     "file_formats",
-    "outcomes",
+    "predictions",
     "store",
 )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench_core.registry import stage_kinds
-from bench_core.stage_kinds import OUTCOMES
+from bench_core.stage_kinds import PREDICTIONS
 
 
 def records() -> dict[str, str]:
@@ -22,7 +22,7 @@ def told(kind: str) -> tuple[str, ...]:
     files = (
         stage_kind.files for stage_kind in stage_kinds().values() if kind in (stage_kind.name, stage_kind.record)
     )
-    return tuple(name for name in next(files, ()) if name != OUTCOMES)
+    return tuple(name for name in next(files, ()) if name != PREDICTIONS)
 
 
 def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:

@@ -88,7 +88,7 @@ class Measurement(BaseModel):
 
 #: Name of a JSON file of artifacts -> its schema.
 SHAPES: dict[str, Any] = {
-    "facts.json": TaskInfo, "training.json": TrainingSummary, "samples.json": list[SampleOutput],
+    "task_info.json": TaskInfo, "training.json": TrainingSummary, "samples.json": list[SampleOutput],
     "number.json": Measurement, "finding.json": Finding, "digests.json": dict[str, str],
 }  # fmt: skip
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)

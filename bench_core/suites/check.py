@@ -67,7 +67,7 @@ def misfits(suite: Suite, cells: list[Cell]) -> tuple[list[Misfit], int]:
     incompatible = [misfit for several in by_names.values() for misfit in several]
     incompatible += [
         *_selection_misfits(suite),
-        *_together_misfits(suite),
+        *_vmap_misfits(suite),
         *_untrainable(suite),
         *_pairing_misfits(suite),
         *_seedless(suite),
@@ -268,17 +268,19 @@ def _selection_misfit(suite: Suite, name: str, entry: Entry, select: Select, key
         yield Misfit(f"{name} x {key} {select.metric}", reason, keys)
 
 
-def _together_misfits(suite: Suite) -> Iterator[Misfit]:
+def _vmap_misfits(suite: Suite) -> Iterator[Misfit]:
     for name, task, entry in _trainings(suite):
         with suppress(Unreadable):
             if (
-                entry.training.together
+                entry.training.vmap_seeds
                 and entry.training.trains
                 and not any(issubclass(capability, Vmappable) for capability in entry.config.capabilities)
             ):
-                text = f"{entry.config.name} cannot train seeds together. Set `training: {{together: false}}` for it."
-                keys = training_keys(suite.effective, name, task, ("together",))
-                yield Misfit(f"{name} x together", text, keys)
+                text = (
+                    f"{entry.config.name} cannot train seeds together. Set `training: {{vmap_seeds: false}}` for it."
+                )
+                keys = training_keys(suite.effective, name, task, ("vmap_seeds",))
+                yield Misfit(f"{name} x vmap_seeds", text, keys)
 
 
 def needs_scores(metrics: Mapping[str, MetricConfig], name: str) -> bool:

@@ -40,7 +40,7 @@ class TrainingBase(BaseModel):
     select: Select = Select()  #: checkpoint selection
     stop: Select | None = None  #: early stopping, by another metric
     initial: Path | None = None  #: a safetensors file of initial weights
-    together: bool = False  #: train all seeds at once with vmap, each on batches in its own order
+    vmap_seeds: bool = False  #: train all seeds at once with vmap, each on batches in its own order
 
     @property
     def trains(self) -> bool:

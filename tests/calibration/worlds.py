@@ -171,8 +171,8 @@ def weights(examples: int) -> Array:
 
 def streams(repetitions: int, examples: int, correlation: float, generator: Generator) -> Array:
     """Return series [R, N] of mean 0 and variance 1, with a correlation from each number to the next."""
-    noise = generator.standard_normal((repetitions, examples)) * np.sqrt(1 - correlation**2)
-    noise[:, 0] /= np.sqrt(1 - correlation**2)
+    rng = generator.standard_normal((repetitions, examples)) * np.sqrt(1 - correlation**2)
+    rng[:, 0] /= np.sqrt(1 - correlation**2)
     for place in range(1, examples):
-        noise[:, place] += correlation * noise[:, place - 1]
-    return np.asarray(noise)
+        rng[:, place] += correlation * rng[:, place - 1]
+    return np.asarray(rng)

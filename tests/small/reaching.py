@@ -105,8 +105,8 @@ from bench_core import Metric
 class Mine(Metric):
     better, unit, signature = 1, "", ""
 
-    def measure(self, outcomes):
-        return [float(number()) for _ in outcomes]
+    def measure(self, predictions):
+        return [float(number()) for _ in predictions]
 
     def combine(self, parts):
         return sum(parts) / len(parts)
@@ -119,8 +119,8 @@ from bench_core import Metric
 class Read(Metric):
     better, unit, signature = 1, "", ""
 
-    def measure(self, outcomes):
-        return [float(one.{what}[0]) for one in outcomes]
+    def measure(self, predictions):
+        return [float(one.{what}[0]) for one in predictions]
 
     def combine(self, parts):
         return sum(parts) / len(parts)
@@ -335,8 +335,8 @@ class Sample(Decoder):
 class Size(Metric):
     better, unit, signature = 1, "", ""
 
-    def measure(self, outcomes):
-        return [float(len(one.texts[0])) for one in outcomes]
+    def measure(self, predictions):
+        return [float(len(one.texts[0])) for one in predictions]
 
     def combine(self, parts):
         return sum(parts) / len(parts)

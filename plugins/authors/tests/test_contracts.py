@@ -191,8 +191,8 @@ def test_toy_tasks_keep_the_contracts(config, size, tmp_path):
 def test_windows_of_a_stream_are_exempt_only_for_their_purpose(task_cases):
     letters, stream = task_cases["toy-letters"].task, task_cases["toy-stream"].task
 
-    def batches(task, split, purpose, size, noise=None):
-        return (stream if purpose is Purpose.TRAIN else letters).batches(split, purpose, size, noise)
+    def batches(task, split, purpose, size, rng=None):
+        return (stream if purpose is Purpose.TRAIN else letters).batches(split, purpose, size, rng)
 
     case = replace(task_cases["toy-letters"], task=patched(letters, batches=batches))
     check_task(case)
@@ -257,8 +257,8 @@ def test_a_case_of_an_incompatible_decoder_and_model_is_refused():
 def test_the_rows_of_a_case_differ_and_have_different_lengths():
     for source in ("none", "tokens", "bag", "vector", "grid"):
         batch = tiny_batch(source=source)
-        openings, sources = batch.opening.tolist(), [] if batch.source is None else batch.source.tolist()
-        assert len({str(row) for row in (sources or openings)}) >= len(batch) - 1
+        prompts, sources = batch.prompt.tolist(), [] if batch.source is None else batch.source.tolist()
+        assert len({str(row) for row in (sources or prompts)}) >= len(batch) - 1
         assert len(set(batch.length.tolist())) == len(batch)
         assert (batch.gold.gather(1, batch.length[:, None] - 1) == 0).all()
 

@@ -56,7 +56,7 @@ class Attentive(Recurrent):
         self.projection = nn.Linear(config.hidden, 3 * config.hidden)
 
     def start(self, batch):
-        return self._read_again(batch.opening)
+        return self._read_again(batch.prompt)
 
     def step(self, state, actions):
         return self._read_again(torch.cat([state.source, actions[:, None]], 1))
@@ -98,7 +98,7 @@ class Config(toys.RecurrentConfig):
 class WithoutDivergence(Latent):
     """An inferred trajectory that can encode the target at no cost."""
 
-    def _elbo(self, batch, noise, read=None):
+    def _elbo(self, batch, rng, read=None):
         hidden, total = self._origin(len(batch)), 0
         for t, mean in enumerate(self._read(batch.gold).chunk(2, 2)[0].unbind(1)):
             hidden = self._move(hidden, mean)

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, one_hot
 from bench_authors.testing import Case, tiny_batch, toys
 from bench_authors.testing.accelerators import moved
 from bench_authors.testing.pretended import GPU, Pretended, synchronisations, undeclared
-from bench_core import Noise, by_host, kept_on_host, on_host, to_device, waits_for_device
+from bench_core import Rng, by_host, kept_on_host, on_host, to_device, waits_for_device
 from bench_training.evaluation import Selection
 from bench_training.log import READ_EVERY
 from bench_training.settings import TrainingConfig
@@ -263,7 +263,7 @@ def trained(model, updates, folder, kind=Trainer, precision="fp32", **settings):
             case.model.float(),
             task,
             plan,
-            Noise(0),
+            Rng(0),
             torch.device("cuda"),
             Selection(lambda model: 0.0, -1, "nothing"),
             precision,

@@ -79,7 +79,7 @@ def test_the_environment_records_missing_second_looks(absent, trained, monkeypat
         raise AssertionError("nobody looks")
 
     monkeypatch.setattr("bench_authors.looks.models.SecondLook.at_outputs", looked)
-    monkeypatch.setattr("bench_authors.looks.metrics.MetricLook.at_outcomes", looked)
+    monkeypatch.setattr("bench_authors.looks.metrics.MetricLook.at_predictions", looked)
     monkeypatch.setattr("bench_authors.looks.tasks.TaskLook.at_examples", looked)
     (environment,) = trained().info["environments"]
     assert environment["second looks"] == "none, since bench-authors was not installed"

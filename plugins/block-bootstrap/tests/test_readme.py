@@ -17,9 +17,9 @@ SOURCES = sorted(Path(block_bootstrap.__file__).parent.glob("*.py"))
 def test_its_examples_give_what_it_shows():
     text = "".join(re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE))
     example = doctest.DocTestParser().get_doctest(text, {"__name__": "readme"}, "README.md", "README.md", 0)
-    outcome = doctest.DocTestRunner().run(example)
-    assert outcome.attempted > 8
-    assert not outcome.failed
+    prediction = doctest.DocTestRunner().run(example)
+    assert prediction.attempted > 8
+    assert not prediction.failed
 
 
 @pytest.mark.parametrize("name", block_bootstrap.__all__)

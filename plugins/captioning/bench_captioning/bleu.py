@@ -7,7 +7,7 @@ from pycocoevalcap.bleu.bleu_scorer import cook_refs, cook_test  # type: ignore[
 
 from bench_captioning.captions import CaptionMetric
 from bench_captioning.plugin import CaptionBleuConfig
-from bench_core import Outcome
+from bench_core import Prediction
 
 DENOMINATOR_OFFSET, NUMERATOR_OFFSET = 1e-9, 1e-15  # smoothing constants of pycocoevalcap, against division by 0
 
@@ -24,9 +24,9 @@ class CaptionBleu(CaptionMetric[list[int]]):
     def __init__(self, config: CaptionBleuConfig) -> None:
         super().__init__(config, f"order:{config.n}|reflen:closest")
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[int]]:
         """Yield text length, reference length, and the guessed and correct n-grams of each order, per example."""
-        return (self._statistics(*pair) for pair in self.text_pairs(outcomes))
+        return (self._statistics(*pair) for pair in self.text_pairs(predictions))
 
     def _statistics(self, text: str, references: list[str]) -> list[int]:
         counts = cook_test(text, cook_refs(references, n=self.config.n), eff="closest", n=self.config.n)

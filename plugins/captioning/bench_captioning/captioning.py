@@ -14,7 +14,7 @@ from bench_captioning.feature_files import FeatureInfo, open_features
 from bench_captioning.plugin import CaptioningConfig
 from bench_captioning.settings import Precomputed, Scenes
 from bench_captioning.words import words
-from bench_core import Batch, DataError, Noise, Purpose, Size, Split, TaskInfo
+from bench_core import Batch, DataError, Purpose, Rng, Size, Split, TaskInfo
 from bench_text.api import EncodedExamples, Encoder, Example, SequenceTask, Words, join, token_statistics
 
 
@@ -123,9 +123,9 @@ class Captioning(SequenceTask):
         pairs = enumerate(zip(first, ends, strict=True))
         return {number: image for image, (start, end) in pairs for number in range(start, end)}
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         """Yield batches of captions, or of images for decoding; sizes in tokens count captions with padding."""
         features, first = open_features(self.folder, split), np.array([*self.references(split)])
-        for batch in super().batches(split, purpose, size, noise):
+        for batch in super().batches(split, purpose, size, rng):
             images = first.searchsorted(batch.ids.numpy(), "right") - 1
             yield replace(batch, source=torch.from_numpy(np.asarray(features[images])))

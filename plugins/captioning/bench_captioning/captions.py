@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from bench_captioning.ptb import SIGNATURE, tokenize
-from bench_core import Outcome
+from bench_core import Prediction
 from bench_metrics.api import TextMetric, blocks, compared
 
 X = TypeVar("X")
@@ -28,9 +28,9 @@ class CaptionMetric(TextMetric[X]):
         """Tokenize captions, with spaces between tokens; raise SuiteError if the tokenizer fails."""
         return tokenize(captions, self.config.patience)
 
-    def text_pairs(self, outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[str]]]:
+    def text_pairs(self, predictions: Sequence[Prediction]) -> Iterator[tuple[str, list[str]]]:
         """Yield the first text of each example and its references, tokenized, with spaces between tokens."""
-        for pairs in blocks(compared(outcomes), EXAMPLES_PER_START):
+        for pairs in blocks(compared(predictions), EXAMPLES_PER_START):
             texts = self.tokenize([text for text, _ in pairs])
             yield from zip(texts, self.tokenize_groups([references for _, references in pairs]), strict=True)
 

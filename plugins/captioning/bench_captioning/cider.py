@@ -12,7 +12,7 @@ from pycocoevalcap.cider.cider_scorer import CiderScorer, cook_refs, cook_test  
 
 from bench_captioning.captions import EXAMPLES_PER_START, CaptionMetric
 from bench_captioning.plugin import CiderDConfig
-from bench_core import Outcome, SuiteError, TaskInfo
+from bench_core import Prediction, SuiteError, TaskInfo
 from bench_metrics.api import blocks
 
 NGram: TypeAlias = tuple[str, ...]
@@ -87,15 +87,15 @@ class CiderD(CaptionMetric[float]):
         metric.signature = f"{metric.signature}|documents:{whose} of {metric.documents.images} images"
         return metric
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
         """Yield the score of each example, with prepared document frequencies or those of the references."""
-        if self.documents is None and outcomes:
+        if self.documents is None and predictions:
             documents = _check_images(
-                DocumentFrequencies.of(references for _, references in self.text_pairs(outcomes))
+                DocumentFrequencies.of(references for _, references in self.text_pairs(predictions))
             )
         else:
             documents = self.documents or DocumentFrequencies(0, {})
-        for pairs in blocks(self.text_pairs(outcomes), EXAMPLES_PER_START):
+        for pairs in blocks(self.text_pairs(predictions), EXAMPLES_PER_START):
             yield from self._scores(pairs, documents)
 
     def _scores(self, pairs: Sequence[tuple[str, list[str]]], documents: DocumentFrequencies) -> list[float]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from bench_captioning.captions import EXAMPLES_PER_START, CaptionMetric
 from bench_captioning.plugin import CaptionMeteorConfig
-from bench_core import Outcome
+from bench_core import Prediction
 from bench_metrics.api import Meteor, MeteorConfig, blocks
 
 
@@ -19,11 +19,11 @@ class CaptionMeteor(CaptionMetric[list[int]]):
         self.meteor = Meteor(MeteorConfig(memory=config.memory, patience=config.patience))
         super().__init__(config, self.meteor.signature)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[int]]:
         """Yield METEOR's statistics of each example; raise SuiteError if METEOR does not answer."""
-        for some in blocks(zip(outcomes, self.text_pairs(outcomes), strict=True), EXAMPLES_PER_START):
+        for some in blocks(zip(predictions, self.text_pairs(predictions), strict=True), EXAMPLES_PER_START):
             yield from self.meteor.measure(
-                [replace(outcome, texts=[text], references=references) for outcome, (text, references) in some]
+                [replace(prediction, texts=[text], references=references) for prediction, (text, references) in some]
             )
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:

@@ -19,15 +19,15 @@ from bench_captioning.plugin import CaptionBleuConfig, CaptionMeteorConfig, Cide
 from bench_captioning.ptb import JAR
 from bench_captioning.scenes import scenes
 from bench_captioning.settings import Scenes
-from bench_core import Outcome, SuiteError, TaskInfo
+from bench_core import Prediction, SuiteError, TaskInfo
 from bench_metrics.api import java
 
 QUICK = [*(CaptionBleuConfig(n=n) for n in (1, 2, 3, 4)), RougeLConfig(), CiderDConfig()]
-FACTS = TaskInfo(["<stop>"])
+INFO = TaskInfo(["<stop>"])
 
 
 def cell(number=60, seed=1):
-    """Return outcomes whose texts are captions of their own scene, spoilt, or of another, or empty."""
+    """Return predictions whose texts are captions of their own scene, spoilt, or of another, or empty."""
     dice = random.Random(seed)
     made = scenes(Scenes(name="scenes", images=number))["train"]
     found = []
@@ -35,36 +35,36 @@ def cell(number=60, seed=1):
         references = [*scene.captions[: dice.randrange(2, 6)]]
         text = dice.choice([scene.captions[-1], made[place - 1].captions[0], "A dog's life, isn't it?"])
         words = [word for word in text.split() if dice.random() < 0.8]
-        found.append(Outcome(10 * place, references=references, texts=[" ".join(words)]))
+        found.append(Prediction(10 * place, references=references, texts=[" ".join(words)]))
     return found
 
 
 CELL = cell()
 EXTREMES = [
-    Outcome(0, references=["a red dog", "the dog"], texts=[""]),
-    Outcome(1, references=["", "a cat."], texts=["a cat"]),
-    Outcome(2, references=["two birds sing\u2028loud", "birds"], texts=["two\nbirds ||| sing loud"]),
-    Outcome(3, references=["x"], texts=["word " * 300]),
+    Prediction(0, references=["a red dog", "the dog"], texts=[""]),
+    Prediction(1, references=["", "a cat."], texts=["a cat"]),
+    Prediction(2, references=["two birds sing\u2028loud", "birds"], texts=["two\nbirds ||| sing loud"]),
+    Prediction(3, references=["x"], texts=["word " * 300]),
 ]
 
 
-def built(config, outcomes):
-    return config.load()(config).prepare(FACTS, {outcome.id: outcome.references for outcome in outcomes})
+def built(config, predictions):
+    return config.load()(config).prepare(INFO, {prediction.id: prediction.references for prediction in predictions})
 
 
-def score(config, outcomes):
-    metric = built(config, outcomes)
-    return metric.combine([*metric.measure(outcomes)])
+def score(config, predictions):
+    metric = built(config, predictions)
+    return metric.combine([*metric.measure(predictions)])
 
 
-def official(outcomes, monkeypatch):
+def official(predictions, monkeypatch):
     """Return captions and references as the COCO evaluation cuts them; its tokenizer writes beside itself."""
     if not os.access(JAR.parent, os.W_OK):
         pytest.skip("pycocoevalcap is installed read-only")
     monkeypatch.setenv("PATH", str(Path(java()).parent), prepend=os.pathsep)
     references, texts = (
-        {outcome.id: [{"caption": caption} for caption in get(outcome)] for outcome in outcomes}
-        for get in (lambda outcome: outcome.references, lambda outcome: outcome.texts)
+        {prediction.id: [{"caption": caption} for caption in get(prediction)] for prediction in predictions}
+        for get in (lambda prediction: prediction.references, lambda prediction: prediction.texts)
     )
     cut = PTBTokenizer()
     return cut.tokenize(references), cut.tokenize(texts)
@@ -73,25 +73,25 @@ def official(outcomes, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_scores_are_those_of_pycocoevalcap(monkeypatch, seed):
-    outcomes = cell(seed=seed)
-    captions = official(outcomes, monkeypatch)
+    predictions = cell(seed=seed)
+    captions = official(predictions, monkeypatch)
     whole, _ = Bleu(4).compute_score(*captions, verbose=0)
     for n, value in enumerate(whole, 1):
-        assert score(CaptionBleuConfig(n=n), outcomes) == pytest.approx(100 * value, rel=1e-12)
+        assert score(CaptionBleuConfig(n=n), predictions) == pytest.approx(100 * value, rel=1e-12)
     rouge, of_rouge = Rouge().compute_score(*captions)
     cider, of_cider = Cider().compute_score(*captions)
     for config, value, single in ((RougeLConfig(), rouge, of_rouge), (CiderDConfig(), cider, of_cider)):
-        metric = built(config, outcomes)
-        parts = [*metric.measure(outcomes)]
+        metric = built(config, predictions)
+        parts = [*metric.measure(predictions)]
         assert parts == pytest.approx(list(single), rel=1e-12)
         assert metric.combine(parts) == pytest.approx(100 * value, rel=1e-12)
         assert 0 < np.mean(parts) < np.max(parts)
-        assert [*metric.measure(outcomes[7:9])] == parts[7:9]
+        assert [*metric.measure(predictions[7:9])] == parts[7:9]
 
 
 def test_extreme_captions_score_as_those_of_pycocoevalcap(monkeypatch):
     plain = [
-        Outcome(each.id, references=[" ".join(r.split()) for r in each.references], texts=[" ".join(each.texts[0].split())])
+        Prediction(each.id, references=[" ".join(r.split()) for r in each.references], texts=[" ".join(each.texts[0].split())])
         for each in EXTREMES
     ]  # fmt: skip
     captions = official(plain, monkeypatch)
@@ -103,14 +103,14 @@ def test_extreme_captions_score_as_those_of_pycocoevalcap(monkeypatch):
 
 @pytest.mark.nightly
 def test_meteor_is_that_of_pycocoevalcap(monkeypatch):
-    outcomes = CELL[:20]
+    predictions = CELL[:20]
     theirs = Meteor()
-    whole, single = theirs.compute_score(*official(outcomes, monkeypatch))
+    whole, single = theirs.compute_score(*official(predictions, monkeypatch))
     theirs.meteor_p.stdout.close()
     theirs.meteor_p.stderr.close()
     del theirs
-    metric = built(CaptionMeteorConfig(), outcomes)
-    parts = [*metric.measure(outcomes)]
+    metric = built(CaptionMeteorConfig(), predictions)
+    parts = [*metric.measure(predictions)]
     assert metric.combine(parts) == pytest.approx(100 * whole, rel=1e-12)
     assert [metric.combine([part]) for part in parts] == pytest.approx([100 * each for each in single], rel=1e-12)
 
@@ -142,28 +142,28 @@ def test_signatures_tell_apart_what_shares_no_column():
 
 
 def test_perfect_captions_score_100_and_1000():
-    perfect = [Outcome(each.id, references=each.references[:1], texts=each.references[:1]) for each in CELL]
+    perfect = [Prediction(each.id, references=each.references[:1], texts=each.references[:1]) for each in CELL]
     assert score(CaptionBleuConfig(), perfect) == pytest.approx(100)
     assert score(RougeLConfig(), perfect) == pytest.approx(100)
     assert score(CiderDConfig(), perfect) == pytest.approx(1000)
 
 
 def test_by_hand():
-    outcomes = [
-        Outcome(0, references=["a b c d", "a x"], texts=["a b"]),
-        Outcome(1, references=["p q r"], texts=["p r"]),
+    predictions = [
+        Prediction(0, references=["a b c d", "a x"], texts=["a b"]),
+        Prediction(1, references=["p q r"], texts=["p r"]),
     ]
     # 1-grams 4 of 4, nearest lengths 2 and 3
-    assert score(CaptionBleuConfig(n=1), outcomes) == pytest.approx(100 * np.exp(1 - 5 / 4))
+    assert score(CaptionBleuConfig(n=1), predictions) == pytest.approx(100 * np.exp(1 - 5 / 4))
     # precision 1 with the first reference, recall 1/2 with either; precision 1, recall 2/3
     f = [(1 + 1.44) * p * r / (r + 1.44 * p) for p, r in ((1, 1 / 2), (1, 2 / 3))]
-    assert score(RougeLConfig(), outcomes) == pytest.approx(100 * np.mean(f))
+    assert score(RougeLConfig(), predictions) == pytest.approx(100 * np.mean(f))
     # every idf is log 2, so cosines of counts: 1-grams (2 / sqrt(2 4) + 1 / 2) / 2, 2-grams 1 / sqrt(3) / 2
     # and 1-grams 2 / sqrt(2 3); lengths in bigrams differ by 2, 0 and 1
     far, near = np.exp(-4 / 72), np.exp(-1 / 72)
     first = ((2 / 8**0.5) * far + 1 / 2 + 1 / 3**0.5 * far) / 2 / 4
     second = 2 / 6**0.5 * near / 4
-    assert score(CiderDConfig(), outcomes) == pytest.approx(1000 * (first + second) / 2)
+    assert score(CiderDConfig(), predictions) == pytest.approx(1000 * (first + second) / 2)
 
 
 def plain_cider(text, references, documents):
@@ -188,31 +188,33 @@ def plain_cider(text, references, documents):
 
 
 def test_mutants_are_told_apart():
-    outcomes = [
-        Outcome(0, references=["a red dog runs", "dog dog"], texts=["dog dog dog dog"]),
-        Outcome(1, references=["the cat sits here", "a cat"], texts=["a cat sits"]),
-        Outcome(2, references=["a red car"], texts=["a car"]),
+    predictions = [
+        Prediction(0, references=["a red dog runs", "dog dog"], texts=["dog dog dog dog"]),
+        Prediction(1, references=["the cat sits here", "a cat"], texts=["a cat sits"]),
+        Prediction(2, references=["a red car"], texts=["a car"]),
     ]
-    metric = built(CiderDConfig(), outcomes)
-    parts = [*metric.measure(outcomes)]
-    unclipped = [plain_cider(each.texts[0], each.references, metric.documents) for each in outcomes]
+    metric = built(CiderDConfig(), predictions)
+    parts = [*metric.measure(predictions)]
+    unclipped = [plain_cider(each.texts[0], each.references, metric.documents) for each in predictions]
     assert min(abs(ours - theirs) for ours, theirs in zip(parts, unclipped, strict=True)) > 0.02
     # a document is an image, not a caption
-    each_caption = DocumentFrequencies.of([caption] for outcome in outcomes for caption in outcome.references)
-    by_image = DocumentFrequencies.of(outcome.references for outcome in outcomes)
+    each_caption = DocumentFrequencies.of(
+        [caption] for prediction in predictions for caption in prediction.references
+    )
+    by_image = DocumentFrequencies.of(prediction.references for prediction in predictions)
     assert by_image.frequency["dog",] == 1 < each_caption.frequency["dog",] == 2
     assert metric.documents == by_image
     metric.documents = each_caption
-    assert [*metric.measure(outcomes)] != pytest.approx(parts, rel=0.01)
+    assert [*metric.measure(predictions)] != pytest.approx(parts, rel=0.01)
     # the nearest reference, not the shortest
-    statistics = [*built(CaptionBleuConfig(), outcomes).measure(outcomes)]
+    statistics = [*built(CaptionBleuConfig(), predictions).measure(predictions)]
     assert [each[:2] for each in statistics] == [[4, 4], [3, 2], [2, 3]]
     # precision is clipped by the reference that has the word most often, recall and precision are the best of any
     assert statistics[0][6] == 2
 
 
 def test_words_may_be_weighed_by_another_split():
-    documents = {"valid": [[*outcome.references] for outcome in cell(30, seed=4)]}
+    documents = {"valid": [[*prediction.references] for prediction in cell(30, seed=4)]}
     info = TaskInfo(["<stop>"], extras={"documents": documents})
     config = CiderDConfig(documents="valid")
     metric = config.load()(config).prepare(info, {each.id: each.references for each in CELL})
@@ -232,10 +234,10 @@ def test_a_text_too_long_to_align_is_named():
     with pytest.raises(
         SuiteError, match=r"example 7 has 2,000 words and a reference of 2,001\. Decode with a smaller"
     ):
-        score(RougeLConfig(), [Outcome(7, references=["b " * 2001], texts=["a " * 2000])])
+        score(RougeLConfig(), [Prediction(7, references=["b " * 2001], texts=["a " * 2000])])
 
 
 @pytest.mark.parametrize("config", QUICK[3:], ids=lambda config: config.name)
 def test_an_example_without_references_is_refused(config):
     with pytest.raises(SuiteError, match=r"1 of 1 examples have no reference, .* example 0\. Leave this metric out"):
-        [*config.load()(config).measure([Outcome(0, texts=["a"])])]
+        [*config.load()(config).measure([Prediction(0, texts=["a"])])]

@@ -9,7 +9,7 @@ import torch
 
 from bench_authors.testing import TaskCase, check_task
 from bench_captioning.plugin import CaptioningConfig
-from bench_core import STOP, DataError, Noise, Purpose, Size
+from bench_core import STOP, DataError, Purpose, Rng, Size
 
 SMALL = {"name": "scenes", "images": 12, "pixels": 32}
 TINY = {"kind": "resnet", "widths": [4, 6], "size": 32}
@@ -40,7 +40,7 @@ def test_one_trains_and_scores_captions_and_decodes_images(prepare):
     (batch,) = task.batches("test", Purpose.DECODE, Size(100))
     assert batch.ids.tolist() == [0, 10, 20, 30]
     assert task.text(batch.gold[1, : batch.length[1] - 1].tolist()) == "caption 0 of a ⍰ dog 0"
-    assert (batch.opening == STOP).all()
+    assert (batch.prompt == STOP).all()
     assert batch.source.dtype == torch.float32
     assert list(task.references("test")) == list(task.sources("test")) == batch.ids.tolist()
     assert task.references("test")[10] == ["Caption 0 of a test dog 0.", "Caption 1 of a test dog 1."]
@@ -73,8 +73,8 @@ def test_each_caption_stays_with_its_image_in_every_order(prepare):
 
     plain = rows(task.batches("train", Purpose.SCORE, Size(100)))
     assert len({tuple(source) for _, source in plain.values()}) == 6
-    assert rows(task.batches("train", Purpose.TRAIN, Size(5), Noise(3))) == plain
-    assert rows(task.batches("train", Purpose.TRAIN, Size(30, "tokens"), Noise(4))) == plain
+    assert rows(task.batches("train", Purpose.TRAIN, Size(5), Rng(3))) == plain
+    assert rows(task.batches("train", Purpose.TRAIN, Size(30, "tokens"), Rng(4))) == plain
 
 
 def test_the_vocabulary_is_of_training_captions_alone(prepare):

@@ -7,7 +7,7 @@ from typing import Self
 
 from bench_code_generation.parsing import canonical_form
 from bench_code_generation.plugin import ParsedCodeConfig
-from bench_core import Outcome, PluginError, TaskInfo
+from bench_core import PluginError, Prediction, TaskInfo
 from bench_metrics.api import TextMetric, compared
 
 PYTHON = ".".join(platform.python_version_tuple()[:2])  # versions differ in what parses
@@ -42,9 +42,9 @@ class CodeExactMatch(Share):
             prepared.signature += f"|unparsable references:{unparsable}"
         return prepared
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[int]:
         """Yield 1 for each correct example, else 0; raise SuiteError without references, PluginError without text."""
-        for text, references in compared(outcomes):
+        for text, references in compared(predictions):
             output = self._canonical_form(text)
             yield int(output is not None and output in map(self._canonical_form, references))
 
@@ -58,12 +58,12 @@ class Parses(Share):
         """Return the metric itself: it needs no references."""
         return self
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[int]:
         """Yield 1 for each example whose text parses, else 0; raise PluginError without text."""
-        empty = [outcome.id for outcome in outcomes if not outcome.texts]
+        empty = [prediction.id for prediction in predictions if not prediction.texts]
         if empty:
             raise PluginError(
-                f"{len(empty)} of {len(outcomes)} examples have no text; the first is example {empty[0]}. A decoder "
+                f"{len(empty)} of {len(predictions)} examples have no text; the first is example {empty[0]}. A decoder "
                 "must return at least one hypothesis, which may be empty."
             )
-        return (int(self._canonical_form(outcome.texts[0]) is not None) for outcome in outcomes)
+        return (int(self._canonical_form(prediction.texts[0]) is not None) for prediction in predictions)

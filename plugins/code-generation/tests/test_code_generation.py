@@ -10,7 +10,7 @@ from bench_code_generation import corpus as corpora_of_code
 from bench_code_generation import library
 from bench_code_generation.parsing import canonical_form
 from bench_code_generation.plugin import CodeGenerationConfig
-from bench_core import DataError, Noise, Purpose, Size
+from bench_core import DataError, Purpose, Rng, Size
 
 PAIRS = {
     "train": [
@@ -77,7 +77,7 @@ def test_rows_are_their_lines_ended_by_stop(files, tmp_path):
 def test_the_text_of_a_target_is_its_reference(files, tmp_path, settings):
     task, _ = prepared(tmp_path, files, **settings)
     assert task.references("train")[0] == ["x = 1"]
-    for batch in task.batches("train", Purpose.TRAIN, Size(2), Noise(1)):
+    for batch in task.batches("train", Purpose.TRAIN, Size(2), Rng(1)):
         for number, gold, length in zip(batch.ids.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True):
             assert [task.text(gold[: length - 1])] == task.references("train")[number]
     assert task.sources("test") == {number: source for number, (source, _) in enumerate(PAIRS["test"])}

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 import bench_core
 from bench_core import Purpose
 from bench_core.commands.main import bench
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 from bench_core.suites.load import load
 from bench_data.plugin import CompletionConfig, TextToTextConfig
 from bench_data.settings import AlignedFiles, Hub, RecordFields, RecordFiles, Saved, TestSet
@@ -91,21 +91,21 @@ def check(tmp_path, capsys):
 
 
 @pytest.fixture
-def outcomes(suite, tmp_path):
-    """Run the suite without a training split; return the outcomes and numbers of each model."""
+def predictions(suite, tmp_path):
+    """Run the suite without a training split; return the predictions and numbers of each model."""
     run = bench_core.run(suite(), store=tmp_path / "store", out=tmp_path / "runs", workers=0)
     assert {(one.status, one.reason) for one in run.cells} == {("done", "")}
     return {
         one.cell["model"]: (
-            read_outcomes(tmp_path / "store" / "decode" / one.artifacts["decode"] / "outcomes.jsonl.gz"),
+            read_predictions(tmp_path / "store" / "decode" / one.artifacts["decode"] / "predictions.jsonl.gz"),
             one.numbers,
         )
         for one in run.cells
     }
 
 
-def test_numbers_of_a_run_are_those_of_sacrebleu_on_the_texts_of_the_file(outcomes):
-    found, numbers = outcomes["echo"]
+def test_numbers_of_a_run_are_those_of_sacrebleu_on_the_texts_of_the_file(predictions):
+    found, numbers = predictions["echo"]
     assert [one.prompt for one in found] == [row["q"] for row in ROWS]
     texts = [row["q"].upper() for row in ROWS]
     assert [one.texts[0] for one in found] == texts
@@ -117,8 +117,8 @@ def test_numbers_of_a_run_are_those_of_sacrebleu_on_the_texts_of_the_file(outcom
     assert numbers["chrf"].value == pytest.approx(sacrebleu.corpus_chrf(texts, streams).score, abs=1e-9)
 
 
-def test_systems_are_told_the_ids_of_the_data(outcomes):
-    assert [one.texts[0].split()[-1] for one in outcomes["oracle"][0]] == [row["id"] for row in ROWS]
+def test_systems_are_told_the_ids_of_the_data(predictions):
+    assert [one.texts[0].split()[-1] for one in predictions["oracle"][0]] == [row["id"] for row in ROWS]
 
 
 def test_a_suite_without_training_data_fits_systems_that_need_none(suite, check):

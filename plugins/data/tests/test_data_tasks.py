@@ -34,12 +34,12 @@ def targets(task, split, purpose=Purpose.SCORE):
     ]
 
 
-def openings(task, split):
+def prompts(task, split):
     """Return the texts before targets by id."""
     return {
         number: task.prompt(row[1:].tolist())
         for batch in task.batches(split, Purpose.DECODE, Size(100))
-        for number, row in zip(batch.ids.tolist(), batch.opening, strict=True)
+        for number, row in zip(batch.ids.tolist(), batch.prompt, strict=True)
     }
 
 
@@ -64,7 +64,7 @@ def test_tasks_of_records_keep_all_contracts_and_have_what_the_files_have(write,
         assert case.task.example_names(split) == {number: row["id"] for number, row in enumerate(ROWS[split])}
         assert targets(case.task, split) == [row["answer"] for row in ROWS[split]]
     if kind == "completion":
-        assert openings(case.task, "train") == case.task.sources("train")
+        assert prompts(case.task, "train") == case.task.sources("train")
 
 
 @pytest.mark.parametrize("tokenizer", ["char", {"kind": "bpe", "vocab_size": 270, "dropout": 0.2}])
@@ -103,7 +103,7 @@ def test_lines_of_a_plain_file_are_texts_with_a_prefix_that_is_given(tmp_path, p
     (tmp_path / "texts.txt").write_text("a b c d\n\u2028e f\u0085 g h\n")
     task, _ = prepared(CompletionConfig, data={"train": str(tmp_path / "texts.txt")}, prefix=2)
     assert targets(task, "train") == ["c d", "g h"]
-    assert openings(task, "train") == {0: "a b", 1: "e f"}
+    assert prompts(task, "train") == {0: "a b", 1: "e f"}
 
 
 def test_several_files_and_packed_ones_are_read_one_after_the_other(write, tmp_path, prepared):

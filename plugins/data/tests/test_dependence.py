@@ -16,11 +16,11 @@ from bench_data.settings import AlignedFiles, Data, Origin, RecordFields, Record
 #: Kinds of stages that are planned again though their results stay, by what was changed, and why.
 ALIKE = {
     "ids": ("decode score measure", "outputs of other systems are matched by ids, so ids are part of a test set"),
-    "groups": ("score", "outcomes have the groups of a test set, and so do those that have none to show"),
+    "groups": ("score", "predictions have the groups of a test set, and so do those that have none to show"),
     "languages": ("decode score measure", "what stands between prompts and targets is by the language of these"),
     "between": ("decode score measure", "only models that read texts ask what stands between prompts and targets"),
     "references": ("decode score measure", "a test set is one, and likelihoods of its targets know no references"),
-    "outputs": ("measure", "other outcomes may have the same score"),
+    "outputs": ("measure", "other predictions may have the same score"),
     "weights": ("train decode measure", "models and metrics may ignore the weights of examples"),
     "choices": ("train decode score measure", "the same weights may be the best by other examples"),
     "nothing": ("", "nothing reads it"),

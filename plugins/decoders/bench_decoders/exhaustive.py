@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from bench_core import Batch, Decoder, Hypothesis, Noise, Stepper, SuiteError, limits
+from bench_core import Batch, Decoder, Hypothesis, Rng, Stepper, SuiteError, limits
 from bench_decoders.beam import Beam
 from bench_decoders.plugin import BeamConfig, ExhaustiveConfig
 
@@ -14,13 +14,13 @@ class Exhaustive(Decoder[Stepper]):
 
     config: ExhaustiveConfig
 
-    def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+    def decode(self, model: Stepper, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         ranking = self.config.model_dump(exclude={"most"})
         beam = Beam(BeamConfig(width=sys.maxsize, finish="exhausted", **ranking))
         rows = [batch.select(torch.tensor([row], device=batch.ids.device)) for row in range(len(batch))]
         for row in rows:
             self._check_size(model, row)
-        return [beam.decode(model, row, noise)[0] for row in rows]
+        return [beam.decode(model, row, rng)[0] for row in rows]
 
     def _check_size(self, model: Stepper, row: Batch) -> None:
         """Raise SuiteError if a row has more than `most` sequences."""

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, Sampler, Stepper, generate, invert, topk_stable
+from bench_core import STOP, Batch, Decoder, Hypothesis, Rng, Sampler, Stepper, generate, invert, topk_stable
 from bench_decoders.call_counter import with_step_calls
 from bench_decoders.plugin import AncestralConfig, GreedyConfig, NucleusConfig, SamplingConfig, TopKConfig
 from bench_decoders.processing import with_processors
@@ -15,8 +15,8 @@ class Ancestral(Decoder[Sampler]):
 
     config: AncestralConfig
 
-    def decode(self, model: Sampler, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        return [[hypothesis] for hypothesis in model.sample(batch, self.config.max_tokens, noise)]
+    def decode(self, model: Sampler, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
+        return [[hypothesis] for hypothesis in model.sample(batch, self.config.max_tokens, rng)]
 
 
 class Greedy(Decoder[Stepper]):
@@ -24,7 +24,7 @@ class Greedy(Decoder[Stepper]):
 
     config: GreedyConfig
 
-    def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+    def decode(self, model: Stepper, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         pick = with_processors(lambda log_probs, ids, step: argmax(log_probs), self.config.processors)
         return [[with_step_calls(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
 
@@ -38,9 +38,9 @@ class Sampling(Decoder[Stepper]):
 
     config: SamplingConfig
 
-    def decode(self, model: Stepper, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+    def decode(self, model: Stepper, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         def sample(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
-            return self.choose(log_probs, noise.uniform(ids, step))
+            return self.choose(log_probs, rng.uniform(ids, step))
 
         sample_processed = with_processors(sample, self.config.processors)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench_core import Noise
+from bench_core import Rng
 from bench_decoders.plugin import BeamConfig, ExhaustiveConfig, GreedyConfig, TopKConfig
 
 SEARCHES = [
@@ -18,7 +18,7 @@ SEARCHES = [
 
 
 def decode(config, model, rows):
-    return config.load()(config).decode(model, rows, Noise(4))
+    return config.load()(config).decode(model, rows, Rng(4))
 
 
 @pytest.mark.parametrize("config", SEARCHES, ids=lambda config: config.name)

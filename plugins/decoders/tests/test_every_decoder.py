@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 
 from bench_authors.testing import Case, check_decoder, toys
-from bench_core import Noise
+from bench_core import Rng
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,
@@ -53,7 +53,7 @@ def config(request):
 
 
 def decode(config, model, rows):
-    return config.load()(config).decode(model, rows, Noise(2))
+    return config.load()(config).decode(model, rows, Rng(2))
 
 
 @pytest.mark.quick(3, 10)

@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 import bench_core
 from bench_authors.commands.schema import schema
 from bench_authors.testing import Case, check_decoder, toys
-from bench_core import STOP, Noise, PluginError, Stepper, SuiteError, hookimpl
+from bench_core import STOP, PluginError, Rng, Stepper, SuiteError, hookimpl
 from bench_core.planning.stage_maker import described
 from bench_core.registry import configured, extra, installed, parts
 from bench_core.suites.load import load
@@ -94,8 +94,8 @@ def with_chain(config, *chain):
     return config.model_copy(update={"processors": [*chain]})
 
 
-def decode(config, model, rows, noise=3):
-    return [found for (found,) in config.load()(config).decode(model, rows, Noise(noise))]
+def decode(config, model, rows, rng=3):
+    return [found for (found,) in config.load()(config).decode(model, rows, Rng(rng))]
 
 
 def logs(*rows):

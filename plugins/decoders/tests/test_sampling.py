@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bench_authors.testing import catches, patched
-from bench_core import STOP, Noise, invert, topk_stable
+from bench_core import STOP, Rng, invert, topk_stable
 from bench_decoders.greedy_sampling import argmax
 from bench_decoders.plugin import (
     AncestralConfig,
@@ -25,7 +25,7 @@ from bench_decoders.plugin import (
 P = (0.05, 0.5, 0.3, 0.15)  # the first is stop
 
 
-class Even(Noise):
+class Even(Rng):
     """The middles of `count` equal intervals, one for each id, so that shares of draws are exact to 1 / count."""
 
     count = 4_000
@@ -38,8 +38,8 @@ def loaded(config):
     return config.load()(config)
 
 
-def decode(config, model, rows, noise=Even(0), load=loaded):  # noqa: B008
-    return [found for (found,) in load(config).decode(model, rows, noise)]
+def decode(config, model, rows, rng=Even(0), load=loaded):  # noqa: B008
+    return [found for (found,) in load(config).decode(model, rows, rng)]
 
 
 def shares(config, model, batch, load=loaded):
@@ -173,9 +173,9 @@ def consistent_sampling_never_makes_stop_less_probable(trial):
 def top_k_never_ends_and_its_consistent_form_ends_geometrically(trial):
     """Of two words that hold .65, and stop with .2 outside of them."""
     model, number = trial.table(lambda prefix: (0.2, 0.4, 0.25, 0.15)), 2000
-    plain = decode(TopKConfig(max_tokens=40, k=2), model, trial.batch(number), Noise(5), trial.load)
+    plain = decode(TopKConfig(max_tokens=40, k=2), model, trial.batch(number), Rng(5), trial.load)
     assert not any(found.finished for found in plain)
-    consistent = decode(ConsistentTopKConfig(max_tokens=40, k=2), model, trial.batch(number), Noise(5), trial.load)
+    consistent = decode(ConsistentTopKConfig(max_tokens=40, k=2), model, trial.batch(number), Rng(5), trial.load)
     lengths = torch.tensor([len(found.tokens) + found.finished for found in consistent])
     stop = 0.2 / (0.2 + 0.65)
     for n in (1, 2, 5, 10, 20):
@@ -257,7 +257,7 @@ def test_a_mass_of_one_leaves_all_open_though_rounding_makes_the_sum_larger():
 
 def test_consistent_sampling_leaves_stop_impossible_where_it_is(table, batch):
     for config in (ConsistentTopKConfig(k=2, max_tokens=5), ConsistentNucleusConfig(mass=0.3, max_tokens=5)):
-        found = decode(config, table(lambda prefix: (0, 0.5, 0.3, 0.2)), batch(200), Noise(0))
+        found = decode(config, table(lambda prefix: (0, 0.5, 0.3, 0.2)), batch(200), Rng(0))
         assert not any(hypothesis.finished for hypothesis in found)
         assert all(math.isfinite(hypothesis.log_prob) for hypothesis in found)
 
@@ -270,7 +270,7 @@ def test_samples_follow_the_open_distribution_within_four_standard_errors(table,
         (ConsistentTopKConfig(max_tokens=1, k=2), (0.05 / 0.85, 0.5 / 0.85, 0.3 / 0.85, 0)),
         (TemperatureConfig(max_tokens=1, temperature=2), [p**0.5 / sum(x**0.5 for x in P) for p in P]),
     ):
-        drawn = decode(config, table(lambda prefix: P), batch(number), Noise(11))
+        drawn = decode(config, table(lambda prefix: P), batch(number), Rng(11))
         counts = torch.tensor([(found.actions or [0])[0] for found in drawn]).bincount(minlength=4).tolist()
         for count, share in zip(counts, q, strict=True):
             assert abs(count / number - share) <= 4 * math.sqrt(share * (1 - share) / number), (config, counts)
@@ -285,7 +285,7 @@ def test_the_same_noise_draws_the_same_from_the_same_distribution(recurrent, bat
         NucleusConfig(max_tokens=9, mass=1),
         TemperatureConfig(max_tokens=9, temperature=1),
     ]
-    drawn = [[found.actions for found in decode(config, model, batch(100), Noise(3))] for config in configs]
+    drawn = [[found.actions for found in decode(config, model, batch(100), Rng(3))] for config in configs]
     assert drawn[0] == drawn[1] == drawn[3] == drawn[4]
     assert 0 < sum(a != b for a, b in zip(drawn[0], drawn[2], strict=True)) < 50
 
@@ -294,7 +294,7 @@ def test_the_same_noise_draws_the_same_from_the_same_distribution(recurrent, bat
 def test_a_set_of_one_is_greedy_choice(recurrent, insertion, batch, config):
     for model in (recurrent(seed=1), insertion(seed=1)):
         greedy = decode(GreedyConfig(max_tokens=9), model, batch(50))
-        assert [found.actions for found in decode(config, model, batch(50), Noise(1))] == [h.actions for h in greedy]
+        assert [found.actions for found in decode(config, model, batch(50), Rng(1))] == [h.actions for h in greedy]
 
 
 # partial sorts against full ones

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench_authors.testing import catches, patched
-from bench_core import Noise, SuiteError
+from bench_core import Rng, SuiteError
 from bench_decoders.plugin import BeamConfig, ExhaustiveConfig, GreedyConfig
 
 NOTES = {
@@ -36,7 +36,7 @@ def notes(prefix):
 
 
 def decode(config, model, rows):
-    return config.load()(config).decode(model, rows, Noise(0))
+    return config.load()(config).decode(model, rows, Rng(0))
 
 
 def chain_of(hypothesis):
@@ -193,8 +193,8 @@ def with_hypotheses(trial, change):
     """Let decoders return another hypothesis than the one they find; `change` is handed their settings too."""
 
     def load(config):
-        def decode(decoder, model, batch, noise):
-            return [[change(one, config) for one in found] for found in decoder.decode(model, batch, noise)]
+        def decode(decoder, model, batch, rng):
+            return [[change(one, config) for one in found] for found in decoder.decode(model, batch, rng)]
 
         return patched(trial.load(config), decode=decode)
 
@@ -215,8 +215,8 @@ def returns_what_stopped_first(trial):
     """The search goes on, but what it finds later is not compared with what it has."""
 
     def load(config):
-        def decode(decoder, model, batch, noise):
-            found = decoder.decode(model, batch, noise)
+        def decode(decoder, model, batch, rng):
+            found = decoder.decode(model, batch, rng)
             return [sorted(row, key=lambda one: len(one.actions))[:1] for row in found]
 
         return patched(trial.load(config.model_copy(update={"outputs": 99})), decode=decode)
@@ -251,7 +251,7 @@ def the_first_to_stop_need_not_be_the_best(trial):
     late = {(): (0.4, 0.6, 0, 0), (1,): (0.8, 0, 0.1, 0.1)}
     model, found = trial.table(lambda prefix: late.get(prefix, (0.25,) * 4)), {}
     for finish in ("first", "k", "exhausted"):
-        ((best,),) = trial.load(BeamConfig(width=2, finish=finish)).decode(model, trial.batch(1), Noise(0))
+        ((best,),) = trial.load(BeamConfig(width=2, finish=finish)).decode(model, trial.batch(1), Rng(0))
         found[finish] = name(best)
     assert found == {"first": ".", "k": "A.", "exhausted": "A."}
 
@@ -266,7 +266,7 @@ def stop_as_the_last_token_of_the_limit_still_counts(trial):
     model = trial.table(lambda prefix: (0.0, 1.0) if len(prefix) < 4 else (1.0, 0.0))
     for config in (GreedyConfig(), BeamConfig(width=1), BeamConfig(width=1, finish="first")):
         limits = (config.model_copy(update={"max_tokens": most}) for most in (5, 4))
-        (((at_limit,),), ((below,),)) = (trial.load(one).decode(model, trial.batch(1), Noise(0)) for one in limits)
+        (((at_limit,),), ((below,),)) = (trial.load(one).decode(model, trial.batch(1), Rng(0)) for one in limits)
         assert (at_limit.finished, below.finished) == (True, False), config
         assert at_limit.tokens == below.tokens == [1] * 4, config
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from bench_core import Noise, SuiteError, TaskInfo, by_host, kept_on_host
+from bench_core import Rng, SuiteError, TaskInfo, by_host, kept_on_host
 from bench_ecoc.layer import ScoringHead, counts_of
 from bench_ecoc.orders import by_count
 
@@ -39,7 +39,7 @@ class AdaptiveSoftmax(ScoringHead):
         for name in ("order", "ranks"):
             self.register_buffer(name, torch.zeros(tokens, dtype=torch.int64))
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         order = by_count(counts_of(info, "this output layer makes clusters"))
         self.order.copy_(order)
         self.ranks.copy_(order.argsort())

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench_core import Noise
+from bench_core import Rng
 
 CELLS = 2**22  # bits per chunk
 
@@ -36,30 +36,30 @@ def allotment(tokens: int, checks: int) -> Tensor:
     return allotted.clamp(min=1).clamp(max=checks).where(ranks > 0, 0)
 
 
-def flips(tokens: int, checks: int, noise: Noise) -> Tensor:
+def flips(tokens: int, checks: int, rng: Rng) -> Tensor:
     """Return the check bits in which each rank differs from the previous one, uint8 [V, e]: n_r ones in row r."""
     allotted = allotment(tokens, checks)
     differences = torch.zeros(tokens, checks, dtype=torch.uint8)
     if not checks:
         return differences
     single = (allotted == 1).nonzero()[:, 0]
-    differences[single, (noise.uniform(single) * checks).long()] = 1
+    differences[single, (rng.uniform(single) * checks).long()] = 1
     several = (allotted > 1).nonzero()[:, 0]
     for ranks in torch.split(several, max(1, CELLS // checks)):
-        uniform = noise.uniform(ranks, 1, checks)
+        uniform = rng.uniform(ranks, 1, checks)
         last = uniform.sort(1).values.gather(1, allotted[ranks, None] - 1)
         differences[ranks] = (uniform <= last).to(torch.uint8)
     return differences
 
 
-def codewords(tokens: int, bits: int, noise: Noise) -> Tensor:
+def codewords(tokens: int, bits: int, rng: Rng) -> Tensor:
     """Return the codeword of every rank, uint8 [V, d]: Gray code, then check bits.
 
     They depend on V, d and the noise only, so all orders of the tokens share them. Requires d >= ceil(log2 V); V may
     be smaller than d.
     """
     base = base_bits(tokens)
-    checks = flips(tokens, bits - base, noise)
+    checks = flips(tokens, bits - base, rng)
     rows = checks.numpy()
     for rank in range(1, tokens):
         np.bitwise_xor(rows[rank], rows[rank - 1], out=rows[rank])

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training
+from bench_core import Batch, Rng, State, SuiteError, TaskInfo, Training
 from bench_ecoc import orders
 from bench_ecoc.codebook import CELLS, base_bits, codewords, own_checks, pack, unpack
 from bench_ecoc.layer import ScoringHead, chunks, counts_of
@@ -74,23 +74,23 @@ class Ecoc(ScoringHead):
         self._missing = order in VECTOR_ORDERS
         self._cache: tuple[Any, dict[str, Any]] = (None, {})
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
-        codes = self._codewords(noise.fork("checks"))
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
+        codes = self._codewords(rng.fork("checks"))
         self.codes_packed.copy_(pack(codes))  # by rank, until tokens are assigned
         self.own_checks.copy_(own_checks(codes, self.group - 1))
         self.ranks.copy_(torch.arange(self.tokens))
         if self.order in VECTOR_ORDERS and "vectors" in info.files:
             self._place_by(read(info.files["vectors"], info.vocabulary), info)
         else:
-            self._place(self._first_order(info, noise), info)
+            self._place(self._first_order(info, rng), info)
 
     @property
     def needs_statistics(self) -> bool:
         return self._missing
 
-    def fit_statistics(self, sentences: Sequence[list[int]], info: TaskInfo, noise: Noise) -> None:
+    def fit_statistics(self, sentences: Sequence[list[int]], info: TaskInfo, rng: Rng) -> None:
         if self._missing:
-            self._place_by(learn(sentences, info.vocabulary, self.size, noise), info)
+            self._place_by(learn(sentences, info.vocabulary, self.size, rng), info)
 
     def notes(self) -> Mapping[str, str]:
         return self._vectors
@@ -204,17 +204,17 @@ class Ecoc(ScoringHead):
             extra = torch.logaddexp(extra, gain)
         return scores + extra
 
-    def _codewords(self, noise: Noise) -> Tensor:
+    def _codewords(self, rng: Rng) -> Tensor:
         """Return the codewords by rank, uint8 [V, d]."""
         if self.order == "identity":
             return torch.eye(self.tokens, dtype=torch.uint8)
-        return codewords(self.tokens, self.length, noise)
+        return codewords(self.tokens, self.length, rng)
 
-    def _first_order(self, info: TaskInfo, noise: Noise) -> Tensor:
+    def _first_order(self, info: TaskInfo, rng: Rng) -> Tensor:
         if self.order == "identity":
             return torch.arange(self.tokens)
         if self.order == "random":
-            return orders.at_random(self.tokens, noise.fork("order"))
+            return orders.at_random(self.tokens, rng.fork("order"))
         return orders.by_count(counts_of(info, f"the order {self.order} ranks tokens"))
 
     def _place_by(self, vectors: Vectors, info: TaskInfo) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from bench_core import Noise, SuiteError, TaskInfo
+from bench_core import Rng, SuiteError, TaskInfo
 from bench_ecoc.layer import LogitRows, ScoringHead, chunks, counts_of
 from bench_ecoc.orders import at_random, by_count
 
@@ -37,9 +37,9 @@ class HierarchicalSoftmax(ScoringHead):
             self.register_buffer(name, torch.zeros(shape, dtype=torch.int64))
         self.register_buffer("member", torch.zeros(number, size, dtype=torch.int64))
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         if self.order == "random":
-            self.place(at_random(self.tokens, noise.fork("order")))
+            self.place(at_random(self.tokens, rng.fork("order")))
         else:
             self.place(by_count(counts_of(info, "this output layer makes classes")))
 

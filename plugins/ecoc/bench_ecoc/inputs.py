@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from bench_core import Noise, SuiteError, Training
+from bench_core import Rng, SuiteError, Training
 from bench_ecoc.ecoc import Ecoc
 from bench_ecoc.hierarchical import HierarchicalSoftmax
 from bench_ecoc.layer import ScoringHead
@@ -28,7 +28,7 @@ class Mix:
 
     share: float  # p_mix, the probability of a replacement
     temperature: float  # tau of relaxed choices
-    noise: Noise
+    rng: Rng
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class Method(ABC):
         if isinstance(settings, Softened):
             temperature = rising(1 - share if settings.reversed else share, settings.temperature)
         probability = settings.tau_max if settings.constant else rising(share, settings.tau_max)
-        return Mix(probability, temperature, training.noise.fork("inputs"))
+        return Mix(probability, temperature, training.rng.fork("inputs"))
 
     def coins(self, ids: Tensor, step: int, mix: Mix) -> Tensor:
         """Return which latents of a step are replaced [N, C]."""
-        return mix.noise.fork("coins").uniform(ids, step, self.latents) < mix.share
+        return mix.rng.fork("coins").uniform(ids, step, self.latents) < mix.share
 
     @abstractmethod
     def read(self, places: ReplacedPositions, mix: Mix) -> Tensor:
@@ -105,7 +105,7 @@ class CodeMethod(Method):
             )
 
     def coins(self, ids: Tensor, step: int, mix: Mix) -> Tensor:
-        uniform = mix.noise.fork("coins").uniform(ids, step, self.latents)
+        uniform = mix.rng.fork("coins").uniform(ids, step, self.latents)
         if self.settings.factors is None:
             return uniform < mix.share
         return uniform < mix.share * torch.tensor(self.settings.factors, dtype=uniform.dtype, device=ids.device)
@@ -140,7 +140,7 @@ class RelaxedCode(CodeMethod):
         """Return the tokens of the mixture [M, K] and their weights; gradients flow to the bits."""
         assert isinstance(self.settings, DLVMS)
         bits = self.output.bits(places.hidden)
-        uniform = mix.noise.fork("concrete").uniform(places.ids, places.step, self.latents)
+        uniform = mix.rng.fork("concrete").uniform(places.ids, places.step, self.latents)
         gold = MAX_LOGIT * (2 * self.output.codes(places.gold) - 1)
         logits = torch.where(places.coins, concrete(bits, uniform, mix.temperature), gold)
         with torch.no_grad():
@@ -287,7 +287,7 @@ def gumbel(uniform: Tensor) -> Tensor:
 
 def _gumbel_softmax(logits: Tensor, places: ReplacedPositions, mix: Mix, name: str) -> Tensor:
     """Return a relaxed sample from a categorical distribution with logits [M, C]."""
-    uniform = mix.noise.fork(name).uniform(places.ids, places.step, logits.shape[1])
+    uniform = mix.rng.fork(name).uniform(places.ids, places.step, logits.shape[1])
     return soft_argmax(logits + gumbel(uniform).to(logits.dtype), mix.temperature)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training, knows_host_copy, on_host, remember
+from bench_core import Batch, Rng, State, SuiteError, TaskInfo, Training, knows_host_copy, on_host, remember
 from bench_core.kit import Head
 from bench_core.kit.head import LOGITS
 
@@ -21,7 +21,7 @@ class ScoringHead(Head[State]):
     def scores(self, hidden: Tensor) -> Tensor:
         """Return the score of every token [*, V], given `hidden` [*, H]; their softmax is the token distribution."""
 
-    def fit_statistics(self, sentences: Sequence[list[int]], info: TaskInfo, noise: Noise) -> None:
+    def fit_statistics(self, sentences: Sequence[list[int]], info: TaskInfo, rng: Rng) -> None:
         """Learn from the training split before the first update, after `setup`; does nothing by default."""
 
     @property

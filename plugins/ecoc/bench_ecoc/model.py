@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Loss, Noise, Scores, Scoring, TaskInfo, Training, to_device
+from bench_core import Batch, Loss, Rng, Scores, Scoring, TaskInfo, Training, to_device
 from bench_core.kit import LanguageModel, LanguageModelState
 from bench_ecoc import settings
 from bench_ecoc.adaptive import AdaptiveSoftmax
@@ -46,9 +46,9 @@ class ConditionalLM(LanguageModel):
         self.info = info
         _initialize(self, config.initial_scale)
 
-    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
+    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], rng: Rng) -> None:
         if self.head.needs_statistics:
-            self.head.fit_statistics([row for batch in batches() for row in _sentences(batch)], self.info, noise)
+            self.head.fit_statistics([row for batch in batches() for row in _sentences(batch)], self.info, rng)
 
     def notes(self) -> Mapping[str, str]:
         return self.head.notes()
@@ -94,7 +94,7 @@ class ConditionalLM(LanguageModel):
         mix = self._mix(given)
         if mix is None:
             return super().predict(batch, given, **more)
-        inputs, before = self.embed(batch.inputs), batch.opening.shape[1]
+        inputs, before = self.embed(batch.inputs), batch.prompt.shape[1]
         masks = self.rnn.masks(inputs, len(batch))
         state = given.memory or self.begin(batch)
         units = state.past
@@ -126,7 +126,7 @@ class ConditionalLM(LanguageModel):
             coins = self.method.coins(host.ids, step, mix)
             rows = (coins.any(1) & (step + 1 < host.length)).nonzero()[:, 0]
             if len(rows):
-                replacements[batch.opening.shape[1] + step] = to_device(rows, device), to_device(coins[rows], device)
+                replacements[batch.prompt.shape[1] + step] = to_device(rows, device), to_device(coins[rows], device)
         return replacements
 
 
@@ -177,8 +177,8 @@ def _by_row(real: Tensor, batch: Batch) -> Tensor:
 
 def _sentences(batch: Batch) -> list[list[int]]:
     """Return the tokens of each row, without the first token of the prompt."""
-    rows = torch.cat([batch.opening[:, 1:], batch.gold], 1).tolist()
-    lengths = (batch.length + batch.opening.shape[1] - 1).tolist()
+    rows = torch.cat([batch.prompt[:, 1:], batch.gold], 1).tolist()
+    lengths = (batch.length + batch.prompt.shape[1] - 1).tolist()
     return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
 

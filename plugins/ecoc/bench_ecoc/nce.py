@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from bench_core import Batch, Noise, TaskInfo, Training
+from bench_core import Batch, Rng, TaskInfo, Training
 from bench_ecoc.layer import chunks, counts_of
 from bench_ecoc.sampled import SampledHead
 
@@ -18,13 +18,13 @@ class NCE(SampledHead):
     for each position. In evaluation it is the softmax of the scores.
     """
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         self.draw_from(counts_of(info, "this output layer samples tokens"))
         nn.init.constant_(self.bias, -log(self.tokens))
 
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
         steps = batch.gold.shape[1]
-        uniform = training.noise.fork("negatives").uniform(batch.ids, 0, steps * self.samples)
+        uniform = training.rng.fork("negatives").uniform(batch.ids, 0, steps * self.samples)
         drawn = batch.at_real(self.draw(uniform).view(len(batch), steps, self.samples))
         parts = chunks(self.samples * units.shape[1], drawn, units, gold)
         return torch.cat([self.costs_against(*part) for part in parts])

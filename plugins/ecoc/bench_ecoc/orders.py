@@ -4,15 +4,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from bench_core import Noise
+from bench_core import Rng
 
 NEIGHBOURS = 64  # precomputed per token for a tour
 SIMILARITIES = 2**24  # similarities per chunk
 
 
-def at_random(tokens: int, noise: Noise) -> Tensor:
+def at_random(tokens: int, rng: Rng) -> Tensor:
     """Return the tokens in a uniformly random order [V]."""
-    return noise.uniform(torch.arange(tokens)).argsort()
+    return rng.uniform(torch.arange(tokens)).argsort()
 
 
 def by_count(counts: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from bench_core import Batch, Noise, SuiteError, TaskInfo, Training, to_device
+from bench_core import Batch, Rng, SuiteError, TaskInfo, Training, to_device
 from bench_ecoc.layer import RowwiseHead, chunks, counts_of
 
 
@@ -55,12 +55,12 @@ class SampledSoftmax(SampledHead):
         super().__init__(hidden, tokens, samples, sparse)
         self.by = by
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         uniform = self.by == "uniform"
         self.draw_from(torch.ones(self.tokens) if uniform else counts_of(info, "this output layer samples tokens"))
 
     def costs(self, units: Tensor, gold: Tensor, batch: Batch, training: Training) -> Tensor:
-        drawn = self.draw(training.noise.shared("negatives", (self.samples,)))
+        drawn = self.draw(training.rng.shared("negatives", (self.samples,)))
         parts = chunks(self.samples, units, gold)
         return torch.cat([self.costs_against(drawn, *part) for part in parts])
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bench_core import DataError, Noise, SuiteError
+from bench_core import DataError, Rng, SuiteError
 
 MAX_LINE_BYTES = 2**20  # longest line of text, or word
 MAX_SENTENCE_WORDS = 10_000  # gensim silently ignores the rest of longer sentences
@@ -74,7 +74,7 @@ def read(path: Path, vocabulary: Sequence[str]) -> Vectors:
     return Vectors(path.name, values, known)
 
 
-def learn(sentences: Sequence[list[int]], vocabulary: Sequence[str], size: int, noise: Noise) -> Vectors:
+def learn(sentences: Sequence[list[int]], vocabulary: Sequence[str], size: int, rng: Rng) -> Vectors:
     """Learn skip-gram vectors of the tokens with gensim, in a single thread for reproducibility.
 
     Mikolov et al., 2013, arXiv:1310.4546. All tokens are included, however rare.
@@ -105,7 +105,7 @@ def learn(sentences: Sequence[list[int]], vocabulary: Sequence[str], size: int, 
         epochs=EPOCHS,
         min_count=1,
         workers=1,
-        seed=noise.fork("skip-gram").key % 2**32,
+        seed=rng.fork("skip-gram").key % 2**32,
     )
     ids = torch.tensor([int(token) for token in model.wv.index_to_key])
     values = torch.zeros(len(vocabulary), size, dtype=torch.float32)

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from bench_authors.testing import catches
-from bench_core import Noise
+from bench_core import Rng
 from bench_ecoc.codebook import allotment, base_bits, codewords, flips, gray, own_checks, pack, unpack
 
-NOISE = Noise(11)
+RNG = Rng(11)
 
 
 def lengths(tokens):
@@ -27,8 +27,8 @@ SIZES = [(tokens, bits) for tokens in (2, 3, 4, 5, 1000) for bits in lengths(tok
 def shifts_checks_by_a_rank(words):
     """The check part of rank r is that of rank r - 1."""
 
-    def wrong(tokens, bits, noise):
-        codes = words(tokens, bits, noise)
+    def wrong(tokens, bits, rng):
+        codes = words(tokens, bits, rng)
         base = base_bits(tokens)
         return torch.cat([codes[:, :base], codes[:, base:].roll(1, 0)], 1)
 
@@ -38,10 +38,10 @@ def shifts_checks_by_a_rank(words):
 def counts_in_plain_binary(words):
     """The base part is the number itself."""
 
-    def wrong(tokens, bits, noise):
+    def wrong(tokens, bits, rng):
         base = base_bits(tokens)
         plain = torch.arange(tokens)[:, None] >> torch.arange(base - 1, -1, -1) & 1
-        return torch.cat([plain.to(torch.uint8), words(tokens, bits, noise)[:, base:]], 1)
+        return torch.cat([plain.to(torch.uint8), words(tokens, bits, rng)[:, base:]], 1)
 
     return wrong
 
@@ -49,8 +49,8 @@ def counts_in_plain_binary(words):
 def puts_the_last_bit_first(words):
     """The least significant bit of the base part comes first."""
 
-    def wrong(tokens, bits, noise):
-        codes, base = words(tokens, bits, noise), base_bits(tokens)
+    def wrong(tokens, bits, rng):
+        codes, base = words(tokens, bits, rng), base_bits(tokens)
         return torch.cat([codes[:, :base].flip(1), codes[:, base:]], 1)
 
     return wrong
@@ -59,8 +59,8 @@ def puts_the_last_bit_first(words):
 def flips_no_check_bit_of_late_ranks(words):
     """n_r is e / (2 r), rounded, without the floor of 1."""
 
-    def wrong(tokens, bits, noise):
-        codes, base = words(tokens, bits, noise), base_bits(tokens)
+    def wrong(tokens, bits, rng):
+        codes, base = words(tokens, bits, rng), base_bits(tokens)
         checks = codes[:, base:].clone()
         checks[bits - base + 1 :] = checks[bits - base : bits - base + 1]
         return torch.cat([codes[:, :base], checks], 1)
@@ -71,9 +71,9 @@ def flips_no_check_bit_of_late_ranks(words):
 def draws_checks_from_scratch(words):
     """The check part of each rank is its flips alone, whatever the rank before has."""
 
-    def wrong(tokens, bits, noise):
+    def wrong(tokens, bits, rng):
         base = base_bits(tokens)
-        return torch.cat([gray(tokens, base), flips(tokens, bits - base, noise)], 1)
+        return torch.cat([gray(tokens, base), flips(tokens, bits - base, rng)], 1)
 
     return wrong
 
@@ -81,7 +81,7 @@ def draws_checks_from_scratch(words):
 def draws_anew_each_time(words):
     """The seed is not what is asked for."""
     turns = iter(range(1000))
-    return lambda tokens, bits, noise: words(tokens, bits, noise.fork(next(turns)))
+    return lambda tokens, bits, rng: words(tokens, bits, rng.fork(next(turns)))
 
 
 # laws
@@ -90,7 +90,7 @@ def draws_anew_each_time(words):
 @catches(counts_in_plain_binary, shifts_checks_by_a_rank, draws_checks_from_scratch, flips_no_check_bit_of_late_ranks)
 def neighbours_differ_in_a_base_bit_and_their_checks(words):
     for tokens, bits in SIZES:
-        codes, base = words(tokens, bits, NOISE).int(), base_bits(tokens)
+        codes, base = words(tokens, bits, RNG).int(), base_bits(tokens)
         differ = codes.diff(dim=0).abs()
         assert (differ[:, :base].sum(1) == 1).all(), "one base bit"
         assert (differ[:, base:].sum(1) == allotment(tokens, bits - base)[1:]).all(), "n_r check bits"
@@ -102,7 +102,7 @@ def the_base_part_names_the_rank(words):
     """Most significant bit first: the prefix sums of the bits, modulo 2, are the rank in binary."""
     for tokens, bits in SIZES:
         base = base_bits(tokens)
-        binary = words(tokens, bits, NOISE)[:, :base].long().cumsum(1) % 2
+        binary = words(tokens, bits, RNG)[:, :base].long().cumsum(1) % 2
         weights = 2 ** torch.arange(base - 1, -1, -1)
         assert (binary @ weights).tolist() == list(range(tokens))
 
@@ -110,23 +110,23 @@ def the_base_part_names_the_rank(words):
 @catches(shifts_checks_by_a_rank, counts_in_plain_binary)
 def a_single_check_bit_is_the_parity(words):
     for tokens in (2, 3, 4, 5, 64, 1000):
-        codes = words(tokens, base_bits(tokens) + 1, NOISE).int()
+        codes = words(tokens, base_bits(tokens) + 1, RNG).int()
         assert not (codes.sum(1) % 2).any()
         assert codes[:, -1].any()
-    assert words(4, 3, NOISE.fork("other")).tolist() == [[0, 0, 0], [0, 1, 1], [1, 1, 0], [1, 0, 1]]
+    assert words(4, 3, RNG.fork("other")).tolist() == [[0, 0, 0], [0, 1, 1], [1, 1, 0], [1, 0, 1]]
 
 
 @catches(draws_anew_each_time)
 def the_seed_decides(words):
-    assert words(50, 40, NOISE).equal(words(50, 40, NOISE))
-    assert not words(50, 40, NOISE).equal(words(50, 40, NOISE.fork("other")))
+    assert words(50, 40, RNG).equal(words(50, 40, RNG))
+    assert not words(50, 40, RNG).equal(words(50, 40, RNG.fork("other")))
 
 
 @catches(draws_checks_from_scratch, flips_no_check_bit_of_late_ranks)
 def check_distance_grows_with_the_distance_of_ranks(words):
     """(e / 2)(1 - (1 - 2 / e)^g), where each rank flips one bit."""
     tokens, bits = 10_000, 1000
-    checks = words(tokens, bits, NOISE)[2000:, base_bits(tokens) :].float()
+    checks = words(tokens, bits, RNG)[2000:, base_bits(tokens) :].float()
     for gap, expected in ((1, 1.0), (10, 9.9), (50, 47.6), (200, 164.5), (900, 413.7)):
         distance = (checks[gap:] != checks[:-gap]).sum(1).double().mean()
         assert abs(distance / expected - 1) < 0.03, f"{gap} ranks apart"
@@ -155,7 +155,7 @@ def test_every_law_catches_its_mutants(law, mutant):
 
 @pytest.mark.parametrize(("tokens", "bits"), SIZES)
 def test_all_codewords_differ(tokens, bits):
-    assert len(codewords(tokens, bits, NOISE).unique(dim=0)) == tokens
+    assert len(codewords(tokens, bits, RNG).unique(dim=0)) == tokens
 
 
 @pytest.mark.parametrize(
@@ -176,24 +176,24 @@ def test_frequent_ranks_are_allotted_most_checks():
 
 def test_all_check_bits_are_flipped_alike():
     """Each of 20 check bits by a twentieth of the ranks that have one."""
-    shares = flips(20_000, 20, NOISE)[30:].double().mean(0)
+    shares = flips(20_000, 20, RNG)[30:].double().mean(0)
     assert (shares - 0.05).abs().max() < 5 * (0.05 * 0.95 / 20_000) ** 0.5
 
 
 def test_packed_codes_come_back():
     for bits in (1, 7, 8, 9, 40):
-        codes = codewords(2, bits, NOISE)
+        codes = codewords(2, bits, RNG)
         assert pack(codes).shape == (2, -(-bits // 8))
         assert unpack(pack(codes), bits).equal(codes)
-    codes, some = codewords(9, 20, NOISE), torch.tensor([[3, 1], [0, 8]])
+    codes, some = codewords(9, 20, RNG), torch.tensor([[3, 1], [0, 8]])
     assert unpack(pack(codes)[some], 20).equal(codes[some])
 
 
 def test_own_checks_are_those_that_a_rank_has_flipped():
-    codes = codewords(40, 20, NOISE)
+    codes = codewords(40, 20, RNG)
     found, base = own_checks(codes, 3), base_bits(40)
     assert found[0].tolist() == [-1, -1, -1]
     for rank in range(1, 40):
         flipped = [column for column in range(base, 20) if codes[rank, column] != codes[rank - 1, column]]
         assert found[rank].tolist() == (flipped + [-1] * 3)[:3]
-    assert (own_checks(codewords(4, 2, NOISE), 2) == -1).all()
+    assert (own_checks(codewords(4, 2, RNG), 2) == -1).all()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench_core import Noise, SuiteError, TaskInfo, Training
+from bench_core import Rng, SuiteError, TaskInfo, Training
 from bench_ecoc.ecoc import Ecoc
 from bench_ecoc.hierarchical import HierarchicalSoftmax
 from bench_ecoc.inputs import (
@@ -29,8 +29,8 @@ from bench_ecoc.layer import FullSoftmax
 from bench_ecoc.settings import CLVMS, DLVMS, Flips, Gold, Scheduled, Soft
 
 TOKENS, HIDDEN, BITS, ROWS = 23, 6, 9, 40
-FACTS = TaskInfo(vocabulary=["</s>", *(f"w{i}" for i in range(1, TOKENS))], counts=list(range(TOKENS, 0, -1)))
-NOISE = Noise(3)
+INFO = TaskInfo(vocabulary=["</s>", *(f"w{i}" for i in range(1, TOKENS))], counts=list(range(TOKENS, 0, -1)))
+RNG = Rng(3)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def layer(kind):
         "ecoc": lambda: Ecoc(HIDDEN, TOKENS, BITS, "random"),
         "hierarchical": lambda: HierarchicalSoftmax(HIDDEN, TOKENS, "random", 5),
     }[kind]()
-    made.setup(FACTS, Noise(1))
+    made.setup(INFO, Rng(1))
     with torch.no_grad():
         for weights in made.parameters():
             weights.mul_(3)
@@ -67,7 +67,7 @@ def places(method, coins=None):
 
 
 def mix(share=0.5, temperature=0.7):
-    return Mix(share, temperature, NOISE)
+    return Mix(share, temperature, RNG)
 
 
 METHODS = [
@@ -251,7 +251,7 @@ def check_that_relaxed_bits_are_renormalised_over_tokens(method):
     here = places(method, True)
     here = ReplacedPositions(here.hidden, here.gold, method.coins(here.ids, 3, mix()), here.ids, 3)
     tokens, weights = method.weights(here, mix())
-    uniform = NOISE.fork("concrete").uniform(here.ids, 3, BITS)
+    uniform = RNG.fork("concrete").uniform(here.ids, 3, BITS)
     logits = (method.output.bits(here.hidden) + uniform.log() - (1 - uniform).log()) / 0.7
     codes = method.output.codebook.double()
     for row in range(ROWS):
@@ -270,7 +270,7 @@ class SoftplusLeftIn(RelaxedCode):
 
     def weights(self, places, mix):
         tokens, _ = super().weights(places, mix)
-        uniform = mix.noise.fork("concrete").uniform(places.ids, places.step, self.latents)
+        uniform = mix.rng.fork("concrete").uniform(places.ids, places.step, self.latents)
         logits = concrete(self.output.bits(places.hidden), uniform, mix.temperature)
         signs = 2 * self.output.codebook[tokens].double() - 1
         return tokens, nn.functional.logsigmoid(signs * logits[:, None]).sum(2).exp()
@@ -281,7 +281,7 @@ class SoftplusOfOnes(RelaxedCode):
 
     def weights(self, places, mix):
         tokens, _ = super().weights(places, mix)
-        uniform = mix.noise.fork("concrete").uniform(places.ids, places.step, self.latents)
+        uniform = mix.rng.fork("concrete").uniform(places.ids, places.step, self.latents)
         gold = MAX_LOGIT * (2 * self.output.codes(places.gold) - 1)
         logits = torch.where(places.coins, concrete(self.output.bits(places.hidden), uniform, mix.temperature), gold)
         codes = self.output.codebook[tokens].double()
@@ -303,7 +303,7 @@ def test_a_softplus_left_in_what_is_read_is_caught(mutant):
 
 @pytest.mark.parametrize("temperature", [0.05, 1.0, 4.0])
 def test_a_binary_concrete_bit_is_1_as_often_at_every_temperature(temperature):
-    uniform = NOISE.uniform(torch.arange(40_000))
+    uniform = RNG.uniform(torch.arange(40_000))
     share = (concrete(torch.tensor(1.0), uniform, temperature).sigmoid() > 0.5).double().mean().item()
     assert share == pytest.approx(0.731059, abs=0.01)
 
@@ -314,7 +314,7 @@ def test_gumbel_noise_has_the_value_of_the_specification():
 
 def test_the_highest_of_gumbel_noise_and_log_probabilities_is_a_draw():
     probabilities = torch.tensor([0.6, 0.3, 0.1])
-    draws = (probabilities.log() + gumbel(NOISE.uniform(torch.arange(40_000), 0, 3))).argmax(1)
+    draws = (probabilities.log() + gumbel(RNG.uniform(torch.arange(40_000), 0, 3))).argmax(1)
     torch.testing.assert_close(draws.bincount() / 40_000, probabilities, rtol=0, atol=0.01)
 
 
@@ -370,16 +370,16 @@ def test_relaxed_classes_stand_for_their_best_tokens_and_the_gold_one_for_a_mix(
     number = len(output.sizes)
     for row, read in enumerate(found.read(here, mix())):
         units, ids = here.hidden[row : row + 1], here.ids[row : row + 1]
-        noise = gumbel(NOISE.fork("class").uniform(ids, 3, number)[0])
-        shares = ((output.class_logits(units)[0] + noise) / 0.7).softmax(0)
+        rng = gumbel(RNG.fork("class").uniform(ids, 3, number)[0])
+        shares = ((output.class_logits(units)[0] + rng) / 0.7).softmax(0)
         kept = shares.argsort(descending=True)[:best]
         expected = 0
         for one in kept.tolist():
             leaves = output.leaf_logits(units, torch.tensor([one]))[0, : output.sizes[one]]
             tokens = output.member[one, : output.sizes[one]]
             if one == output.class_of[here.gold[row]]:
-                noise = gumbel(NOISE.fork("index").uniform(ids, 3, output.member.shape[1])[0, : len(leaves)])
-                inside = ((leaves + noise) / 0.7).softmax(0) @ weight[tokens]
+                rng = gumbel(RNG.fork("index").uniform(ids, 3, output.member.shape[1])[0, : len(leaves)])
+                inside = ((leaves + rng) / 0.7).softmax(0) @ weight[tokens]
             else:
                 inside = weight[tokens[leaves.argmax()]]
             expected = expected + shares[one] / shares[kept].sum() * inside
@@ -419,7 +419,7 @@ def test_no_more_bits_are_flipped_than_there_are():
 
 def test_the_temperature_rises_or_falls_and_the_probability_rises():
     def told(epoch, **settings):
-        return made(DLVMS(kind="dlvms", **settings), "ecoc").mix(Training(epoch * 9, 36, epoch, 4, NOISE))
+        return made(DLVMS(kind="dlvms", **settings), "ecoc").mix(Training(epoch * 9, 36, epoch, 4, RNG))
 
     assert [told(epoch).temperature for epoch in (0, 3)] == pytest.approx([0.01, 2.49])
     assert [told(epoch, reversed=True).temperature for epoch in (0, 3)] == pytest.approx([2.49, 0.01])

@@ -10,15 +10,15 @@ from torch import nn
 from torch.nn.functional import log_softmax, logsigmoid, softplus
 
 from bench_authors.testing import catches, float64
-from bench_core import Batch, DataError, Noise, State, SuiteError, TaskInfo, Training
+from bench_core import Batch, DataError, Rng, State, SuiteError, TaskInfo, Training
 from bench_ecoc import ecoc
 from bench_ecoc.codebook import base_bits, codewords, pack
 from bench_ecoc.ecoc import Ecoc
 from bench_ecoc.layer import FullSoftmax
 from bench_ecoc.scan import Scan
 
-NOISE = Noise(7)
-TRAINING = Training(step=3, steps=10, epoch=0, epochs=1, noise=NOISE)
+RNG = Rng(7)
+TRAINING = Training(step=3, steps=10, epoch=0, epochs=1, rng=RNG)
 ORDERS = ("random", "unigram", "embedding", "tour")
 
 
@@ -36,7 +36,7 @@ def info(tokens, counts=None, **files):
 def layer(tokens=11, bits=9, order="unigram", group=1, kind=Ecoc, hidden=5, spread=3.0):
     """Return a layer that is set up, with weights so large that probabilities differ."""
     made = kind(hidden, tokens, bits, order, group, size=6)
-    made.setup(info(tokens), NOISE)
+    made.setup(info(tokens), RNG)
     nn.init.normal_(made.linear.weight, std=spread)
     return made.eval()
 
@@ -204,7 +204,7 @@ def test_the_most_probable_token_has_the_highest_product():
 
 def test_identity_is_the_full_softmax_itself():
     made, full = Ecoc(5, 11, None, "identity"), FullSoftmax(5, 11)
-    made.setup(info(11), NOISE)
+    made.setup(info(11), RNG)
     full.logits.load_state_dict(made.linear.state_dict())
     hidden = torch.randn(3, 2, 5)
     assert made.log_probs(hidden, State())[0].equal(full.log_probs(hidden, State())[0])
@@ -249,7 +249,7 @@ def test_few_wrong_bits_are_corrected():
 @pytest.mark.parametrize(("tokens", "bits"), [(2, 1), (3, 3), (50, 50), (700, 10), (1000, 11), (3000, 700)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_scan_is_the_product_with_the_codebook(tokens, bits, dtype):
-    codes, ranks = codewords(tokens, bits, NOISE), torch.randperm(tokens)
+    codes, ranks = codewords(tokens, bits, RNG), torch.randperm(tokens)
     by_token, z = codes[ranks], 5 * torch.randn(70, bits, dtype=dtype)
     scan = Scan(pack(by_token), ranks, bits, dtype)
     tolerance = 1e-3 if dtype == torch.float32 else 1e-10
@@ -360,19 +360,19 @@ def test_bit_errors_are_the_share_of_bits_beyond_the_threshold():
 
 def test_bits_begin_as_probable_as_they_are_in_training():
     made = Ecoc(5, 4, 3, "unigram")
-    made.setup(info(4, [6, 5, 4, 1]), NOISE)
+    made.setup(info(4, [6, 5, 4, 1]), RNG)
     near(made.linear.bias.sigmoid(), torch.tensor([5 / 16, 9 / 16, 6 / 16]))
-    made.setup(info(4, [6, 0, 0, 0]), NOISE)
+    made.setup(info(4, [6, 0, 0, 0]), RNG)
     assert made.linear.bias.isfinite().all()
     assert (made.linear.bias < -2).all()
 
 
 def test_all_orders_share_the_codewords():
-    wanted = codewords(11, 9, NOISE.fork("checks"))
+    wanted = codewords(11, 9, RNG.fork("checks"))
     for order in ORDERS:
         made = layer(order=order)
         if made.needs_statistics:
-            made.fit_statistics([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10] * 3], info(11), NOISE.fork("survey"))
+            made.fit_statistics([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10] * 3], info(11), RNG.fork("survey"))
         assert made.codebook[made.ranks.argsort()].equal(wanted)
     assert layer(order="unigram").ranks.tolist() == list(range(11))
     assert sorted(layer(order="random").ranks.tolist()) == list(range(11))
@@ -383,7 +383,7 @@ def test_vectors_of_a_file_make_the_order(tmp_path, order):
     path = tmp_path / "plane.txt"
     path.write_text("w2 1 0\nw3 0.6 0.8\nw1 0.7 -0.7\nw0 0.9 0.1\nother 1 1\n")
     made = Ecoc(5, 5, 5, order, group=2)
-    made.setup(info(5, [1, 2, 8, 4, 9], vectors=path), NOISE)
+    made.setup(info(5, [1, 2, 8, 4, 9], vectors=path), RNG)
     wanted = {"embedding": [2, 0, 1, 3, 4], "tour": [2, 0, 3, 1, 4]}[order]
     assert made.ranks.argsort().tolist() == wanted
     assert not made.needs_statistics
@@ -400,7 +400,7 @@ def test_vectors_are_learnt_where_there_is_no_file():
     assert made.ranks.tolist() == list(range(11))  # by count, until then
     assert made.notes() == {}
     sentences = [[1, 2, 3, 4], [5, 6, 7, 8, 9, 2], [2, 10]] * 3
-    made.fit_statistics(sentences, info(11, [1, 2, 9, *range(8)]), NOISE)
+    made.fit_statistics(sentences, info(11, [1, 2, 9, *range(8)]), RNG)
     order = made.ranks.argsort().tolist()
     assert order[0] == 2  # the most frequent
     assert order[-1] == 0  # never read, so without a vector
@@ -408,7 +408,7 @@ def test_vectors_are_learnt_where_there_is_no_file():
     assert "6 dimensions" in made.notes()["word vectors"]
     assert not made.needs_statistics
     again = layer(order="embedding", group=2)
-    again.fit_statistics(sentences, info(11, [1, 2, 9, *range(8)]), NOISE)
+    again.fit_statistics(sentences, info(11, [1, 2, 9, *range(8)]), RNG)
     for name, buffer in made.named_buffers():
         assert buffer.equal(again.get_buffer(name)), name
 
@@ -459,8 +459,8 @@ def test_an_order_by_counts_needs_counts(tmp_path):
     with pytest.raises(
         SuiteError, match=r"the order unigram ranks tokens by token frequency.* counts for 0 of its 3"
     ):
-        made.setup(TaskInfo(["a", "b", "c"]), NOISE)
-    Ecoc(5, 3, None, "random").setup(TaskInfo(["a", "b", "c"]), NOISE)
+        made.setup(TaskInfo(["a", "b", "c"]), RNG)
+    Ecoc(5, 3, None, "random").setup(TaskInfo(["a", "b", "c"]), RNG)
     (tmp_path / "other.txt").write_text("x 1 2\n")
     with pytest.raises(DataError, match="any of the 3 tokens"):
-        Ecoc(5, 3, None, "tour").setup(info(3, vectors=tmp_path / "other.txt"), NOISE)
+        Ecoc(5, 3, None, "tour").setup(info(3, vectors=tmp_path / "other.txt"), RNG)

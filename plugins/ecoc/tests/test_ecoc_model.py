@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bench_core import STOP, Batch, Noise, Scoring, SuiteError, TaskInfo, Training
+from bench_core import STOP, Batch, Rng, Scoring, SuiteError, TaskInfo, Training
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 
-FACTS = TaskInfo(vocabulary=["</s>", *"abcdefgh"], counts=[9, 8, 7, 6, 5, 4, 3, 2, 1])
-NOISE = Noise(7)
-TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
+INFO = TaskInfo(vocabulary=["</s>", *"abcdefgh"], counts=[9, 8, 7, 6, 5, 4, 3, 2, 1])
+RNG = Rng(7)
+TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, rng=RNG)
 SMALL = {"embedding": 4, "hidden": 5, "dropout": 0, "initial_scale": 0.8}
 SETTINGS = {
     "ecoc": (ECOCLMConfig, {"bits": 6}),
@@ -36,12 +36,12 @@ def _double():
     torch.set_default_dtype(torch.float32)
 
 
-def model(kind="ecoc", info=FACTS, **more):
+def model(kind="ecoc", info=INFO, **more):
     torch.manual_seed(1)
     config, settings = SETTINGS[kind]
     found = config.model_validate(SMALL | settings | more)
     lm = found.load()(found, info)
-    lm.setup(info, Noise(4))
+    lm.setup(info, Rng(4))
     return lm
 
 
@@ -54,8 +54,8 @@ def batch(lengths=(3, 1, 6, 4), prefix=2, size=9):
     number, steps = len(lengths), max(lengths)
     length = torch.tensor(lengths)
     gold = torch.randint(1, size, (number, steps)) * (torch.arange(steps) < length[:, None] - 1)
-    opening = torch.cat([torch.zeros(number, 1, dtype=torch.long), torch.randint(1, size, (number, prefix))], 1)
-    return Batch(torch.arange(number), opening, gold, length)
+    prompt = torch.cat([torch.zeros(number, 1, dtype=torch.long), torch.randint(1, size, (number, prefix))], 1)
+    return Batch(torch.arange(number), prompt, gold, length)
 
 
 def stream(tokens, first, last):
@@ -174,7 +174,7 @@ def test_what_is_read_depends_neither_on_order_nor_on_neighbours(kind, inputs):
     alone = [lm.loss(rows.select(torch.tensor([row])), TRAINING) for row in range(4)]
     torch.testing.assert_close(backwards.value, loss.value)
     torch.testing.assert_close(sum(one.value * one.weight for one in alone) / 14, loss.value)
-    assert loss.value != lm.loss(rows, replace(TRAINING, noise=Noise(8))).value, "or nothing was drawn"
+    assert loss.value != lm.loss(rows, replace(TRAINING, rng=Rng(8))).value, "or nothing was drawn"
 
 
 @pytest.mark.parametrize(("kind", "inputs"), [one for one in MIXED if one[1] in ("soft", "dlvms", "flips")])
@@ -191,7 +191,7 @@ def test_nothing_is_replaced_outside_of_training():
 
 def test_training_tells_how_much_is_replaced():
     lm = model("full", inputs={"kind": "scheduled", "tau_max": 1})
-    parts = lm.loss(batch(), Training(20, 40, 2, 5, NOISE)).parts
+    parts = lm.loss(batch(), Training(20, 40, 2, 5, RNG)).parts
     assert parts["p_mix"].item() == pytest.approx(0.5)
     assert not model("full").loss(batch(), TRAINING).parts
 
@@ -232,22 +232,22 @@ def test_the_first_token_of_a_window_is_never_replaced():
 @pytest.mark.parametrize("shape", [(7,), (3, 7)])
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_a_source_begins_the_units_of_all_layers(shape, cell):
-    info = replace(FACTS, source_shape=shape)
+    info = replace(INFO, source_shape=shape)
     lm, rows = model("full", info, cell=cell), batch(prefix=0)
     source = torch.randn(4, *shape)
     vectors = source.mean(1) if len(shape) == 2 else source
     hidden = (vectors @ lm.source.weight.T + lm.source.bias).view(4, 2, 5)
     units = (hidden, torch.zeros_like(hidden)) if cell == "lstm" else (hidden,)
     masks = lm.rnn.masks(hidden, 4)
-    expected = lm.head.logits(lm.rnn(lm.embed(rows.opening), units, masks)[0]).log_softmax(2)[:, 0]
+    expected = lm.head.logits(lm.rnn(lm.embed(rows.prompt), units, masks)[0]).log_softmax(2)[:, 0]
     torch.testing.assert_close(lm.start(replace(rows, source=source))[0], expected)
     assert not torch.allclose(lm.start(replace(rows, source=source.flip(0)))[0], expected)
 
 
 def test_a_grid_is_known_by_its_mean():
-    lm, rows = model("full", replace(FACTS, source_shape=(3, 7))), batch()
+    lm, rows = model("full", replace(INFO, source_shape=(3, 7))), batch()
     source = torch.randn(4, 3, 7)
-    first, second = (lm.score(replace(rows, source=one), Scoring("exact", NOISE)) for one in (source, source.flip(1)))
+    first, second = (lm.score(replace(rows, source=one), Scoring("exact", RNG)) for one in (source, source.flip(1)))
     torch.testing.assert_close(first.log_probs, second.log_probs)
 
 
@@ -256,7 +256,7 @@ def test_a_grid_is_known_by_its_mean():
 
 def test_the_bit_error_rate_of_an_example_is_over_all_its_tokens():
     lm, rows = model("ecoc").eval(), batch()
-    rates = lm.score(rows, Scoring("exact", NOISE)).values["bit_error_rate"]
+    rates = lm.score(rows, Scoring("exact", RNG)).values["bit_error_rate"]
     for row, length in enumerate(rows.length.tolist()):
         one = rows.select(torch.tensor([row]))
         hidden, _ = lm.rnn(lm.embed(one.inputs), None, lm.rnn.masks(torch.zeros(1), 1))
@@ -275,24 +275,24 @@ def test_the_bit_error_rate_of_an_example_is_over_all_its_tokens():
     ],
 )
 def test_the_parameters_of_the_output_layer_are_those_of_the_paper(kind, settings, millions):
-    info = replace(FACTS, vocabulary=[str(token) for token in range(10_000)], counts=[1] * 10_000)
+    info = replace(INFO, vocabulary=[str(token) for token in range(10_000)], counts=[1] * 10_000)
     lm = model(kind, info, hidden=400, layers=1, **settings).eval()
-    told = lm.score(batch(), Scoring("exact", NOISE)).values["decoder_parameters"]
+    told = lm.score(batch(), Scoring("exact", RNG)).values["decoder_parameters"]
     assert told.tolist() == pytest.approx([millions] * 4)
 
 
 def test_a_bound_is_not_above_what_it_bounds():
     lm, rows = model("ecoc").eval(), batch()
-    exact, bits = (lm.score(rows, Scoring(by, NOISE)).log_probs for by in ("exact", "bits"))
+    exact, bits = (lm.score(rows, Scoring(by, RNG)).log_probs for by in ("exact", "bits"))
     assert (bits < exact).all()
 
 
 def test_the_exact_loss_is_minus_the_exact_score():
     lm, rows = model("ecoc", loss="exact"), batch()
-    expected = -lm.score(rows, Scoring("exact", NOISE)).log_probs.sum() / 14
+    expected = -lm.score(rows, Scoring("exact", RNG)).log_probs.sum() / 14
     torch.testing.assert_close(lm.loss(rows, TRAINING).value, expected)
     other = model("ecoc")
-    bits = -other.score(rows, Scoring("bits", NOISE)).log_probs.sum() / 14
+    bits = -other.score(rows, Scoring("bits", RNG)).log_probs.sum() / 14
     torch.testing.assert_close(other.loss(rows, TRAINING).value, bits)
 
 
@@ -313,12 +313,12 @@ def test_vectors_are_learnt_of_whole_rows_and_told_of():
     lm = model("ecoc", order="embedding", vector_size=3)
     rows, seen = batch(), []
     survey = lm.head.fit_statistics
-    lm.head.fit_statistics = lambda sentences, info, noise: seen.extend(sentences) or survey(sentences, info, noise)
+    lm.head.fit_statistics = lambda sentences, info, rng: seen.extend(sentences) or survey(sentences, info, rng)
     assert not lm.notes()
-    lm.fit_statistics(lambda: iter([rows, rows]), NOISE)
+    lm.fit_statistics(lambda: iter([rows, rows]), RNG)
     assert len(seen) == 8
-    assert seen[2] == [*rows.opening[2, 1:].tolist(), *rows.gold[2].tolist()]
-    assert seen[1] == [*rows.opening[1, 1:].tolist(), STOP]
+    assert seen[2] == [*rows.prompt[2, 1:].tolist(), *rows.gold[2].tolist()]
+    assert seen[1] == [*rows.prompt[1, 1:].tolist(), STOP]
     assert "skip-gram" in " ".join(lm.notes().values())
 
 
@@ -327,7 +327,7 @@ def test_nothing_is_surveyed_where_the_order_needs_no_vectors():
         raise AssertionError("the training split was read")
 
     for kind in SETTINGS:
-        model(kind).fit_statistics(batches, NOISE)
+        model(kind).fit_statistics(batches, RNG)
 
 
 # weights
@@ -336,7 +336,7 @@ def test_nothing_is_surveyed_where_the_order_needs_no_vectors():
 def test_weights_begin_small_and_forget_gates_open():
     torch.manual_seed(1)
     config = SoftmaxLMConfig(embedding=30, hidden=40)
-    lm = config.load()(config, FACTS)
+    lm = config.load()(config, INFO)
     for name, weights in lm.named_parameters():
         if weights.dim() > 1:
             assert weights.abs().max() <= 0.1

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from bench_core import DataError, Noise
+from bench_core import DataError, Rng
 from bench_ecoc import orders, vectors
 from bench_ecoc.orders import at_random, by_count, by_similarity, by_tour
 from bench_ecoc.vectors import learn, read
 
-NOISE = Noise(2)
+RNG = Rng(2)
 COUNTS = torch.tensor([3, 9, 9, 1, 12, 5, 0, 12])
 KNOWN = torch.tensor([True, True, True, True, False, True, True, False])
 VOCABULARY = ["</s>", "the", "cat", "naïve", "unk"]
@@ -31,10 +31,10 @@ def test_counts_fall_and_ties_go_by_id():
 
 
 def test_a_random_order_is_a_permutation_that_the_seed_decides():
-    order = at_random(500, NOISE)
+    order = at_random(500, RNG)
     assert order.sort().values.tolist() == list(range(500))
-    assert order.equal(at_random(500, NOISE))
-    assert not order.equal(at_random(500, NOISE.fork("other")))
+    assert order.equal(at_random(500, RNG))
+    assert not order.equal(at_random(500, RNG.fork("other")))
 
 
 def test_similarity_begins_with_the_most_frequent_known_token_and_falls():
@@ -150,14 +150,14 @@ def test_a_file_that_is_missing_or_endless_is_said(tmp_path, monkeypatch):
 
 def test_learning_can_be_repeated_and_leaves_out_no_word_of_a_long_sentence():
     sentences = [[1, 2, 1, 3], [1, 2, 2], [1, 3] * 5000 + [4]]  # gensim reads 10,000 words of each
-    first, again = (learn(sentences, VOCABULARY, 8, NOISE) for _ in range(2))
+    first, again = (learn(sentences, VOCABULARY, 8, RNG) for _ in range(2))
     assert first.values.equal(again.values)
     assert first.known.tolist() == [False, True, True, True, True]
     assert not first.values[0].any()
-    assert not first.values.equal(learn(sentences, VOCABULARY, 8, NOISE.fork("other")).values)
+    assert not first.values.equal(learn(sentences, VOCABULARY, 8, RNG.fork("other")).values)
     assert "skip-gram learned from the training split (gensim" in first.description(COUNTS[:5])
 
 
 def test_there_must_be_something_to_learn_from():
     with pytest.raises(DataError, match="no sentence"):
-        learn([], VOCABULARY, 8, NOISE)
+        learn([], VOCABULARY, 8, RNG)

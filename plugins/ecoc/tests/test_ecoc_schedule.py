@@ -4,7 +4,7 @@ from math import exp, log
 
 import pytest
 
-from bench_core import Noise, Training
+from bench_core import Rng, Training
 from bench_ecoc.inputs import progress, rising
 
 QUARTILES = [0, 0.25, 0.5, 0.75, 1]
@@ -12,9 +12,7 @@ QUARTILES = [0, 0.25, 0.5, 0.75, 1]
 
 def training(epoch, epochs, step=None, steps=None, batches=10):
     """Return where a training stands that is planned in epochs, at the first update of one."""
-    return Training(
-        epoch * batches if step is None else step, steps or epochs * batches, epoch, epochs, noise=Noise(0)
-    )
+    return Training(epoch * batches if step is None else step, steps or epochs * batches, epoch, epochs, rng=Rng(0))
 
 
 def test_the_schedule_has_its_values_at_the_quartiles():

@@ -8,12 +8,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy, linear, log_softmax
 
 from bench_authors.testing import catches, float64
-from bench_core import Batch, Noise, State, SuiteError, TaskInfo, Training
+from bench_core import Batch, Rng, State, SuiteError, TaskInfo, Training
 from bench_core.kit import Softmax
 from bench_ecoc import adaptive, hierarchical, nce, sampled
 from bench_ecoc.layer import FullSoftmax
 
-NOISE = Noise(5)
+RNG = Rng(5)
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def _laboratory():
 
 
 def training(turn=0):
-    return Training(step=turn, steps=10, epoch=0, epochs=1, noise=NOISE.fork(turn))
+    return Training(step=turn, steps=10, epoch=0, epochs=1, rng=RNG.fork(turn))
 
 
 def info(*counts):
@@ -64,7 +64,7 @@ MAKERS = {
 @pytest.fixture(params=MAKERS)
 def made(request):
     made = MAKERS[request.param]()
-    made.setup(info(*COUNTS), NOISE)
+    made.setup(info(*COUNTS), RNG)
     for weights in made.parameters():
         nn.init.normal_(weights)
     return made
@@ -128,7 +128,7 @@ def test_a_matrix_of_logits_can_be_the_embedding(name):
     made, embedding = MAKERS[name](), nn.Embedding(13, 6)
     made.tie(embedding)
     assert any(weights is embedding.weight for weights in made.parameters())
-    made.setup(info(*COUNTS), NOISE)
+    made.setup(info(*COUNTS), RNG)
     before = made.scores(torch.ones(1, 6))
     embedding.weight.data.mul_(2)
     assert not made.scores(torch.ones(1, 6)).allclose(before)
@@ -147,7 +147,7 @@ def test_gradients_of_rows_may_be_sparse(name, sparse):
         "nce": lambda: nce.NCE(6, 13, 2, sparse=sparse),
         "hierarchical": lambda: hierarchical.HierarchicalSoftmax(6, 13, "unigram", 3, sparse=sparse),
     }[name]()
-    made.setup(info(*COUNTS), NOISE)
+    made.setup(info(*COUNTS), RNG)
     made.loss(torch.randn(1, 2, 6), batch_of([1, 5]), State(), training())[0].sum().backward()
     (rows,) = [module.weight for module in made.modules() if isinstance(module, nn.Embedding)]
     assert rows.grad.is_sparse == sparse
@@ -158,7 +158,7 @@ def test_gradients_of_rows_may_be_sparse(name, sparse):
 @pytest.mark.parametrize("name", ["sampled-unigram", "nce", "hierarchical-unigram", "adaptive"])
 def test_what_goes_by_counts_needs_them(name):
     with pytest.raises(SuiteError, match=r"this output layer .* by token frequency.* counts for 0 of its 13"):
-        MAKERS[name]().setup(TaskInfo([f"w{token}" for token in range(13)]), NOISE)
+        MAKERS[name]().setup(TaskInfo([f"w{token}" for token in range(13)]), RNG)
 
 
 # sampled softmax
@@ -199,7 +199,7 @@ class ForgetsHowManyAreDrawn(sampled.SampledSoftmax):
 
 def small(kind, samples, by="unigram"):
     made = kind(2, 6, samples, by)
-    made.setup(info(1, 30, 12, 4, 2, 1), NOISE)
+    made.setup(info(1, 30, 12, 4, 2, 1), RNG)
     for weights in made.parameters():
         nn.init.normal_(weights, generator=torch.Generator().manual_seed(3))
     return made
@@ -252,7 +252,7 @@ def test_every_law_of_sampled_softmax_catches_its_mutants(law, mutant):
 
 def test_tokens_are_drawn_as_often_as_they_are_counted():
     made = small(sampled.SampledSoftmax, 5)
-    drawn = made.draw(NOISE.shared("draws", (20_000,)))
+    drawn = made.draw(RNG.shared("draws", (20_000,)))
     shares = torch.bincount(drawn, minlength=6) / 20_000
     near(shares, torch.tensor([1, 30, 12, 4, 2, 1]) / 50, 0.02)
     edges = torch.tensor([1e-18, 0.0199, 0.0201, 1 - 1e-16])
@@ -263,7 +263,7 @@ def test_tokens_are_drawn_as_often_as_they_are_counted():
 
 def test_a_token_that_was_never_counted_still_costs_something_finite():
     made = sampled.SampledSoftmax(2, 3, 4, "unigram")
-    made.setup(info(0, 5, 5), NOISE)
+    made.setup(info(0, 5, 5), RNG)
     assert made.costs(torch.randn(1, 2), torch.tensor([0]), batch_of([0]), training()).isfinite().all()
 
 
@@ -292,7 +292,7 @@ class ForgetsTheNoise(nce.NCE):
 @catches(ForgetsTheNumberOfNoise, ForgetsTheNoise)
 def telling_gold_from_noise_is_as_by_hand(kind):
     made = kind(1, 3, 2)
-    made.setup(info(5, 3, 2), NOISE)
+    made.setup(info(5, 3, 2), RNG)
     made.bias.data.copy_(torch.tensor([2.0, 1.0, 0.0]))
     right = torch.tensor([0.880797, 0.819184, 0.714286])
     wanted = -right[0].log() - (1 - right[1]).log() - (1 - right[2]).log()
@@ -303,15 +303,15 @@ def telling_gold_from_noise_is_as_by_hand(kind):
 def the_best_scores_are_log_probabilities(kind):
     """Of tokens without a context, p of them, from noise that is uniform: then Z is 1."""
     made, frequent = kind(1, 5, 20), torch.tensor([8, 6, 3, 2, 1])
-    made.setup(info(4, 4, 4, 4, 4), NOISE)
+    made.setup(info(4, 4, 4, 4, 4), RNG)
     near(made.bias, torch.full((5,), -torch.log(torch.tensor(5.0)).item()))
-    gold, noise = torch.arange(5).repeat_interleave(frequent), torch.arange(5).repeat(4).expand(20, 20)
+    gold, rng = torch.arange(5).repeat_interleave(frequent), torch.arange(5).repeat(4).expand(20, 20)
     with torch.enable_grad():
         optimizer = torch.optim.LBFGS([made.bias], max_iter=100, tolerance_grad=1e-12, line_search_fn="strong_wolfe")
 
         def cost():
             optimizer.zero_grad()
-            total = made.costs_against(noise, torch.zeros(20, 1), gold).sum()
+            total = made.costs_against(rng, torch.zeros(20, 1), gold).sum()
             total.backward()
             return total
 
@@ -340,7 +340,7 @@ def test_every_law_of_noise_contrastive_estimation_catches_its_mutants(law, muta
 def test_noise_belongs_to_a_position_of_an_example():
     """So that a row costs the same in another batch, however much that is padded."""
     made = nce.NCE(3, 6, 4)
-    made.setup(info(1, 30, 12, 4, 2, 1), NOISE)
+    made.setup(info(1, 30, 12, 4, 2, 1), RNG)
     hidden = torch.randn(2, 4, 3)
     gold = torch.tensor([[1, 2, 0, 0], [3, 1, 2, 0]])
     both = Batch(torch.tensor([8, 9]), gold[:, :1] * 0, gold, torch.tensor([3, 4]))
@@ -371,7 +371,7 @@ class NamesLeavesByRank(hierarchical.HierarchicalSoftmax):
 @catches(PadsWithZero, NamesLeavesByRank)
 def leaves_and_classes_share_the_mass(kind):
     made = kind(4, 37, "random")
-    made.setup(info(*range(1, 38)), NOISE)
+    made.setup(info(*range(1, 38)), RNG)
     units = torch.randn(6, 4)
     alone = everywhere(made, units, 37)
     near(alone.logsumexp(1), torch.zeros(6), 1e-6)
@@ -393,7 +393,7 @@ def test_the_law_of_hierarchical_softmax_catches_its_mutants(mutant):
 
 def test_classes_and_leaves_multiply_as_by_hand():
     made = hierarchical.HierarchicalSoftmax(1, 4, "unigram", 2)
-    made.setup(info(4, 3, 2, 1), NOISE)
+    made.setup(info(4, 3, 2, 1), RNG)
     made.classes.bias.data.copy_(torch.tensor([0.6, 0.4]).log())
     made.bias.data.copy_(torch.tensor([0.7, 0.3, 0.5, 0.5]).log())
     near(made.log_probs(torch.zeros(1, 1, 1), State())[0].exp().view(-1), torch.tensor([0.42, 0.18, 0.2, 0.2]))
@@ -401,7 +401,7 @@ def test_classes_and_leaves_multiply_as_by_hand():
 
 def test_classes_are_tens_of_an_order():
     made = hierarchical.HierarchicalSoftmax(2, 25, "unigram")
-    made.setup(info(*range(25)), NOISE)  # the last is the most frequent
+    made.setup(info(*range(25)), RNG)  # the last is the most frequent
     assert made.member[0].tolist() == list(range(24, 14, -1))
     assert made.member[2].tolist() == [4, 3, 2, 1, 0, -1, -1, -1, -1, -1]
     assert made.sizes.tolist() == [10, 10, 5]
@@ -418,7 +418,7 @@ def test_classes_are_tens_of_an_order():
 
 def test_head_and_tail_multiply_as_by_hand():
     made = adaptive.AdaptiveSoftmax(1, 4, (2,))
-    made.setup(info(3, 1, 4, 2), NOISE)  # by rank: 2, 0, 3, 1
+    made.setup(info(3, 1, 4, 2), RNG)  # by rank: 2, 0, 3, 1
     made.head.bias.data.copy_(torch.tensor([1.0, 0.0, 0.5]))
     made.tails[0][1].bias.data.copy_(torch.tensor([0.2, -0.2]))
     probs = made.log_probs(torch.zeros(1, 1, 1), State())[0].exp().view(-1)
@@ -427,7 +427,7 @@ def test_head_and_tail_multiply_as_by_hand():
 
 def test_clusters_are_those_of_torch_where_tokens_are_sorted():
     made = adaptive.AdaptiveSoftmax(32, 50, (10, 20))
-    made.setup(info(*range(50, 0, -1)), NOISE)
+    made.setup(info(*range(50, 0, -1)), RNG)
     theirs = nn.AdaptiveLogSoftmaxWithLoss(32, 50, [10, 20], div_value=4.0, head_bias=True)
     made.head.load_state_dict(theirs.head.state_dict())
     for tail, other in zip(made.tails, theirs.tail, strict=True):
@@ -441,7 +441,7 @@ def test_clusters_are_those_of_torch_where_tokens_are_sorted():
 
 def test_a_rare_token_costs_no_other_cluster_anything():
     made = adaptive.AdaptiveSoftmax(6, 13, (4, 9))
-    made.setup(info(*range(13, 0, -1)), NOISE)
+    made.setup(info(*range(13, 0, -1)), RNG)
     made.log_probs_of(torch.randn(2, 6), torch.tensor([1, 10])).sum().backward()
     assert not made.tails[0][1].weight.grad.any()
     assert made.tails[1][1].weight.grad.any()
@@ -455,6 +455,6 @@ def test_cutoffs_rise_within_the_vocabulary(cutoffs):
 
 def test_the_softmax_of_scores_is_what_noise_contrastive_estimation_is_tested_by():
     made = nce.NCE(4, 7, 3)
-    made.setup(info(*range(7, 0, -1)), NOISE)
+    made.setup(info(*range(7, 0, -1)), RNG)
     units = torch.randn(3, 4)
     near(made.log_probs(units[None], State())[0][0], log_softmax(units @ made.rows.weight.T + made.bias, 1))

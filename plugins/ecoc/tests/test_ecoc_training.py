@@ -6,11 +6,11 @@ from math import exp
 import pytest
 import torch
 
-from bench_core import Batch, Noise, Scoring, TaskInfo, Training
+from bench_core import Batch, Rng, Scoring, TaskInfo, Training
 from bench_ecoc.ecoc import Ecoc
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
 
-NOISE = Noise(5)
+RNG = Rng(5)
 
 
 def train(lm, batches, steps, epochs=1, rate=0.01):
@@ -23,7 +23,7 @@ def train(lm, batches, steps, epochs=1, rate=0.01):
         optimizer.zero_grad()
         epoch = step * epochs // steps
         carried = memory if batch.continues else None
-        loss = lm.loss(batch, Training(step, steps, epoch, epochs, NOISE.fork(step), carried))
+        loss = lm.loss(batch, Training(step, steps, epoch, epochs, RNG.fork(step), carried))
         loss.value.backward()
         torch.nn.utils.clip_grad_norm_(lm.parameters(), 1.0)
         optimizer.step()
@@ -34,7 +34,7 @@ def train(lm, batches, steps, epochs=1, rate=0.01):
 def built(config, info, seed):
     torch.manual_seed(seed)
     lm = config.load()(config, info)
-    lm.setup(info, Noise(seed))
+    lm.setup(info, Rng(seed))
     return lm
 
 
@@ -54,7 +54,7 @@ def distributions():
 def code(bits):
     """Return an output layer whose logits are free for each context, if `hidden` is an identity matrix."""
     layer = Ecoc(CONTEXTS, TOKENS, bits, "random")
-    layer.setup(TaskInfo([str(token) for token in range(TOKENS)]), Noise(2))
+    layer.setup(TaskInfo([str(token) for token in range(TOKENS)]), Rng(2))
     return layer
 
 
@@ -140,7 +140,7 @@ def ratio(epochs, **settings):
     steps = epochs * (seen.shape[1] // 35)
     lm = train(built(kind.model_validate(config), info, 0), windows(seen), steps, epochs)
     with torch.no_grad():
-        scores = lm.score(window(new, 0, 600), Scoring("exact", NOISE))
+        scores = lm.score(window(new, 0, 600), Scoring("exact", RNG))
     return exp(min(700, -scores.log_probs.mean().item() / 600)) / best
 
 
@@ -171,8 +171,8 @@ def cycles(number, seed):
     drawn = torch.Generator().manual_seed(seed)
     start = torch.randint(0, STATES, (number, 1), generator=drawn)
     line = (start + torch.arange(PREFIX + TARGET)) % STATES + 1
-    noise = torch.randint(1, STATES + 1, (number, PREFIX), generator=drawn)
-    prefix = torch.where(torch.rand(number, PREFIX, generator=drawn) < 0.6, noise, line[:, :PREFIX])
+    rng = torch.randint(1, STATES + 1, (number, PREFIX), generator=drawn)
+    prefix = torch.where(torch.rand(number, PREFIX, generator=drawn) < 0.6, rng, line[:, :PREFIX])
     stop = torch.zeros(number, 1, dtype=torch.long)
     gold = torch.cat([line[:, PREFIX:-1], stop], 1)
     return Batch(torch.arange(number), torch.cat([stop, prefix], 1), gold, torch.full((number,), TARGET))

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import Any
 
-from bench_core.data import Outcome
+from bench_core.data import Prediction
 from bench_core.registry import stage_kinds
 from bench_core.storage.file_formats import SHAPES, Evaluation, parsed
 
 MAX_LINE_BYTES = 2**26  #: of JSON
-AS_TOKENS = b'"actions": "tokens"', b'"actions": null'  # see `write_outcomes`; quotes inside strings are escaped
-LINES: dict[str, Any] = {"history.jsonl": Evaluation, "outcomes.jsonl.gz": Outcome, "parts.jsonl.gz": Any}
+AS_TOKENS = b'"actions": "tokens"', b'"actions": null'  # see `write_predictions`; quotes inside strings are escaped
+LINES: dict[str, Any] = {"history.jsonl": Evaluation, "predictions.jsonl.gz": Prediction, "parts.jsonl.gz": Any}
 
 
 def carried() -> dict[str, tuple[str, ...]]:
@@ -37,7 +37,7 @@ def check(name: str, content: bytes, max_bytes: int) -> int:
     if not name.endswith((".json", ".jsonl", ".jsonl.gz")):
         return len(content)
     for text in _texts(name, content, max_bytes):
-        parsed(shape, text.replace(*AS_TOKENS) if shape is Outcome else text)
+        parsed(shape, text.replace(*AS_TOKENS) if shape is Prediction else text)
         size += len(text)
     return size
 

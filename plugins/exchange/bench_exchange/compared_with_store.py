@@ -11,13 +11,13 @@ from typing import Any
 from bench_core.errors import StoreError
 from bench_core.runs.manifest import Remark
 from bench_core.runs.provenance import RecordedStage, computed_digest, files_digest, read_stages
+from bench_core.runs.reported_info import reported_info
 from bench_core.runs.results import CellResult, Run, history_files, plain_file
 from bench_core.runs.selecting import cell_name
-from bench_core.runs.task_facts import told as facts_told
-from bench_core.stage_kinds import OUTCOMES, WEIGHTS, weights_of
+from bench_core.stage_kinds import PREDICTIONS, WEIGHTS, weights_of
 from bench_core.storage.artifact import Artifact
 from bench_core.storage.contents import records
-from bench_core.storage.outcomes import read_lines
+from bench_core.storage.predictions import read_lines
 from bench_core.storage.store import Store
 from bench_exchange.suite_settings import recorded_model
 from input_digests import Dependencies, described
@@ -190,7 +190,7 @@ class _StoreComparison:
         for name, keys in first.items():
             what, _, label = name.partition(" ")
             recorded = self.run.info[what].get(label) or {}
-            file = "training.json" if what == "models" else "facts.json"
+            file = "training.json" if what == "models" else "task_info.json"
             artifacts = [self._artifacts.get(key) for key in dict.fromkeys(keys)]
             available = [
                 artifact for artifact in artifacts if artifact is not None and file in artifact.manifest["files"]
@@ -202,7 +202,7 @@ class _StoreComparison:
                 known = (
                     available[0].json(file)
                     if what == "models"
-                    else facts_told([artifact.json(file) for artifact in available])
+                    else reported_info([artifact.json(file) for artifact in available])
                 )
                 if what == "models" and (is_one_system := self._is_one_system(label)) is not None:
                     known = {**known, "one_system": is_one_system}
@@ -233,7 +233,7 @@ class _StoreComparison:
             with suppress(StoreError):
                 known[key] = known.get(key) or {stored["id"]: stored for stored in artifact.json("samples.json")}
                 if sample["id"] not in known[key]:
-                    known[key] |= {line["id"]: _as_sample(line) for line in read_lines(artifact.file(OUTCOMES))}
+                    known[key] |= {line["id"]: _as_sample(line) for line in read_lines(artifact.file(PREDICTIONS))}
                 yield from (f"run.json: a sample of {name}: {text}" for text in _unlike(sample, known[key]))
 
     def _files(self) -> Iterator[str]:
@@ -261,11 +261,11 @@ def _behind(cell: CellResult) -> Iterator[str]:
     yield from (key for name, key in cell.artifacts.items() if cell.status == "done" or name in known)
 
 
-def _as_sample(outcome: Mapping[str, Any]) -> dict[str, Any]:
+def _as_sample(prediction: Mapping[str, Any]) -> dict[str, Any]:
     """Return a prediction in the form of a sample."""
-    first, references = outcome["hypotheses"][0], outcome.get("references") or [""]
-    sample = {"id": outcome["id"], "text": outcome["texts"][0], "finished": first["finished"]}
-    return {**sample, "prompt": outcome.get("prompt", ""), "reference": references[0]}
+    first, references = prediction["hypotheses"][0], prediction.get("references") or [""]
+    sample = {"id": prediction["id"], "text": prediction["texts"][0], "finished": first["finished"]}
+    return {**sample, "prompt": prediction.get("prompt", ""), "reference": references[0]}
 
 
 def _unlike(sample: Mapping[str, Any], known: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
 
-from bench_core import Decoder, Outcome
+from bench_core import Decoder, Prediction
 from bench_core.errors import BenchError, DataError, SuiteError
 from bench_core.terminal import say, to_json, visible, write
 from bench_exchange.outputs import as_example, line_break
@@ -67,22 +67,22 @@ class Session:
 
     def _answer(self, texts: list[str], first: int) -> None:
         """Decode and write a batch of lines."""
-        for outcome in self.trained.decode(texts, self.decoder, first):
-            write(self._line(outcome))
+        for prediction in self.trained.decode(texts, self.decoder, first):
+            write(self._line(prediction))
         sys.stdout.flush()
         if self.trained.sampled and not self.has_noted:
             self.has_noted = True
             about = f"with seed {self.trained.seed} (--seed) and the number of the line."
             say(f"note: outputs are sampled, {about}", err=True)
 
-    def _line(self, outcome: Outcome) -> str:
+    def _line(self, prediction: Prediction) -> str:
         if self.as_json:
-            example = as_example(outcome, {"line": outcome.id + 1})
+            example = as_example(prediction, {"line": prediction.id + 1})
             return to_json({name: example[name] for name in ("line", "prompt", "outputs")}) + "\n"
-        text = outcome.texts[0]
+        text = prediction.texts[0]
         if (name := line_break(text)) and not sys.stdout.isatty():
             raise SuiteError(
-                f"the output of line {outcome.id + 1} has a line break ({name}), but outputs are written one per "
+                f"the output of line {prediction.id + 1} has a line break ({name}), but outputs are written one per "
                 "line. Choose --json."
             )
         return f"{text}\n"

@@ -26,7 +26,7 @@ from bench_core.runs.results import Run, history_files
 from bench_core.storage.artifact import Artifact, reason
 from bench_core.storage.artifact import write_manifest as write_artifact_manifest
 from bench_core.storage.contents import records
-from bench_core.storage.outcomes import read_lines
+from bench_core.storage.predictions import read_lines
 from bench_core.storage.store import Store
 from bench_exchange.artifact_files import carried
 

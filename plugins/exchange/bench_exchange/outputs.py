@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from bench_core import Hypothesis, Outcome
+from bench_core import Hypothesis, Prediction
 from bench_core.errors import StoreError, SuiteError
 from bench_core.runs.results import Run, as_json
 from bench_core.runs.selecting import cell_name, chosen, only_one
@@ -14,7 +14,7 @@ from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES
 from bench_core.terminal import to_json, write
 from bench_exchange.exporting import new_file
-from bench_notebook import StoredOutcomes
+from bench_notebook import StoredPredictions
 from plain_files import csv_lines
 
 Format: TypeAlias = Literal["jsonl", "csv", "text"]
@@ -66,7 +66,7 @@ class Outputs:
     def _cells(self) -> list[Any]:
         return chosen(self.run.cells, lambda result: result.cell, self.cells)
 
-    def _stored_outcomes(self) -> Iterator[StoredOutcomes]:
+    def _stored_predictions(self) -> Iterator[StoredPredictions]:
         """Yield the stored predictions of the cells; record cells without any as problems."""
         cells = self._cells()
         for cell in cells:
@@ -75,15 +75,15 @@ class Outputs:
                 self.problems.append(
                     f"{cell_name(cell.cell)}: {cell.status}{why}; it has neither outputs nor scores."
                 )
-        yield from (stored for stored in StoredOutcomes.of(cells, self.store) if stored.kind in self.kinds)
+        yield from (stored for stored in StoredPredictions.of(cells, self.store) if stored.kind in self.kinds)
 
-    def _each(self, shape: Callable[[Outcome, Mapping[str, Any]], T]) -> Iterator[T]:
-        """Yield `shape(outcome, names of its stage)` for every prediction."""
-        for stored in self._stored_outcomes():
+    def _each(self, shape: Callable[[Prediction, Mapping[str, Any]], T]) -> Iterator[T]:
+        """Yield `shape(prediction, names of its stage)` for every prediction."""
+        for stored in self._stored_predictions():
             try:
                 about = {axis: stored.cell.get(axis) for axis in AXES} | {"stage": stored.kind, "by": stored.by}
-                for outcome in stored:
-                    yield shape(outcome, about)
+                for prediction in stored:
+                    yield shape(prediction, about)
             except StoreError as error:
                 self.problems.append(str(error))
 
@@ -93,29 +93,29 @@ class Outputs:
         if "decode" not in cell.artifacts:
             raise SuiteError(f"{cell_name(cell.cell)}: nothing was decoded for this cell, so it has no texts.")
         self.kinds = ("decode",)
-        return self._each(lambda outcome, about: _line(outcome, cell_name(cell.cell)))
+        return self._each(lambda prediction, about: _line(prediction, cell_name(cell.cell)))
 
 
-def as_example(outcome: Outcome, about: Mapping[str, Any]) -> dict[str, Any]:
+def as_example(prediction: Prediction, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return a prediction as JSON data after its names.
 
     Unknown values are null; infinities and NaN are strings; `actions` is the word `tokens` if actions and tokens are
     equal.
     """
-    pairs = zip(outcome.hypotheses, outcome.texts, strict=True)
+    pairs = zip(prediction.hypotheses, prediction.texts, strict=True)
     return {
         **about,
-        "id": outcome.id,
-        "prompt": outcome.prompt,
-        "references": outcome.references,
+        "id": prediction.id,
+        "prompt": prediction.prompt,
+        "references": prediction.references,
         "outputs": [{**_output(hypothesis, text), "values": _plain(hypothesis.values)} for hypothesis, text in pairs],
-        **{name: _plain(getattr(outcome, name)) for name in EXAMPLE_FIELDS},
+        **{name: _plain(getattr(prediction, name)) for name in EXAMPLE_FIELDS},
     }
 
 
-def as_rows(outcome: Outcome, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+def as_rows(prediction: Prediction, about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a prediction as one row per hypothesis, or one row without hypotheses; lists and mappings are JSON."""
-    example = as_example(outcome, about)
+    example = as_example(prediction, about)
     outputs = example.pop("outputs")
     common = {name: _flat(value) for name, value in example.items()}
     rows = [
@@ -151,11 +151,11 @@ def _flat(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict | bool) else value
 
 
-def _line(outcome: Outcome, cell: str) -> str:
-    text = outcome.texts[0] if outcome.texts else ""
+def _line(prediction: Prediction, cell: str) -> str:
+    text = prediction.texts[0] if prediction.texts else ""
     if name := line_break(text):
         raise SuiteError(
-            f"{cell}: the output of example {outcome.id} has a line break ({name}), but text files have one output "
+            f"{cell}: the output of example {prediction.id} has a line break ({name}), but text files have one output "
             "per line. Choose --format jsonl or csv."
         )
     return f"{text}\n"

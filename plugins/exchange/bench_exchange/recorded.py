@@ -122,7 +122,7 @@ class _RecordedRun:
     def _inputs(self, cell: CellResult, name: str, stage: RecordedStage) -> Iterator[str]:
         """Yield inputs of a stage that are not stages of the same cell."""
         for role, (kind, key) in stage.inputs.items():
-            if kind == "together":
+            if kind == "vmapped":
                 joint = self.stages.get(key)
                 if joint is None or joint.kind != kind or cell.cell["seed"] not in joint.settings.get(kind, ()):
                     yield f"{name}: its joint training {key} is not recorded or does not cover this seed"
@@ -136,7 +136,7 @@ class _RecordedRun:
                     yield f"{name}: its evaluation split, {kind} {key}, is not recorded or differs"
                 continue
             ours = f"score/{name.partition('/')[2]}" if kind == "score" else kind
-            if role == "task" and name in ("prepare", "together", *WEIGHTS) and "prepare/train" in cell.artifacts:
+            if role == "task" and name in ("prepare", "vmapped", *WEIGHTS) and "prepare/train" in cell.artifacts:
                 ours = "prepare/train"
             if cell.artifacts.get(ours) != key:
                 yield f"{name}: its {role} is {kind} {key}, which is not the cell's"

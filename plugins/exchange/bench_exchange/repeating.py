@@ -15,12 +15,12 @@ from typing import Any
 from bench_core import Executor, StageFailed, StageRequest
 from bench_core.errors import StoreError
 from bench_core.runs.manifest import Remark
-from bench_core.stage_kinds import OUTCOMES
+from bench_core.stage_kinds import PREDICTIONS
 from bench_core.storage.contents import records
-from bench_core.storage.outcomes import read_lines
+from bench_core.storage.predictions import read_lines
 from bench_core.storage.store import Artifact, Store
 
-FILES = {"decode": OUTCOMES, "score": OUTCOMES, "measure": "number.json", "probe": "finding.json"}
+FILES = {"decode": PREDICTIONS, "score": PREDICTIONS, "measure": "number.json", "probe": "finding.json"}
 MAX_DIFFERENCES = 3  # reported per stage
 MAX_VALUE_CHARACTERS = 60  # in messages
 PRECISION = 1e-5  # relative, for float32 sums, whose last digits depend on hardware
@@ -101,7 +101,7 @@ def _describe_missing(stage: Any, role: str) -> str:
 def _differences(stage: Any, stored: Artifact, folder: Path, rows: int | None) -> Iterator[str]:
     """Yield the first differences between a stored and a repeated result, and the number of others."""
     file = FILES[stage.kind]
-    if file == OUTCOMES:
+    if file == PREDICTIONS:
         differences = [*_by_example(read_lines(stored.file(file)), read_lines(folder / file), rows)]
     else:
         again = json.loads((folder / file).read_text(encoding="utf-8"))
@@ -129,9 +129,11 @@ def _by_example(stored: Sequence[Any], again: Sequence[Any], rows: int | None) -
     """Yield examples whose predictions differ; with `rows`, examples that were not repeated are ignored."""
     both = merge(_with_ids(stored, 0), _with_ids(again, 1), key=itemgetter(0))
     for number, pair in groupby(both, key=itemgetter(0)):
-        outcomes = {side: outcome for _, side, outcome in pair}
+        predictions = {side: prediction for _, side, prediction in pair}
         differing = (
-            [*_between(outcomes.get(0, {}), outcomes.get(1, {}), PRECISION)] if rows is None or 1 in outcomes else []
+            [*_between(predictions.get(0, {}), predictions.get(1, {}), PRECISION)]
+            if rows is None or 1 in predictions
+            else []
         )
         if differing:
             yield f"example {number} differs: {differing[0]}"

@@ -65,7 +65,7 @@ def _model(suite: Settings, name: str, task: str, settings: Settings, planned: S
     if "training" not in planned:
         yield from _fixed_model(name, settings_on_task, training, planned)
         return
-    training = {key: value for key, value in training.items() if key != "together"}  # concerns planning only
+    training = {key: value for key, value in training.items() if key != "vmap_seeds"}  # concerns planning only
     yield from _unlike(("models", name, "training"), training, recorded)
 
 

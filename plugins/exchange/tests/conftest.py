@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_core.execution.executor import Here
+from bench_core.execution.executor import InProcess
 from bench_core.storage.store import Store
 from bench_exchange import verifying
 
@@ -20,7 +20,7 @@ def same_process(request, monkeypatch):
     workers = verifying.Workers
 
     def performing(number, store, data, isolate):
-        return workers(number, store, data, isolate=True) if isolate else Here(Store(store), data)
+        return workers(number, store, data, isolate=True) if isolate else InProcess(Store(store), data)
 
     if "in_worker" not in request.fixturenames:
         monkeypatch.setattr(verifying, "Workers", performing)

@@ -33,7 +33,7 @@ from bench_core.runs.provenance import STAGES, files_digest, read_stages, write_
 from bench_core.runs.results import number_digest, read_run
 from bench_core.storage.artifact import write_manifest
 from bench_core.storage.contents import records
-from bench_core.storage.outcomes import write_lines
+from bench_core.storage.predictions import write_lines
 from bench_core.storage.store import Store
 from bench_exchange.artifact_files import carried
 from bench_exchange.commands.export import command as export_command
@@ -140,7 +140,7 @@ def test_a_file_has_sorted_plain_entries_without_a_clock_and_no_weights_or_data(
         "history.jsonl", "manifest.json", "training.json",
     }  # fmt: skip
     assert {name.rpartition("/")[2] for name in names if name.startswith("store/prepared/")} == {
-        "facts.json", "manifest.json",
+        "task_info.json", "manifest.json",
     }  # fmt: skip
     assert not any(
         name.endswith("weights.safetensors") or name.startswith(("store/train/", "store/prepare/")) for name in names
@@ -555,7 +555,7 @@ def test_what_the_list_has_too_much_or_too_little_is_refused(away, home):
     path = changed(
         away / "run.zip",
         home / "y.zip",
-        lambda all: all.update({f"store/score/{'f' * 64}/outcomes.jsonl.gz": b""}),
+        lambda all: all.update({f"store/score/{'f' * 64}/predictions.jsonl.gz": b""}),
         False,
     )
     assert "is not both in the file and in its bundle.json" in refused(path, home)
@@ -632,7 +632,7 @@ def test_a_run_that_was_edited_without_its_manifest_is_refused(away, home):
     assert "run/log: the file was changed: its digest differs from manifest.json" in text
 
 
-def test_a_number_that_was_forged_everywhere_is_measured_again_from_its_outcomes(away, home):
+def test_a_number_that_was_forged_everywhere_is_measured_again_from_its_predictions(away, home):
     path = changed(away / "run.zip", home / "x.zip", lambda all: forged_number(all, home))
     assert re.search(
         r"measure of (ended|nats) of words x .*: value is [\d.]+ but 0.001 in the store", refused(path, home)
@@ -776,7 +776,7 @@ def test_what_is_imported_on_trust_is_marked_wherever_its_numbers_stand(away, ho
 
 
 KINDS = {
-    "seeds trained together": {"batch_size: 8, select: {metric: nats}": "batch_size: 8, together: true"},
+    "seeds trained together": {"batch_size: 8, select: {metric: nats}": "batch_size: 8, vmap_seeds: true"},
     "a decoder that chooses weights": {"select: {metric: nats}": "select: {metric: ended, decoder: draw}"},
     "an optimizer of our own": {"lr: 0.1": "optimizer: {name: 'steady_optimizer:Plain'}"},
 }
@@ -826,7 +826,7 @@ def test_swapped_entries_are_refused_however_well_they_are_listed(away, home):
 
     def folders(all):
         one, other = two(all, "decode")
-        for name in ("manifest.json", "outcomes.jsonl.gz", "samples.json"):
+        for name in ("manifest.json", "predictions.jsonl.gz", "samples.json"):
             all[f"{one}/{name}"], all[f"{other}/{name}"] = all[f"{other}/{name}"], all[f"{one}/{name}"]
 
     def renamed(all):
@@ -869,10 +869,10 @@ def test_a_training_cannot_come_as_another_kind(away, home):
         (folder, _) = two(all, "trained")
         key = folder.rpartition("/")[2]
         manifest = json.loads(all[f"{folder}/manifest.json"])
-        info = all.pop(f"{folder}/history.jsonl") and all[first(all, "facts.json")]
+        info = all.pop(f"{folder}/history.jsonl") and all[first(all, "task_info.json")]
         all.pop(f"{folder}/training.json"), all.pop(f"{folder}/manifest.json")
-        all[f"store/prepared/{key}/facts.json"] = info
-        reseal(all, home, {**manifest, "kind": "prepared", "files": {"facts.json": {}}})
+        all[f"store/prepared/{key}/task_info.json"] = info
+        reseal(all, home, {**manifest, "kind": "prepared", "files": {"task_info.json": {}}})
 
     text = refused(changed(away / "run.zip", home / "x.zip", change), home)
     assert "its ingredients belong to a train stage" in text
@@ -880,11 +880,11 @@ def test_a_training_cannot_come_as_another_kind(away, home):
 
 DEEP = b"[" * 100_000
 SHAPES = [
-    ("facts.json", b'{"vocabulary": [1]}'), ("facts.json", b'{"vocabulary": ["a"], "more": 1}'), ("facts.json", DEEP),
+    ("task_info.json", b'{"vocabulary": [1]}'), ("task_info.json", b'{"vocabulary": ["a"], "more": 1}'), ("task_info.json", DEEP),
     ("training.json", b'{"parameters": "many", "updates": 1}'), ("training.json", b"\xff"),
     ("trained/", b'{"step": [1], "epoch": 1}\n'), ("samples.json", b'[{"id": 1, "text": null}]'), ("number.json", b"{}"),
-    ("outcomes.jsonl.gz", b"no gzip"), ("outcomes.jsonl.gz", gzip.compress(b'{"id": 1, "hypotheses": [{}]}\n', mtime=0)),
-    ("outcomes.jsonl.gz", gzip.compress(b'{"id": 1}\n')[:-9]), ("parts.jsonl.gz", gzip.compress(DEEP)),
+    ("predictions.jsonl.gz", b"no gzip"), ("predictions.jsonl.gz", gzip.compress(b'{"id": 1, "hypotheses": [{}]}\n', mtime=0)),
+    ("predictions.jsonl.gz", gzip.compress(b'{"id": 1}\n')[:-9]), ("parts.jsonl.gz", gzip.compress(DEEP)),
     ("run/run.json", b"[]"), ("run/run.json", b'{"samples": 1}'), ("run/cells.jsonl", b'{"cell": 1}\n'), ("run/suite.yaml", b"suite: [x]"),
     ("run/suite.yaml", b"suite: !!python/object:os.system x"), ("run/published.json", b'{"a": {"id": 1}}'),
     ("run/history/", b'{"step": 1, "epoch": 1, "loss": 1' + b"0" * 400 + b"}\n"),

@@ -20,11 +20,11 @@ from bench_small import read_back
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core import Hypothesis, Outcome, SuiteError, registry
+from bench_core import Hypothesis, Prediction, SuiteError, registry
 from bench_core.commands.main import main
 from bench_core.runs.results import read_run
-from bench_core.stage_kinds import OUTCOMES
-from bench_core.storage.outcomes import read_outcomes, write_outcomes
+from bench_core.stage_kinds import PREDICTIONS
+from bench_core.storage.predictions import read_predictions, write_predictions
 from bench_core.storage.store import Store
 from bench_core.terminal import UNSEEN
 from bench_exchange.exporting import export_run
@@ -68,26 +68,26 @@ def bench(made, monkeypatch, capfdbinary):
 
 
 def stored(made, run):
-    """Return all outcomes by stage and axes, read from the store by the keys of the cells."""
+    """Return all predictions by stage and axes, read from the store by the keys of the cells."""
     found = {}
     for one in run.cells:
         for kind, name in (("decode", "decode"), ("score", "score/nats")):
             axes = [one.cell[axis] for axis in read_back.AXES]
             axes[2] = axes[2] if kind == "decode" else None
-            path = made / "store" / kind / one.artifacts[name] / OUTCOMES
-            found[(kind, *axes, None if kind == "decode" else "exact")] = [*read_outcomes(path)]
+            path = made / "store" / kind / one.artifacts[name] / PREDICTIONS
+            found[(kind, *axes, None if kind == "decode" else "exact")] = [*read_predictions(path)]
     return found
 
 
-def of_cell(run, tmp_path, outcomes):
-    """Return the first cell of a run, and a store in which its outcomes are others."""
+def of_cell(run, tmp_path, predictions):
+    """Return the first cell of a run, and a store in which its predictions are others."""
     store, one = Store(tmp_path / "other"), run.cells[0]
     with store.writing("decode", one.artifacts["decode"], {}, sync=False) as folder:
-        write_outcomes(folder / OUTCOMES, outcomes)
+        write_predictions(folder / PREDICTIONS, predictions)
     return Outputs(replace(run, cells=[replace(one, artifacts={"decode": one.artifacts["decode"]})]), store)
 
 
-def test_lines_of_json_and_csv_give_back_every_outcome_of_a_run(made, run, bench):
+def test_lines_of_json_and_csv_give_back_every_prediction_of_a_run(made, run, bench):
     expected = stored(made, run)
     assert len(expected) == 8 + 4
     assert read_back.of_json(bench()[0]) == expected
@@ -98,12 +98,12 @@ def test_a_text_file_has_the_outputs_of_a_cell_in_order_of_their_examples(made, 
     cell = next(
         one for one in run.cells if (one.cell["model"], one.cell["decoder"], one.cell["seed"]) == ("one", "draw", 1)
     )
-    outcomes = [*read_outcomes(made / "store" / "decode" / cell.artifacts["decode"] / OUTCOMES)]
-    assert [one.id for one in outcomes] == [*range(13)]
+    predictions = [*read_predictions(made / "store" / "decode" / cell.artifacts["decode"] / PREDICTIONS)]
+    assert [one.id for one in predictions] == [*range(13)]
     words = ("model=one", "decoder=draw,seed=1", "--format", "text")
-    assert bench(*words)[0].split("\n") == [*(one.texts[0] for one in outcomes), ""]
+    assert bench(*words)[0].split("\n") == [*(one.texts[0] for one in predictions), ""]
     assert bench(*words, "--out", str(tmp_path / "out.txt"))[0] == ""
-    assert (tmp_path / "out.txt").read_text().splitlines() == [one.texts[0] for one in outcomes]
+    assert (tmp_path / "out.txt").read_text().splitlines() == [one.texts[0] for one in predictions]
 
 
 def test_cells_and_kinds_are_chosen(made, run, bench):
@@ -144,12 +144,12 @@ def test_what_an_export_of_numbers_left_out_is_said_cell_by_cell(made, run, benc
 # what cannot be read
 
 
-def test_missing_and_damaged_outcomes_are_named_and_the_others_come(made, run, bench, tmp_path):
+def test_missing_and_damaged_predictions_are_named_and_the_others_come(made, run, bench, tmp_path):
     expected = stored(made, run)
     store = tmp_path / "store"
     subprocess.run(["cp", "-r", str(made / "store"), str(store)], check=True)
     Store(store).remove("decode", run.cells[0].artifacts["decode"])
-    damaged = store / "decode" / run.cells[1].artifacts["decode"] / OUTCOMES
+    damaged = store / "decode" / run.cells[1].artifacts["decode"] / PREDICTIONS
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"\1")
     for form, read in (("jsonl", read_back.of_json), ("csv", read_back.of_csv)):
         out, said = bench("--format", form, store=store, code=1)
@@ -181,7 +181,7 @@ def test_a_file_that_is_there_is_kept_and_one_is_there_only_when_it_is_whole(mad
     assert "already exists. Choose another file with --out" in bench("--out", str(path), code=2)[1]
     assert path.read_text() == "mine"
     assert "cannot be written" in bench("--out", str(tmp_path / "none" / "out"), code=2)[1]
-    found = of_cell(run, tmp_path, [Outcome(0, hypotheses=[Hypothesis([], True)], texts=["a\nb"])])
+    found = of_cell(run, tmp_path, [Prediction(0, hypotheses=[Hypothesis([], True)], texts=["a\nb"])])
     with pytest.raises(SuiteError, match="line break"):
         write_lines(found.lines("text"), tmp_path / "new")
     assert not (tmp_path / "new").exists()
@@ -205,22 +205,24 @@ def test_who_stops_reading_sees_no_traceback(made):
 def test_hostile_texts_come_back_as_they_were(run, tmp_path, text):
     output = Hypothesis([1, 2], False, log_prob=-inf, actions=[3], values={"x": inf, "y": 1.5})
     other = Hypothesis([], True, log_prob=None, actions=None)
-    whole = Outcome(
+    whole = Prediction(
         7, text, [text, "b"], [output, other], [text, text], target_log_prob=-inf, target_tokens=3, target_words=2,
         target_bytes=9, target_characters=8, weight=1.5, values={"z": -inf}, group=4,
     )  # fmt: skip
-    found = of_cell(run, tmp_path, [whole, Outcome(8, "p", [text])])
+    found = of_cell(run, tmp_path, [whole, Prediction(8, "p", [text])])
     for form, read in (("jsonl", read_back.of_json), ("csv", read_back.of_csv)):
         path = tmp_path / f"{form}.out"
         write_lines(found.lines(form), path)
         (several,) = read(path.read_bytes().decode()).values()
-        assert several == [whole, Outcome(8, "p", [text])]
+        assert several == [whole, Prediction(8, "p", [text])]
 
 
 def test_no_field_of_a_csv_file_is_read_as_a_formula(run, tmp_path):
     signs = ["=1+1", "+1+1", "-1+1", "@A1", "\t=1", "\r=1", "\n=1"]
-    outcomes = [Outcome(place, sign, [sign], [Hypothesis([], True)], [sign]) for place, sign in enumerate(signs)]
-    write_lines(of_cell(run, tmp_path, outcomes).lines("csv"), tmp_path / "out.csv")
+    predictions = [
+        Prediction(place, sign, [sign], [Hypothesis([], True)], [sign]) for place, sign in enumerate(signs)
+    ]
+    write_lines(of_cell(run, tmp_path, predictions).lines("csv"), tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     assert tuple(header) == COLUMNS
@@ -230,7 +232,7 @@ def test_no_field_of_a_csv_file_is_read_as_a_formula(run, tmp_path):
 
 def test_json_is_ascii_and_strict(run, tmp_path):
     output = Hypothesis([1], True, log_prob=-inf, values={"a": inf})
-    found = of_cell(run, tmp_path, [Outcome(0, HOSTILE, [], [output], [HOSTILE])])
+    found = of_cell(run, tmp_path, [Prediction(0, HOSTILE, [], [output], [HOSTILE])])
     (line,) = found.lines("jsonl")
     assert line[:-1].isascii()
     assert line[:-1].isprintable()
@@ -248,7 +250,7 @@ def test_lone_surrogates_end_nothing(made, run, bench, tmp_path):
         text = json.dumps(
             {"id": 0, "hypotheses": [{"tokens": [], "finished": True, "actions": None}], "texts": ["a\ud800b"]}
         )
-        (folder / OUTCOMES).write_bytes(gzip.compress(text.encode()))
+        (folder / PREDICTIONS).write_bytes(gzip.compress(text.encode()))
     words = ["model=one,decoder=argmax,seed=0", "--kind", "decode"]
     found = read_back.of_json(bench(*words, store=store.root)[0])
     assert [[one.texts for one in several] for several in found.values()] == [[["a\ud800b"]]]
@@ -260,10 +262,11 @@ def test_lone_surrogates_end_nothing(made, run, bench, tmp_path):
 
 @pytest.mark.parametrize(("text", "sign"), [("a\nb", "U+000A"), ("a\rb", "U+000D"), ("\n", "U+000A")])
 def test_an_output_of_several_lines_is_refused_in_a_text_file(run, tmp_path, text, sign):
-    outcomes = [
-        Outcome(place, hypotheses=[Hypothesis([], True)], texts=[text if place == 2 else "a"]) for place in range(4)
+    predictions = [
+        Prediction(place, hypotheses=[Hypothesis([], True)], texts=[text if place == 2 else "a"])
+        for place in range(4)
     ]
-    lines = of_cell(run, tmp_path, outcomes).lines("text")
+    lines = of_cell(run, tmp_path, predictions).lines("text")
     assert [next(lines), next(lines)] == ["a\n", "a\n"]
     with pytest.raises(
         SuiteError, match=rf"output of example 2 has a line break \({sign.replace('+', '.')}\).*jsonl"
@@ -273,16 +276,18 @@ def test_an_output_of_several_lines_is_refused_in_a_text_file(run, tmp_path, tex
 
 def test_all_else_of_a_text_comes_as_it_is(run, tmp_path):
     texts = [HOSTILE, "", " a ", "\x0b\x0c", "=1+1"]
-    outcomes = [Outcome(place, hypotheses=[Hypothesis([], True)], texts=[text]) for place, text in enumerate(texts)]
-    write_lines(of_cell(run, tmp_path, outcomes).lines("text"), tmp_path / "out.txt")
+    predictions = [
+        Prediction(place, hypotheses=[Hypothesis([], True)], texts=[text]) for place, text in enumerate(texts)
+    ]
+    write_lines(of_cell(run, tmp_path, predictions).lines("text"), tmp_path / "out.txt")
     assert (tmp_path / "out.txt").read_bytes().decode() == "".join(f"{text}\n" for text in texts)
 
 
 def test_a_terminal_is_not_steered(run, tmp_path, monkeypatch, capsys):
-    outcomes = [Outcome(0, HOSTILE, [HOSTILE], [Hypothesis([], True)], [HOSTILE])]
+    predictions = [Prediction(0, HOSTILE, [HOSTILE], [Hypothesis([], True)], [HOSTILE])]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     for form in ("jsonl", "csv", "text"):
-        write_lines(of_cell(run, tmp_path / form, outcomes).lines(form), None)
+        write_lines(of_cell(run, tmp_path / form, predictions).lines(form), None)
         printed = capsys.readouterr().out
         assert "1+1" in printed
         assert {sign for sign in printed if unicodedata.category(sign) in UNSEEN} <= {"\n"}
@@ -293,9 +298,9 @@ def test_a_terminal_is_not_steered(run, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("quote", [(), False, True])
 def test_what_reports_may_not_show_is_written_all_the_same(run, tmp_path, quote):
-    outcome = Outcome(0, "prompt", ["reference"], [Hypothesis([1], True)], ["output"])
+    prediction = Prediction(0, "prompt", ["reference"], [Hypothesis([1], True)], ["output"])
     restricted = {"words": {**run.info["tasks"]["words"], "restricted": "a licence"}}
-    whole = of_cell(run, tmp_path, [outcome])
+    whole = of_cell(run, tmp_path, [prediction])
     suite = run.suite.model_copy(update={"quote": quote})
     found = Outputs(replace(whole.run, suite=suite, info={**run.info, "tasks": restricted}), whole.store)
     (line,), (_, row) = found.lines("jsonl"), found.lines("csv")
@@ -322,12 +327,12 @@ def peak(work):
 def many(number):
     for place in range(number):
         found = Hypothesis([place % 7 + 1] * 20, place % 3 > 0, log_prob=-place / 7)
-        yield Outcome(place, f"prompt {place}", [f"text {place}", "another"], [found], [f"TEXT {place}"])
+        yield Prediction(place, f"prompt {place}", [f"text {place}", "another"], [found], [f"TEXT {place}"])
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("form", ["jsonl", "csv", "text"])
-def test_memory_does_not_grow_with_the_number_of_outcomes(run, tmp_path, form):
+def test_memory_does_not_grow_with_the_number_of_predictions(run, tmp_path, form):
     found = {number: of_cell(run, tmp_path / str(number), many(number)) for number in (300, 1_000, 2_000)}
 
     def work(number):
@@ -336,5 +341,5 @@ def test_memory_does_not_grow_with_the_number_of_outcomes(run, tmp_path, form):
 
     work(300)
     few, twice = peak(lambda: work(1_000)), peak(lambda: work(2_000))
-    assert twice < few + 20_000  # of 1,000 more outcomes the lines have 300,000 bytes, the objects 3,000,000
+    assert twice < few + 20_000  # of 1,000 more predictions the lines have 300,000 bytes, the objects 3,000,000
     assert os.listdir(tmp_path / "2000") == ["other"]

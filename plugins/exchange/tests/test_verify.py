@@ -200,7 +200,7 @@ def test_a_run_and_its_report_hold_and_say_what_was_not_checked(verify):
 
 
 KINDS = {
-    "seeds trained together": {"batch_size: 8, select: {metric: nats}": "batch_size: 8, together: true"},
+    "seeds trained together": {"batch_size: 8, select: {metric: nats}": "batch_size: 8, vmap_seeds: true"},
     "two kinds of hardware": {"{threads: 1, device: cpu}": "{one: {threads: 1, device: cpu}, two: {threads: 2, device: cpu}}", "rows: [decoder]": "rows: [decoder, hardware]"},
     "a grid": {"{name: bigram, scale: 2.0}": "{name: bigram, grid: {scale: [1.0, 2.0]}}"},
     "another model on a task": {"{name: bigram, scale: 2.0}": "{name: bigram, by_task: {words: {scale: 3, training: {lr: 1e-2}}}}"},
@@ -459,7 +459,7 @@ def a_cell_twice():
 ATTACKS = {
     forged_settings: "words/two/argmax/test, seed 0: train: model.scale is 2.0, but model 'two' on 'words' has 1024.0",
     forged_ingredients: r"stages.jsonl.gz: train [0-9a-f]{64}: the key does not match the ingredients",
-    number_of_another_decoder: "words/one/argmax/test, seed 0: measure/ended: its outcomes is decode [0-9a-f]{64}, which is not the cell's",
+    number_of_another_decoder: "words/one/argmax/test, seed 0: measure/ended: its predictions is decode [0-9a-f]{64}, which is not the cell's",
     forged_number: "words/one/argmax/test, seed 0: nats: value is 0.5 but [0-9.]+ in the store",
     dropped_model: "stages.jsonl.gz: train [0-9a-f]{64} belongs to no cell",
     dropped_metric: "words/one/argmax/test, seed 0: measure/nats is missing",

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Noise, Scores, Scoring, SuiteError, TaskInfo, Training, waits_for_device
+from bench_core import STOP, Batch, Rng, Scores, Scoring, SuiteError, TaskInfo, Training, waits_for_device
 from bench_core.files import digest
 from bench_core.kit import Head, LanguageModel, LanguageModelState
 from bench_huggingface import network
@@ -44,11 +44,11 @@ class CausalLM(LanguageModel):
         first = getattr(settings.get_text_config(), "bos_token_id", None)
         self.first = (first if isinstance(first, int) else self.numbering.stop) if config.bos else None
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         if self.folder is not None:
             network.load(self.network, self.folder)
         network.refuse_errors(type(self.network).__name__, self._check)
-        super().setup(info, noise)
+        super().setup(info, rng)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         """Score rows of similar length together, within MAX_LOGITS."""
@@ -63,12 +63,12 @@ class CausalLM(LanguageModel):
     def limit(self, batch: Batch) -> Tensor | None:
         if self.positions is None:
             return None
-        remaining = self.positions[0] - self._tokens(batch, batch.opening).shape[1]
+        remaining = self.positions[0] - self._tokens(batch, batch.prompt).shape[1]
         return torch.full_like(batch.ids, remaining + 1)  # the last token is not read
 
     @torch.no_grad()
     def start(self, batch: Batch) -> tuple[Tensor, LanguageModelState]:
-        tokens, head = self._tokens(batch, batch.opening), self._head()
+        tokens, head = self._tokens(batch, batch.prompt), self._head()
         logits, past = self(tokens, None, tokens.shape[1] if head.reads_prefix else 1)
         return self._next(logits, LanguageModelState(past, head=head.start(logits[:, :-1])))
 
@@ -97,7 +97,7 @@ class CausalLM(LanguageModel):
         """Return the network's input for `tokens`, which begin with the prompt of `batch`."""
         read = self.numbering.of_model(tokens)
         if self.first is None:
-            if batch.opening.shape[1] == 1:
+            if batch.prompt.shape[1] == 1:
                 raise SuiteError("`bos: false` leaves the input empty for texts without a prefix. Set `bos: true`.")
             read = read[:, 1:]
         elif self.first != self.numbering.stop:

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from bench_core import (
     STOP,
     Batch,
-    Noise,
     OwnVocabulary,
     Prompt,
+    Rng,
     Scorer,
     Scores,
     Scoring,
@@ -91,7 +91,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
     def joint(self, prompt: Prompt, target: str) -> Joint:
         """Return the tokens of a prompt and its target, in the model's numbers."""
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         self.read_weights()
         network.refuse_errors(type(self.network).__name__, self._check)
 
@@ -126,7 +126,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
     @torch.no_grad()
     def start(self, batch: Batch) -> tuple[Tensor, PretrainedState]:
         logits, reading = self.begin(batch)
-        return self._next(logits, reading, batch.opening[:, :0] if self.stops else None)
+        return self._next(logits, reading, batch.prompt[:, :0] if self.stops else None)
 
     @torch.no_grad()
     def step(self, state: PretrainedState, actions: Tensor) -> tuple[Tensor, PretrainedState]:
@@ -314,8 +314,8 @@ def _batch(ids: Tensor, sources: list[list[int]], golds: list[list[int]]) -> Bat
     lengths, source_lengths = (
         torch.tensor([len(row) for row in rows], dtype=torch.long) for rows in (golds, sources)
     )
-    opening = torch.full((len(ids), 1), STOP)
-    return Batch(ids, opening, _pad(golds), lengths, _pad(sources), source_lengths)
+    prompt = torch.full((len(ids), 1), STOP)
+    return Batch(ids, prompt, _pad(golds), lengths, _pad(sources), source_lengths)
 
 
 def _pad(rows: list[list[int]]) -> Tensor:

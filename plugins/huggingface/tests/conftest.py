@@ -13,7 +13,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from bench_core import Batch, Noise, TaskInfo
+from bench_core import Batch, Rng, TaskInfo
 from bench_huggingface.plugin import CausalLMConfig
 from bench_text.api import corpora
 
@@ -51,7 +51,7 @@ def tiny() -> Callable[..., Any]:
         torch.manual_seed(seed)
         settled, info = _config(name, **settings), TaskInfo(words)
         model = settled.load()(settled, info).eval()
-        model.setup(info, Noise(0))
+        model.setup(info, Rng(0))
         with torch.no_grad():
             for weights in model.parameters():
                 weights.mul_(scale)
@@ -70,9 +70,9 @@ def rows() -> Callable[..., Batch]:
         length[0] = longest
         gold = torch.randint(1, words, (number, longest), generator=chance)
         gold = gold.where(torch.arange(longest) < length[:, None] - 1, 0)
-        opening = torch.randint(1, words, (number, prefix + 1), generator=chance)
-        opening[:, 0] = 0
-        return Batch(torch.arange(number), opening, gold, length)
+        prompt = torch.randint(1, words, (number, prefix + 1), generator=chance)
+        prompt[:, 0] = 0
+        return Batch(torch.arange(number), prompt, gold, length)
 
     return make
 
@@ -105,7 +105,7 @@ class Saved:
         settled = self.config(**settings)
         info = self.info(settled)
         model = settled.load()(settled, info).eval()
-        model.setup(info, Noise(0))
+        model.setup(info, Rng(0))
         return model
 
 

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
 
-from bench_core import Noise, Prompt, TaskInfo
+from bench_core import Prompt, Rng, TaskInfo
 from bench_huggingface.plugin import CheckpointConfig, PretrainedLMConfig, PretrainedSeq2SeqConfig
 
 LIKE_LLAMA = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -93,7 +93,7 @@ class Published:
         settled = self.config(**settings)
         info = self.info(settled)
         model = settled.load()(settled, info).eval()
-        model.setup(info, Noise(0))
+        model.setup(info, Rng(0))
         return model
 
     def rewrite(self, name: str = "config.json", **settings: Any) -> None:

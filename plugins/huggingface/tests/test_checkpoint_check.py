@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from published import publish
 
-from bench_core import Inspection, Noise, Prompt, Scoring, SuiteError
+from bench_core import Inspection, Prompt, Rng, Scoring, SuiteError
 from bench_huggingface.checkpoint_check import BOUNDARY_SLACK
 from bench_huggingface.inspecting import inspect_checkpoint
 
@@ -26,7 +26,7 @@ def fails(model, prompt, target):
     """Return what a run says of it."""
     try:
         model.encode([prompt])
-        model.score(model.encode([prompt], [target]), Scoring("exact", Noise(0)))
+        model.score(model.encode([prompt], [target]), Scoring("exact", Rng(0)))
     except SuiteError as error:
         return str(error)
     return ""

@@ -10,33 +10,33 @@ import pytest
 import torch
 from transformers import TopKLogitsWarper, TopPLogitsWarper
 
-from bench_core import STOP, Batch, Noise
+from bench_core import STOP, Batch, Rng
 from bench_decoders.plugin import BeamConfig, GreedyConfig, NucleusConfig, TopKConfig
 
 WORDS = ["<stop>", *"abcdefg"]
-NOISE = Noise(3)
+RNG = Rng(3)
 
 
-def openings(number, prefix=3):
-    opening = torch.randint(1, len(WORDS), (number, prefix + 1), generator=torch.Generator().manual_seed(2))
-    opening[:, 0] = STOP
+def prompts(number, prefix=3):
+    prompt = torch.randint(1, len(WORDS), (number, prefix + 1), generator=torch.Generator().manual_seed(2))
+    prompt[:, 0] = STOP
     ids = torch.arange(number)
-    return Batch(ids, opening, torch.zeros(number, 1, dtype=torch.long), torch.ones_like(ids))
+    return Batch(ids, prompt, torch.zeros(number, 1, dtype=torch.long), torch.ones_like(ids))
 
 
 def decoded(model, batch, config):
     """Return the tokens of our best hypothesis of each row, with its stop."""
     with torch.inference_mode():
-        found = config.load()(config).decode(model, batch, NOISE)
+        found = config.load()(config).decode(model, batch, RNG)
     return [(*one.tokens, *[STOP] * one.finished) for one, *_ in found]
 
 
 def generated(model, batch, most, **settings):
     """Return the tokens that `generate` adds to each row, up to its first stop."""
     with torch.inference_mode():
-        given = {"attention_mask": torch.ones_like(batch.opening), "pad_token_id": STOP, "do_sample": False}
-        rows = model.network.generate(batch.opening, **given, max_new_tokens=most, **settings)
-    added = rows[:, batch.opening.shape[1] :].tolist()
+        given = {"attention_mask": torch.ones_like(batch.prompt), "pad_token_id": STOP, "do_sample": False}
+        rows = model.network.generate(batch.prompt, **given, max_new_tokens=most, **settings)
+    added = rows[:, batch.prompt.shape[1] :].tolist()
     return [tuple(row[: row.index(STOP) + 1] if STOP in row else row) for row in added]
 
 
@@ -45,7 +45,7 @@ def exact(model, batch, row):
 
     @cache
     def after(prefix):
-        text = torch.cat([batch.opening[row], torch.tensor(prefix, dtype=torch.long)])[None]
+        text = torch.cat([batch.prompt[row], torch.tensor(prefix, dtype=torch.long)])[None]
         with torch.no_grad():
             return model.network(text).logits[0, -1].double().log_softmax(0).tolist()
 
@@ -54,7 +54,7 @@ def exact(model, batch, row):
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "mistral", "gemma2"])
 def test_greedy_choice_is_that_of_generate(tiny, name):
-    model, batch = tiny(name, words=WORDS), openings(40)
+    model, batch = tiny(name, words=WORDS), prompts(40)
     ours = decoded(model, batch, GreedyConfig(max_tokens=25))
     assert ours == generated(model, batch, 25)
     assert {row[-1] == STOP for row in ours} == {True, False}
@@ -84,7 +84,7 @@ def test_beams_differ_from_generate_only_in_whether_stops_take_places(tiny, widt
     `length_penalty` is our `alpha`: both divide by the length of what was generated, stop included, and take what is
     alive at the limit for a candidate.
     """
-    model, batch, most = tiny("gpt2", words=WORDS, seed=3), openings(24), 6
+    model, batch, most = tiny("gpt2", words=WORDS, seed=3), prompts(24), 6
     ours = decoded(
         model,
         batch,
@@ -103,9 +103,9 @@ def test_beams_differ_from_generate_only_in_whether_stops_take_places(tiny, widt
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 1.0, 2.0])
 def test_a_beam_that_drops_nothing_is_that_of_generate(tiny, alpha):
     """And both find the best of all sequences."""
-    model, batch, most = tiny("gpt2", words=WORDS[:5]), openings(8), 3
+    model, batch, most = tiny("gpt2", words=WORDS[:5]), prompts(8), 3
     width = 5**most
-    batch = Batch(batch.ids, batch.opening % 5, batch.gold, batch.length)
+    batch = Batch(batch.ids, batch.prompt % 5, batch.gold, batch.length)
     config = BeamConfig(
         width=width, alpha=alpha, finish="exhausted", candidates="finished_and_alive", max_tokens=most
     )
@@ -146,10 +146,10 @@ def drawn(config, log_probs, kept):
 )
 def test_sampling_keeps_the_tokens_and_shares_of_transformers_own_warpers(tiny, config, warper):
     """Each token that is kept is drawn from just its share of [0, 1], so no other can have any."""
-    model, batch = tiny("gpt2", words=[str(word) for word in range(40)]), openings(30)
+    model, batch = tiny("gpt2", words=[str(word) for word in range(40)]), prompts(30)
     with torch.inference_mode():
         log_probs, _ = model.start(batch)
-        kept = warper(batch.opening, log_probs.clone()).softmax(1)
+        kept = warper(batch.prompt, log_probs.clone()).softmax(1)
         sizes = (kept > 0).sum(1)
         found = list(drawn(config, log_probs, kept))
     assert all(tokens == [token] * 2 for token, tokens in found)

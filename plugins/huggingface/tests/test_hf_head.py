@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from bench_authors.testing import Case, check_model
-from bench_core import STOP, Noise, Scoring, State, TaskInfo, Training
+from bench_core import STOP, Rng, Scoring, State, TaskInfo, Training
 from bench_core.kit import Head, LanguageModelState, Softmax
 from bench_huggingface.api import CausalLM
 from bench_huggingface.plugin import CausalLMConfig
 
-NOISE = Noise(3)
-SCORING = Scoring("exact", NOISE)
-TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
+RNG = Rng(3)
+SCORING = Scoring("exact", RNG)
+TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, rng=RNG)
 WORDS = ["<stop>", *"abcdefghijk"]
 GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}
 
@@ -34,7 +34,7 @@ class Impatient(Head[Taken]):
         self.reads_prefix = context
         self.register_buffer("counts", torch.zeros(len(WORDS)))
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         self.counts.copy_(torch.tensor(info.counts or 0.0))
 
     def start(self, prefix: Tensor) -> Taken:
@@ -64,7 +64,7 @@ class ImpatientLM(CausalLM):
 def impatient(request):
     torch.manual_seed(0)
     model = ImpatientLM(ImpatientConfig(architecture=GPT2, context=request.param), TaskInfo(WORDS)).eval()
-    model.setup(TaskInfo(WORDS, range(len(WORDS))), NOISE)
+    model.setup(TaskInfo(WORDS, range(len(WORDS))), RNG)
     return model
 
 
@@ -85,7 +85,7 @@ def test_the_head_sees_the_prefix_only_if_it_asks_for_it(impatient, rows):
     impatient.loss(batch, TRAINING)
     assert seen == [before + 1, before + 9, before + 9]
     with torch.no_grad():
-        logits = impatient.network(batch.opening).logits[:, -1]
+        logits = impatient.network(batch.prompt).logits[:, -1]
     logits[:, STOP] += (before + 1) / 4
     torch.testing.assert_close(first, logits.log_softmax(1))
 

@@ -12,7 +12,7 @@ from torch import nn
 from transformers.activations import NewGELUActivation
 
 from bench_authors.testing import Case, check_model
-from bench_core import Noise, Scoring, State, SuiteError, TaskInfo, Training
+from bench_core import Rng, Scoring, State, SuiteError, TaskInfo, Training
 from bench_core.computing.building import load_weights
 from bench_core.tensor_rows import Rows
 from bench_huggingface import lm as module
@@ -22,15 +22,15 @@ from bench_huggingface.plugin import CausalLMConfig
 WORDS = ["<stop>", *"abcdefghijk"]
 NAMES = ["gpt2", "llama", "gpt_neox", "mistral", "gemma2", "mpt", "mamba"]
 BUFFERED = {"gpt2", "llama", "gpt_neox", "mpt"}
-NOISE = Noise(3)
-SCORING = Scoring("exact", NOISE)
-TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
+RNG = Rng(3)
+SCORING = Scoring("exact", RNG)
+TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, rng=RNG)
 
 
 def own(model, batch):
     """Return log p of each target by transformers' forward over the whole text [N], without a cache."""
     with torch.no_grad():
-        logits = model.network(torch.cat([batch.opening, batch.gold], 1)).logits[:, batch.opening.shape[1] - 1 : -1]
+        logits = model.network(torch.cat([batch.prompt, batch.gold], 1)).logits[:, batch.prompt.shape[1] - 1 : -1]
     log_probs = logits.log_softmax(2).gather(2, batch.gold[:, :, None])[:, :, 0]
     return (log_probs * batch.mask).sum(1)
 
@@ -65,7 +65,7 @@ def test_scores_are_those_of_transformers_itself(tiny, rows, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_steps_give_what_the_whole_text_gives(tiny, rows, name, prefix):
     model, batch = tiny(name), rows(prefix=prefix, longest=12)
-    text = torch.cat([batch.opening, batch.gold], 1)
+    text = torch.cat([batch.prompt, batch.gold], 1)
     with torch.no_grad():
         whole = model.network(text).logits.log_softmax(2)[:, prefix:-1]
     close(walked(model, batch), whole)
@@ -167,7 +167,7 @@ def test_only_what_predicts_the_target_is_projected(tiny, rows):
 def test_the_gradient_of_logits_is_not_filled_anew_for_a_part_that_is_all(tiny, rows):
     """A cut of all logits, or their division into one part, costs as much memory as they do."""
     model, batch = tiny("gpt2"), rows()
-    node, names = model.loss(batch, Training(0, 1, 0, 1, Noise(0))).value.grad_fn, []
+    node, names = model.loss(batch, Training(0, 1, 0, 1, Rng(0))).value.grad_fn, []
     while node is not None and not node.name().startswith(("Mm", "Addmm", "Bmm")):
         names.append(node.name())
         node = next((one for one, _ in node.next_functions if one is not None), None)
@@ -204,7 +204,7 @@ def test_what_stands_right_of_stop_changes_nothing(tiny, rows):
 
 def test_setup_leaves_the_model_as_it_was_to_be_trained(config):
     model = config().load()(config(), TaskInfo(WORDS))
-    model.setup(TaskInfo(WORDS), NOISE)
+    model.setup(TaskInfo(WORDS), RNG)
     assert model.training
     assert model.network.training
 
@@ -266,11 +266,11 @@ def test_an_architecture_without_positions_has_no_limit(tiny, rows):
 
 def test_without_bos_the_first_token_is_not_read(tiny, rows):
     model, whole, batch = tiny(bos=False), tiny(), rows()
-    shorter = torch.cat([batch.opening[:, 1:], batch.gold], 1)
+    shorter = torch.cat([batch.prompt[:, 1:], batch.gold], 1)
     with torch.no_grad():
         log_probs = model.network(shorter).logits.log_softmax(2)[:, 2:-1]
     close(walked(model, batch), log_probs)
-    close(model.score(batch, SCORING).log_probs, own(model, replace(batch, opening=batch.opening[:, 1:])))
+    close(model.score(batch, SCORING).log_probs, own(model, replace(batch, prompt=batch.prompt[:, 1:])))
     assert (model.limit(batch) - whole.limit(batch)).tolist() == [1] * 5
     with pytest.raises(SuiteError, match=r"`bos: false` leaves the input empty"):
         model.start(rows(prefix=0))
@@ -310,8 +310,8 @@ def test_a_network_that_sees_what_comes_is_refused():
     )
     model = both_ways.load()(both_ways, TaskInfo(WORDS))
     with pytest.raises(SuiteError, match=r"predictions of .* differ with these settings.*`is_decoder`"):
-        model.setup(TaskInfo(WORDS), NOISE)
-    causal.load()(causal, TaskInfo(WORDS)).setup(TaskInfo(WORDS), NOISE)
+        model.setup(TaskInfo(WORDS), RNG)
+    causal.load()(causal, TaskInfo(WORDS)).setup(TaskInfo(WORDS), RNG)
 
 
 @pytest.mark.parametrize(

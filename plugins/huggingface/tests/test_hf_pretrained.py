@@ -11,14 +11,14 @@ from safetensors.torch import load_file, save_file
 
 import bench_core
 from bench_authors.testing import Case, check_model
-from bench_core import Batch, DataError, Noise, Purpose, Scoring, Size, SuiteError, Training
+from bench_core import Batch, DataError, Purpose, Rng, Scoring, Size, SuiteError, Training
 from bench_core.execution.progress import Progress
 from bench_core.stage_kinds import weights_of
 from bench_huggingface.numbering import Numbering
 from bench_language_modeling.plugin import SequenceCompletionConfig
 
-NOISE = Noise(3)
-SCORING = Scoring("exact", NOISE)
+RNG = Rng(3)
+SCORING = Scoring("exact", RNG)
 LINES = ["abba cab", "face a b c a b c", "bad", "cab cab cafe", "abba abba abba", "a b", "cafe face bad"]
 
 
@@ -53,7 +53,7 @@ def built(saved, info, **settings):
     settled = saved.config(**settings)
     info = replace(info, files=settled.files(saved.data))
     model = settled.load()(settled, info).eval()
-    model.setup(info, NOISE)
+    model.setup(info, RNG)
     return model
 
 
@@ -128,7 +128,7 @@ def test_padding_on_the_right_is_no_reason_for_a_warning(save, caplog):
     batch = Batch(
         torch.arange(2), torch.tensor([[0], [0]]), torch.tensor([[0, 0, 0], [5, 6, 0]]), torch.tensor([1, 3])
     )
-    saved.model().loss(batch, Training(0, 1, 0, 1, NOISE))
+    saved.model().loss(batch, Training(0, 1, 0, 1, RNG))
     assert not caplog.records
 
 

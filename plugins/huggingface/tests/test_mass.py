@@ -11,7 +11,7 @@ from published import publish
 from random_tokenizers import random_text, random_tokenizer
 from tiny_tokenizers import KINDS, LOSSLESS, tokenizer
 
-from bench_core import Noise, Prompt, Scoring
+from bench_core import Prompt, Rng, Scoring
 from bench_huggingface.joint_text import TextReader
 
 TEXTS = ["".join(one) for length in range(5) for one in product("ab Aq\n", repeat=length)]
@@ -39,7 +39,7 @@ def masses(model, prompt):
     """Return the probability of each text [N], and whether it counts."""
     batch = model.encode([Prompt(place, prompt, "", "") for place in range(len(TEXTS + UNSEEN))], TEXTS + UNSEEN)
     with torch.no_grad():
-        found = model.score(batch, Scoring("exact", Noise(0)))
+        found = model.score(batch, Scoring("exact", Rng(0)))
     return found.log_probs.exp(), batch.extras["spelled"], batch.length
 
 
@@ -103,7 +103,7 @@ def test_in_five_hundred_splits_by_all_kinds_of_tokenizers_a_target_has_the_prob
         prompts = [Prompt(row, text[first:border], "", "") for row, (first, border, _) in enumerate(borders)]
         batch = model.encode(prompts, [text[border:last] for _, border, last in borders])
         with torch.no_grad():
-            found = model.score(batch, Scoring("exact", Noise(0)))
+            found = model.score(batch, Scoring("exact", Rng(0)))
         for row, (first, border, last) in enumerate(borders):
             alone, whole = own(text[first:border]).input_ids, own(text[first:last]).input_ids
             if not batch.extras["spelled"][row]:

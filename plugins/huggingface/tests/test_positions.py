@@ -9,7 +9,7 @@ import yaml
 from published import publish
 
 import bench_core
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 
 DECODERS = {
     "greedy": {"name": "greedy"},
@@ -60,8 +60,8 @@ def test_outputs_that_fill_the_positions_of_a_model_are_results(tmp_path, model)
     found = run(tmp_path, model, "text-to-text" if model == "bart" else "completion")
     assert {one.reason for one in found.cells if one.status != "done"} == set()
     assert len(found.cells) == len(DECODERS)
-    stored = [tmp_path / "store" / "decode" / one.artifacts["decode"] / "outcomes.jsonl.gz" for one in found.cells]
-    ended = [output.finished for path in stored for one in read_outcomes(path) for output in one.hypotheses]
+    stored = [tmp_path / "store" / "decode" / one.artifacts["decode"] / "predictions.jsonl.gz" for one in found.cells]
+    ended = [output.finished for path in stored for one in read_predictions(path) for output in one.hypotheses]
     assert not all(ended), "no output fills the positions"
 
 

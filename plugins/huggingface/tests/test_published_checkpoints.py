@@ -13,7 +13,7 @@ import torch
 from published import prompts, publish
 from pydantic import ValidationError
 
-from bench_core import DataError, Noise, Prompt, Scoring, SuiteError
+from bench_core import DataError, Prompt, Rng, Scoring, SuiteError
 from bench_huggingface import hub
 from bench_huggingface.plugin import PretrainedLMConfig, PretrainedSeq2SeqConfig
 
@@ -266,7 +266,7 @@ def built(settled, folder):
 
     info = TaskInfo(["<stop>", "a"], files=settled.files(folder))
     model = settled.load()(settled, info).eval()
-    model.setup(info, Noise(0))
+    model.setup(info, Rng(0))
     return model
 
 
@@ -300,7 +300,7 @@ def test_prompts_and_targets_that_do_not_fit_are_refused_by_example(tmp_path):
     batch = model.encode([Prompt(3, "ff"), Prompt(4, "ffff")], ["ffff", "ffff"])
     assert model.limit(batch).tolist() == [5, 3]
     with pytest.raises(SuiteError, match=r"target of example 4 has 5 tokens, but only 3 fit in the 6 positions"):
-        model.score(batch, Scoring("exact", Noise(0)))
+        model.score(batch, Scoring("exact", Rng(0)))
 
 
 @pytest.mark.quick(2, 2)
@@ -311,7 +311,7 @@ def test_weights_of_smaller_types_score_nearly_as_in_float64(tmp_path, name, dty
     model = saved.model(dtype=dtype)
     assert {weights.dtype for weights in model.network.parameters()} == {getattr(torch, dtype)}
     exact, found = (
-        one.score(one.encode(prompts(5), answers), Scoring("exact", Noise(0))).log_probs
+        one.score(one.encode(prompts(5), answers), Scoring("exact", Rng(0))).log_probs
         for one in (saved.model(), model)
     )
     assert found.dtype == torch.float64

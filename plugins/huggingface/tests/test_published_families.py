@@ -8,7 +8,7 @@ from published import CAUSAL, SEQ2SEQ, prompts, publish
 
 from bench_authors.testing import DECODER_CONTRACTS, MODEL_CONTRACTS, Case
 from bench_authors.testing.contracts import try_contracts
-from bench_core import Noise, Scoring, SuiteError
+from bench_core import Rng, Scoring, SuiteError
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_huggingface import pretrained, pretrained_lm
 from bench_huggingface.pretrained_lm import ALONE, JOINED, PADDED
@@ -16,7 +16,7 @@ from bench_huggingface.pretrained_lm import ALONE, JOINED, PADDED
 FAMILIES = [*CAUSAL, *SEQ2SEQ]
 QUICK = ["gpt2", "t5", "mamba"]
 UNLIKE = {"t5", "gemma2", "mamba"}  # in what they remember, and in their prompts
-SCORING = Scoring("exact", Noise(0))
+SCORING = Scoring("exact", Rng(0))
 TOKENS = 8
 #: Those that transformers computes in part in float32, whatever the type of weights; and contracts of float64.
 IN_FLOAT32 = {"mamba", "mamba2", "rwkv", "xlstm", "jamba"}
@@ -36,7 +36,7 @@ def greedy(model, asked, tokens=TOKENS, batch=100):
     found = []
     with torch.no_grad():
         for first in range(0, len(asked), batch):
-            rows = config.load()(config).decode(model, model.encode(asked[first : first + batch]), Noise(0))
+            rows = config.load()(config).decode(model, model.encode(asked[first : first + batch]), Rng(0))
             found += [model.numbering.swap(row[0].tokens) for row in rows]
     return found
 
@@ -60,7 +60,7 @@ def searched(model, asked, width, tokens=TOKENS):
         width=width, refill=True, finish="exhausted", candidates="finished_and_alive", max_tokens=tokens
     )
     with torch.no_grad():
-        rows = config.load()(config).decode(model, model.encode(asked), Noise(0))
+        rows = config.load()(config).decode(model, model.encode(asked), Rng(0))
     return [model.numbering.swap(row[0].tokens) for row in rows]
 
 

@@ -9,7 +9,7 @@ import torch
 from published import LINES, publish
 from transformers import M2M100Tokenizer, MarianTokenizer
 
-from bench_core import Noise, Prompt, Scoring, SuiteError
+from bench_core import Prompt, Rng, Scoring, SuiteError
 from bench_decoders.plugin import GreedyConfig
 
 pieces = pytest.importorskip("sentencepiece")
@@ -67,7 +67,7 @@ def test_marian_reads_sources_and_targets_by_different_pieces(marian):
     assert model.numbering.swap(batch.gold[0].tolist()) == target
     assert tokenizer("ghi").input_ids != target
     assert model.text(batch.gold[0, :-1].tolist()) == "ghi"
-    assert model.score(batch, Scoring("exact", Noise(0))).log_probs.isfinite().all()
+    assert model.score(batch, Scoring("exact", Rng(0))).log_probs.isfinite().all()
 
 
 def test_marian_never_writes_padding_and_what_it_writes_is_what_generate_writes(marian):
@@ -77,7 +77,7 @@ def test_marian_never_writes_padding_and_what_it_writes_is_what_generate_writes(
     given = {"attention_mask": torch.ones_like(source), "max_new_tokens": 6, "do_sample": False, "num_beams": 1}
     (row,) = saved.network.generate(source, **given, eos_token_id=0).tolist()
     with torch.no_grad():
-        ((one,),) = config.load()(config).decode(model, model.encode([Prompt(0, "cab")]), Noise(0))
+        ((one,),) = config.load()(config).decode(model, model.encode([Prompt(0, "cab")]), Rng(0))
     assert model.numbering.swap(one.tokens) == [token for token in row[1:] if token]
     assert len(tokenizer) - 1 not in model.numbering.swap(one.tokens)
 

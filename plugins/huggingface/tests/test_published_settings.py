@@ -9,11 +9,11 @@ import torch
 from published import prompts, publish
 from pydantic import ValidationError
 
-from bench_core import STOP, Noise, Prompt, Scoring, SuiteError
+from bench_core import STOP, Prompt, Rng, Scoring, SuiteError
 from bench_decoders.plugin import GreedyConfig
 from bench_huggingface.plugin import PretrainedLMConfig
 
-SCORING = Scoring("exact", Noise(0))
+SCORING = Scoring("exact", Rng(0))
 CHAT = (
     "{% for one in messages %}<turn>{{ 'b' if one.role == 'user' else 'd' }}{{ one.content }}{% endfor %}"
     "{% if add_generation_prompt %}<turn>a{% endif %}"
@@ -24,7 +24,7 @@ def written(model, asked, tokens=12):
     """Return the hypotheses that greedy choice writes."""
     config = GreedyConfig(max_tokens=tokens)
     with torch.no_grad():
-        return [row[0] for row in config.load()(config).decode(model, model.encode(asked), Noise(0))]
+        return [row[0] for row in config.load()(config).decode(model, model.encode(asked), Rng(0))]
 
 
 def read(saved, text, **settings):

@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import bench_core
 import bench_notebook
 from bench_authors.looks.tasks import TaskLook
-from bench_core import Noise, Purpose, Scoring
+from bench_core import Purpose, Rng, Scoring
 from bench_core.execution.progress import Progress
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 from bench_huggingface.pretrained import PretrainedModel
 from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_translation.plugin import TranslationConfig
@@ -69,9 +69,9 @@ def read(monkeypatch):
     for config in (TranslationConfig, SequenceCompletionConfig):
         kind = config.load()
 
-        def noted(self, split, purpose, size, noise=None, batches=kind.batches):
+        def noted(self, split, purpose, size, rng=None, batches=kind.batches):
             found.add((split, purpose))
-            return batches(self, split, purpose, size, noise)
+            return batches(self, split, purpose, size, rng)
 
         monkeypatch.setattr(kind, "batches", noted)
     return found
@@ -88,10 +88,12 @@ def test_they_translate_and_complete_and_are_scored_and_no_training_split_is_rea
         assert row["perplexity"] > 1
         assert 0 <= row["bleu"] <= 100
     for cell in found.cells:
-        outcomes = read_outcomes(tmp_path / "store" / "decode" / cell.artifacts["decode"] / "outcomes.jsonl.gz")
-        assert len({one.id for one in outcomes}) == 7
-        assert all(one.references and one.prompt for one in outcomes)
-        assert all("b" not in text for one in outcomes for text in one.texts) or cell.cell["model"] == "translator"
+        predictions = read_predictions(
+            tmp_path / "store" / "decode" / cell.artifacts["decode"] / "predictions.jsonl.gz"
+        )
+        assert len({one.id for one in predictions}) == 7
+        assert all(one.references and one.prompt for one in predictions)
+        assert all("b" not in text for one in predictions for text in one.texts) or cell.cell["model"] == "translator"
 
 
 @pytest.mark.slow
@@ -130,7 +132,7 @@ def test_new_texts_are_scored_by_a_model_of_a_run_with_the_space_between_prompt_
     examples = [decoded[one.id] for one in scored]
     assert len(examples) > 3
     (batch,) = trained.encode([one.prompt for one in examples], [one.references[0] for one in examples])
-    scores = trained.module.score(batch, Scoring("exact", Noise(0))).log_probs
+    scores = trained.module.score(batch, Scoring("exact", Rng(0))).log_probs
     assert scores.isfinite().all()
     assert scores.tolist() == pytest.approx([one.target_log_prob for one in scored], rel=1e-5)
 
@@ -157,7 +159,7 @@ def test_the_store_keeps_digests_of_their_weights_and_no_copy(run, tmp_path):
     for cell in found.cells:
         folder = tmp_path / "store" / "initial" / cell.artifacts["initial"]
         with safe_open(folder / "weights.safetensors", "pt") as stored:
-            assert {*stored.keys()} <= {"together"}
+            assert {*stored.keys()} <= {"vmapped"}
         digests = json.loads((folder / "digests.json").read_text())
         assert len(digests) > 10
         assert all(name.startswith("network.") for name in digests)
@@ -206,7 +208,7 @@ def test_a_prefix_that_words_cut_is_scored_with_the_space_of_the_corpus(run, tmp
     network = AutoModelForCausalLM.from_pretrained(tmp_path / "gpt2").eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "gpt2")
     lines = (tmp_path / "a.txt").read_text().splitlines()
-    for one in read_outcomes(tmp_path / "store" / "score" / key / "outcomes.jsonl.gz"):
+    for one in read_predictions(tmp_path / "store" / "score" / key / "predictions.jsonl.gz"):
         alone, ids = (tokenizer(text).input_ids for text in (lines[one.id].split()[0], lines[one.id]))
         with torch.no_grad():
             log_probs = network(torch.tensor([ids])).logits[0].log_softmax(1)

@@ -10,7 +10,7 @@ from published import publish
 
 import bench_core
 from bench_core.kit import LanguageModel
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 from bench_huggingface.pretrained_lm import PretrainedLM
 from bench_reports.render.report import write_report
 
@@ -59,23 +59,21 @@ def test_trained_and_published_rows_are_asked_about_the_same_raw_texts(run, tmp_
         return encode(self, prompts, targets)
 
     def scored(self, batch, scoring):
-        for number, opening, gold in zip(
-            batch.ids.tolist(), batch.opening.tolist(), batch.gold.tolist(), strict=True
-        ):
-            trained[number] = [*filter(None, opening)], [*filter(None, gold)]
+        for number, prompt, gold in zip(batch.ids.tolist(), batch.prompt.tolist(), batch.gold.tolist(), strict=True):
+            trained[number] = [*filter(None, prompt)], [*filter(None, gold)]
         return score(self, batch, scoring)
 
     monkeypatch.setattr(PretrainedLM, "encode", encoded)
     monkeypatch.setattr(LanguageModel, "score", scored)
     found, _ = run()
-    facts = [json.loads(path.read_text()) for path in (tmp_path / "store" / "prepare").glob("*/facts.json")]
+    facts = [json.loads(path.read_text()) for path in (tmp_path / "store" / "prepare").glob("*/task_info.json")]
     vocabulary = max((one["vocabulary"] for one in facts), key=len)
     texts = {
         number: ["".join(vocabulary[token] for token in side) for side in both] for number, both in trained.items()
     }
     assert {number: tuple(both) for number, both in texts.items()} == published == dict(enumerate(ROWS))
     keys = [key for cell in found.cells for name, key in cell.artifacts.items() if name.startswith("score")]
-    first, other = (read_outcomes(tmp_path / "store" / "score" / key / "outcomes.jsonl.gz") for key in keys)
+    first, other = (read_predictions(tmp_path / "store" / "score" / key / "predictions.jsonl.gz") for key in keys)
     assert [(one.id, one.target_bytes, one.target_characters, one.target_words) for one in first] == [
         (one.id, one.target_bytes, one.target_characters, one.target_words) for one in other
     ]

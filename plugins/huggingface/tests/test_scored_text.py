@@ -11,10 +11,10 @@ from published import publish
 from pydantic import ValidationError
 from tiny_tokenizers import KINDS, tokenizer
 
-from bench_core import Noise, Prompt, Scoring, SuiteError, TaskInfo
+from bench_core import Prompt, Rng, Scoring, SuiteError, TaskInfo
 from bench_huggingface.plugin import PretrainedLMConfig
 
-SCORING = Scoring("exact", Noise(0))
+SCORING = Scoring("exact", Rng(0))
 TEXT = "abba cab bad cafe face a b c decade of bee feed a cab abc "
 
 

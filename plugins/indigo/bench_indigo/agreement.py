@@ -6,7 +6,7 @@ from itertools import islice, pairwise
 from math import nan
 from typing import Self
 
-from bench_core import Additive, Outcome, SuiteError, TaskInfo
+from bench_core import Additive, Prediction, SuiteError, TaskInfo
 from bench_indigo.plugin import FirstWordsConfig, OrderChunksConfig
 from bench_indigo.trajectory import orders
 
@@ -33,9 +33,9 @@ class OrderAgreement(Ratio):
     label = "Order agreement"
     signature = "tau:a|mean over outputs of two words and more"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float]]:
         """Yield tau and 1 per output, or zeros; raise SuiteError if the order is unknown."""
-        return ([tau(places), 1] if len(places) > 1 else [0, 0] for places in orders(outcomes))
+        return ([tau(places), 1] if len(places) > 1 else [0, 0] for places in orders(predictions))
 
 
 class OrderJump(Ratio):
@@ -44,9 +44,9 @@ class OrderJump(Ratio):
     label = "Jump"
     unit, signature = "words", "pooled over all pairs"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float]]:
         """Yield the sum of distances and the number of pairs; raise SuiteError if the order is unknown."""
-        positions = orders(outcomes)
+        positions = orders(predictions)
         return ([sum(abs(a - b) for a, b in pairwise(each)), max(0, len(each) - 1)] for each in positions)
 
 
@@ -62,9 +62,9 @@ class OrderChunks(Ratio):
         super().__init__(config)
         self.signature = f"per:{config.per}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float]]:
         """Yield the numbers of chunks, and of outputs or words; raise SuiteError if the order is unknown."""
-        positions = orders(outcomes)
+        positions = orders(predictions)
         return ([chunks(each), len(each) if self.config.per == "word" else min(1, len(each))] for each in positions)
 
 
@@ -99,13 +99,13 @@ class FirstWords(Ratio):
         ranked = sorted(types, key=lambda token: -info.counts[token])
         return type(self)(self.config, frozenset(ranked[: self.config.types]), skipped)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float]]:
         """Yield the number of first words that are frequent, and the number of first words."""
-        first = map(self._first, outcomes, orders(outcomes))
+        first = map(self._first, predictions, orders(predictions))
         return ([sum(token in self.common for token in tokens), len(tokens)] for tokens in first)
 
-    def _first(self, outcome: Outcome, order: Sequence[int]) -> list[int]:
-        generated = (outcome.hypotheses[0].tokens[place] for place in order)
+    def _first(self, prediction: Prediction, order: Sequence[int]) -> list[int]:
+        generated = (prediction.hypotheses[0].tokens[place] for place in order)
         return [*islice((token for token in generated if token not in self.skipped), self.config.first)]
 
 

@@ -68,9 +68,7 @@ class InsertionTransformer(TransformerNetwork, Refiner[SourceState]):
         nn.init.xavier_uniform_(self.place.weight)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        words, slots = self.costs_of(
-            batch, sample_canvas_mask(batch.on_host, training.noise), training.label_smoothing
-        )
+        words, slots = self.costs_of(batch, sample_canvas_mask(batch.on_host, training.rng), training.label_smoothing)
         tokens = batch.length.sum()
         share = batch.length / tokens
         if not self.config.joint:
@@ -96,7 +94,7 @@ class InsertionTransformer(TransformerNetwork, Refiner[SourceState]):
         return words, slots
 
     def begin(self, batch: Batch) -> SourceState:
-        if batch.opening.shape[1] > 1:
+        if batch.prompt.shape[1] > 1:
             raise SuiteError(
                 "insertion-transformer inserts every word itself and takes no prompt. Choose a task without prompts."
             )

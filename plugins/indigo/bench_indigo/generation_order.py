@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
-from bench_core import Outcome, SuiteError
+from bench_core import Prediction, SuiteError
 from bench_indigo.trajectory import orders
 
 Chosen: TypeAlias = int | Sequence[int]  # a number of examples, or their ids
@@ -13,7 +13,10 @@ SAMPLE_KEYS = ("words", "order")  #: keys of a sample: tokens as text, and their
 
 
 def courses(
-    outcomes: Sequence[Outcome], chosen: Iterable[Chosen], vocabulary: Sequence[str], hidden: Collection[int] = ()
+    predictions: Sequence[Prediction],
+    chosen: Iterable[Chosen],
+    vocabulary: Sequence[str],
+    hidden: Collection[int] = (),
 ) -> dict[int, dict[str, Any]]:
     """Return words and generation order of the chosen examples, by id.
 
@@ -21,30 +24,32 @@ def courses(
     others. Returns an empty dict if the generation order is unknown.
     """
     try:
-        all_positions = orders(outcomes)
+        all_positions = orders(predictions)
     except SuiteError:
         return {}
     several = [*chosen]
-    free = _first(outcomes, max((choice for choice in several if isinstance(choice, int)), default=0), hidden)
+    free = _first(predictions, max((choice for choice in several if isinstance(choice, int)), default=0), hidden)
     wanted = {number for choice in several for number in (free[:choice] if isinstance(choice, int) else choice)}
     courses = {
-        outcome.id: {"words": _texts(outcome.hypotheses[0].tokens, vocabulary), "order": order}
-        for outcome, order in zip(outcomes, all_positions, strict=True)
-        if outcome.id in wanted
+        prediction.id: {"words": _texts(prediction.hypotheses[0].tokens, vocabulary), "order": order}
+        for prediction, order in zip(predictions, all_positions, strict=True)
+        if prediction.id in wanted
     }
     return dict(sorted(courses.items()))
 
 
-def _first(outcomes: Sequence[Outcome], most: int, hidden: Collection[int]) -> list[int]:
+def _first(predictions: Sequence[Prediction], most: int, hidden: Collection[int]) -> list[int]:
     """Return the ids of up to `most` visible examples, followed by up to `most` of fewer than two words."""
     aside = frozenset(hidden)
-    long = (outcome.id for outcome in outcomes if outcome.id not in aside and _word_count(outcome) > 1)
-    short = (outcome.id for outcome in outcomes if outcome.id not in aside and _word_count(outcome) < 2)
+    long = (prediction.id for prediction in predictions if prediction.id not in aside and _word_count(prediction) > 1)
+    short = (
+        prediction.id for prediction in predictions if prediction.id not in aside and _word_count(prediction) < 2
+    )
     return [*islice(long, most), *islice(short, most)]
 
 
-def _word_count(outcome: Outcome) -> int:
-    return len(outcome.hypotheses[0].tokens)
+def _word_count(prediction: Prediction) -> int:
+    return len(prediction.hypotheses[0].tokens)
 
 
 def _texts(tokens: Iterable[int], vocabulary: Sequence[str]) -> list[str]:

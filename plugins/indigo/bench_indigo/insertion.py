@@ -14,7 +14,7 @@ from bench_core import (
     STOP,
     Batch,
     Loss,
-    Noise,
+    Rng,
     Scorer,
     Scores,
     Scoring,
@@ -101,7 +101,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         sources = self.encode(batch)
         if scoring.by == "order" and self.config.order != "searched":
-            orders, alive = self._ordering(self.config.order)(batch, scoring.noise)[:, None], None
+            orders, alive = self._ordering(self.config.order)(batch, scoring.rng)[:, None], None
         else:
             orders, alive = search(self, batch, sources, self.config.beam)
         log_probs = self.weigh(batch, orders, alive, sources)
@@ -116,7 +116,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return total.masked_fill(tree.weight == 0, -torch.inf)
 
     def start(self, batch: Batch) -> tuple[Tensor, PartialSequence]:
-        if batch.opening.shape[1] > 1:
+        if batch.prompt.shape[1] > 1:
             raise SuiteError("indigo places every word itself and takes no prompt. Choose a task without prompts.")
         with torch.no_grad():
             hidden, trail = self.begin(self.encode(batch), self.note)
@@ -141,9 +141,9 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
             words.insert((slot - 1) % (len(words) + 1), word)
         return words
 
-    def chain(self, batch: Batch, noise: Noise) -> Tensor:
+    def chain(self, batch: Batch, rng: Rng) -> Tensor:
         """Place the words in the order that likelihood `order` evaluates."""
-        order = self.order(batch, noise)
+        order = self.order(batch, rng)
         last = torch.arange(order.shape[1], device=order.device) >= batch.length[:, None] - 1
         slots = (order[:, None] < order[:, :, None]).tril(-1).sum(2)  # [N, T] words on the left at insertion
         pairs = torch.stack([batch.gold.gather(1, order), slots + 1], 2)
@@ -151,10 +151,10 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         return pairs.masked_fill(last[:, :, None], STOP).flatten(1)
 
     @torch.no_grad()
-    def order(self, batch: Batch, noise: Noise) -> Tensor:
+    def order(self, batch: Batch, rng: Rng) -> Tensor:
         """Return the evaluation order of each target [N, T]: the Config's, or the best one found."""
         if self.config.order != "searched":
-            return self._ordering(self.config.order)(batch, noise)
+            return self._ordering(self.config.order)(batch, rng)
         sources = self.encode(batch)
         orders, alive = search(self, batch, sources, self.config.beam)
         best = self.weigh(batch, orders, alive, sources).argmax(1)
@@ -240,7 +240,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         """Return the prefix tree of the orders of an update; fixed orders are built in host memory."""
         if config.order != "searched":
             host, device = batch.on_host, batch.gold.device
-            orders = self._ordering(config.order)(host, training.noise)[:, None]
+            orders = self._ordering(config.order)(host, training.rng)[:, None]
             return prefixes(host, orders).change(lambda tensor: to_device(tensor, device))
         with waits_for_device("the orders that a search keeps depend on the weights"):
             tree = prefixes(batch, *self._training_orders(batch, sources, config, training))
@@ -255,7 +255,7 @@ class Indigo(InsertionNetwork, Stepper[PartialSequence], Scorer):
         orders, alive = self._search(batch, sources, config)
         if config.orders == "all":
             return orders, alive
-        drawn = (training.noise.fork("one").uniform(batch.ids) * alive.sum(1)).long()
+        drawn = (training.rng.fork("one").uniform(batch.ids) * alive.sum(1)).long()
         return orders[torch.arange(len(orders), device=orders.device), drawn][:, None], None
 
     def _search(self, batch: Batch, sources: EncodedSources, config: IndigoConfig) -> tuple[Tensor, Tensor]:

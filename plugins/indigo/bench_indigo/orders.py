@@ -13,10 +13,10 @@ from typing import TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from bench_core import Batch, DataError, Noise, SuiteError, TaskInfo
+from bench_core import Batch, DataError, Rng, SuiteError, TaskInfo
 from bench_indigo.plugin import FixedOrder
 
-Ordering: TypeAlias = Callable[[Batch, Noise], Tensor]  # -> pi [N, T]
+Ordering: TypeAlias = Callable[[Batch, Rng], Tensor]  # -> pi [N, T]
 
 PADDING = -1  #: in `heads` and `order`: not a word
 CONTINUES = -2  #: in `heads`: a further piece of the preceding word
@@ -80,20 +80,20 @@ def _sort_words(keys: Tensor, batch: Batch) -> Tensor:
     return keys.masked_fill(~words, last).argsort(dim=1, stable=True)
 
 
-def _left_to_right(batch: Batch, noise: Noise) -> Tensor:
+def _left_to_right(batch: Batch, rng: Rng) -> Tensor:
     return _places(batch).clone()
 
 
-def _right_to_left(batch: Batch, noise: Noise) -> Tensor:
+def _right_to_left(batch: Batch, rng: Rng) -> Tensor:
     return _sort_words(-_places(batch), batch)
 
 
-def _odd(batch: Batch, noise: Noise) -> Tensor:
+def _odd(batch: Batch, rng: Rng) -> Tensor:
     """Order the odd-numbered words first, then the others."""
     return _sort_words(_places(batch) % 2, batch)
 
 
-def _balanced_tree(batch: Batch, noise: Noise, strict: bool = False) -> Tensor:
+def _balanced_tree(batch: Batch, rng: Rng, strict: bool = False) -> Tensor:
     """Order the middle word first, then the middles of its left and right parts, level by level."""
     width = batch.gold.shape[1]
     rows = [[*_balanced_order(length - 1, strict), *range(length - 1, width)] for length in batch.length.tolist()]
@@ -118,19 +118,19 @@ def _balanced_order(number: int, strict: bool) -> tuple[int, ...]:
 def _by_frequency(common: Tensor, first: bool) -> Ordering:
     """Order the common tokens, or if not `first` the others, from left to right, then the rest."""
 
-    def order(batch: Batch, noise: Noise) -> Tensor:
+    def order(batch: Batch, rng: Rng) -> Tensor:
         is_common = common.to(batch.gold.device)[batch.gold]
         return _sort_words((is_common ^ first).long(), batch)
 
     return order
 
 
-def _random(batch: Batch, noise: Noise) -> Tensor:
+def _random(batch: Batch, rng: Rng) -> Tensor:
     """Sample a new order for each example and step."""
-    return _sort_words(noise.fork("order").uniform(batch.ids, 0, batch.gold.shape[1]), batch)
+    return _sort_words(rng.fork("order").uniform(batch.ids, 0, batch.gold.shape[1]), batch)
 
 
-def _from_task(batch: Batch, noise: Noise) -> Tensor:
+def _from_task(batch: Batch, rng: Rng) -> Tensor:
     """Return the task's order, extras["order"] [N, T], with -1 where there is no word."""
     if "order" not in batch.extras:
         raise SuiteError("the order `given` needs batch.extras['order'], which this task does not provide.")
@@ -139,7 +139,7 @@ def _from_task(batch: Batch, noise: Noise) -> Tensor:
     return check_order(torch.where((places >= _words(batch)) & (given == PADDING), places, given), batch)
 
 
-def _syntactic(batch: Batch, noise: Noise) -> Tensor:
+def _syntactic(batch: Batch, rng: Rng) -> Tensor:
     """Walk the dependency trees breadth-first, one after the other, children from left to right.
 
     extras["heads"] [N, T] gives for the first token of each word the position of its head's first token, or its own

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from bench_core import Outcome, SuiteError, TaskInfo
+from bench_core import Prediction, SuiteError, TaskInfo
 from bench_indigo.agreement import UNKNOWN, Ratio
 from bench_indigo.plugin import FirstPartsConfig
 from bench_indigo.trajectory import orders
@@ -42,16 +42,16 @@ class FirstParts(Ratio):
             )
         return type(self)(self.config, info.vocabulary, tags)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float]]:
         """Yield the number of first words with the part of speech, and the number of first words."""
-        first = map(self._first, outcomes, orders(outcomes))
+        first = map(self._first, predictions, orders(predictions))
         return (
             [sum(part(word, self.tags["words"]) == self.config.part for word in words), len(words)] for words in first
         )
 
-    def _first(self, outcome: Outcome, order: Sequence[int]) -> list[str]:
+    def _first(self, prediction: Prediction, order: Sequence[int]) -> list[str]:
         """Return the first words in generation order."""
-        tokens = [self.vocabulary[token] for token in outcome.hypotheses[0].tokens]
+        tokens = [self.vocabulary[token] for token in prediction.hypotheses[0].tokens]
         groups = generation_groups(self.tags["kind"], tokens, order)[: self.config.first]
         return [self._word([tokens[place] for place in places]) for places in groups]
 

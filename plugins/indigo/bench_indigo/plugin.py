@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Outcome, Scorer, Source, Stepper, hookimpl
+from bench_core import DecoderConfig, Kind, MetricConfig, ModelConfig, Prediction, Scorer, Source, Stepper, hookimpl
 from bench_indigo.refiner import Refiner
 
 FixedOrder: TypeAlias = Literal["l2r", "r2l", "odd", "blt", "blt-strict", "syn", "cf", "rf", "rnd", "given"]
@@ -207,9 +207,9 @@ def bench_metrics() -> list[type[MetricConfig]]:
 @hookimpl(optionalhook=True)  # hook of bench-reports
 def bench_samples(
     figures: Sequence[Any],
-    outcomes: Callable[[], Sequence[Outcome]],
+    predictions: Callable[[], Sequence[Prediction]],
     vocabulary: Sequence[str],
-    hidden: Callable[[Sequence[Outcome]], Collection[int]],
+    hidden: Callable[[Sequence[Prediction]], Collection[int]],
 ) -> Mapping[int, Mapping[str, Any]] | None:
     """Return words and generation order of the outputs that order figures show."""
     drawn = [figure.examples for figure in figures if figure.kind == "order"]
@@ -217,8 +217,8 @@ def bench_samples(
         return None
     from bench_indigo.generation_order import courses
 
-    predictions = outcomes()
-    return courses(predictions, drawn, vocabulary, hidden(predictions))
+    stored = predictions()
+    return courses(stored, drawn, vocabulary, hidden(stored))
 
 
 @hookimpl(optionalhook=True)  # hook of bench-reports

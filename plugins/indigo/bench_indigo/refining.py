@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Decoder, Hypothesis, Noise, State, checked
+from bench_core import STOP, Batch, Decoder, Hypothesis, Rng, State, checked
 from bench_indigo.plugin import InsertConfig, InsertParallelConfig
 from bench_indigo.refiner import Refiner
 from bench_indigo.spans import places_of
@@ -71,7 +71,7 @@ class Insert(Decoder[Refiner[Any]]):
         return torch.zeros_like(considered)
 
     @torch.no_grad()
-    def decode(self, model: Refiner[Any], batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+    def decode(self, model: Refiner[Any], batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         canvases = Canvases.of(model, batch, self.config.max_tokens)
         hypotheses: dict[int, Hypothesis] = {}
         actions: list[list[int]] = [[] for _ in range(len(batch))]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Noise
+from bench_core import STOP, Batch, Rng
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class SlotLabels:
     slots: Tensor  # [N] number of slots
 
 
-def sample_canvas_mask(batch: Batch, noise: Noise) -> Tensor:
+def sample_canvas_mask(batch: Batch, rng: Rng) -> Tensor:
     """Sample which tokens of `gold` are on the canvas [N, T]: a uniform number, then uniformly which."""
     words = batch.length - 1
-    number = (noise.fork("number").uniform(batch.ids) * (words + 1)).long()
-    draws = noise.fork("choice").uniform(batch.ids, 0, batch.gold.shape[1])
+    number = (rng.fork("number").uniform(batch.ids) * (words + 1)).long()
+    draws = rng.fork("choice").uniform(batch.ids, 0, batch.gold.shape[1])
     draws = draws.masked_fill(places_of(batch.gold) >= words[:, None], 2.0)  # sorts EOS and padding last
     return draws.argsort(1).argsort(1) < number[:, None]
 

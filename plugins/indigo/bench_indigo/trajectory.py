@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from bench_core import Outcome, SuiteError
+from bench_core import Prediction, SuiteError
 
 
 def positions(length: int, actions: Sequence[int], position_first: bool = False) -> list[int] | None:
@@ -28,16 +28,16 @@ def positions(length: int, actions: Sequence[int], position_first: bool = False)
     return result
 
 
-def orders(outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
+def orders(predictions: Sequence[Prediction]) -> Iterator[list[int]]:
     """Yield the reading positions of the words of first hypotheses, in generation order.
 
     All outputs of a cell are read with words first or, if that fails for some, all with slots first.
     Raises SuiteError naming an example whose order is unknown.
     """
     for position_first in (False, True):
-        if all(order(outcome, position_first) is not None for outcome in outcomes):
-            return (order(outcome, position_first) or [] for outcome in outcomes)
-    first = _strange(outcomes)
+        if all(order(prediction, position_first) is not None for prediction in predictions):
+            return (order(prediction, position_first) or [] for prediction in predictions)
+    first = _strange(predictions)
     raise SuiteError(
         f"the generation order of example {first.id} is unknown: its output of "
         f"{len(first.hypotheses[0].tokens)} words has neither one action per word nor alternating words and slots. "
@@ -45,15 +45,15 @@ def orders(outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
     )
 
 
-def _strange(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the first outcome that no reading fits, or else the first that words first do not fit."""
-    odd = [outcome for outcome in outcomes if order(outcome, position_first=False) is None]
-    return next((outcome for outcome in odd if order(outcome, position_first=True) is None), odd[0])
+def _strange(predictions: Sequence[Prediction]) -> Prediction:
+    """Return the first prediction that no reading fits, or else the first that words first do not fit."""
+    odd = [prediction for prediction in predictions if order(prediction, position_first=False) is None]
+    return next((prediction for prediction in odd if order(prediction, position_first=True) is None), odd[0])
 
 
-def order(outcome: Outcome, position_first: bool) -> list[int] | None:
+def order(prediction: Prediction, position_first: bool) -> list[int] | None:
     """Return the reading positions of the first hypothesis's words in generation order; None if unknown."""
-    tokens, actions = outcome.hypotheses[0].tokens, outcome.hypotheses[0].actions
+    tokens, actions = prediction.hypotheses[0].tokens, prediction.hypotheses[0].actions
     places = None if actions is None else positions(len(tokens), actions, position_first)
     if actions is None or places is None:
         return None

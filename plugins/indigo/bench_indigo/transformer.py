@@ -43,7 +43,7 @@ class Transformer(TransformerNetwork, Stepper[TransformerState], Scorer):
 
     @torch.no_grad()
     def start(self, batch: Batch) -> tuple[Tensor, TransformerState]:
-        hidden, trail = self.stack.begin(self._embed(batch.opening), self.encode(batch))
+        hidden, trail = self.stack.begin(self._embed(batch.prompt), self.encode(batch))
         return self.log_probs(hidden[:, -1]), TransformerState(trail)
 
     @torch.no_grad()

@@ -9,13 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from bench_authors.testing import MetricCase, catches, check_metric
-from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
+from bench_core import Hypothesis, Prediction, SuiteError, TaskInfo
 from bench_indigo.plugin import bench_metrics
 from bench_indigo.trajectory import positions
 
 CONFIGS = {config.name: config for config in bench_metrics()}
 TAGS = {"name": "bank", "kind": "word", "words": {"a": "DET", "b": "NOUN", "c": "VERB", "d": "NOUN"}}
-FACTS = TaskInfo(["<stop>", *"abcdefghi"], [90, 5, 4, 9, 4, 1], extras={"tags": TAGS})
+INFO = TaskInfo(["<stop>", *"abcdefghi"], [90, 5, 4, 9, 4, 1], extras={"tags": TAGS})
 
 
 def chain(tokens, order):
@@ -29,16 +29,16 @@ def chain(tokens, order):
 
 def output(order, tokens=None, number=0):
     tokens = list(range(1, len(order) + 1)) if tokens is None else tokens
-    return Outcome(number, hypotheses=[Hypothesis(tokens, True, -1.0, chain(tokens, order))], texts=["x"])
+    return Prediction(number, hypotheses=[Hypothesis(tokens, True, -1.0, chain(tokens, order))], texts=["x"])
 
 
 def plain(tokens, number=0):
-    return Outcome(number, hypotheses=[Hypothesis(tokens, True, -1.0, tokens)], texts=["x"])
+    return Prediction(number, hypotheses=[Hypothesis(tokens, True, -1.0, tokens)], texts=["x"])
 
 
-def score(name, outcomes, **settings):
-    case = MetricCase.of(CONFIGS[name](**settings), outcomes, info=FACTS)
-    return case.metric.combine([*case.metric.measure(outcomes)])
+def score(name, predictions, **settings):
+    case = MetricCase.of(CONFIGS[name](**settings), predictions, info=INFO)
+    return case.metric.combine([*case.metric.measure(predictions)])
 
 
 MIXED = [
@@ -56,8 +56,8 @@ SETTINGS = [(name, {}) for name in CONFIGS] + [
 
 @pytest.mark.parametrize(("name", "settings"), SETTINGS)
 def test_every_metric_keeps_the_contracts(name, settings):
-    for outcomes in (None, MIXED):
-        assert len(check_metric(MetricCase.of(CONFIGS[name](**settings), outcomes, info=FACTS))) == 7
+    for predictions in (None, MIXED):
+        assert len(check_metric(MetricCase.of(CONFIGS[name](**settings), predictions, info=INFO))) == 7
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -157,7 +157,7 @@ def test_agreement_is_a_mean_over_outputs_and_jumps_are_pooled():
 def test_a_cell_without_orders_is_undefined():
     for name in CONFIGS:
         assert isnan(score(name, [output([])]))
-        case = MetricCase.of(CONFIGS[name](), info=FACTS)
+        case = MetricCase.of(CONFIGS[name](), info=INFO)
         assert isnan(case.metric.combine([]))
     assert isnan(score("order-agreement", [output([0])]))
     assert isnan(score("order-jump", [output([0])]))
@@ -172,7 +172,7 @@ def test_first_words_are_those_generated_first_wherever_they_stand():
 
 def test_first_words_pool_short_outputs_and_stop_is_no_type():
     assert score("first-words", [output([0], [3]), output([0, 1], [5, 5])], types=1) == pytest.approx(100 / 3)
-    case = MetricCase.of(CONFIGS["first-words"](types=1), info=FACTS)
+    case = MetricCase.of(CONFIGS["first-words"](types=1), info=INFO)
     assert case.metric.common == {3}
 
 
@@ -195,7 +195,7 @@ def test_first_words_need_counts():
 )
 @pytest.mark.parametrize("name", CONFIGS)
 def test_outputs_whose_order_is_unknown_are_refused_by_example(name, actions):
-    cell = [output([0, 1]), Outcome(8, hypotheses=[Hypothesis([1, 2, 3], True, None, actions)])]
+    cell = [output([0, 1]), Prediction(8, hypotheses=[Hypothesis([1, 2, 3], True, None, actions)])]
     with pytest.raises(SuiteError, match=r"example 8 is unknown: .* 3 words.*Leave this metric out"):
         score(name, cell)
 
@@ -211,7 +211,7 @@ def test_two_keys_of_a_slot_mean_it_both(tokens):
         slots = chain(tokens, order)
         assert positions(4, by_right_keys(slots)) == [*order]
         for keys in (by_right_keys(slots), by_right_keys(slots)[:4] + slots[4:]):
-            cell = [Outcome(0, hypotheses=[Hypothesis(tokens, True, None, keys)])]
+            cell = [Prediction(0, hypotheses=[Hypothesis(tokens, True, None, keys)])]
             for name in ("order-agreement", "order-jump", "order-chunks"):
                 assert score(name, cell) == score(name, [output(order, tokens)])
 
@@ -226,7 +226,7 @@ def test_slots_may_come_before_words_in_all_outputs_of_a_cell():
     for name in CONFIGS:
         words_first = [output(order, tokens, number) for number, (tokens, order) in enumerate(cells)]
         slots_first = [
-            Outcome(number, hypotheses=[Hypothesis(tokens, True, None, turned(chain(tokens, order)))])
+            Prediction(number, hypotheses=[Hypothesis(tokens, True, None, turned(chain(tokens, order)))])
             for number, (tokens, order) in enumerate(cells)
         ]
         assert score(name, slots_first) == score(name, words_first)
@@ -248,13 +248,13 @@ def test_unknown_words_can_be_skipped():
         config = CONFIGS["first-words"](types=types, first=first, skip_unknown=skip)
         metric = MetricCase.of(config, cell, info=info).metric
         assert metric.combine([*metric.measure(cell)]) == wanted, (skip, types, first)
-    without = MetricCase.of(CONFIGS["first-words"](skip_unknown=True), MIXED, info=FACTS).metric
+    without = MetricCase.of(CONFIGS["first-words"](skip_unknown=True), MIXED, info=INFO).metric
     assert without.combine([*without.measure(MIXED)]) == score("first-words", MIXED)
 
 
 def test_only_the_first_hypothesis_counts():
     first, second = output([1, 0]).hypotheses + output([0, 1]).hypotheses
-    assert score("order-agreement", [Outcome(0, hypotheses=[first, second])]) == -1
+    assert score("order-agreement", [Prediction(0, hypotheses=[first, second])]) == -1
 
 
 def test_signatures_tell_settings_apart():

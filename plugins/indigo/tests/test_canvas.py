@@ -14,7 +14,7 @@ from bench_authors.testing import Case, catches, check_model, float64, tiny_batc
 from bench_authors.testing.cases import one_row
 from bench_authors.testing.contracts import check
 from bench_authors.testing.models import MODEL_CONTRACTS
-from bench_core import STOP, Noise, Source, SuiteError, Training
+from bench_core import STOP, Rng, Source, SuiteError, Training
 from bench_core.suites.check import misfit
 from bench_decoders.plugin import GreedyConfig
 from bench_indigo.canvas import InsertionTransformer
@@ -23,7 +23,7 @@ from bench_indigo.spans import canvas, sample_canvas_mask
 from bench_metrics.plugin import PerplexityConfig
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 2, "feed_forward": 12}
-NOISE = Noise(7)
+RNG = Rng(7)
 QUICK = [one for one in MODEL_CONTRACTS if str(one) != "eight_examples_can_be_learnt_by_heart"]
 
 
@@ -52,7 +52,7 @@ def looked(case, *rows):
 
 
 def loss_of(case, batch=None, step=0, smoothing=0.0):
-    training = Training(step, 9, 0, 1, NOISE.fork(step), label_smoothing=smoothing)
+    training = Training(step, 9, 0, 1, RNG.fork(step), label_smoothing=smoothing)
     return case.model.loss(case.batch if batch is None else batch, training)
 
 
@@ -175,7 +175,7 @@ def test_the_loss_is_what_it_is_slot_by_slot_and_word_by_word(settings, smoothin
     case = case_of(**settings)
     tau = None if "loss" in settings else settings.get("tau", 1.0)
     for step in range(3):
-        total, keep = 0.0, sample_canvas_mask(case.batch, NOISE.fork(step))
+        total, keep = 0.0, sample_canvas_mask(case.batch, RNG.fork(step))
         for row, length in enumerate(case.batch.length.tolist()):
             batch = one_row(case.batch, row)
             mean = slowly(case.model, batch, keep[row, :length], tau, smoothing, "joint" in settings)

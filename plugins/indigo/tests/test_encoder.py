@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench_authors.testing import Case, float64, tiny_batch, tiny_info
-from bench_core import Batch, Noise, Scoring, Source, SuiteError, TaskInfo
+from bench_core import Batch, Rng, Scoring, Source, SuiteError, TaskInfo
 from bench_indigo.encoder import SourceEncoder
 from bench_indigo.plugin import IndigoConfig, TransformerConfig
 
@@ -62,7 +62,7 @@ def test_without_positions_tokens_are_a_bag():
 def test_scores_of_a_bag_do_not_depend_on_its_order(config):
     case = Case.of(config, info=BAG, batch=batch_of([1, 2, 3, 2], [2, 3, 1, 2]))
     by = next(iter(config.likelihoods))
-    found = case.model.score(case.batch, Scoring(by, Noise(1))).log_probs
+    found = case.model.score(case.batch, Scoring(by, Rng(1))).log_probs
     torch.testing.assert_close(found[0], found[1])
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from bench_authors.testing import MetricCase
-from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
+from bench_core import Hypothesis, Prediction, SuiteError, TaskInfo
 from bench_indigo.parts_of_speech import generation_groups, group_tokens, part
 from bench_indigo.plugin import FirstPartsConfig
 
@@ -26,12 +26,12 @@ def output(known, words, order, number=0):
     tokens = [known.vocabulary.index(word) for word in words]
     slots = [sum(earlier < place for earlier in order[:turn]) for turn, place in enumerate(order)]
     actions = [action for place, slot in zip(order, slots, strict=True) for action in (tokens[place], slot + 1)]
-    return Outcome(number, hypotheses=[Hypothesis(tokens, True, -1.0, actions)], texts=["x"])
+    return Prediction(number, hypotheses=[Hypothesis(tokens, True, -1.0, actions)], texts=["x"])
 
 
-def score(known, outcomes, **settings):
-    metric = MetricCase.of(FirstPartsConfig(**settings), outcomes, info=known).metric
-    return metric.combine([*metric.measure(outcomes)])
+def score(known, predictions, **settings):
+    metric = MetricCase.of(FirstPartsConfig(**settings), predictions, info=known).metric
+    return metric.combine([*metric.measure(predictions)])
 
 
 WORDS = info(["the", "dog", "barks", "."])

@@ -16,13 +16,13 @@ from bench_authors.testing import Case, check_model, float64, tiny_batch, tiny_i
 from bench_authors.testing.cases import one_row, replay
 from bench_authors.testing.contracts import check
 from bench_authors.testing.models import MODEL_CONTRACTS
-from bench_core import STOP, Kind, Noise, Source, SuiteError, TaskInfo, Training
+from bench_core import STOP, Kind, Rng, Source, SuiteError, TaskInfo, Training
 from bench_indigo import insertion, insertion_network
 from bench_indigo.plugin import IndigoConfig, bench_models
 from bench_indigo.prefixes import prefixes
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 2, "feed_forward": 12}
-NOISE = Noise(7)
+RNG = Rng(7)
 TINY = tiny_info(Source.TOKENS)
 
 
@@ -106,7 +106,7 @@ def stepped(case, chain):
 def steps_are_the_parallel_pass(**settings):
     """Assert that all orders of four words cost step by step what they cost at once."""
     case = case_of(given((1, 2, 2, 4), every(range(4))), order="given", **settings)
-    torch.testing.assert_close(case.scored("order"), stepped(case, case.model.chain(case.batch, NOISE)))
+    torch.testing.assert_close(case.scored("order"), stepped(case, case.model.chain(case.batch, RNG)))
 
 
 @pytest.mark.parametrize("settings", [{}, {"raw_keys": True}, {"cross_attention": "forward"}], ids=str)
@@ -213,7 +213,7 @@ def test_a_search_that_is_wide_enough_weighs_all_orders(number):
     everything = weighed(case, every(range(number)))
     torch.testing.assert_close(case.scored("searched"), everything.logsumexp(1))
     torch.testing.assert_close(case.scored("order"), everything.amax(1))
-    best = case.model.order(case.batch, NOISE)[:, :number]
+    best = case.model.order(case.batch, RNG)[:, :number]
     assert [tuple(row) for row in best.tolist()] == [every(range(number))[row] for row in everything.argmax(1)]
 
 
@@ -277,7 +277,7 @@ def test_only_the_order_of_places_matters():
 
 def test_equal_words_are_placed_in_either_order_and_both_count():
     case = case_of(given((1, 1), [(0, 1), (1, 0)]), order="given")
-    chains = case.model.chain(case.batch, NOISE)
+    chains = case.model.chain(case.batch, RNG)
     assert chains.tolist() == [[1, 1, 1, 2, 0, 0], [1, 1, 1, 1, 0, 0]]
     assert [case.model.read(chain[:4]) for chain in chains.tolist()] == [[1, 1], [1, 1]]
     alone = case.scored("order")
@@ -321,7 +321,7 @@ def test_a_slot_is_worth_both_of_its_raw_keys():
 
 
 def loss_of(case, phase=None, step=0, smoothing=0.0):
-    training = Training(step, 100, 0, 1, NOISE.fork(step), None, phase or {}, smoothing)
+    training = Training(step, 100, 0, 1, RNG.fork(step), None, phase or {}, smoothing)
     return case.model.loss(case.batch, training)
 
 
@@ -370,7 +370,7 @@ def test_the_end_has_a_slot_right_of_all_words_if_asked_for():
     sources = without.model.encode(rows)
     ends = without.model._costs(rows, tree, sources, ends=True).ends
     _, state = without.model.start(rows)
-    for actions in without.model.chain(rows, NOISE).T[:4]:
+    for actions in without.model.chain(rows, RNG).T[:4]:
         _, state = without.model.step(state, actions)
     slots = without.model._slots(state, torch.zeros(2, dtype=torch.long))
     torch.testing.assert_close(-ends[:, 0], slots[:, -1])
@@ -401,14 +401,14 @@ def test_the_pointer_can_be_reset_by_its_name():
 def test_search_has_the_noise_of_training_or_none():
     rows = batch_of([(1, 2, 3, 4, 1, 2)] * 6)
     found = {}
-    for noise in (True, False):
-        case = case_of(rows, beam=2, dropout=0.3, search_noise=noise)
+    for rng in (True, False):
+        case = case_of(rows, beam=2, dropout=0.3, search_noise=rng)
         case.model.train()
         torch.manual_seed(0)
         sources = case.model.encode(rows)
         orders, _ = case.model._search(rows, sources, case.model.config)
         assert case.model.training
-        found[noise] = len({tuple(map(tuple, row)) for row in orders.tolist()})
+        found[rng] = len({tuple(map(tuple, row)) for row in orders.tolist()})
     assert found[False] == 1
     assert found[True] > 1
 
@@ -435,7 +435,7 @@ def test_lengths_are_limited_by_the_source():
 def test_a_prefix_is_refused():
     case = case_of(order="l2r")
     with pytest.raises(SuiteError, match="takes no prompt"):
-        case.model.start(replace(case.batch, opening=torch.zeros(len(case.batch), 2, dtype=torch.long)))
+        case.model.start(replace(case.batch, prompt=torch.zeros(len(case.batch), 2, dtype=torch.long)))
 
 
 def test_one_vocabulary_is_asked_for_where_embeddings_are_shared():

@@ -10,7 +10,7 @@ import torch
 
 from bench_authors.testing import Case, check_decoder, float64, tiny_batch, tiny_info
 from bench_authors.testing.cases import one_row
-from bench_core import STOP, Noise, Source, TaskInfo
+from bench_core import STOP, Rng, Source, TaskInfo
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,
@@ -157,7 +157,7 @@ def test_decoding_from_scratch_and_from_what_is_remembered_agree():
 
 def test_draws_differ_between_rows():
     case = Case.of(INDIGO, source=Source.TOKENS, scale=1)
-    found = case.model.sample(case.batch.select(torch.zeros(8, dtype=torch.long)), 6, Noise(3))
+    found = case.model.sample(case.batch.select(torch.zeros(8, dtype=torch.long)), 6, Rng(3))
     assert len({tuple(one.tokens) for one in found}) == 1  # one example draws alike
     ids = replace(case.batch.select(torch.zeros(8, dtype=torch.long)), ids=torch.arange(8))
-    assert len({tuple(one.tokens) for one in case.model.sample(ids, 6, Noise(3))}) > 3
+    assert len({tuple(one.tokens) for one in case.model.sample(ids, 6, Rng(3))}) > 3

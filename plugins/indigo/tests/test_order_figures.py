@@ -14,7 +14,7 @@ from bench_small.suites import SUITE
 from pydantic import ValidationError
 
 import bench_core
-from bench_core import Hypothesis, Outcome
+from bench_core import Hypothesis, Prediction
 from bench_core.runs.sample_outputs import detailed
 from bench_core.storage.store import Store
 from bench_exchange.exporting import export_run
@@ -255,21 +255,21 @@ def test_settings_that_do_not_fit_are_refused(figure, message):
         Figure.model_validate({"id": "f", "kind": "order", **figure})
 
 
-def outcome(identity, tokens, actions, text="x", **more):
-    return Outcome(identity, hypotheses=[Hypothesis(tokens, True, -1.0, actions)], texts=[text], **more)
+def prediction(identity, tokens, actions, text="x", **more):
+    return Prediction(identity, hypotheses=[Hypothesis(tokens, True, -1.0, actions)], texts=[text], **more)
 
 
-OUTCOMES = [
-    outcome(0, [3], [3, 1]),
-    outcome(1, [1, 2], [2, 1, 1, 1]),
-    outcome(2, [2, 2], [2, 1, 2, 2]),
-    outcome(5, [1, 2, 3], [2, 1, 3, 2, 1, 1]),
+PREDICTIONS = [
+    prediction(0, [3], [3, 1]),
+    prediction(1, [1, 2], [2, 1, 1, 1]),
+    prediction(2, [2, 2], [2, 1, 2, 2]),
+    prediction(5, [1, 2, 3], [2, 1, 3, 2, 1, 1]),
 ]
 VOCABULARY = ["<stop>", "a", "b", "c"]
 
 
-def courses(chosen, outcomes=OUTCOMES, **more):
-    found = generation_order.courses(outcomes, chosen, VOCABULARY, **more)
+def courses(chosen, predictions=PREDICTIONS, **more):
+    found = generation_order.courses(predictions, chosen, VOCABULARY, **more)
     return {number: (one["words"], one["order"]) for number, one in found.items()}
 
 
@@ -282,7 +282,7 @@ def test_a_run_keeps_words_and_their_order_of_the_chosen_examples():
 
 def test_what_is_known_of_an_output_stays_and_others_come_after_it():
     samples = [{"id": 1, "text": "kept", "steps": ["b", "a b"]}, {"id": 2, "text": "too"}]
-    found = detailed(samples, OUTCOMES, [generation_order.courses(OUTCOMES, [[1, 5]], VOCABULARY)])
+    found = detailed(samples, PREDICTIONS, [generation_order.courses(PREDICTIONS, [[1, 5]], VOCABULARY)])
     assert [one["id"] for one in found] == [1, 2, 5]
     assert found[0] == {**samples[0], "words": ["a", "b"], "order": [1, 0]}
     assert found[1] == samples[1]
@@ -292,7 +292,7 @@ def test_what_is_known_of_an_output_stays_and_others_come_after_it():
 
 
 def test_of_outputs_of_unknown_order_nothing_is_kept():
-    assert courses([2], [*OUTCOMES, outcome(6, [1, 2], [1])]) == {}
+    assert courses([2], [*PREDICTIONS, prediction(6, [1, 2], [1])]) == {}
 
 
 GROWN = """

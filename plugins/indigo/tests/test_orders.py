@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from bench_authors.testing import catches
-from bench_core import Batch, DataError, Noise, SuiteError, TaskInfo
+from bench_core import Batch, DataError, Rng, SuiteError, TaskInfo
 from bench_indigo.orders import CONTINUES, PADDING, check_order, common, make_order
 
-FACTS = TaskInfo(["<stop>", "a", "b", "c", "d"], [7, 5, 3, 1, 1])
-NOISE = Noise(3)
+INFO = TaskInfo(["<stop>", "a", "b", "c", "d"], [7, 5, 3, 1, 1])
+RNG = Rng(3)
 BALANCED = {
     0: [],
     1: [0],
@@ -39,10 +39,10 @@ def batch_of(targets, first=10, width=0, **extras):
     return Batch(ids, torch.zeros(len(targets), 1).long(), padded(targets, 0), length, extras=told)
 
 
-def ordered(order, targets, noise=NOISE, /, **extras):
+def ordered(order, targets, rng=RNG, /, **extras):
     """Return the order of the words of each target, after a look at what pads it."""
     batch = batch_of(targets, **extras)
-    pi = check_order(make_order(order, FACTS)(batch, noise), batch)
+    pi = check_order(make_order(order, INFO)(batch, rng), batch)
     assert pi.dtype == torch.long
     return [row[:number] for row, number in zip(pi.tolist(), (batch.length - 1).tolist(), strict=True)]
 
@@ -87,7 +87,7 @@ def test_a_strictly_balanced_order_has_every_middle_before_its_halves(number):
 
 def test_common_words_come_first_or_last():
     target = [[3, 1, 2, 1], [1], [2, 3]]  # c a b a
-    assert common(FACTS).tolist() == [False, True, False, False, False]
+    assert common(INFO).tolist() == [False, True, False, False, False]
     assert ordered("cf", target) == [[1, 3, 0, 2], [0], [0, 1]]
     assert ordered("rf", target) == [[0, 2, 1, 3], [0], [0, 1]]
 
@@ -116,11 +116,11 @@ def test_a_random_order_is_an_examples_own_and_new_at_every_step():
     targets = [[1] * 6, [1] * 6, [1, 2, 3], []]
     first = ordered("rnd", targets)
     assert first[0] != first[1]
-    assert ordered("rnd", targets, Noise(4)) != first
-    order, batch = make_order("rnd", FACTS), batch_of(targets, width=11)
-    wider = order(batch, NOISE)
+    assert ordered("rnd", targets, Rng(4)) != first
+    order, batch = make_order("rnd", INFO), batch_of(targets, width=11)
+    wider = order(batch, RNG)
     assert [row[: len(target)] for row, target in zip(wider.tolist(), targets, strict=True)] == first
-    turned = order(batch.select(torch.tensor([2, 0])), NOISE)
+    turned = order(batch.select(torch.tensor([2, 0])), RNG)
     assert turned.tolist() == wider[[2, 0]].tolist()
 
 
@@ -166,7 +166,7 @@ def walked(heads):
 
 def trees(number, count):
     """Return random heads of so many words, crossing each other as they like."""
-    draws = Noise(8).uniform(torch.arange(count), number, 2 * number)
+    draws = Rng(8).uniform(torch.arange(count), number, 2 * number)
     found = []
     for row in draws:
         turns = row[:number].argsort().tolist()
@@ -250,7 +250,7 @@ def test_heads_that_are_no_trees_are_refused_by_example_and_token(heads, message
 def test_heads_of_another_width_are_refused():
     batch = batch_of([[1, 2]])
     with pytest.raises(DataError, match="one head per token"):
-        make_order("syn", FACTS)(replace(batch, extras={"heads": torch.zeros(1, 2).long()}), NOISE)
+        make_order("syn", INFO)(replace(batch, extras={"heads": torch.zeros(1, 2).long()}), RNG)
 
 
 def test_a_given_order_is_taken_as_it_is():
@@ -280,4 +280,4 @@ def test_every_order_permutes_the_words_of_each_row(order):
 
 def test_a_searched_order_is_none_that_is_known_beforehand():
     with pytest.raises(SuiteError, match=r"'searched' is not a fixed order.*l2r, r2l"):
-        make_order("searched", FACTS)
+        make_order("searched", INFO)

@@ -10,7 +10,7 @@ import torch
 
 from bench_authors.testing import Case, catches, check_decoder, float64, tiny_batch
 from bench_authors.testing.cases import one_row
-from bench_core import STOP, Noise, Outcome, PluginError, Source, State, Training
+from bench_core import STOP, PluginError, Prediction, Rng, Source, State, Training
 from bench_indigo.plugin import (
     InsertGreedyConfig,
     InsertionTransformerConfig,
@@ -41,12 +41,12 @@ def case_of(decoder, source=Source.TOKENS, seed=0, **settings):
     bag = {"source_positions": "none"} if source is Source.BAG else {}
     config = InsertionTransformerConfig(**{**SMALL, **bag, **settings})
     case = Case.of(config, decoder, source=source, seed=seed, scale=1.6)
-    case.model.query.copy_(Noise(seed).normal(torch.arange(8), 0, 1)[:, 0])
+    case.model.query.copy_(Rng(seed).normal(torch.arange(8), 0, 1)[:, 0])
     return case
 
 
 def decoded(decoder, model, batch):
-    return [row[0] for row in decoder.load()(decoder).decode(model, batch, Noise(1))]
+    return [row[0] for row in decoder.load()(decoder).decode(model, batch, Rng(1))]
 
 
 @pytest.mark.quick(4, 4)
@@ -133,19 +133,19 @@ def test_actions_tell_in_which_order_words_came():
     )
     for one in (greedy, parallel):
         assert one.actions == [4, 1, 2, 1, 6, 3, 1, 1, 3, 3, 5, 5, 7, 7]
-        assert order(Outcome(0, hypotheses=[one]), False) == [3, 1, 5, 0, 2, 4, 6]
+        assert order(Prediction(0, hypotheses=[one]), False) == [3, 1, 5, 0, 2, 4, 6]
 
 
 @by_decoder
 def test_metrics_of_orders_can_read_the_actions(decoder):
     config = OrderAgreementConfig()
     found = case_of(decoder).decoded()
-    outcomes = [Outcome(number, hypotheses=row) for number, row in enumerate(found)]
-    assert max(len(one.hypotheses[0].tokens) for one in outcomes) > 2
-    for outcome in outcomes:
-        assert sorted(order(outcome, False)) == [*range(len(outcome.hypotheses[0].tokens))]
+    predictions = [Prediction(number, hypotheses=row) for number, row in enumerate(found)]
+    assert max(len(one.hypotheses[0].tokens) for one in predictions) > 2
+    for prediction in predictions:
+        assert sorted(order(prediction, False)) == [*range(len(prediction.hypotheses[0].tokens))]
     metric = config.load()(config)
-    assert -1 <= metric.combine([*metric.measure(outcomes)]) <= 1
+    assert -1 <= metric.combine([*metric.measure(predictions)]) <= 1
 
 
 @by_decoder
@@ -228,7 +228,7 @@ def learnt():
         (optimizer,) = optimizers(case.model, TrainingConfig(lr=0.01), batch.ids.device)
         for step in range(150):
             optimizer.zero_grad()
-            case.model.loss(many, Training(step, 150, 0, 1, Noise(step))).value.backward()
+            case.model.loss(many, Training(step, 150, 0, 1, Rng(step))).value.backward()
             optimizer.step()
         return case
 

@@ -10,7 +10,7 @@ import torch
 
 from bench_authors.testing import Case, float64, tiny_batch, tiny_info
 from bench_authors.testing.cases import one_row
-from bench_core import Noise, Source
+from bench_core import Rng, Source
 from bench_indigo import search as module
 from bench_indigo.plugin import IndigoConfig
 from bench_indigo.search import search
@@ -141,7 +141,7 @@ def biased(to_the_left):
 @pytest.mark.parametrize("to_the_left", [False, True])
 def test_orders_go_where_the_pointer_always_points(to_the_left):
     case = biased(to_the_left)
-    best = case.model.order(case.batch, Noise(1)).tolist()
+    best = case.model.order(case.batch, Rng(1)).tolist()
     for order, number in zip(best, (4, 3, 2), strict=True):
         ascending = [*range(number)]
         assert order[:number] == (ascending[::-1] if to_the_left else ascending)

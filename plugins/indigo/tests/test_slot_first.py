@@ -15,7 +15,7 @@ from bench_authors.testing import Case, check_decoder, check_model, float64, tin
 from bench_authors.testing.cases import one_row, replay
 from bench_authors.testing.contracts import check
 from bench_authors.testing.models import MODEL_CONTRACTS
-from bench_core import STOP, Noise, Source, TaskInfo, Training
+from bench_core import STOP, Rng, Source, TaskInfo, Training
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_indigo import search as searching
 from bench_indigo import slot_first
@@ -23,7 +23,7 @@ from bench_indigo.plugin import IndigoConfig
 from bench_indigo.search import search
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 12, "position_first": True}
-NOISE = Noise(7)
+RNG = Rng(7)
 TINY = tiny_info(Source.TOKENS)
 SLOW = ("samples_occur_as_often_as_their_score_says", "eight_examples_can_be_learnt_by_heart")
 QUICK = [contract for contract in MODEL_CONTRACTS if str(contract) not in SLOW]
@@ -78,7 +78,7 @@ def steps_are_the_parallel_pass(**settings):
     orders = torch.tensor([[*order, 4] for order in every(4)])
     case = case_of(batch_of([(1, 2, 2, 4)] * len(orders), order=orders), order="given", **settings)
     total = torch.zeros(len(orders))
-    for rows, log_probs, actions in replay(case.model, case.batch, case.model.chain(case.batch, NOISE)):
+    for rows, log_probs, actions in replay(case.model, case.batch, case.model.chain(case.batch, RNG)):
         total = total.index_add(0, rows, log_probs.gather(1, actions[:, None])[:, 0])
     torch.testing.assert_close(case.scored("order"), total)
     assert total.std() > 0.1, "the case must bite"
@@ -158,9 +158,9 @@ def test_a_word_knows_both_neighbours_of_its_slot():
 def test_the_loss_counts_the_end_among_the_slots():
     orders = torch.tensor([[2, 0, 1, 3]])
     case = case_of(batch_of([(1, 2, 3)], order=orders), order="given")
-    loss = case.model.loss(case.batch, Training(0, 1, 0, 1, NOISE))
+    loss = case.model.loss(case.batch, Training(0, 1, 0, 1, RNG))
     torch.testing.assert_close(-case.scored("order")[0], 3 * loss.parts["words"] + 4 * loss.parts["slots"])
-    smoothed = case.model.loss(case.batch, Training(0, 1, 0, 1, NOISE, label_smoothing=0.3))
+    smoothed = case.model.loss(case.batch, Training(0, 1, 0, 1, RNG, label_smoothing=0.3))
     torch.testing.assert_close(smoothed.parts["slots"], loss.parts["slots"])
     assert smoothed.parts["words"].isfinite(), "stop, which cannot be, has no share of the labels"
     assert smoothed.parts["words"] != loss.parts["words"]

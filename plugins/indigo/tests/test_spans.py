@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench_authors.testing import catches, tiny_batch
-from bench_core import STOP, Noise
+from bench_core import STOP, Rng
 from bench_indigo import spans
 from bench_indigo.spans import canvas, labels, sample_canvas_mask
 
@@ -101,7 +101,7 @@ def weights_are_those_of_the_specification(find):
 def those_of_a_slot_sum_to_one(find):
     batch = tiny_batch(TARGETS)
     for turn in range(20):
-        found = find(batch, sample_canvas_mask(batch, Noise(turn)), 0.7)
+        found = find(batch, sample_canvas_mask(batch, Rng(turn)), 0.7)
         total = found.weight.new_zeros(len(batch), 8).scatter_add(1, found.slot, found.weight)
         real = torch.arange(8) < found.slots[:, None]
         torch.testing.assert_close(total, real.double())
@@ -111,7 +111,7 @@ def those_of_a_slot_sum_to_one(find):
 def labels_are_those_found_one_by_one(find):
     batch = tiny_batch(TARGETS)
     for turn in range(30):
-        keep = sample_canvas_mask(batch, Noise(turn))
+        keep = sample_canvas_mask(batch, Rng(turn))
         for tau in (None, 0.4, 1.0, 3.0):
             for row, wanted in zip(as_lists(find(batch, keep, tau)), in_a_loop(batch, keep, tau), strict=True):
                 assert [[token for token, _ in slot] for slot in row] == [
@@ -160,23 +160,23 @@ def test_a_canvas_has_what_is_kept_in_its_order():
 def test_neither_the_end_nor_padding_is_kept():
     batch = tiny_batch(TARGETS)
     for turn in range(50):
-        keep = sample_canvas_mask(batch, Noise(turn))
+        keep = sample_canvas_mask(batch, Rng(turn))
         assert not keep[torch.arange(batch.gold.shape[1]) >= batch.length[:, None] - 1].any()
 
 
 def test_what_is_kept_depends_on_example_and_noise_alone():
-    batch, noise = tiny_batch(TARGETS), Noise(3)
-    together, rows = sample_canvas_mask(batch, noise), torch.tensor([4, 0, 3])
-    assert torch.equal(sample_canvas_mask(batch.select(rows), noise), together[rows])
+    batch, rng = tiny_batch(TARGETS), Rng(3)
+    together, rows = sample_canvas_mask(batch, rng), torch.tensor([4, 0, 3])
+    assert torch.equal(sample_canvas_mask(batch.select(rows), rng), together[rows])
     for row, length in enumerate(batch.length.tolist()):
         alone = tiny_batch(TARGETS[row : row + 1], first=int(batch.ids[row]))
-        assert torch.equal(sample_canvas_mask(alone, noise)[0], together[row, :length])
-    assert not torch.equal(sample_canvas_mask(batch, Noise(4)), together)
+        assert torch.equal(sample_canvas_mask(alone, rng)[0], together[row, :length])
+    assert not torch.equal(sample_canvas_mask(batch, Rng(4)), together)
 
 
 def test_numbers_kept_are_uniform_and_so_are_choices_of_a_number():
     draws = 12_000
-    keep = sample_canvas_mask(tiny_batch([(1, 2, 3)] * draws), Noise(9))[:, :3]
+    keep = sample_canvas_mask(tiny_batch([(1, 2, 3)] * draws), Rng(9))[:, :3]
     codes, counts = (keep * torch.tensor([1, 2, 4])).sum(1).unique(return_counts=True)
     wanted = {code: 1 / 4 if code in (0, 7) else 1 / 12 for code in range(8)}
     for code, number in zip(codes.tolist(), counts.tolist(), strict=True):

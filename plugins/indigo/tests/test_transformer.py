@@ -10,12 +10,12 @@ import torch
 from bench_authors.testing import Case, check_model, float64, tiny_batch, tiny_info
 from bench_authors.testing.contracts import check
 from bench_authors.testing.models import MODEL_CONTRACTS
-from bench_core import Noise, Scoring, Source, Training
+from bench_core import Rng, Scoring, Source, Training
 from bench_indigo import network
 from bench_indigo.plugin import IndigoConfig, TransformerConfig
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 2, "feed_forward": 12}
-NOISE = Noise(7)
+RNG = Rng(7)
 SLOW = ("samples_occur_as_often_as_their_score_says", "eight_examples_can_be_learnt_by_heart")
 QUICK = [contract for contract in MODEL_CONTRACTS if str(contract) not in SLOW]
 
@@ -65,15 +65,15 @@ def test_a_token_is_predicted_without_those_that_follow(positions):
     early = replace(case.batch, gold=case.batch.gold[:, :1], length=torch.ones_like(case.batch.length))
     other = replace(early, gold=early.gold * 0 + 1)
     longer = replace(case.batch, gold=torch.cat([other.gold, case.batch.gold], 1)[:, :2], length=early.length)
-    score = lambda rows: case.model.score(rows, Scoring("exact", NOISE)).log_probs  # noqa: E731
+    score = lambda rows: case.model.score(rows, Scoring("exact", RNG)).log_probs  # noqa: E731
     torch.testing.assert_close(score(other), score(longer))
 
 
 def test_the_loss_is_the_score_where_nothing_is_smoothed():
     case = case_of()
-    loss = case.model.loss(case.batch, Training(0, 1, 0, 1, NOISE))
+    loss = case.model.loss(case.batch, Training(0, 1, 0, 1, RNG))
     torch.testing.assert_close(loss.value * loss.weight, -case.scored("exact").sum())
-    smooth = Training(0, 1, 0, 1, NOISE, label_smoothing=0.3)
+    smooth = Training(0, 1, 0, 1, RNG, label_smoothing=0.3)
     assert case.model.loss(case.batch, smooth).value > loss.value
 
 

@@ -18,9 +18,9 @@ def test_its_examples_give_what_it_shows(monkeypatch):
     monkeypatch.setenv("FACTOR_OF_PRICES", "1")  # its example sets it, and other tests have such a variable
     text = "".join(re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE))
     example = doctest.DocTestParser().get_doctest(text, {"__name__": "readme"}, "README.md", "README.md", 0)
-    outcome = doctest.DocTestRunner().run(example)
-    assert outcome.attempted > 8
-    assert not outcome.failed
+    prediction = doctest.DocTestRunner().run(example)
+    assert prediction.attempted > 8
+    assert not prediction.failed
 
 
 @pytest.mark.parametrize("name", input_digests.__all__)

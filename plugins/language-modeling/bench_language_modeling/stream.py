@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bench_core import STOP, Batch, DataError, Noise, Prompt, Purpose, Size, Split, SuiteError, TaskInfo, TextSize
+from bench_core import STOP, Batch, DataError, Prompt, Purpose, Rng, Size, Split, SuiteError, TaskInfo, TextSize
 from bench_language_modeling import corpus
 from bench_language_modeling.plugin import LanguageModelingConfig
 from bench_text.api import (
@@ -79,7 +79,7 @@ class LanguageModeling(TokenizedTask):
             sizes = TokenSizes.of(lines, encoder.pieces(lines, rows), stops)
             self.save_sizes(split, sizes.sums(self._edges(len(stream.tokens))))
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         """Yield the windows of the whole stream, which contain every token once.
 
         With `partition: sequential`, N rows read N equal parts of the stream, and each batch continues the last; the
@@ -90,18 +90,18 @@ class LanguageModeling(TokenizedTask):
         if purpose == Purpose.DECODE:
             raise SuiteError("'language-modeling' has no prompts to continue. Use 'sequence-completion'.")
         stream = np.load(self.folder / f"{split}.npy", mmap_mode="r", allow_pickle=False)
-        independent = self.config.partition == "random" or (noise is not None and purpose != Purpose.TRAIN)
-        edges = self._edges(len(stream), noise if independent and purpose == Purpose.TRAIN else None)
+        independent = self.config.partition == "random" or (rng is not None and purpose != Purpose.TRAIN)
+        edges = self._edges(len(stream), rng if independent and purpose == Purpose.TRAIN else None)
         number = size.number if size.unit == "rows" else max(1, size.number // self.config.window)
         windows = len(edges) - 1
         parts = number if purpose == Purpose.TRAIN else self.config.parts
-        order = _independent(shuffled(windows, noise), number) if independent else _parallel(windows, parts, number)
+        order = _independent(shuffled(windows, rng), number) if independent else _parallel(windows, parts, number)
         for rows, continues in order:
             starts, ends = edges[rows], edges[rows + 1]
             before = np.where(starts > 0, stream[starts - 1], STOP).astype(np.int64)  # BOS before the first
             yield Batch(
                 ids=torch.from_numpy(rows),
-                opening=torch.from_numpy(before)[:, None],
+                prompt=torch.from_numpy(before)[:, None],
                 gold=padded(stream, starts, ends),
                 length=torch.from_numpy(ends - starts),
                 continues=continues,
@@ -114,13 +114,13 @@ class LanguageModeling(TokenizedTask):
         rest = encoder.encode(targets or [""] * len(prompts))
         rows = Ragged.of([*prefix, *row, STOP] for prefix, row in zip(prefixes, rest, strict=True))
         ids = np.array([prompt.id for prompt in prompts], np.int64)
-        stored = StoredExamples(ids, rows, opening=prefixes.lengths)
+        stored = StoredExamples(ids, rows, prompt=prefixes.lengths)
         yield from stored.batches(Purpose.DECODE, Size(len(prompts)))
 
-    def _edges(self, tokens: int, noise: Noise | None = None) -> Numbers:
+    def _edges(self, tokens: int, rng: Rng | None = None) -> Numbers:
         """Return the edges of windows; with an rng, the first window is shortened to a random offset."""
         window = self.config.window
-        offset = int(noise.shared("offset", (1,)) * window) if noise else 0
+        offset = int(rng.shared("offset", (1,)) * window) if rng else 0
         return np.unique(np.r_[0, np.arange(offset, tokens, window), tokens])
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:

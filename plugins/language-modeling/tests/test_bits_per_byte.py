@@ -11,7 +11,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from bench_core import STOP, Noise, Purpose, Scores, Size, SuiteError, run
+from bench_core import STOP, Purpose, Rng, Scores, Size, SuiteError, run
 from bench_core.computing.evaluate import Examples
 from bench_language_modeling import corpus
 from bench_language_modeling.plugin import LanguageModelingConfig, SequenceCompletionConfig
@@ -92,23 +92,23 @@ class Priced:
         return b"".join(found)
 
     def score(self, batch, scoring):
-        rows = zip(batch.opening[:, -1].tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True)
+        rows = zip(batch.prompt[:, -1].tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True)
         costs = [bits_of(self.text(before, gold[:length])) for before, gold, length in rows]
         return Scores(-log(2) * torch.tensor(costs, dtype=torch.float64))
 
 
 def scored(task, info, size=3, **options):
     model = Priced(info.vocabulary, task.config.tokenizer.kind)
-    return Examples(task, "test", Noise(0), torch.device("cpu"), size, **options).scored(model, "exact")
+    return Examples(task, "test", Rng(0), torch.device("cpu"), size, **options).scored(model, "exact")
 
 
-def measured(metric, outcomes, info):
+def measured(metric, predictions, info):
     ready = metric.prepare(info, {})
-    return ready.combine([*ready.measure(outcomes)])
+    return ready.combine([*ready.measure(predictions)])
 
 
-def bits_per(unit, outcomes, info):
-    return measured(BitsPerByte(BitsPerByteConfig(per=unit)), outcomes, info)
+def bits_per(unit, predictions, info):
+    return measured(BitsPerByte(BitsPerByteConfig(per=unit)), predictions, info)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
@@ -128,7 +128,7 @@ def test_each_window_has_the_bytes_of_its_own_tokens(data, name):
     model = Priced(info.vocabulary, task.config.tokenizer.kind)
     sizes, text, counted = sizes_of(task), b"", 0
     for batch in task.batches("test", Purpose.SCORE, Size(1)):
-        text += model.text(int(batch.opening[0, -1]), batch.gold[0, : int(batch.length)].tolist())
+        text += model.text(int(batch.prompt[0, -1]), batch.gold[0, : int(batch.length)].tolist())
         counted += sizes[int(batch.ids)].bytes
         unfinished = len(text) - len(text.decode(errors="ignore").encode())
         assert counted == len(text) - (unfinished if name in ("bytes", "merged") else 0)
@@ -139,10 +139,10 @@ def test_each_window_has_the_bytes_of_its_own_tokens(data, name):
 @pytest.mark.parametrize(("window", "size"), [(2, 1), (5, 3), (100, 8)])
 def test_one_model_of_bytes_has_the_same_bits_through_every_tokenizer_window_and_batch(data, name, window, size):
     task, info = prepared(data, tokenizer=TOKENIZERS[name], window=window)
-    outcomes = scored(task, info, size)
+    predictions = scored(task, info, size)
     wanted = bits_of(TEXT.encode())
-    assert bits_per("byte", outcomes, info) == pytest.approx(wanted / len(TEXT.encode()), rel=1e-12)
-    assert bits_per("character", outcomes, info) == pytest.approx(wanted / len(TEXT), rel=1e-12)
+    assert bits_per("byte", predictions, info) == pytest.approx(wanted / len(TEXT.encode()), rel=1e-12)
+    assert bits_per("character", predictions, info) == pytest.approx(wanted / len(TEXT), rel=1e-12)
 
 
 def test_perplexities_of_the_same_model_differ_by_tokenizer_where_bits_per_byte_do_not(data):
@@ -159,9 +159,9 @@ def test_a_uniform_model_of_characters_pays_log2_of_their_number_for_each(data):
     for name in ("char", "bytes"):
         task, info = prepared(data, tokenizer=TOKENIZERS[name], window=4)
         uniform = SimpleNamespace(score=lambda batch, scoring: Scores(-log(4) * batch.length.double()))
-        outcomes = Examples(task, "test", Noise(0), torch.device("cpu"), 2).scored(uniform, "exact")
-        assert bits_per("byte", outcomes, info) == pytest.approx(log2(4), rel=1e-12)
-        assert measured(Perplexity(PerplexityConfig()), outcomes, info) == pytest.approx(4, rel=1e-12)
+        predictions = Examples(task, "test", Rng(0), torch.device("cpu"), 2).scored(uniform, "exact")
+        assert bits_per("byte", predictions, info) == pytest.approx(log2(4), rel=1e-12)
+        assert measured(Perplexity(PerplexityConfig()), predictions, info) == pytest.approx(4, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)

@@ -91,7 +91,7 @@ def test_every_line_reads_as_before_its_special_words_too(data, prefix):
     (batch,) = task.batches("test", Purpose.SCORE, Size(100))
     for place, line in enumerate(LINES):
         gold = batch.gold[place, : batch.length[place] - 1].tolist()
-        assert task.prompt([*batch.opening[place, 1:].tolist(), *gold]) == line
+        assert task.prompt([*batch.prompt[place, 1:].tolist(), *gold]) == line
 
 
 def test_lines_are_encoded_as_the_tokenizer_does_without_special_tokens_padding_or_truncation(data):
@@ -123,14 +123,14 @@ def test_there_is_one_token_more_only_to_pad_with(data, short, more):
 def test_short_lines_are_padded_on_the_left_and_read_without(data):
     task, info = prepared(data)
     (batch,) = task.batches("test", Purpose.DECODE, Size(100))
-    assert batch.opening[3].tolist() == [0, len(info.vocabulary) - 1, info.extras["stop"]]
-    assert task.prompt(batch.opening[3, 1:].tolist()) == "!"
+    assert batch.prompt[3].tolist() == [0, len(info.vocabulary) - 1, info.extras["stop"]]
+    assert task.prompt(batch.prompt[3, 1:].tolist()) == "!"
 
 
 def test_random_contexts_hold_no_special_token(data):
     task, info = prepared(data, random_contexts=2000)
     (batch,) = task.batches("random", Purpose.DECODE, Size(10_000))
-    found = {info.vocabulary[token] for token in batch.opening[:, 1:].flatten().tolist()}
+    found = {info.vocabulary[token] for token in batch.prompt[:, 1:].flatten().tolist()}
     assert found == set(info.vocabulary) - {"<|begin|>", "<|end|>", "<cpad>"}
 
 

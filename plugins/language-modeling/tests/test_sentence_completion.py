@@ -7,7 +7,7 @@ import torch
 from pydantic import ValidationError
 
 from bench_authors.testing import TaskCase, check_task
-from bench_core import DataError, Noise, Purpose, Size
+from bench_core import DataError, Purpose, Rng, Size
 from bench_language_modeling.api import lines
 from bench_language_modeling.plugin import SequenceCompletionConfig
 from bench_text.encoder import UNREADABLE
@@ -45,11 +45,11 @@ def test_every_row_is_its_sentence_padded_on_the_left_and_ended_by_stop(files, t
     (batch,) = task.batches("train", Purpose.SCORE, Size(100))
     for place, line in enumerate(LINES["train"]):
         words = line.split()
-        opening = [name(token) for token in batch.opening[place].tolist()]
+        prompt = [name(token) for token in batch.prompt[place].tolist()]
         gold = [name(token) for token in batch.gold[place].tolist()]
         length = int(batch.length[place])
         padded = ["<cpad>"] * (3 - len(words)) + words
-        assert opening == ["<stop>", *padded[:3]]
+        assert prompt == ["<stop>", *padded[:3]]
         assert gold[:length] == [*padded[3:], "<stop>"]
         assert set(gold[length:]) <= {"<stop>"}
 
@@ -64,7 +64,7 @@ def test_a_sentence_no_longer_than_the_prefix_continues_with_stop_alone(files, t
 def test_a_prefix_of_nothing_leaves_the_whole_sentence(files, tmp_path):
     task, _ = prepared(tmp_path, corpus=files, prefix=0)
     batch = next(task.batches("train", Purpose.DECODE, Size(2)))
-    assert batch.opening.tolist() == [[0], [0]]
+    assert batch.prompt.tolist() == [[0], [0]]
     assert task.text(batch.gold[0, :6].tolist()) == "a b c d e f"
 
 
@@ -93,7 +93,7 @@ def test_the_vocabulary_comes_from_train_and_valid_and_never_from_test(files, tm
     assert "t" not in info.vocabulary
     assert info.extras["statistics"]["test"]["unknown"] == 2
     batch = next(task.batches("test", Purpose.DECODE, Size(1)))
-    assert task.prompt(batch.opening[0, 1:].tolist()) == f"a b {UNREADABLE}"
+    assert task.prompt(batch.prompt[0, 1:].tolist()) == f"a b {UNREADABLE}"
 
 
 def test_counts_are_of_the_training_sentences_each_with_its_stop(files, tmp_path):
@@ -114,7 +114,7 @@ def test_statistics_are_those_of_the_sentences_without_padding(files, tmp_path):
 def test_prompts_leave_out_the_padding_and_references_are_continuations(files, tmp_path):
     task, _ = prepared(tmp_path, corpus=files)
     (batch,) = task.batches("test", Purpose.DECODE, Size(10))
-    assert [task.prompt(row[1:]) for row in batch.opening.tolist()] == [
+    assert [task.prompt(row[1:]) for row in batch.prompt.tolist()] == [
         f"a b {UNREADABLE}", UNREADABLE, "a", "b c d", "g",
     ]  # fmt: skip
     assert task.references("test") == {0: ["c d"], 1: [""], 2: [""], 3: ["e f"], 4: [""]}
@@ -123,7 +123,7 @@ def test_prompts_leave_out_the_padding_and_references_are_continuations(files, t
 def test_random_contexts_hold_no_special_token_and_are_only_decoded(files, tmp_path):
     task, info = prepared(tmp_path, corpus=files, random_contexts=200)
     (batch,) = task.batches("random", Purpose.DECODE, Size(1000))
-    tokens = set(batch.opening[:, 1:].flatten().tolist())
+    tokens = set(batch.prompt[:, 1:].flatten().tolist())
     assert tokens == set(range(2, len(info.vocabulary) - 1))
     assert batch.gold.tolist() == [[0]] * 200
     assert task.references("random") == {place: [] for place in range(200)}
@@ -140,21 +140,19 @@ def test_there_are_as_many_random_contexts_as_test_sentences(files, tmp_path):
 def tokens_by_id(batches):
     found = {}
     for batch in batches:
-        rows = zip(
-            batch.ids.tolist(), batch.opening.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True
-        )
-        for place, opening, gold, length in rows:
+        rows = zip(batch.ids.tolist(), batch.prompt.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True)
+        for place, prompt, gold, length in rows:
             assert place not in found
-            found[place] = opening, gold[:length]
+            found[place] = prompt, gold[:length]
     return found
 
 
 @pytest.mark.quick(4)
 @pytest.mark.parametrize("size", [Size(1), Size(7), Size(32), Size(10_000), Size(100, "tokens"), Size(1, "tokens")])
-@pytest.mark.parametrize("noise", [None, Noise(1)])
+@pytest.mark.parametrize("noise", [None, Rng(1)])
 @pytest.mark.parametrize("purpose", Purpose)
-def test_an_epoch_has_every_sentence_once_whatever_the_size(english, purpose, noise, size):
-    batches = list(english.batches("train", purpose, size, noise))
+def test_an_epoch_has_every_sentence_once_whatever_the_size(english, purpose, rng, size):
+    batches = list(english.batches("train", purpose, size, rng))
     found = tokens_by_id(batches)
     assert found == tokens_by_id(english.batches("train", Purpose.SCORE, Size(500)))
     assert len(found) == 500
@@ -170,17 +168,17 @@ def test_without_noise_rows_come_in_file_order(english):
 
 
 def test_shuffled_evaluations_take_sentences_at_random_one_by_one(english):
-    batches = list(english.batches("train", Purpose.DECODE, Size(10), Noise(1)))
+    batches = list(english.batches("train", Purpose.DECODE, Size(10), Rng(1)))
     order = [place for batch in batches for place in batch.ids.tolist()]
     assert order != sorted(order)
-    again = english.batches("train", Purpose.SCORE, Size(50), Noise(1))
+    again = english.batches("train", Purpose.SCORE, Size(50), Rng(1))
     assert order == [place for batch in again for place in batch.ids.tolist()]
     lengths = torch.cat([batch.length for batch in batches]).double()
     assert abs(torch.corrcoef(torch.stack([lengths[1:], lengths[:-1]]))[0, 1]) < 0.15  # no sorting by length
 
 
 def test_training_batches_hold_rows_of_like_length_in_random_order(english):
-    batches = list(english.batches("train", Purpose.TRAIN, Size(10), Noise(1)))
+    batches = list(english.batches("train", Purpose.TRAIN, Size(10), Rng(1)))
     waste = sum(batch.gold.numel() - int(batch.length.sum()) for batch in batches)
     plain = english.batches("train", Purpose.TRAIN, Size(10))
     assert waste < 0.2 * sum(batch.gold.numel() - int(batch.length.sum()) for batch in plain)
@@ -190,7 +188,7 @@ def test_training_batches_hold_rows_of_like_length_in_random_order(english):
 
 def test_the_same_noise_gives_the_same_epoch_and_other_noise_another(english):
     orders = [
-        [b.ids.tolist() for b in english.batches("train", Purpose.TRAIN, Size(16), Noise(key))] for key in (5, 5, 6)
+        [b.ids.tolist() for b in english.batches("train", Purpose.TRAIN, Size(16), Rng(key))] for key in (5, 5, 6)
     ]
     assert orders[0] == orders[1] != orders[2]
 
@@ -202,7 +200,7 @@ def test_prefix_and_continuation_of_smaller_tokens_read_as_the_sentence(tmp_path
     (batch,) = task.batches("test", Purpose.DECODE, Size(100))
     for place, sentence in enumerate(lines(corpus, "test", tmp_path)):
         gold = batch.gold[place, : batch.length[place] - 1].tolist()
-        assert task.text([*batch.opening[place, 1:].tolist(), *gold]) == sentence
+        assert task.text([*batch.prompt[place, 1:].tolist(), *gold]) == sentence
     if isinstance(tokenizer, dict):
         assert len(info.vocabulary) == 300
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from bench_authors.looks.tasks import TaskLook
 from bench_authors.testing import TaskCase, check_task
-from bench_core import DataError, Noise, Purpose, Size, SuiteError
+from bench_core import DataError, Purpose, Rng, Size, SuiteError
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.laws import Laws
 from bench_core.computing.overlap import overlap
@@ -87,13 +87,13 @@ def test_stops_can_be_left_out(files, tmp_path):
 def test_a_row_that_continues_goes_on_where_the_same_row_ended(files, tmp_path, number):
     task, _ = prepared(tmp_path, corpus=files, window=8)
     tokens, continued, ended = stream(task, tmp_path), 0, None
-    for batch in task.batches("test", Purpose.TRAIN, Size(number), Noise(1)):
+    for batch in task.batches("test", Purpose.TRAIN, Size(number), Rng(1)):
         starts = [place * 8 for place in batch.ids.tolist()]
         if batch.continues:
             assert starts == ended
             continued += 1
         ended = [start + length for start, length in zip(starts, batch.length.tolist(), strict=True)]
-        assert batch.opening[:, 0].tolist() == [tokens[start - 1] if start else 0 for start in starts]
+        assert batch.prompt[:, 0].tolist() == [tokens[start - 1] if start else 0 for start in starts]
     assert continued == 13 // number - 1
 
 
@@ -141,7 +141,7 @@ def test_a_random_epoch_covers_the_stream_once_at_an_offset_of_its_own(files, tm
     task, _ = prepared(tmp_path, corpus=files, window=8, partition="random")
     first = set()
     for key in range(12):
-        batches = list(task.batches("test", Purpose.TRAIN, Size(4), Noise(key)))
+        batches = list(task.batches("test", Purpose.TRAIN, Size(4), Rng(key)))
         assert not any(batch.continues for batch in batches)
         found = windows(batches)
         assert joined(found) == stream(task, tmp_path)
@@ -153,7 +153,7 @@ def test_a_random_epoch_covers_the_stream_once_at_an_offset_of_its_own(files, tm
 @pytest.mark.parametrize("partition", ["sequential", "random"])
 def test_a_shuffled_evaluation_has_the_same_windows_each_alone(files, tmp_path, partition):
     task, _ = prepared(tmp_path, corpus=files, window=8, partition=partition)
-    batches = list(task.batches("test", Purpose.SCORE, Size(4), Noise(3)))
+    batches = list(task.batches("test", Purpose.SCORE, Size(4), Rng(3)))
     found = windows(batches)
     assert not any(batch.continues for batch in batches)
     assert list(found) != sorted(found)
@@ -162,9 +162,7 @@ def test_a_shuffled_evaluation_has_the_same_windows_each_alone(files, tmp_path, 
 
 def test_the_same_noise_gives_the_same_epoch_and_other_noise_another(files, tmp_path):
     task, _ = prepared(tmp_path, corpus=files, window=8, partition="random")
-    orders = [
-        [b.gold.tolist() for b in task.batches("train", Purpose.TRAIN, Size(4), Noise(key))] for key in (1, 1, 2)
-    ]
+    orders = [[b.gold.tolist() for b in task.batches("train", Purpose.TRAIN, Size(4), Rng(key))] for key in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]
 
 
@@ -215,4 +213,4 @@ def test_windows_are_no_examples_that_must_end_or_could_be_repeated(files, tmp_p
 def test_batches_are_integers_that_a_model_can_embed(files, tmp_path):
     task, _ = prepared(tmp_path, corpus=files)
     batch = next(task.batches("test", Purpose.SCORE, Size(2)))
-    assert {batch.ids.dtype, batch.opening.dtype, batch.gold.dtype, batch.length.dtype} == {torch.int64}
+    assert {batch.ids.dtype, batch.prompt.dtype, batch.gold.dtype, batch.length.dtype} == {torch.int64}

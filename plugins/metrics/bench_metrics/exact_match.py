@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from bench_core import Outcome
+from bench_core import Prediction
 from bench_metrics.plugin import ExactMatchConfig
 from bench_metrics.texts import TextMetric, compared
 
@@ -17,9 +17,9 @@ class ExactMatch(TextMetric[int]):
         super().__init__(config)
         self.signature = f"case:{'lc' if config.lowercase else 'mixed'}|strip:{'yes' if config.strip else 'no'}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[int]:
         """Yield 1 for each correct example, otherwise 0; raise if texts or references are missing."""
-        for text, references in compared(outcomes):
+        for text, references in compared(predictions):
             yield int(self._plain(text) in map(self._plain, references))
 
     def _plain(self, text: str) -> str:

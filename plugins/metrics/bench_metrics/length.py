@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import nan
 
-from bench_core import Additive, Metric, Outcome, SuiteError
+from bench_core import Additive, Metric, Prediction, SuiteError
 from bench_metrics.plugin import LengthConfig, LengthDistanceConfig
 
 
@@ -20,9 +20,9 @@ class Length(Additive[int]):
         super().__init__(config)
         self.signature = f"of:{config.of}|stop:included"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[int]:
         """Yield the length of each example; raise SuiteError if that of a reference is unknown."""
-        return map(output_length if self.config.of == "hypothesis" else reference_length, outcomes)
+        return map(output_length if self.config.of == "hypothesis" else reference_length, predictions)
 
 
 class LengthDistance(Metric[list[int]]):
@@ -39,26 +39,26 @@ class LengthDistance(Metric[list[int]]):
         super().__init__(config)
         self.signature = "wasserstein:1|stop:included"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[int]]:
         """Yield both lengths of each example; raise SuiteError if that of a reference is unknown."""
-        return ([output_length(outcome), reference_length(outcome)] for outcome in outcomes)
+        return ([output_length(prediction), reference_length(prediction)] for prediction in predictions)
 
     def combine(self, parts: Sequence[list[int]]) -> float:
         ours, theirs = (sorted(lengths) for lengths in zip(*parts, strict=True)) if parts else ([], [])
         return sum(abs(a - b) for a, b in zip(ours, theirs, strict=True)) / len(parts) if parts else nan
 
 
-def output_length(outcome: Outcome) -> int:
+def output_length(prediction: Prediction) -> int:
     """Return the length of the first hypothesis, including EOS if it is finished."""
-    best = outcome.hypotheses[0]
+    best = prediction.hypotheses[0]
     return len(best.tokens) + best.finished
 
 
-def reference_length(outcome: Outcome) -> int:
+def reference_length(prediction: Prediction) -> int:
     """Return the length of the reference, including EOS; raise SuiteError if there is none."""
-    if not outcome.target_tokens:
+    if not prediction.target_tokens:
         raise SuiteError(
-            f"example {outcome.id} has no reference whose length could be counted. "
+            f"example {prediction.id} has no reference whose length could be counted. "
             "Leave this metric out for this task."
         )
-    return outcome.target_tokens
+    return prediction.target_tokens

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pycocoevalcap.meteor  # type: ignore[import-untyped]
 
-from bench_core import Outcome, PluginError, SuiteError, TaskInfo
+from bench_core import PluginError, Prediction, SuiteError, TaskInfo
 from bench_metrics.java import java
 from bench_metrics.line_process import Unanswered, ask
 from bench_metrics.plugin import MeteorConfig
@@ -74,13 +74,15 @@ class Meteor(TextMetric[list[int]]):
         matches = "+".join(self.language.modules)
         self.signature = f"lang:{language}|match:{matches}|tok:{tokenization}|case:lc|version:1.5"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[int]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[int]]:
         """Yield METEOR's statistics of each example; raise SuiteError if METEOR fails."""
         lines = (
             " ||| ".join(["SCORE", *map(self._line, references), self._line(text)])
-            for text, references in compared(outcomes)
+            for text, references in compared(predictions)
         )
-        for some in blocks(zip((outcome.id for outcome in outcomes), lines, strict=True), EXAMPLES_PER_START):
+        for some in blocks(
+            zip((prediction.id for prediction in predictions), lines, strict=True), EXAMPLES_PER_START
+        ):
             ids, questions = zip(*some, strict=True)
             yield from self._run(ids, questions)
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import exp
 
-from bench_core import Outcome
+from bench_core import Prediction
 from bench_metrics.plugin import NotesBleuConfig
 from bench_metrics.texts import TextMetric, compared
 
@@ -24,10 +24,10 @@ class NotesBleu(TextMetric[float]):
         super().__init__(config)
         self.signature = f"k:{config.k}|tok:{config.tokens}|case:mixed|exponents:1/2^m|mean"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
         """Yield the score of each example; raise if texts or references are missing."""
         split = str.split if self.config.tokens == "words" else list
-        for text, references in compared(outcomes):
+        for text, references in compared(predictions):
             yield max(notes_bleu(split(text), split(label), self.config.k) for label in references)
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 from math import exp, inf, isnan, log, nan
 from typing import Self
 
-from bench_core import Additive, Outcome, PluginError, SuiteError, TaskInfo, estimates_of
+from bench_core import Additive, PluginError, Prediction, SuiteError, TaskInfo, estimates_of
 from bench_metrics.languages import check_spaces
 from bench_metrics.plugin import BitsPerByteConfig, PerplexityConfig
 
@@ -24,7 +24,7 @@ class LogProbabilities(Additive[Sequence[float | None]]):
     title: str  #: name in messages
 
     @abstractmethod
-    def count(self, outcome: Outcome) -> int:
+    def count(self, prediction: Prediction) -> int:
         """Return the number of units of a target, such as tokens or bytes; raise SuiteError if it is unknown."""
 
     @abstractmethod
@@ -44,7 +44,7 @@ class LogProbabilities(Additive[Sequence[float | None]]):
             prepared.signature += f"|{name}:{info.extras[name]}" if name in info.extras else ""
         return prepared
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float | None]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float | None]]:
         """Yield the weighted log-probability (None for -inf), the weighted count, and weighted estimates [0 or 5].
 
         At the end, adds to the signature the number of targets that their tokens spell, unless all do, and the stride
@@ -52,12 +52,12 @@ class LogProbabilities(Additive[Sequence[float | None]]):
         log-probability, SuiteError if the count is unknown.
         """
         strides, spelled = set[float](), 0
-        for outcome in outcomes:
-            yield self._part(outcome)
-            strides.add(outcome.values.get("stride", 0))
-            spelled += outcome.target_words is not None
+        for prediction in predictions:
+            yield self._part(prediction)
+            strides.add(prediction.values.get("stride", 0))
+            spelled += prediction.target_words is not None
         fields = [field for field in self.signature.split("|") if not field.startswith(("spelled:", "stride:"))]
-        fields += [f"spelled:{spelled} of {len(outcomes)}"] if spelled < len(outcomes) else []
+        fields += [f"spelled:{spelled} of {len(predictions)}"] if spelled < len(predictions) else []
         fields += [f"stride:{stride:g}" for stride in sorted(strides - {0})]
         self.signature = "|".join(fields)
 
@@ -74,18 +74,18 @@ class LogProbabilities(Additive[Sequence[float | None]]):
     def estimates(self, sums: Sequence[float], examples: int) -> Sequence[float]:
         return [self.from_sums([estimate, *sums[1:3]], examples) for estimate in sums[3:]]
 
-    def _part(self, outcome: Outcome) -> Sequence[float | None]:
-        log_prob, weight = outcome.target_log_prob, outcome.weight
+    def _part(self, prediction: Prediction) -> Sequence[float | None]:
+        log_prob, weight = prediction.target_log_prob, prediction.weight
         if log_prob is None or isnan(log_prob) or log_prob == inf:
             raise PluginError(
-                f"{self.title} cannot be computed: the score of example {outcome.id} is {log_prob}. "
+                f"{self.title} cannot be computed: the score of example {prediction.id} is {log_prob}. "
                 "The model's `score` must return the natural logarithm of a probability, -inf for probability 0; "
                 "NaN usually means that training diverged."
             )
-        estimates = estimates_of(outcome, lambda nats: weight * nats)
+        estimates = estimates_of(prediction, lambda nats: weight * nats)
         if not weight:
             return [0.0, 0.0, *estimates]
-        return [None if log_prob == -inf else weight * log_prob, weight * self.count(outcome), *estimates]
+        return [None if log_prob == -inf else weight * log_prob, weight * self.count(prediction), *estimates]
 
 
 def unknown_text(metric: str, example: int) -> SuiteError:
@@ -110,19 +110,23 @@ class Perplexity(LogProbabilities):
         super().__init__(config)
         self.signature = f"log:nats|per:{config.unit}|stop:included|by:{config.by or 'default'}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[float | None]]:
-        if self.config.unit == "word" and outcomes and all(outcome.target_words == 0 for outcome in outcomes):
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float | None]]:
+        if (
+            self.config.unit == "word"
+            and predictions
+            and all(prediction.target_words == 0 for prediction in predictions)
+        ):
             raise SuiteError(
                 "perplexity per word cannot be computed: targets have no word counts. Set `unit: token`."
             )
-        return super().measure(outcomes)
+        return super().measure(predictions)
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, prediction: Prediction) -> int:
         if self.config.unit == "token":
-            return outcome.target_tokens
-        if outcome.target_words is None:
-            raise unknown_text("perplexity per word", outcome.id)
-        return outcome.target_words
+            return prediction.target_tokens
+        if prediction.target_words is None:
+            raise unknown_text("perplexity per word", prediction.id)
+        return prediction.target_words
 
     def score(self, nats: float) -> float:
         try:
@@ -142,10 +146,10 @@ class BitsPerByte(LogProbabilities):
         self.label = f"Bits per {config.per}"  # type: ignore[misc]
         self.signature = f"log:2|per:{config.per}|text:raw|stop:line break|by:{config.by or 'default'}"
 
-    def count(self, outcome: Outcome) -> int:
-        size = outcome.target_bytes if self.config.per == "byte" else outcome.target_characters
+    def count(self, prediction: Prediction) -> int:
+        size = prediction.target_bytes if self.config.per == "byte" else prediction.target_characters
         if size is None:
-            raise unknown_text("bits-per-byte", outcome.id)
+            raise unknown_text("bits-per-byte", prediction.id)
         return size
 
     def score(self, nats: float) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import nan
 
-from bench_core import Additive, Outcome
+from bench_core import Additive, Prediction
 from bench_metrics.plugin import RepetitionConfig
 
 
@@ -22,9 +22,9 @@ class Repetition(Additive[Sequence[int]]):
         super().__init__(config)
         self.signature = f"n:{config.n}|stop:excluded|pooled"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Sequence[int]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[int]]:
         """Yield the numbers of repeated and of all n-grams of each output."""
-        return (_count_repeats(outcome.hypotheses[0].tokens, self.config.n) for outcome in outcomes)
+        return (_count_repeats(prediction.hypotheses[0].tokens, self.config.n) for prediction in predictions)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         repeated, ngrams = sums or (0, 0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench_core import Additive, Outcome, SuiteError
+from bench_core import Additive, Prediction, SuiteError
 from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig, ReportedScoreConfig
 
 
@@ -15,22 +15,22 @@ class Reported(Additive[float]):
         super().__init__(config)
         self.signature = f"value:{config.value}|of:{self.of}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
         """Yield the value of each example; raise SuiteError if one is missing."""
-        return map(self._value, outcomes)
+        return map(self._value, predictions)
 
-    def _value(self, outcome: Outcome) -> float:
-        values = self._values(outcome)
+    def _value(self, prediction: Prediction) -> float:
+        values = self._values(prediction)
         if self.config.value not in values:
             known = ", ".join(sorted(values)) or "none"
             raise SuiteError(
-                f"the {self.of} of example {outcome.id} has no value {self.config.value!r} (its values: {known}). "
+                f"the {self.of} of example {prediction.id} has no value {self.config.value!r} (its values: {known}). "
                 "Set another `value`, or leave this metric out for such models and decoders."
             )
         return float(values[self.config.value])
 
-    def _values(self, outcome: Outcome) -> Mapping[str, float]:
-        return outcome.hypotheses[0].values
+    def _values(self, prediction: Prediction) -> Mapping[str, float]:
+        return prediction.hypotheses[0].values
 
 
 class ReportedScore(Reported):
@@ -38,8 +38,8 @@ class ReportedScore(Reported):
 
     of = "score"
 
-    def _values(self, outcome: Outcome) -> Mapping[str, float]:
-        return outcome.values
+    def _values(self, prediction: Prediction) -> Mapping[str, float]:
+        return prediction.values
 
 
 class LogProbability(Additive[float]):
@@ -52,16 +52,16 @@ class LogProbability(Additive[float]):
         super().__init__(config)
         self.signature = "of:hypothesis|stop:included"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
         """Yield the log-probability of each first hypothesis; raise SuiteError if one is unknown."""
-        return map(_log_prob, outcomes)
+        return map(_log_prob, predictions)
 
 
-def _log_prob(outcome: Outcome) -> float:
-    log_prob = outcome.hypotheses[0].log_prob
+def _log_prob(prediction: Prediction) -> float:
+    log_prob = prediction.hypotheses[0].log_prob
     if log_prob is None:
         raise SuiteError(
-            f"the output of example {outcome.id} has no log-probability. Leave this metric out for models that "
+            f"the output of example {prediction.id} has no log-probability. Leave this metric out for models that "
             "do not report log-probabilities."
         )
     return log_prob

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from nltk.translate.ribes_score import MAX_ALIGNMENT_LEN, sentence_ribes  # type: ignore[import-untyped]
 
-from bench_core import Outcome, SuiteError, TaskInfo
+from bench_core import Prediction, SuiteError, TaskInfo
 from bench_metrics.languages import tokenizer_of
 from bench_metrics.plugin import RibesConfig
 from bench_metrics.texts import TextMetric, compared
@@ -36,10 +36,10 @@ class Ribes(TextMetric[float]):
             f"|nltk:{version('nltk')}"
         )
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
         """Yield the score of each example; raise SuiteError if a text is too long to be aligned."""
-        for outcome, pair in zip(outcomes, compared(outcomes), strict=True):
-            yield self._score(outcome.id, *pair)
+        for prediction, pair in zip(predictions, compared(predictions), strict=True):
+            yield self._score(prediction.id, *pair)
 
     def _score(self, example: int, text: str, references: list[str]) -> float:
         words, *others = [self._words(each) for each in [text, *references]]

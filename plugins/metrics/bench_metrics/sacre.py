@@ -10,7 +10,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from bench_core import Outcome, TaskInfo
+from bench_core import Prediction, TaskInfo
 from bench_metrics.languages import has_spaces, tokenizer_of
 from bench_metrics.plugin import BleuConfig, ChrfConfig, TerConfig
 from bench_metrics.texts import TextMetric, blocks, compared
@@ -39,9 +39,9 @@ class Sacrebleu(TextMetric[list[float]]):
     def _scorer(self, info: TaskInfo) -> tuple[Scorer, list[str]]:
         """Return sacrebleu's scorer for a task, and settings that are missing from its own signature."""
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[float]]:
         """Yield the statistics of each example; raise if texts or references are missing."""
-        for pairs in blocks(compared(outcomes), EXAMPLES_PER_BLOCK):
+        for pairs in blocks(compared(predictions), EXAMPLES_PER_BLOCK):
             yield from self._statistics(pairs)
 
     def _statistics(self, pairs: Sequence[tuple[str, list[str]]]) -> list[list[float]]:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from math import nan
 from typing import NoReturn
 
-from bench_core import Additive, Metric, Outcome, SuiteError
+from bench_core import Additive, Metric, Prediction, SuiteError
 from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
 
 
@@ -20,9 +20,9 @@ class NonTermination(Additive[int]):
         super().__init__(config)
         self.signature = _signature(config.limit)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[int]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[int]:
         """Yield 1 for each example that did not terminate, otherwise 0; raise SuiteError if that is unknown."""
-        return (int(not ended) for ended in terminations(outcomes, self.config.limit))
+        return (int(not ended) for ended in terminations(predictions, self.config.limit))
 
 
 class DistinctNonTerminated(Metric[str | None]):
@@ -40,35 +40,35 @@ class DistinctNonTerminated(Metric[str | None]):
         super().__init__(config)
         self.signature = _signature(config.limit)
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[str | None]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[str | None]:
         """Yield a digest of each output that did not terminate, None for others."""
         limit: int | None = self.config.limit
-        for outcome, ended in zip(outcomes, terminations(outcomes, limit), strict=True):
-            yield None if ended else _digest(outcome.hypotheses[0].tokens[:limit])
+        for prediction, ended in zip(predictions, terminations(predictions, limit), strict=True):
+            yield None if ended else _digest(prediction.hypotheses[0].tokens[:limit])
 
     def combine(self, parts: Sequence[str | None]) -> float:
         endless = [part for part in parts if part is not None]
         return 100 * len(set(endless)) / len(endless) if endless else nan
 
 
-def terminations(outcomes: Sequence[Outcome], limit: int | None) -> Iterator[bool]:
+def terminations(predictions: Sequence[Prediction], limit: int | None) -> Iterator[bool]:
     """Yield for each example whether EOS is among the first `limit` tokens of its first hypothesis.
 
     Without a limit, yields whether it is finished. Raises SuiteError if decoding stopped too early to know.
     """
-    for outcome in outcomes:
-        first = outcome.hypotheses[0]
+    for prediction in predictions:
+        first = prediction.hypotheses[0]
         if not first.finished and len(first.tokens) < (limit or 0):
-            _refuse(outcomes, limit or 0)
+            _refuse(predictions, limit or 0)
         yield first.finished and (limit is None or len(first.tokens) < limit)
 
 
-def _refuse(outcomes: Sequence[Outcome], limit: int) -> NoReturn:
+def _refuse(predictions: Sequence[Prediction], limit: int) -> NoReturn:
     """Raise SuiteError with the number of outputs that decoding left unfinished below the limit."""
-    first = (outcome.hypotheses[0] for outcome in outcomes)
+    first = (prediction.hypotheses[0] for prediction in predictions)
     short = [len(h.tokens) for h in first if not h.finished and len(h.tokens) < limit]
     raise SuiteError(
-        f"whether outputs terminate within {limit} tokens is unknown: {len(short)} of {len(outcomes)} outputs were "
+        f"whether outputs terminate within {limit} tokens is unknown: {len(short)} of {len(predictions)} outputs were "
         f"left unfinished below that limit, the first at {short[0]} tokens. Decode with "
         f"`max_tokens: {limit}` or more, or set the metric's `limit` to {min(short)} or less."
     )

@@ -5,7 +5,7 @@ from copy import copy
 from itertools import chain, islice
 from typing import NoReturn, Self, TypeVar
 
-from bench_core import Additive, Outcome, PluginError, SuiteError, TaskInfo
+from bench_core import Additive, PluginError, Prediction, SuiteError, TaskInfo
 from bench_metrics.languages import check_spaces
 
 X = TypeVar("X")
@@ -41,12 +41,12 @@ class TextMetric(Additive[X]):
         return prepared
 
 
-def compared(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, list[str]]]:
+def compared(predictions: Sequence[Prediction]) -> Iterator[tuple[str, list[str]]]:
     """Yield the first text of each example and its references; raise if either is missing."""
-    for outcome in outcomes:
-        if not outcome.references or not outcome.texts:
-            _refuse(outcomes)
-        yield outcome.texts[0], outcome.references
+    for prediction in predictions:
+        if not prediction.references or not prediction.texts:
+            _refuse(predictions)
+        yield prediction.texts[0], prediction.references
 
 
 def blocks(items: Iterable[X], size: int) -> Iterator[list[X]]:
@@ -56,16 +56,16 @@ def blocks(items: Iterable[X], size: int) -> Iterator[list[X]]:
         yield some
 
 
-def _refuse(outcomes: Sequence[Outcome]) -> NoReturn:
+def _refuse(predictions: Sequence[Prediction]) -> NoReturn:
     """Raise an error with the number of examples without references or texts."""
-    bare = [outcome.id for outcome in outcomes if not outcome.references]
+    bare = [prediction.id for prediction in predictions if not prediction.references]
     if bare:
         raise SuiteError(
-            f"texts cannot be compared: {len(bare)} of {len(outcomes)} examples have no reference, the first being "
+            f"texts cannot be compared: {len(bare)} of {len(predictions)} examples have no reference, the first being "
             f"example {bare[0]}. Leave this metric out for this task."
         )
-    mute = [outcome.id for outcome in outcomes if not outcome.texts]
+    mute = [prediction.id for prediction in predictions if not prediction.texts]
     raise PluginError(
-        f"texts cannot be compared: {len(mute)} of {len(outcomes)} examples have no text, the first being "
+        f"texts cannot be compared: {len(mute)} of {len(predictions)} examples have no text, the first being "
         f"example {mute[0]}. A decoder must return at least one hypothesis, which may be empty."
     )

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from bench_core import Outcome
+from bench_core import Prediction
 from bench_metrics.exact_match import ExactMatch
 from bench_metrics.plugin import ExactMatchConfig
 
 CELL = [
-    Outcome(0, references=["a b"], texts=["a b", "wrong"]),
-    Outcome(1, references=["x", "a b"], texts=["a b"]),
-    Outcome(2, references=["a b"], texts=[" A b\n"]),
-    Outcome(3, references=["a b"], texts=["a  b"]),
+    Prediction(0, references=["a b"], texts=["a b", "wrong"]),
+    Prediction(1, references=["x", "a b"], texts=["a b"]),
+    Prediction(2, references=["a b"], texts=[" A b\n"]),
+    Prediction(3, references=["a b"], texts=["a  b"]),
 ]
 
 

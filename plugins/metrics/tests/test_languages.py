@@ -6,7 +6,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
 
-from bench_core import MetricConfig, Outcome, SuiteError, TaskConfig, TaskInfo
+from bench_core import MetricConfig, Prediction, SuiteError, TaskConfig, TaskInfo
 from bench_metrics.plugin import (
     BleuConfig,
     ChrfConfig,
@@ -43,13 +43,13 @@ class Translated(TaskConfig):
         return self.apart
 
 
-def outcomes(texts=SAID, references=JAPANESE):
+def predictions(texts=SAID, references=JAPANESE):
     rows = zip(texts, references, strict=True)
-    return [Outcome(number, references=[reference], texts=[text]) for number, (text, reference) in enumerate(rows)]
+    return [Prediction(number, references=[reference], texts=[text]) for number, (text, reference) in enumerate(rows)]
 
 
 def prepared(config, language=None, tokenized=False, texts=SAID, references=JAPANESE):
-    rows = outcomes(texts, references)
+    rows = predictions(texts, references)
     info = TaskInfo(["<stop>"], language=language, tokenized=tokenized)
     metric = config.load()(config).prepare(info, {row.id: row.references for row in rows})
     return metric, rows

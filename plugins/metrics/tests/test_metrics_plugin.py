@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from bench_authors.testing import MetricCase, check_metric
-from bench_core import Hypothesis, Metric, Outcome, Scorer, TaskInfo
+from bench_core import Hypothesis, Metric, Prediction, Scorer, TaskInfo
 from bench_metrics.plugin import bench_metrics
 
 CONFIGS = {config.name: config for config in bench_metrics()}
@@ -23,22 +23,22 @@ PAIRS = [  # texts and their references
     ("", ["a b c d e f g h"]),
 ]
 CELL = [
-    Outcome(0, hypotheses=[Hypothesis([1, 2, 1, 2, 1, 2], True)], target_log_prob=-3.25, target_tokens=4),
-    Outcome(1, hypotheses=[Hypothesis([3] * 9, False)], target_log_prob=-0.1, target_tokens=1, weight=2.5),
-    Outcome(2, hypotheses=[Hypothesis([3] * 9, False)], target_log_prob=-1e-9, target_tokens=2),
-    Outcome(3, hypotheses=[Hypothesis([], True)], target_log_prob=-7.7, target_tokens=9, weight=0.1),
+    Prediction(0, hypotheses=[Hypothesis([1, 2, 1, 2, 1, 2], True)], target_log_prob=-3.25, target_tokens=4),
+    Prediction(1, hypotheses=[Hypothesis([3] * 9, False)], target_log_prob=-0.1, target_tokens=1, weight=2.5),
+    Prediction(2, hypotheses=[Hypothesis([3] * 9, False)], target_log_prob=-1e-9, target_tokens=2),
+    Prediction(3, hypotheses=[Hypothesis([], True)], target_log_prob=-7.7, target_tokens=9, weight=0.1),
 ]
 CELL = [
     replace(
-        outcome,
-        hypotheses=[replace(outcome.hypotheses[0], log_prob=-0.1 * place, values={"order": 0.7 * place})],
+        prediction,
+        hypotheses=[replace(prediction.hypotheses[0], log_prob=-0.1 * place, values={"order": 0.7 * place})],
         texts=[text],
         references=references,
         values={"order": 0.3 * place},
         target_bytes=3 + place,
         target_characters=2 + place,
     )
-    for place, (outcome, (text, references)) in enumerate(zip(CELL, PAIRS, strict=True))
+    for place, (prediction, (text, references)) in enumerate(zip(CELL, PAIRS, strict=True))
 ]
 
 
@@ -97,7 +97,7 @@ def test_parts_come_back_from_json_unharmed(name):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_an_example_contributes_alike_alone_and_in_a_cell(name):
     built = metric(name)
-    assert [*built.measure(CELL)] == [part for outcome in CELL for part in [*built.measure([outcome])]]
+    assert [*built.measure(CELL)] == [part for prediction in CELL for part in [*built.measure([prediction])]]
 
 
 @pytest.mark.quick(4)

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from bench_core import Outcome
+from bench_core import Prediction
 from bench_metrics.notes_bleu import NotesBleu
 from bench_metrics.plugin import NotesBleuConfig
 
 
 def bleu(*pairs, **settings):
     metric = NotesBleu(NotesBleuConfig(**settings))
-    outcomes = [Outcome(7, references=list(references), texts=[text]) for text, *references in pairs]
-    return metric.combine([*metric.measure(outcomes)])
+    predictions = [Prediction(7, references=list(references), texts=[text]) for text, *references in pairs]
+    return metric.combine([*metric.measure(predictions)])
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,18 @@ from math import exp, inf, isnan, log, nan
 
 import pytest
 
-from bench_core import Outcome, PluginError, SuiteError, TaskInfo
+from bench_core import PluginError, Prediction, SuiteError, TaskInfo
 from bench_metrics.perplexity import BitsPerByte, Perplexity
 from bench_metrics.plugin import BitsPerByteConfig, PerplexityConfig
 
 
 def scored(log_prob, tokens, words=0, weight=1.0):
-    return Outcome(7, target_log_prob=log_prob, target_tokens=tokens, target_words=words, weight=weight)
+    return Prediction(7, target_log_prob=log_prob, target_tokens=tokens, target_words=words, weight=weight)
 
 
-def perplexity(*outcomes, **settings):
+def perplexity(*predictions, **settings):
     metric = Perplexity(PerplexityConfig(**settings))
-    return metric.combine([*metric.measure(outcomes)])
+    return metric.combine([*metric.measure(predictions)])
 
 
 @pytest.mark.parametrize("size", [1, 2, 27, 33_278])
@@ -105,13 +105,13 @@ def test_the_signature_has_the_parts_that_a_stream_was_read_in():
     assert parts.signature == f"{metric.signature}|parts:4"
 
 
-def bits(*outcomes, **settings):
+def bits(*predictions, **settings):
     metric = BitsPerByte(BitsPerByteConfig(**settings))
-    return metric.combine([*metric.measure(outcomes)])
+    return metric.combine([*metric.measure(predictions)])
 
 
 def raw(log_prob, size, characters=None, **more):
-    return Outcome(
+    return Prediction(
         7, target_log_prob=log_prob, target_tokens=1, target_bytes=size, target_characters=characters, **more
     )
 

@@ -4,7 +4,7 @@ from math import isnan
 
 import pytest
 
-from bench_core import Hypothesis, Outcome
+from bench_core import Hypothesis, Prediction
 from bench_metrics.plugin import RepetitionConfig
 from bench_metrics.repetition import Repetition
 
@@ -12,7 +12,7 @@ from bench_metrics.repetition import Repetition
 def repetition(*outputs, n=4):
     metric = Repetition(RepetitionConfig(n=n))
     return metric.combine(
-        [*metric.measure([Outcome(0, hypotheses=[Hypothesis(tokens, True)]) for tokens in outputs])]
+        [*metric.measure([Prediction(0, hypotheses=[Hypothesis(tokens, True)]) for tokens in outputs])]
     )
 
 
@@ -43,8 +43,8 @@ def test_outputs_too_short_for_an_ngram_are_left_out():
 
 def test_only_the_first_hypothesis_counts_for_repetition():
     metric = Repetition(RepetitionConfig())
-    outcome = Outcome(0, hypotheses=[Hypothesis([1, 2, 3, 4], True), Hypothesis([5] * 9, True)])
-    assert [*metric.measure([outcome])] == [[0, 1]]
+    prediction = Prediction(0, hypotheses=[Hypothesis([1, 2, 3, 4], True), Hypothesis([5] * 9, True)])
+    assert [*metric.measure([prediction])] == [[0, 1]]
 
 
 def test_the_signature_carries_n():

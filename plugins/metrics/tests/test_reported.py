@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from bench_core import Hypothesis, Outcome, SuiteError
+from bench_core import Hypothesis, Prediction, SuiteError
 from bench_metrics.plugin import LogProbabilityConfig, ReportedConfig, ReportedScoreConfig
 
 CELL = [
-    Outcome(3, hypotheses=[Hypothesis([1], True, -1.5, values={"calls": 4.0}), Hypothesis([2], True, -9.0)]),
-    Outcome(8, hypotheses=[Hypothesis([], True, -0.25, values={"calls": 1.0})], values={"work": 6.0}),
+    Prediction(3, hypotheses=[Hypothesis([1], True, -1.5, values={"calls": 4.0}), Hypothesis([2], True, -9.0)]),
+    Prediction(8, hypotheses=[Hypothesis([], True, -0.25, values={"calls": 1.0})], values={"work": 6.0}),
 ]
 
 
-def value(config, outcomes=CELL):
+def value(config, predictions=CELL):
     metric = config.load()(config)
-    return metric.combine([*metric.measure(outcomes)])
+    return metric.combine([*metric.measure(predictions)])
 
 
 def test_what_the_first_hypotheses_carry_is_averaged():
@@ -34,4 +34,4 @@ def test_a_value_that_is_missing_is_named_with_those_that_are_there():
 def test_the_log_probability_is_that_of_first_hypotheses():
     assert value(LogProbabilityConfig()) == -0.875
     with pytest.raises(SuiteError, match="example 5 has no log-probability"):
-        value(LogProbabilityConfig(), [Outcome(5, hypotheses=[Hypothesis([1], True)])])
+        value(LogProbabilityConfig(), [Prediction(5, hypotheses=[Hypothesis([1], True)])])

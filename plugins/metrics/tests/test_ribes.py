@@ -4,15 +4,15 @@ from math import exp
 
 import pytest
 
-from bench_core import Outcome, SuiteError
+from bench_core import Prediction, SuiteError
 from bench_metrics.plugin import RibesConfig
 from bench_metrics.ribes import Ribes
 
 
 def ribes(*pairs, **settings):
     metric = Ribes(RibesConfig(**settings))
-    outcomes = [Outcome(7, references=list(references), texts=[text]) for text, *references in pairs]
-    return metric.combine([*metric.measure(outcomes)])
+    predictions = [Prediction(7, references=list(references), texts=[text]) for text, *references in pairs]
+    return metric.combine([*metric.measure(predictions)])
 
 
 def test_a_text_in_the_right_order_scores_100_and_in_the_opposite_order_0():

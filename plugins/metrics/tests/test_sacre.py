@@ -9,11 +9,11 @@ import pytest
 from pydantic import ValidationError
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from bench_core import Outcome, PluginError, SuiteError, TaskInfo
+from bench_core import PluginError, Prediction, SuiteError, TaskInfo
 from bench_metrics.plugin import BleuConfig, ChrfConfig, TerConfig
 from bench_metrics.sacre import Bleu, Chrf, Ter
 
-FACTS = TaskInfo(["<stop>"])
+INFO = TaskInfo(["<stop>"])
 TEXT = "The the cat cats sat on a mat, mat. in Rome; It's 3.5% of “it” Straße — naïve (or not)? 東京 です。"
 WORDS = TEXT.split()
 
@@ -26,28 +26,28 @@ def sentences(seed, count, shortest=0):
 def cell(seed=1, count=60, streams=2):
     """Return examples whose texts are their references with some words exchanged."""
     references = [sentences(seed + stream, count, shortest=1) for stream in range(streams)]
-    dice, outcomes = random.Random(seed), []
+    dice, predictions = random.Random(seed), []
     for number, accepted in enumerate(zip(*references, strict=True)):
         words = [word if dice.random() < 0.7 else dice.choice(WORDS) for word in dice.choice(accepted).split()]
-        outcomes.append(Outcome(number, references=list(accepted), texts=[" ".join(words)]))
-    return outcomes
+        predictions.append(Prediction(number, references=list(accepted), texts=[" ".join(words)]))
+    return predictions
 
 
-def outcome(text, *references):
-    return Outcome(7, references=list(references), texts=[text])
+def prediction(text, *references):
+    return Prediction(7, references=list(references), texts=[text])
 
 
-def score(metric, outcomes):
-    return metric.combine([*metric.measure(outcomes)])
+def score(metric, predictions):
+    return metric.combine([*metric.measure(predictions)])
 
 
-def prepared(metric, outcomes):
-    return metric.prepare(FACTS, {outcome.id: outcome.references for outcome in outcomes})
+def prepared(metric, predictions):
+    return metric.prepare(INFO, {prediction.id: prediction.references for prediction in predictions})
 
 
-def command_line(folder, outcomes, *options):
+def command_line(folder, predictions, *options):
     """Return what `python -m sacrebleu` says of the texts and references, written to files."""
-    streams = [[each.texts[0] for each in outcomes], *zip(*(each.references for each in outcomes), strict=True)]
+    streams = [[each.texts[0] for each in predictions], *zip(*(each.references for each in predictions), strict=True)]
     names = ["hyp", *(f"ref{number}" for number in range(1, len(streams)))]
     for name, lines in zip(names, streams, strict=True):
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -81,11 +81,11 @@ def command_line(folder, outcomes, *options):
     ids=["defaults", "settings", "Japanese"],
 )
 def test_scores_and_signatures_are_those_of_the_command_line(tmp_path, options, metrics):
-    outcomes = cell()
-    theirs = command_line(tmp_path, outcomes, *options.split())
+    predictions = cell()
+    theirs = command_line(tmp_path, predictions, *options.split())
     for config, (value, signature) in zip(metrics, theirs, strict=True):
-        metric = prepared(config.load()(config), outcomes)
-        assert score(metric, outcomes) == pytest.approx(value, abs=1e-9)
+        metric = prepared(config.load()(config), predictions)
+        assert score(metric, predictions) == pytest.approx(value, abs=1e-9)
         assert metric.signature == signature
         assert 0 < value < 100
 
@@ -103,23 +103,23 @@ def test_scores_and_signatures_are_those_of_the_command_line(tmp_path, options, 
     ids=["bleu", "bleu-2", "bleu-add-k", "chrf", "chrf++", "ter"],
 )
 def test_any_sample_scores_as_sacrebleu_scores_its_corpus(config, scorer):
-    outcomes = [
-        Outcome(each.id, references=each.references[: 1 + each.id % 3], texts=each.texts)  # one, two or three
+    predictions = [
+        Prediction(each.id, references=each.references[: 1 + each.id % 3], texts=each.texts)  # one, two or three
         for each in cell(streams=3)
     ]
     metric = config.load()(config)
-    parts = [*metric.measure(outcomes)]
+    parts = [*metric.measure(predictions)]
     dice = random.Random(5)
-    for size in (1, 3, len(outcomes), 200):
-        drawn = dice.choices(range(len(outcomes)), k=size)
-        sample = [outcomes[number] for number in drawn]
+    for size in (1, 3, len(predictions), 200):
+        drawn = dice.choices(range(len(predictions)), k=size)
+        sample = [predictions[number] for number in drawn]
         streams = [[(each.references + [None] * 3)[place] for each in sample] for place in range(3)]
         whole = scorer.corpus_score([each.texts[0] for each in sample], streams).score
         assert metric.combine([parts[number] for number in drawn]) == pytest.approx(whole, rel=1e-12)
 
 
 def test_a_text_that_is_its_reference_is_perfect():
-    same = outcome("a cat sat here", "a dog ran away", "a cat sat here")
+    same = prediction("a cat sat here", "a dog ran away", "a cat sat here")
     assert score(Bleu(BleuConfig()), [same]) == pytest.approx(100)
     assert score(Chrf(ChrfConfig()), [same]) == pytest.approx(100)
     assert score(Ter(TerConfig()), [same]) == 0
@@ -128,24 +128,24 @@ def test_a_text_that_is_its_reference_is_perfect():
 @pytest.mark.parametrize(("order", "value"), [(1, 65.4985), (2, 63.4186), (3, 47.8797)])
 def test_bleu_is_the_geometric_mean_of_clipped_precisions(order, value):
     metric = Bleu(BleuConfig(max_order=order, smooth="none"))
-    assert score(metric, [outcome("A B B C D", "A B C D E F")]) == pytest.approx(value, abs=1e-4)
+    assert score(metric, [prediction("A B B C D", "A B C D E F")]) == pytest.approx(value, abs=1e-4)
 
 
 def test_bleu_without_any_longest_match_is_zero_unless_smoothed():
-    example = [outcome("A B B C D", "A B C D E F")]
+    example = [prediction("A B B C D", "A B C D E F")]
     assert score(Bleu(BleuConfig(smooth="none")), example) == 0
     assert score(Bleu(BleuConfig()), example) > 10
 
 
 def test_chrf_and_ter_by_hand():
-    assert score(Chrf(ChrfConfig(char_order=1)), [outcome("ab", "ac")]) == pytest.approx(50)
-    one_shift, one_word_too_many = outcome("b c d a", "a b c d"), outcome("a b x", "a b")
+    assert score(Chrf(ChrfConfig(char_order=1)), [prediction("ab", "ac")]) == pytest.approx(50)
+    one_shift, one_word_too_many = prediction("b c d a", "a b c d"), prediction("a b x", "a b")
     assert score(Ter(TerConfig()), [one_shift]) == 25
     assert score(Ter(TerConfig()), [one_shift, one_word_too_many]) == pytest.approx(100 * 2 / 6)
 
 
 def test_empty_texts_and_references_have_scores():
-    empty = [outcome("", "a b c d"), outcome("a", ""), outcome("", "")]
+    empty = [prediction("", "a b c d"), prediction("a", ""), prediction("", "")]
     assert score(Bleu(BleuConfig()), empty) == 0
     assert score(Chrf(ChrfConfig()), empty) == 0
     assert score(Ter(TerConfig()), empty) == 125
@@ -154,7 +154,7 @@ def test_empty_texts_and_references_have_scores():
 @pytest.mark.extra("bench-metrics", "japanese")
 def test_japanese_is_cut_into_words():
     metric = Bleu(BleuConfig(tokenize="ja-mecab"))
-    (part,) = [*metric.measure([outcome("私は東京に住んでいます。", "彼は東京に住んでいます。")])]
+    (part,) = [*metric.measure([prediction("私は東京に住んでいます。", "彼は東京に住んでいます。")])]
     assert part[0] == 9
     assert "tok:ja-mecab-" in metric.signature
     assert metric.combine([part]) == pytest.approx(100 * (8 / 9 * 7 / 8 * 6 / 7 * 5 / 6) ** 0.25)
@@ -178,10 +178,10 @@ except SuiteError as error:
 
 
 def test_the_signature_tells_all_that_changes_the_score():
-    outcomes = cell(count=3)
-    unequal = [*outcomes, outcome("a", "b")]
+    predictions = cell(count=3)
+    unequal = [*predictions, prediction("a", "b")]
     signatures = [
-        prepared(Bleu(BleuConfig()), outcomes).signature,
+        prepared(Bleu(BleuConfig()), predictions).signature,
         prepared(Bleu(BleuConfig()), unequal).signature,
         Bleu(BleuConfig()).signature,
         Bleu(BleuConfig(max_order=2)).signature,
@@ -206,8 +206,8 @@ def test_tokenizers_that_download_are_refused():
 
 
 def test_examples_without_reference_or_text_are_errors():
-    bare, mute = Outcome(3, texts=["a"]), Outcome(4, references=["a"])
+    bare, mute = Prediction(3, texts=["a"]), Prediction(4, references=["a"])
     with pytest.raises(SuiteError, match="1 of 2 examples have no reference, the first being example 3"):
-        score(Bleu(BleuConfig()), [outcome("a", "b"), bare])
+        score(Bleu(BleuConfig()), [prediction("a", "b"), bare])
     with pytest.raises(PluginError, match="1 of 2 examples have no text, the first being example 4"):
-        score(Ter(TerConfig()), [outcome("a", "b"), mute])
+        score(Ter(TerConfig()), [prediction("a", "b"), mute])

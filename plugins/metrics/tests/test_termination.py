@@ -5,23 +5,23 @@ from math import isnan
 import pytest
 
 from bench_authors.testing import catches
-from bench_core import Hypothesis, Outcome, SuiteError
+from bench_core import Hypothesis, Prediction, SuiteError
 from bench_metrics.plugin import DistinctNonTerminatedConfig, NonTerminationConfig
 from bench_metrics.termination import DistinctNonTerminated, NonTermination, terminations
 
 
 def output(tokens, finished, *others):
-    return Outcome(3, hypotheses=[Hypothesis(tokens, finished), *others])
+    return Prediction(3, hypotheses=[Hypothesis(tokens, finished), *others])
 
 
-def ratio(outcomes, limit):
+def ratio(predictions, limit):
     metric = NonTermination(NonTerminationConfig(limit=limit))
-    return metric.combine([*metric.measure(outcomes)])
+    return metric.combine([*metric.measure(predictions)])
 
 
-def distinct(outcomes, limit):
+def distinct(predictions, limit):
     metric = DistinctNonTerminated(DistinctNonTerminatedConfig(limit=limit))
-    return metric.combine([*metric.measure(outcomes)])
+    return metric.combine([*metric.measure(predictions)])
 
 
 # mistakes: each is handed the intact function, and returns one that takes its place
@@ -30,25 +30,25 @@ def distinct(outcomes, limit):
 def counts_stop_as_one_too_many(terminated):
     """Not terminated if there are L tokens, as it reads in the paper: but a stop among them is the L-th."""
 
-    def wrong(outcomes, limit):
-        shorter = [len(one.hypotheses[0].tokens) + one.hypotheses[0].finished < limit for one in outcomes]
-        return [end and short for end, short in zip(terminated(outcomes, limit), shorter, strict=True)]
+    def wrong(predictions, limit):
+        shorter = [len(one.hypotheses[0].tokens) + one.hypotheses[0].finished < limit for one in predictions]
+        return [end and short for end, short in zip(terminated(predictions, limit), shorter, strict=True)]
 
     return wrong
 
 
 def leaves_stop_uncounted(terminated):
     """L words, and a stop after them."""
-    return lambda outcomes, limit: terminated(outcomes, limit + 1)
+    return lambda predictions, limit: terminated(predictions, limit + 1)
 
 
 def asks_for_a_stop_wherever_it_is(terminated):
-    return lambda outcomes, limit: [one.hypotheses[0].finished for one in outcomes]
+    return lambda predictions, limit: [one.hypotheses[0].finished for one in predictions]
 
 
 def asks_for_the_length_alone(terminated):
     """What is shorter than L has ended, for whatever reason."""
-    return lambda outcomes, limit: [len(one.hypotheses[0].tokens) < limit for one in outcomes]
+    return lambda predictions, limit: [len(one.hypotheses[0].tokens) < limit for one in predictions]
 
 
 # laws

@@ -2,7 +2,7 @@
 
 `evaluating` runs objects as suites run files; `arguments` and `adhoc_parts` convert its arguments to parts, also
 functions (`text_functions`). `loaded` gives a run as rows and outputs, `trained_stage` finds one of its trained
-models, `trained_model` decodes with it. `cell_outcomes` reads the decoded and scored examples of the cells.
+models, `trained_model` decodes with it. `cell_predictions` reads the decoded and scored examples of the cells.
 """
 
 # mypy: implicit-reexport
@@ -12,20 +12,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench_notebook.cell_outcomes import StoredOutcomes
+    from bench_notebook.cell_predictions import StoredPredictions
     from bench_notebook.evaluating import evaluate
     from bench_notebook.loaded import LoadedRun, load
     from bench_notebook.trained_model import TrainedModel
 
 _HOME = {
     "LoadedRun": "loaded",
-    "StoredOutcomes": "cell_outcomes",
+    "StoredPredictions": "cell_predictions",
     "TrainedModel": "trained_model",
     "evaluate": "evaluating",
     "load": "loaded",
 }
 
-__all__ = ["LoadedRun", "StoredOutcomes", "TrainedModel", "evaluate", "load"]
+__all__ = ["LoadedRun", "StoredPredictions", "TrainedModel", "evaluate", "load"]
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from bench_core.errors import SuiteError
-from bench_core.execution.executor import Here
+from bench_core.execution.executor import InProcess
 from bench_core.execution.progress import Progress
 from bench_core.files import data_folder
 from bench_core.optional import AUTHORS, installed_module
@@ -94,7 +94,7 @@ def _run_suite(source: Arguments, adhoc: AdHocParts, data: Path, store: Path, ou
                 _warn(
                     f"{changed[0]} changed since Python started: results of this call are not cached. Restart Python."
                 )
-            with _removing_adhoc_results(result_store, planned, adhoc), Here(result_store, data) as executor:
+            with _removing_adhoc_results(result_store, planned, adhoc), InProcess(result_store, data) as executor:
                 run = Runner(suite, data, result_store, executor, _Warnings()).run(Path(out or scratch / "runs"))
     finally:
         shutil.rmtree(scratch / "store", ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Loads a run for analysis in Python: cells, numbers, bootstrap replicates, training histories and outcomes."""
+"""Loads a run for analysis in Python: cells, numbers, bootstrap replicates, training histories and predictions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_core.data import Outcome
+from bench_core.data import Prediction
 from bench_core.errors import PluginError, StoreError, SuiteError
 from bench_core.files import data_folder
 from bench_core.runs.results import SHORT, CellResult, Run, read_histories, read_run
@@ -16,7 +16,7 @@ from bench_core.runs.selecting import cell_name, chosen, name_on, only_one, run_
 from bench_core.stage_kinds import weights_of
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES, TRAINING_AXES
-from bench_notebook.cell_outcomes import KINDS, Kind, StoredOutcomes
+from bench_notebook.cell_predictions import KINDS, Kind, StoredPredictions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ PANDAS_MISSING = "pandas is not installed: python -m pip install 'pandas>=2.2'. 
 def load(run: str | Path, store: str | Path = ".bench/store", runs: str | Path = "runs") -> LoadedRun:
     """Load a local or imported run by its folder, or by its name in the folder `runs`.
 
-    Outcomes are read from `store` on demand. Raises SuiteError for an unknown run, StoreError for a damaged file.
+    Predictions are read from `store` on demand. Raises SuiteError for an unknown run, StoreError for a damaged file.
     """
     return LoadedRun(read_run(run_folder(Path(run), Path(runs))), Store(Path(store)))
 
@@ -86,24 +86,26 @@ class LoadedRun:
 
     def outputs(
         self, cell: str | Mapping[str, Any] = "", kind: Kind = "decode", by: str | None = None, **axes: Any
-    ) -> Iterator[Outcome]:
-        """Iterate over the outcomes of one cell in order of id, read one at a time.
+    ) -> Iterator[Prediction]:
+        """Iterate over the predictions of one cell in order of id, read one at a time.
 
         Choose the cell by a row of `cells`, by a name or filters as on the command line, or by axes, such as
         `model="lstm"`; an axis with the same name in all cells may be omitted. `kind="score"` gives the scored
         examples with the log-probabilities of their targets; `by` chooses among several likelihoods. Raises
-        SuiteError unless exactly one cell matches, StoreError if its outcomes are missing or damaged.
+        SuiteError unless exactly one cell matches, StoreError if its predictions are missing or damaged.
         """
         if kind not in KINDS:
-            raise SuiteError(f"outcomes have no kind {kind!r}. Choose {' or '.join(KINDS)}.")
+            raise SuiteError(f"predictions have no kind {kind!r}. Choose {' or '.join(KINDS)}.")
         match = only_one(self._cells(cell, axes), lambda result: result.cell, cell if isinstance(cell, str) else "")
-        stored = [outcomes for outcomes in StoredOutcomes.of([match], self.store) if outcomes.kind == kind]
+        stored = [
+            predictions for predictions in StoredPredictions.of([match], self.store) if predictions.kind == kind
+        ]
         if not stored:
             verb = "decoded" if kind == "decode" else "scored"
             raise SuiteError(f"{cell_name(match.cell)}: nothing was {verb} for this cell.")
         if by is None and len(stored) == 1:
             return iter(stored[0])
-        known = {outcomes.by: outcomes for outcomes in stored}
+        known = {predictions.by: predictions for predictions in stored}
         if by not in known:
             names = ", ".join(sorted(map(str, known)))
             raise SuiteError(f"{cell_name(match.cell)}: choose a likelihood: `by` is one of {names}.")
@@ -147,9 +149,9 @@ class LoadedRun:
 
         return load_trained(*training, self.run.suite.limits.max_tokens)
 
-    def all_outputs(self) -> Iterator[StoredOutcomes]:
+    def all_outputs(self) -> Iterator[StoredPredictions]:
         """Yield every decoding and every scoring of the run, with its axes (`cell`) and `kind`."""
-        return StoredOutcomes.of(self.run.cells, self.store)
+        return StoredPredictions.of(self.run.cells, self.store)
 
     def cells_frame(self) -> Any:
         """Return `cells` as a pandas DataFrame."""
@@ -180,18 +182,18 @@ class LoadedRun:
     def outputs_frame(
         self, cell: str | Mapping[str, Any] = "", kind: Kind = "decode", by: str | None = None, **axes: Any
     ) -> Any:
-        """Return the outcomes of all matching cells as a pandas DataFrame, which must fit into memory.
+        """Return the predictions of all matching cells as a pandas DataFrame, which must fit into memory.
 
-        It has a row for each example of each cell, with the axes of the cell and the fields of the outcome. Scorings,
+        It has a row for each example of each cell, with the axes of the cell and the fields of the prediction. Scorings,
         which decoders share, come once, with their likelihood `by`.
         """
         cells = chosen(self._cells(cell, axes), lambda result: result.cell, cell if isinstance(cell, str) else "")
         stored = [
-            outcomes
-            for outcomes in StoredOutcomes.of(cells, self.store)
-            if outcomes.kind == kind and by in (None, outcomes.by)
+            predictions
+            for predictions in StoredPredictions.of(cells, self.store)
+            if predictions.kind == kind and by in (None, predictions.by)
         ]
-        return _frame([{**part.cell, "by": part.by, **vars(outcome)} for part in stored for outcome in part])
+        return _frame([{**part.cell, "by": part.by, **vars(prediction)} for part in stored for prediction in part])
 
 
 def _frame(rows: Any) -> Any:

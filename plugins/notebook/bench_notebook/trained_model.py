@@ -18,12 +18,12 @@ from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.computing.loading import load_model
 from bench_core.computing.process_state import defined_state
 from bench_core.computing.texts import separator_after
-from bench_core.data import STOP, Batch, Outcome, Prompt, Purpose, TaskInfo
+from bench_core.data import STOP, Batch, Prediction, Prompt, Purpose, TaskInfo
 from bench_core.decoder import Decoder, TextDecoder
 from bench_core.errors import SuiteError
 from bench_core.model import OwnVocabulary, TextGenerator
 from bench_core.planning.stages import Stage
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.registry import configured, suggestion
 from bench_core.storage.store import ANSWERS, Store
 from bench_core.task import Size, Task
@@ -108,8 +108,8 @@ class TrainedModel:
 
     def decode(
         self, texts: Sequence[str], decoder: str | Decoder[Any] | None = None, first: int = 0
-    ) -> list[Outcome]:
-        """Decode texts; each outcome equals that of the run for an example with the same prompt and id.
+    ) -> list[Prediction]:
+        """Decode texts; each prediction equals that of the run for an example with the same prompt and id.
 
         `decoder` is a name in the suite or a Decoder; it may be omitted if the suite has only one. The ids of texts
         count from `first`; samples depend on the seed and on the id. For double precision, first call
@@ -121,19 +121,19 @@ class TrainedModel:
         prompts = [Prompt(number, text) for number, text in enumerate(texts, first)]
         as_text = isinstance(self.module, TextGenerator | OwnVocabulary)
         settings, answers = self._stage.settings, self._store.root / ANSWERS
-        noise = _RecordingNoise(Noise(settings["seed"]).fork("decode").key)
+        rng = _RecordingRng(Rng(settings["seed"]).fork("decode").key)
         examples = Examples(
-            _NewPrompts(self.task, self.info, prompts, as_text), SPLIT, noise, torch.device(settings["device"]),
+            _NewPrompts(self.task, self.info, prompts, as_text), SPLIT, rng, torch.device(settings["device"]),
             settings["batch_size"], words=len(self.info.vocabulary), seed=settings["seed"], answers=answers,
             warn=self._store.warn,
         )  # fmt: skip
         dtype = torch.get_default_dtype()
         with stage_process_state(settings), evaluating(self.module):
             torch.set_default_dtype(dtype)
-            outcomes = [*examples.decoded(self.module, strategy)]
+            predictions = [*examples.decoded(self.module, strategy)]
         is_text = isinstance(strategy, TextDecoder)
-        self.sampled = len(strategy.config.seeds([0, 1])) > 1 if is_text else bool(noise.uses)
-        return outcomes
+        self.sampled = len(strategy.config.seeds([0, 1])) > 1 if is_text else bool(rng.uses)
+        return predictions
 
 
 def stage_process_state(settings: Mapping[str, Any]) -> AbstractContextManager[Any]:
@@ -154,13 +154,13 @@ def load_trained(
 
 
 @dataclass(frozen=True)
-class _RecordingNoise(Noise):
+class _RecordingRng(Rng):
     """Random numbers that record whether any are used."""
 
     uses: list[bool] = field(default_factory=list, compare=False)
 
-    def fork(self, purpose: str | int) -> Noise:
-        return _RecordingNoise(super().fork(purpose).key, self.uses)
+    def fork(self, purpose: str | int) -> Rng:
+        return _RecordingRng(super().fork(purpose).key, self.uses)
 
     def uniform(self, ids: torch.Tensor, step: int = 0, size: int | None = None) -> torch.Tensor:
         self.uses.append(True)
@@ -177,7 +177,7 @@ class _NewPrompts(Task):
     def prepare(self, data: Path) -> TaskInfo:
         return self.info
 
-    def batches(self, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: str, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         for start in range(0, len(self.prompts), size.number):
             prompts = self.prompts[start : start + size.number]
             if self.as_text:  # rows without tokens, for systems that read the texts

@@ -14,14 +14,14 @@ from bench_small.plugin import LettersConfig
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core import Outcome, PluginError, SuiteError, registry
+from bench_core import PluginError, Prediction, SuiteError, registry
 from bench_core.computing.stages import sample_of
 from bench_core.errors import StoreError
 from bench_core.runs.quoting import may_quote, why_not_quoted
 from bench_core.runs.results import read_run
 from bench_core.runs.selecting import cell_name
-from bench_core.stage_kinds import OUTCOMES
-from bench_core.storage.outcomes import read_outcomes, write_outcomes
+from bench_core.stage_kinds import PREDICTIONS
+from bench_core.storage.predictions import read_predictions, write_predictions
 from bench_core.storage.store import Store
 from bench_core.suites.axes import AXES
 from bench_core.suites.load import load as load_suite
@@ -46,24 +46,25 @@ def loaded(made):
 
 
 def written(folder, key, kind="decode"):
-    """Return the outcomes of an artifact without `load`."""
-    lines = gzip.decompress((folder / "store" / kind / key / OUTCOMES).read_bytes()).splitlines()
+    """Return the predictions of an artifact without `load`."""
+    lines = gzip.decompress((folder / "store" / kind / key / PREDICTIONS).read_bytes()).splitlines()
     return [json.loads(line) for line in lines]
 
 
-def test_every_outcome_of_every_cell_is_returned_as_written(made, loaded):
+def test_every_prediction_of_every_cell_is_returned_as_written(made, loaded):
     cells = read_run(made / "runs" / "one").cells
     assert len(cells) == 8
     for cell in cells:
         for kind, name in (("decode", "decode"), ("score", "score/nats")):
-            outcomes, lines = [*loaded.outputs(cell.cell, kind)], written(made, cell.artifacts[name], kind)
+            predictions, lines = [*loaded.outputs(cell.cell, kind)], written(made, cell.artifacts[name], kind)
             assert [
-                (outcome.id, outcome.texts, outcome.references, outcome.target_log_prob) for outcome in outcomes
+                (prediction.id, prediction.texts, prediction.references, prediction.target_log_prob)
+                for prediction in predictions
             ] == [(line["id"], line["texts"], line["references"], line["target_log_prob"]) for line in lines]
-            assert [[y.tokens for y in outcome.hypotheses] for outcome in outcomes] == [
+            assert [[y.tokens for y in prediction.hypotheses] for prediction in predictions] == [
                 [y["tokens"] for y in line["hypotheses"]] for line in lines
             ]
-            assert len(outcomes) == 13
+            assert len(predictions) == 13
 
 
 def test_each_decoding_comes_once_for_each_cell_and_each_scoring_once_for_all_decoders(made, loaded):
@@ -122,13 +123,13 @@ def test_several_likelihoods_are_chosen_by_name(loaded, tmp_path):
     for place, key in enumerate(keys.values()):
         about = {"ingredients": {"settings": {"by": ("exact", "bound")[place]}}, "scheme": -1}
         with store.writing("score", key, about, sync=False) as folder:
-            write_outcomes(folder / OUTCOMES, [Outcome(place, target_log_prob=-1.0)])
+            write_predictions(folder / PREDICTIONS, [Prediction(place, target_log_prob=-1.0)])
     rescored = LoadedRun(replace(loaded.run, cells=[replace(cell, artifacts=keys)]), store)
-    assert {scored.by: [outcome.id for outcome in scored] for scored in rescored.all_outputs()} == {
+    assert {scored.by: [prediction.id for prediction in scored] for scored in rescored.all_outputs()} == {
         "exact": [0],
         "bound": [1],
     }
-    assert [outcome.id for outcome in rescored.outputs(kind="score", by="bound")] == [1]
+    assert [prediction.id for prediction in rescored.outputs(kind="score", by="bound")] == [1]
     for by in (None, "estimate"):
         with pytest.raises(SuiteError, match="`by` is one of bound, exact"):
             rescored.outputs(kind="score", by=by)
@@ -161,7 +162,7 @@ def test_frames_equal_the_rows(loaded):
     assert len(loaded.histories_frame()) == len(loaded.histories)
     frame = loaded.outputs_frame(model="one", decoder="draw", seed=0)
     assert frame["texts"].tolist() == [
-        outcome.texts for outcome in loaded.outputs(model="one", decoder="draw", seed=0)
+        prediction.texts for prediction in loaded.outputs(model="one", decoder="draw", seed=0)
     ]
 
 
@@ -170,10 +171,10 @@ def test_the_frame_of_outputs_has_all_matching_cells_with_their_axes(loaded):
     whole, some = loaded.outputs_frame(), loaded.outputs_frame("model=one,seed=1")
     for frame, cells in ((whole, loaded.cells), (some, [{"model": "one", "seed": 1}])):
         rows = [
-            (cell["model"], cell["decoder"], cell["seed"], outcome.id, outcome.texts)
+            (cell["model"], cell["decoder"], cell["seed"], prediction.id, prediction.texts)
             for cell in loaded.cells
             if any(all(cell[axis] == other.get(axis, cell[axis]) for axis in AXES) for other in cells)
-            for outcome in loaded.outputs(cell)
+            for prediction in loaded.outputs(cell)
         ]
         assert [*zip(*(frame[name] for name in ("model", "decoder", "seed", "id", "texts")), strict=True)] == rows
     scored = loaded.outputs_frame(kind="score")
@@ -209,13 +210,13 @@ def test_a_run_is_loaded_by_its_name_among_others(made, monkeypatch):
             load(name)
 
 
-def test_missing_outcomes_are_reported_with_cell_and_advice(made, tmp_path):
+def test_missing_predictions_are_reported_with_cell_and_advice(made, tmp_path):
     elsewhere = load(made / "runs" / "one", tmp_path / "elsewhere")
-    outcomes = elsewhere.outputs(model="one", decoder="draw", seed=0)
+    predictions = elsewhere.outputs(model="one", decoder="draw", seed=0)
     with pytest.raises(
         StoreError, match=r"words/one/draw/test, seed 0: its decode .* is not in the store .*elsewhere"
     ):
-        next(outcomes)
+        next(predictions)
     assert len(elsewhere.numbers) == 16
 
 
@@ -227,9 +228,9 @@ def test_missing_outcomes_are_reported_with_cell_and_advice(made, tmp_path):
         (lambda path, good: path.unlink(), "there is no such file"),
     ],
 )
-def test_damaged_outcomes_are_never_returned(made, loaded, damage, message):
+def test_damaged_predictions_are_never_returned(made, loaded, damage, message):
     key = next(cell for cell in loaded.run.cells if cell.cell["model"] == "one").artifacts["decode"]
-    path = made / "store" / "decode" / key / OUTCOMES
+    path = made / "store" / "decode" / key / PREDICTIONS
     good = path.read_bytes()
     try:
         damage(path, good)
@@ -253,29 +254,29 @@ def test_damaged_outcomes_are_never_returned(made, loaded, damage, message):
         (False, "BadGzipFile"),
     ],
 )
-def test_an_artifact_without_valid_outcomes_is_reported_with_the_cell(tmp_path, loaded, content, message):
+def test_an_artifact_without_valid_predictions_is_reported_with_the_cell(tmp_path, loaded, content, message):
     store = Store(tmp_path / "store")
     with store.writing("decode", loaded.run.cells[0].artifacts["decode"], {}) as folder:
         whole = gzip.compress(content or b'{"id": 0, "hypotheses": []}')
-        (folder / OUTCOMES).write_bytes(whole if content else whole[:-4] if content is None else b"no gzip")
+        (folder / PREDICTIONS).write_bytes(whole if content else whole[:-4] if content is None else b"no gzip")
     with pytest.raises(StoreError, match=rf"words/one/argmax/test, seed 0: .*{message}"):
         next(load(loaded.run.folder, store.root).outputs(loaded.cells[0]))
 
 
-def test_outcomes_are_read_one_by_one(tmp_path, loaded, monkeypatch):
-    """Taking an outcome does not read all outcomes."""
+def test_predictions_are_read_one_by_one(tmp_path, loaded, monkeypatch):
+    """Taking a prediction does not read all predictions."""
     store, reads = Store(tmp_path / "store"), []
-    outcome = next(loaded.outputs(loaded.cells[0]))
+    prediction = next(loaded.outputs(loaded.cells[0]))
     with store.writing("decode", loaded.run.cells[0].artifacts["decode"], {}) as folder:
-        write_outcomes(folder / OUTCOMES, [outcome] * 5000)
-    original = read_outcomes
+        write_predictions(folder / PREDICTIONS, [prediction] * 5000)
+    original = read_predictions
 
     def count(path):
-        return (reads.append(1) or outcome for outcome in original(path))
+        return (reads.append(1) or prediction for prediction in original(path))
 
-    monkeypatch.setattr("bench_notebook.cell_outcomes.read_outcomes", count)
+    monkeypatch.setattr("bench_notebook.cell_predictions.read_predictions", count)
     outputs = load(loaded.run.folder, store.root).outputs(loaded.cells[0])
-    assert [next(outputs), next(outputs)] == [outcome, outcome]
+    assert [next(outputs), next(outputs)] == [prediction, prediction]
     assert len(reads) == 2
 
 
@@ -339,9 +340,11 @@ def test_a_suite_sets_the_number_of_samples_without_recomputation(tmp_path, run_
         run = run_news(f"quote: true\nsamples: {number}\n")
         assert {*store.entries()} == stored
         assert run.info["samples"] == [
-            {"cell": cell.cell} | sample_of(outcome)
+            {"cell": cell.cell} | sample_of(prediction)
             for cell in run.cells
-            for outcome in read_outcomes(store.get("decode", cell.artifacts["decode"]).file(OUTCOMES))[:number]
+            for prediction in read_predictions(store.get("decode", cell.artifacts["decode"]).file(PREDICTIONS))[
+                :number
+            ]
         ]
         assert (run.info["samples"] == first) == (number == 3)
 

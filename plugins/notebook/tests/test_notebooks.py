@@ -358,7 +358,7 @@ def test_results_of_code_changed_after_loading_are_not_stored(monkeypatch):
 class Reset(Bigram):
     """A model whose setup resets its weights."""
 
-    def setup(self, info, noise):
+    def setup(self, info, rng):
         nn.init.zeros_(self.table.weight)
 
 
@@ -460,7 +460,7 @@ def test_the_state_of_the_process_is_restored():
 class Last(Decoder[Stepper]):
     """Ends every output immediately."""
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         return [[Hypothesis([], True)] for _ in batch.ids]
 
 
@@ -469,8 +469,8 @@ class Share(Metric):
 
     better, unit, signature = 1, "%", "empty"
 
-    def measure(self, outcomes):
-        return [int(not outcome.texts[0]) for outcome in outcomes]
+    def measure(self, predictions):
+        return [int(not prediction.texts[0]) for prediction in predictions]
 
     def combine(self, parts):
         return 100 * sum(parts) / len(parts)

@@ -21,10 +21,10 @@ def test_its_examples_give_what_it_shows(monkeypatch):
     monkeypatch.setattr("process_watch.observed_inputs._readings", {})
     text = "".join(re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE))
     example = doctest.DocTestParser().get_doctest(text, {"__name__": "readme"}, "README.md", "README.md", 0)
-    outcome = doctest.DocTestRunner().run(example)
+    prediction = doctest.DocTestRunner().run(example)
     sys.modules.pop("prices", None)
-    assert outcome.attempted > 10
-    assert not outcome.failed
+    assert prediction.attempted > 10
+    assert not prediction.failed
 
 
 @pytest.mark.parametrize("name", process_watch.__all__)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from bench_core import STOP, Batch, Noise, Purpose, Size, Split, Task, TaskInfo
+from bench_core import STOP, Batch, Purpose, Rng, Size, Split, Task, TaskInfo
 from bench_recorded.plugin import ReferencesConfig
 from bench_recorded.reading.pieces import join_lines
 from bench_recorded.reading.text_lines import read_parallel
@@ -31,11 +31,11 @@ class References(Task):
         extras: dict[str, Any] = {"statistics": {"test": {"examples": len(files[0])}}}
         return TaskInfo(["<stop>"], extras=extras | ({"references": f"pieces={pieces}"} if pieces else {}))
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         number = len(self._lines["references"][0])
         order = torch.arange(number)
-        if noise is not None:
-            order = noise.uniform(order).argsort(stable=True)
+        if rng is not None:
+            order = rng.uniform(order).argsort(stable=True)
         for start in range(0, number, max(1, size.number)):
             ids = order[start : start + max(1, size.number)]
             stops = torch.full((len(ids), 1), STOP)

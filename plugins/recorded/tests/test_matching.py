@@ -8,7 +8,7 @@ import random
 import pytest
 
 from bench_authors.testing import TEXT_CONTRACTS, TextCase, check_text_generator
-from bench_core import DataError, Generation, Noise, Prompt, TaskInfo
+from bench_core import DataError, Generation, Prompt, Rng, TaskInfo
 from bench_recorded.plugin import AsRecordedConfig, RecordedConfig
 from bench_recorded.system import AsRecorded, RecordedOutputs
 
@@ -31,7 +31,7 @@ def answer(tmp_path):
         path.write_text(content if plain else "".join(f"{json.dumps(one)}\n" for one in content))
         config, decoder = RecordedConfig(outputs=path, **settings), AsRecordedConfig(best=best)
         warnings = []
-        generation = Generation(decoder, "test", 0, Noise(0), tmp_path, warnings.append, examples)
+        generation = Generation(decoder, "test", 0, Rng(0), tmp_path, warnings.append, examples)
         found = AsRecorded(decoder).decode_texts(RecordedOutputs(config, TaskInfo(())), prompts, generation)
         return [[one.text for one in row] for row in found], warnings
 
@@ -179,7 +179,7 @@ def test_a_file_is_read_and_warned_of_once(tmp_path):
     path, warnings = tmp_path / "a.txt", []
     path.write_text("a\n\nb\n")
     model = RecordedOutputs(RecordedConfig(outputs=path), TaskInfo(()))
-    generation = Generation(AsRecordedConfig(), "test", 0, Noise(0), tmp_path, warnings.append, 3)
+    generation = Generation(AsRecordedConfig(), "test", 0, Rng(0), tmp_path, warnings.append, 3)
     for number in range(3):
         model.generate([Prompt(number, "")], generation)
     assert len(warnings) == 1
@@ -192,7 +192,7 @@ def test_files_are_by_split_and_seed(tmp_path):
     outputs = {"valid": {0: named["v0"], 1: named["v1"]}, "test": {0: named["t0"], 1: named["t1"]}}
     model = RecordedOutputs(RecordedConfig(outputs=outputs), TaskInfo(()))
     for split, seed in (("valid", 0), ("test", 1), ("valid", 1), ("test", 0)):
-        generation = Generation(AsRecordedConfig(), split, seed, Noise(0), tmp_path, examples=1)
+        generation = Generation(AsRecordedConfig(), split, seed, Rng(0), tmp_path, examples=1)
         assert model.generate([Prompt(0, "")], generation)[0][0].text == f"{split[0]}{seed}"
     with pytest.raises(DataError, match="no outputs are recorded for seed 2, only for 0, 1"):
         model.config.file("test", 2)

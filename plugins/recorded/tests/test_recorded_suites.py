@@ -16,7 +16,7 @@ from sacrebleu.metrics.chrf import CHRF
 import bench_core
 from bench_core import DataError, SuiteError
 from bench_core.planning.plan import plan
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
@@ -105,10 +105,10 @@ def test_recorded_and_trained_systems_stand_in_one_table_with_tests(go, tmp_path
 def test_outputs_are_stored_with_their_references_ids_and_log_probabilities(go, tmp_path):
     run = go()
     key = of(run, "perfect").artifacts["decode"]
-    outcomes = [*read_outcomes(tmp_path / "store" / "decode" / key / "outcomes.jsonl.gz")]
-    assert [one.texts for one in outcomes] == [[text] for text in REFERENCES]
-    assert [one.references for one in outcomes] == [[text] for text in REFERENCES]
-    assert {one.hypotheses[0].log_prob for one in outcomes} == {-1.0}
+    predictions = [*read_predictions(tmp_path / "store" / "decode" / key / "predictions.jsonl.gz")]
+    assert [one.texts for one in predictions] == [[text] for text in REFERENCES]
+    assert [one.references for one in predictions] == [[text] for text in REFERENCES]
+    assert {one.hypotheses[0].log_prob for one in predictions} == {-1.0}
 
 
 def test_claims_of_recorded_systems_say_that_these_stand_as_they_are(go):
@@ -214,10 +214,10 @@ def test_outputs_pass_no_vocabulary(go, tmp_path):
     strange = "".join(f"{json.dumps({'output': text})}\n" for _ in range(NUMBER))
     (tmp_path / "strange.jsonl").write_text(strange)
     run = go(**{"perfect.jsonl": "strange.jsonl"})
-    outcomes = read_outcomes(
-        tmp_path / "store" / "decode" / of(run, "perfect").artifacts["decode"] / "outcomes.jsonl.gz"
+    predictions = read_predictions(
+        tmp_path / "store" / "decode" / of(run, "perfect").artifacts["decode"] / "predictions.jsonl.gz"
     )
-    assert {one.texts[0] for one in outcomes} == {text}
+    assert {one.texts[0] for one in predictions} == {text}
 
 
 def refusal(write, **replaced):
@@ -286,11 +286,11 @@ BESIDE = """
 def test_300_lines_have_the_digits_of_the_command_of_sacrebleu_in_one_table_with_a_trained_model(go, tmp_path):
     (tmp_path / "theirs.txt").write_text("a\n" * 300)
     key = of(go(BESIDE), "bigram").artifacts["decode"]
-    outcomes = [*read_outcomes(tmp_path / "store" / "decode" / key / "outcomes.jsonl.gz")]
+    predictions = [*read_predictions(tmp_path / "store" / "decode" / key / "predictions.jsonl.gz")]
     chance = random.Random(5)
-    ours = [one.texts[0] for one in outcomes]
-    theirs = [one.references[0] if chance.random() < 0.8 else chance.choice("abcd") * 3 for one in outcomes]
-    content = {"ref.txt": [one.references[0] for one in outcomes], "ours.txt": ours, "theirs.txt": theirs}
+    ours = [one.texts[0] for one in predictions]
+    theirs = [one.references[0] if chance.random() < 0.8 else chance.choice("abcd") * 3 for one in predictions]
+    content = {"ref.txt": [one.references[0] for one in predictions], "ours.txt": ours, "theirs.txt": theirs}
     for name, lines in content.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     rows = {one["row"]: one for one in table_records(go(BESIDE))["scores"]}

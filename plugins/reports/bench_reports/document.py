@@ -191,7 +191,7 @@ class Document:
     """A report, its page of costs, or its summary for the terminal."""
 
     title: str
-    opening: Sequence[Block]  # before the sections
+    prompt: Sequence[Block]  # before the sections
     sections: Sequence[Section]
     contents: bool = True  # whether to write a table of contents, if the format has one
 

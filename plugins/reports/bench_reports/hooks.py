@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from bench_core import Outcome, hookspec
+from bench_core import Prediction, hookspec
 
 
 @hookspec(firstresult=True)
@@ -14,13 +14,13 @@ def bench_figure(kind: str) -> Any:
 @hookspec
 def bench_samples(
     figures: Sequence[Any],
-    outcomes: Callable[[], Sequence[Outcome]],
+    predictions: Callable[[], Sequence[Prediction]],
     vocabulary: Sequence[str],
-    hidden: Callable[[Sequence[Outcome]], Collection[int]],
+    hidden: Callable[[Sequence[Prediction]], Collection[int]],
 ) -> Mapping[int, Mapping[str, Any]] | None:
     """Return JSON data about single outputs for figures of this plugin, by example id; None if there is none.
 
-    The run stores the data with its samples. `outcomes` reads all outputs of a decoding; `hidden` returns the ids of
+    The run stores the data with its samples. `predictions` reads all outputs of a decoding; `hidden` returns the ids of
     examples that reports must not show.
     """
 

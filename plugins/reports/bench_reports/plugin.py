@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_core import Outcome, hookimpl
+from bench_core import Prediction, hookimpl
 from bench_core.sections import Section
 from bench_reports import hooks as hookspecs
 from bench_reports.language.of_suite import language
@@ -134,16 +134,16 @@ class ReportContents(Section):
         self,
         suite: Any,
         cell: Mapping[str, Any],
-        outcomes: Callable[[], Sequence[Outcome]],
+        predictions: Callable[[], Sequence[Prediction]],
         vocabulary: Sequence[str],
-        hidden: Callable[[Sequence[Outcome]], Collection[int]],
+        hidden: Callable[[Sequence[Prediction]], Collection[int]],
     ) -> Sequence[Mapping[int, Mapping[str, Any]]]:
         """Return the data about outputs for the figures of a cell, from the plugins that draw them."""
         from bench_core.registry import hook
 
         figures = [figure for figure in language(suite).figures if figure.covers(cell)]
         samples: Sequence[Mapping[int, Mapping[str, Any]]] = hook().bench_samples(
-            figures=figures, outcomes=outcomes, vocabulary=vocabulary, hidden=hidden
+            figures=figures, predictions=predictions, vocabulary=vocabulary, hidden=hidden
         )
         return samples
 

@@ -11,9 +11,9 @@ from bench_small.figures import measured, notes, plotted, rows, the_picture
 from bench_small.suites import SUITE
 
 import bench_core
-from bench_core.data import Outcome
+from bench_core.data import Prediction
 from bench_core.runs.results import read_run
-from bench_core.storage.outcomes import read_lines, read_outcomes
+from bench_core.storage.predictions import read_lines, read_predictions
 from bench_reports.figures.by_length import BY_LENGTH, ByLength, bin_indices, length_of
 from bench_reports.figures.figures import pictures
 
@@ -58,10 +58,14 @@ def test_bins_may_be_given_by_their_upper_ends():
 
 
 def test_lengths_of_examples_by_their_names():
-    outcome = Outcome(7, prompt="ein kleines Haus", target_tokens=9, target_words=4)
-    assert [length_of(outcome, name) for name in ("reference.tokens", "reference.words", "source.words")] == [9, 4, 3]
+    prediction = Prediction(7, prompt="ein kleines Haus", target_tokens=9, target_words=4)
+    assert [length_of(prediction, name) for name in ("reference.tokens", "reference.words", "source.words")] == [
+        9,
+        4,
+        3,
+    ]
     with pytest.raises(bench_core.BenchError, match="example 7 has no source"):
-        length_of(Outcome(7, target_tokens=1), "source.words")
+        length_of(Prediction(7, target_tokens=1), "source.words")
 
 
 def test_a_point_is_the_mean_over_seeds_at_the_mean_length(tmp_path):
@@ -100,11 +104,11 @@ def test_a_run_keeps_the_metric_of_the_examples_in_each_bin(suite_file, tmp_path
     for one in run.cells:
         if one.cell["decoder"] != "draw":
             continue
-        decoded = read_outcomes(tmp_path / "store" / "decode" / one.artifacts["decode"] / "outcomes.jsonl.gz")
+        decoded = read_predictions(tmp_path / "store" / "decode" / one.artifacts["decode"] / "predictions.jsonl.gz")
         parts = read_lines(tmp_path / "store" / "measure" / one.artifacts["measure/ended"] / "parts.jsonl.gz")
         kept = found[one.cell["model"], one.cell["seed"], "ended by reference.tokens, [2]"]
-        short = [part for part, outcome in zip(parts, decoded, strict=True) if outcome.target_tokens <= 2]
-        long = [part for part, outcome in zip(parts, decoded, strict=True) if outcome.target_tokens > 2]
+        short = [part for part, prediction in zip(parts, decoded, strict=True) if prediction.target_tokens <= 2]
+        long = [part for part, prediction in zip(parts, decoded, strict=True) if prediction.target_tokens > 2]
         assert kept.parts[0][1] <= 2 < kept.parts[1][0]
         assert [examples for *_, examples, _ in kept.parts] == [len(short), len(long)]
         values = [value for *_, value in kept.parts]

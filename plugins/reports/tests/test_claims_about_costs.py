@@ -91,4 +91,4 @@ def test_a_claim_about_the_cost_of_seeds_that_share_one_training_is_refused(suit
     text = SUITE.replace("profiles:", fits)
     assert language(load(suite_file(text))).claims
     with pytest.raises(SuiteError, match="seeds trained together share one cost"):
-        load(suite_file(text.replace("epochs: 3,", "epochs: 3, together: true,")))
+        load(suite_file(text.replace("epochs: 3,", "epochs: 3, vmap_seeds: true,")))

@@ -16,7 +16,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
 import bench_core
-from bench_core import Additive, Metric, Outcome, registry
+from bench_core import Additive, Metric, Prediction, registry
 from bench_core.commands.main import main
 from bench_core.runs.results import Number
 from bench_metrics.plugin import BleuConfig
@@ -34,8 +34,8 @@ CELLS = "model=one,decoder=argmax", "model=two,decoder=draw"
 class Mean(Additive):
     better, unit, signature = 1, "", "mean"
 
-    def measure(self, outcomes):
-        return [*outcomes]
+    def measure(self, predictions):
+        return [*predictions]
 
     def from_sums(self, sums, examples):
         return sums[0] / examples if examples else float("nan")
@@ -44,8 +44,8 @@ class Mean(Additive):
 class Slow(Metric):
     better, unit, signature = 1, "", "mean"
 
-    def measure(self, outcomes):
-        return [*outcomes]
+    def measure(self, predictions):
+        return [*predictions]
 
     def combine(self, parts):
         return sum(parts) / len(parts)
@@ -104,7 +104,7 @@ def test_p_values_agree_with_sacrebleu_s_approximate_randomization():
     theirs = [one.p_value for one in test()[1]["BLEU"]][1:]
     metric = BleuConfig().load()(BleuConfig())
     several = [
-        [*metric.measure([Outcome(i, references=[line], texts=[text]) for i, (line, text) in enumerate(pairs)])]
+        [*metric.measure([Prediction(i, references=[line], texts=[text]) for i, (line, text) in enumerate(pairs)])]
         for pairs in (zip(references, texts, strict=True) for texts in outputs)
     ]
     ours = [permutation_p_value(metric, [(several[0], parts)]) for parts in several[1:]]

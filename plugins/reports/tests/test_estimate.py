@@ -12,7 +12,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 from scipy import stats
 
-from bench_core import Outcome
+from bench_core import Prediction
 from bench_core.computing.bootstrap import draws
 from bench_metrics.plugin import BleuConfig
 from bench_reports.statistics.comparisons import all_pairs, holm, with_baseline, with_best
@@ -321,7 +321,7 @@ def bleu_draws(references, outputs):
     metric, found = BleuConfig().load()(BleuConfig()), []
     for texts in outputs:
         pairs = enumerate(zip(references, texts, strict=True))
-        parts = [*metric.measure([Outcome(i, references=[line], texts=[text]) for i, (line, text) in pairs])]
+        parts = [*metric.measure([Prediction(i, references=[line], texts=[text]) for i, (line, text) in pairs])]
         found.append((metric.combine(parts), draws(metric, parts)))
     return found
 

@@ -23,7 +23,7 @@ import bench_core
 from bench_core.errors import SuiteError
 from bench_core.runs.manifest import problems
 from bench_core.runs.results import read_run
-from bench_core.storage.outcomes import read_lines
+from bench_core.storage.predictions import read_lines
 from bench_core.suites.load import load
 from bench_core.terminal import visible
 from bench_reports.figures.distributions import DISTRIBUTIONS, distribution

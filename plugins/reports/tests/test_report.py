@@ -29,9 +29,9 @@ from bench_small.runs import (
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
-from bench_core.data import Hypothesis, Outcome
+from bench_core.data import Hypothesis, Prediction
 from bench_core.errors import StoreError, SuiteError
-from bench_core.storage.outcomes import write_outcomes
+from bench_core.storage.predictions import write_predictions
 from bench_core.storage.store import Store
 from bench_core.terminal import visible
 from bench_reports import document as doc
@@ -293,12 +293,12 @@ def test_the_show_command_finds_one_cell_by_names_cut_short(tmp_path):
 
 def test_the_show_command_prints_the_first_outputs_that_the_store_holds(tmp_path):
     run = stored(some_run(tmp_path))
-    outcomes = [
-        Outcome(n, f"prompt {n}", ["gold"], [Hypothesis([1], True)], [f"out\x1bput {n}", "next best"])
+    predictions = [
+        Prediction(n, f"prompt {n}", ["gold"], [Hypothesis([1], True)], [f"out\x1bput {n}", "next best"])
         for n in range(9)
     ]
     with Store(tmp_path / "store").writing("decode", "0" * 8, {}) as folder:
-        write_outcomes(folder / "outcomes.jsonl.gz", outcomes)
+        write_predictions(folder / "predictions.jsonl.gz", predictions)
     chosen = ["show", run.folder, "model=rnn,decoder=beam,seed=1"]
     text = invoke(*chosen, "--store", tmp_path / "store").output
     assert "example: 0\nprompt: prompt 0\noutput: out[U+001B]put 0\nreference: gold\n" in text

@@ -15,7 +15,7 @@ from scipy import stats
 import bench_core
 from bench_core.errors import StoreError
 from bench_core.runs.results import read_run
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 from bench_reports.figures.survival import OUTPUT_LENGTHS, OutputLengths, survival
 
 
@@ -109,8 +109,10 @@ def test_a_run_keeps_the_lengths_of_its_outputs(suite_file, tmp_path):
     lines = [json.loads(line) for line in (run.folder / "lengths.jsonl").read_text().splitlines()]
     assert len(lines) == len(run.cells) == 8
     for one, line in zip(run.cells, lines, strict=True):
-        outcomes = read_outcomes(tmp_path / "store" / "decode" / one.artifacts["decode"] / "outcomes.jsonl.gz")
-        best = [outcome.hypotheses[0] for outcome in outcomes]
+        predictions = read_predictions(
+            tmp_path / "store" / "decode" / one.artifacts["decode"] / "predictions.jsonl.gz"
+        )
+        best = [prediction.hypotheses[0] for prediction in predictions]
         lengths = [(len(each.tokens) + each.finished, each.finished) for each in best]
         assert line["cell"] == one.cell
         assert line["ends"] == [

@@ -42,12 +42,12 @@ class BidirectionalLM(nn.Module, Scorer):
 
     def _leaky_states(self, batch: Batch) -> Tensor:
         """Return the states [N, T, 2 H] at the token before each of `gold`, given all tokens."""
-        states = self._encode(batch.inputs, by_host(lambda length: batch.opening.shape[1] + length - 1, batch.length))
+        states = self._encode(batch.inputs, by_host(lambda length: batch.prompt.shape[1] + length - 1, batch.length))
         return states[:, -batch.gold.shape[1] :]
 
     def _causal_states(self, batch: Batch) -> Tensor:
         """Return the states [N, T, 2 H] at the token before each of `gold`, without later tokens."""
-        ends = range(batch.opening.shape[1], batch.inputs.shape[1] + 1)
+        ends = range(batch.prompt.shape[1], batch.inputs.shape[1] + 1)
         prefixes = [batch.inputs[:, :end] for end in ends]
         whole = [by_host(partial(torch.full_like, fill_value=prefix.shape[1]), batch.length) for prefix in prefixes]
         states = [self._encode(prefix, length)[:, -1] for prefix, length in zip(prefixes, whole, strict=True)]

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from bench_core import Noise
+from bench_core import Rng
 from bench_rnn.cells import Layer, Recurrent, Units, layer_inputs, stack_layers, unstack
 from bench_rnn.settings import Detach, Full, Randomized, Truncated
 
@@ -24,7 +24,7 @@ def through_time(
     units: Units | None,
     bptt: Full | Truncated | Detach | Randomized,
     ids: Tensor,
-    noise: Noise,
+    rng: Rng,
 ) -> tuple[Tensor, Units]:
     """Return the same as `rnn` for inputs [N, T, E], with gradients limited by `bptt`.
 
@@ -37,7 +37,7 @@ def through_time(
         case Detach(tau=tau):
             return detached(rnn, inputs, units, tau)
         case Randomized(pi=pi) if pi < 1:
-            passes = noise.fork("bptt").uniform(ids, 0, steps) < pi
+            passes = rng.fork("bptt").uniform(ids, 0, steps) < pi
             return randomized(rnn, inputs, units, passes.to(inputs.dtype) / pi)
     return rnn(inputs, units)  # type: ignore[no-any-return]
 

@@ -45,7 +45,7 @@ class RecurrentLM(LanguageModel):
 
     def predict(self, batch: Batch, given: Training | Scoring, **more: Any) -> tuple[Tensor, LanguageModelState]:
         if isinstance(given, Training) and torch.is_grad_enabled() and not more:
-            more["layers"] = partial(through_time, self.rnn, bptt=self.bptt, ids=batch.ids, noise=given.noise)
+            more["layers"] = partial(through_time, self.rnn, bptt=self.bptt, ids=batch.ids, rng=given.rng)
         return super().predict(batch, given, **more)
 
 

@@ -63,7 +63,7 @@ class NGramLM(nn.Module, Stepper[History], Scorer):
         return Scores(zeros.masked_scatter(mask, self._probs_of(batch.at_real(windows)).log()).sum(1), memory=history)
 
     def start(self, batch: Batch) -> tuple[Tensor, History]:
-        return self._next(torch.cat([self._no_history(batch), batch.opening], 1))
+        return self._next(torch.cat([self._no_history(batch), batch.prompt], 1))
 
     def step(self, state: History, actions: Tensor) -> tuple[Tensor, History]:
         return self._next(torch.cat([state.tokens, actions[:, None]], 1))
@@ -119,11 +119,11 @@ class NGramLM(nn.Module, Stepper[History], Scorer):
     def _windows(self, batch: Batch, past: History | None) -> tuple[Tensor, History]:
         """Return each token of `gold` preceded by its context [N, T, order], and the history for the next window."""
         before = past.tokens if past else self._no_history(batch)
-        read = torch.cat([before, batch.opening, batch.gold], 1)
+        read = torch.cat([before, batch.prompt, batch.gold], 1)
         return read.unfold(1, self.order, 1)[:, -batch.gold.shape[1] :], History(read[:, -self.order : -1])
 
     def _no_history(self, batch: Batch) -> Tensor:
-        return batch.opening.new_full((len(batch), self.order - 1), MISSING)
+        return batch.prompt.new_full((len(batch), self.order - 1), MISSING)
 
 
 class Counts(nn.Module):

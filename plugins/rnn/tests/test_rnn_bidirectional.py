@@ -8,22 +8,22 @@ import torch
 from pydantic import ValidationError
 
 from bench_authors.testing import Case, check_model, tiny_batch
-from bench_core import STOP, Batch, Noise, Scorer, Scoring, SuiteError, TaskInfo, Training
+from bench_core import STOP, Batch, Rng, Scorer, Scoring, SuiteError, TaskInfo, Training
 from bench_decoders.plugin import BeamConfig
 from bench_rnn.plugin import BidirectionalLMConfig, RNNLMConfig
 
-NOISE = Noise(7)
-TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
-FACTS = TaskInfo(["</s>", *"abcd"])
+RNG = Rng(7)
+TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, rng=RNG)
+INFO = TaskInfo(["</s>", *"abcd"])
 
 
 def model(config):
     torch.manual_seed(1)
-    return config.load()(config, FACTS)
+    return config.load()(config, INFO)
 
 
 def scores(one, rows, by):
-    return one.score(rows, Scoring(by, NOISE)).log_probs
+    return one.score(rows, Scoring(by, RNG)).log_probs
 
 
 @pytest.mark.quick(1, 1)
@@ -50,8 +50,8 @@ def test_probabilities_of_all_targets_sum_to_one_unless_they_leak(by, is_one):
         for weights in one.parameters():
             weights.mul_(3)
     gold = torch.cartesian_prod(*[torch.arange(5)] * 3)  # windows of a stream, stop among them
-    opening = torch.full((125, 2), STOP)
-    rows = Batch(torch.arange(125), opening, gold, torch.full((125,), 3))
+    prompt = torch.full((125, 2), STOP)
+    rows = Batch(torch.arange(125), prompt, gold, torch.full((125,), 3))
     total = scores(one, rows, by).exp().sum().item()
     assert (total == pytest.approx(1, abs=1e-9)) == is_one
 
@@ -59,7 +59,7 @@ def test_probabilities_of_all_targets_sum_to_one_unless_they_leak(by, is_one):
 def test_hidden_scores_come_of_nothing_but_the_tokens_before():
     one, rows = model(BidirectionalLMConfig(hidden=6, layers=2)).double(), tiny_batch()
     for row, (length, total) in enumerate(zip(rows.length.tolist(), scores(one, rows, "hidden"), strict=True)):
-        gains, read = 0.0, rows.opening[row].tolist()
+        gains, read = 0.0, rows.prompt[row].tolist()
         for token in rows.gold[row, :length].tolist():
             states, _ = one.encoder(one.embed(torch.tensor([read])), torch.tensor([len(read)]))
             gains += one.head(states[0, -1]).log_softmax(0)[token].item()

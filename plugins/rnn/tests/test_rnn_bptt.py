@@ -8,7 +8,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from bench_core import Batch, Noise, TaskInfo, Training
+from bench_core import Batch, Rng, TaskInfo, Training
 from bench_rnn.bptt import detached, randomized, through_time, truncated
 from bench_rnn.cells import Recurrent, pass_unchanged
 from bench_rnn.plugin import RNNLMConfig
@@ -23,7 +23,7 @@ STRATEGIES = [
     {"kind": "detach", "tau": 2},
     {"kind": "randomized", "pi": 0.5},
 ]
-NOISE = Noise(5)
+RNG = Rng(5)
 STEPS = 5
 
 
@@ -60,8 +60,8 @@ def gradients(rnn, value, *more):
     return torch.autograd.grad(value, [*rnn.parameters(), *more])
 
 
-def outcomes(pi, steps):
-    """Yield each outcome of xi for the hand-overs to steps 2 to T [1, T], and its probability."""
+def predictions(pi, steps):
+    """Yield each prediction of xi for the hand-overs to steps 2 to T [1, T], and its probability."""
     for taken in product([True, False], repeat=steps - 1):
         xi = torch.tensor([[1.0, *(one / pi for one in taken)]])
         yield xi, prod(pi if one else 1 - pi for one in taken)
@@ -84,14 +84,14 @@ def outcomes(pi, steps):
 )
 def test_the_example_of_the_notes_gives_its_numbers(bptt, expected):
     rnn, inputs = scalar()
-    hidden, _ = through_time(rnn, inputs, None, strategy(bptt), torch.arange(1), NOISE)
+    hidden, _ = through_time(rnn, inputs, None, strategy(bptt), torch.arange(1), RNG)
     assert torch.autograd.grad(hidden.sum(), inputs)[0].flatten().tolist() == expected
 
 
 def test_the_randomized_example_has_the_notes_mean_and_variance():
     rnn, inputs = scalar()
     mean, square = torch.zeros(3), torch.zeros(3)
-    for xi, probability in outcomes(0.5, 3):
+    for xi, probability in predictions(0.5, 3):
         hidden, _ = randomized(rnn, inputs, None, xi)
         found = torch.autograd.grad(hidden.sum(), inputs)[0].flatten()
         mean, square = mean + probability * found, square + probability * found**2
@@ -131,7 +131,7 @@ def test_truncated_gradients_are_the_closed_forms(tau):
     rnn, inputs, targets = linear_rnn(), torch.randn(STEPS, 3), torch.randn(STEPS, 2)
     out = torch.randn(2, 4, requires_grad=True)
     bptt = strategy("full" if tau is None else {"kind": "truncated", "tau": tau})
-    hidden, _ = through_time(rnn, inputs[None], None, bptt, torch.arange(1), NOISE)
+    hidden, _ = through_time(rnn, inputs[None], None, bptt, torch.arange(1), RNG)
     expected = closed_form(rnn, inputs, targets, out.detach(), lambda i, t: tau is None or i - t <= tau)
     torch.testing.assert_close(found_by(rnn, hidden, targets, out), expected, rtol=1e-12, atol=1e-12)
 
@@ -159,7 +159,7 @@ def test_the_full_gradient_is_that_of_finite_differences(cell, variant):
     bptt = strategy("full")
     weights = [inputs, *rnn.parameters()]
     assert torch.autograd.gradcheck(
-        lambda *_: through_time(rnn, inputs, None, bptt, torch.arange(2), NOISE)[0], weights, atol=1e-6
+        lambda *_: through_time(rnn, inputs, None, bptt, torch.arange(2), RNG)[0], weights, atol=1e-6
     )
 
 
@@ -170,7 +170,7 @@ def test_the_expected_randomized_gradient_is_the_full_one(cell, variant, pi):
     weights = torch.randn(STEPS, 4)
     expected = gradients(rnn, (rnn(inputs)[0] * weights).sum(), inputs)
     mean = [torch.zeros_like(one) for one in expected]
-    for xi, probability in outcomes(pi, STEPS):
+    for xi, probability in predictions(pi, STEPS):
         value = (randomized(rnn, inputs, None, xi)[0] * weights).sum()
         mean = [so_far + probability * one for so_far, one in zip(mean, gradients(rnn, value, inputs), strict=True)]
     torch.testing.assert_close(mean, [*expected], rtol=1e-10, atol=1e-10)
@@ -197,7 +197,7 @@ def test_each_loss_of_a_stack_reaches_as_far_back_as_it_may(cell, variant, tau, 
     weights = torch.randn(2, 6, 4)
     tau = tau + (kind == "detach")
     bptt = strategy({"kind": kind, "tau": tau})
-    hidden, last = through_time(rnn, inputs, units, bptt, torch.arange(2), NOISE)
+    hidden, last = through_time(rnn, inputs, units, bptt, torch.arange(2), RNG)
     first = {"truncated": lambda step: max(0, step - tau), "detach": lambda step: step - step % tau}[kind]
     expected = summed(rnn, inputs, units, weights, first)
     found = gradients(rnn, (hidden * weights).sum(), inputs)
@@ -243,12 +243,12 @@ def model(bptt="full", **settings):
 
 def batch():
     gold = torch.tensor([[3, 1, 4, 1, 5, 0], [2, 6, 0, 0, 0, 0], [5, 3, 5, 0, 0, 0]])
-    opening = torch.tensor([[0, 2, 1], [0, 1, 1], [0, 6, 2]])
-    return Batch(torch.tensor([7, 3, 12]), opening, gold, torch.tensor([6, 3, 4]))
+    prompt = torch.tensor([[0, 2, 1], [0, 1, 1], [0, 6, 2]])
+    return Batch(torch.tensor([7, 3, 12]), prompt, gold, torch.tensor([6, 3, 4]))
 
 
 def training(step):
-    return Training(step=step, steps=10, epoch=0, epochs=1, noise=NOISE.fork(step))
+    return Training(step=step, steps=10, epoch=0, epochs=1, rng=RNG.fork(step))
 
 
 @pytest.mark.parametrize("bptt", STRATEGIES)

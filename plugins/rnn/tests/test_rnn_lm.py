@@ -8,15 +8,15 @@ import torch
 from pydantic import ValidationError
 from torch.nn.functional import linear
 
-from bench_core import STOP, Batch, Noise, Scorer, Scoring, Stepper, TaskInfo, Training
+from bench_core import STOP, Batch, Rng, Scorer, Scoring, Stepper, TaskInfo, Training
 from bench_rnn.cells import NotesGRU
 from bench_rnn.plugin import Cell, RNNLMConfig
 
 CELLS = get_args(Cell)
-FACTS = TaskInfo(vocabulary=["</s>", *"abcdef"])
-NOISE = Noise(7)
-TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
-SCORING = Scoring("exact", NOISE)
+INFO = TaskInfo(vocabulary=["</s>", *"abcdef"])
+RNG = Rng(7)
+TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, rng=RNG)
+SCORING = Scoring("exact", RNG)
 WORDS = torch.tensor([1, 6, 2, 3])  # one for each row of `batch()`
 
 
@@ -30,7 +30,7 @@ def _double():
 
 def model(**settings):
     config = RNNLMConfig(**{"hidden": 5, "layers": 2} | settings)
-    return config.load()(config, FACTS)
+    return config.load()(config, INFO)
 
 
 def batch(lengths=(3, 1, 6, 4), prefix=2):
@@ -38,8 +38,8 @@ def batch(lengths=(3, 1, 6, 4), prefix=2):
     size, steps = len(lengths), max(lengths)
     length = torch.tensor(lengths)
     gold = torch.randint(1, 7, (size, steps)) * (torch.arange(steps) < length[:, None] - 1)
-    opening = torch.cat([torch.zeros(size, 1, dtype=torch.long), torch.randint(1, 7, (size, prefix))], 1)
-    return Batch(torch.arange(size), opening, gold, length)
+    prompt = torch.cat([torch.zeros(size, 1, dtype=torch.long), torch.randint(1, 7, (size, prefix))], 1)
+    return Batch(torch.arange(size), prompt, gold, length)
 
 
 def stream(tokens, first, last):
@@ -53,7 +53,7 @@ def walked(lm, rows):
     """Return the log-probability of each row's target [N], by its steps."""
     log_probs, state = lm.start(rows)
     total, live = torch.zeros(len(rows)), torch.arange(len(rows))
-    for actions in lm.chain(rows, NOISE).T:
+    for actions in lm.chain(rows, RNG).T:
         total[live] += log_probs[torch.arange(len(live)), actions[live]]
         going = (actions[live] != STOP).nonzero()[:, 0]
         if not len(going):
@@ -143,7 +143,7 @@ def test_an_lstm_gives_what_torch_gives():
     lstm, logits = torch.nn.LSTM(3, 5, 2, batch_first=True), torch.nn.Linear(5, 7)
     lstm.load_state_dict(lm.rnn.layers.state_dict())
     logits.load_state_dict(lm.head.state_dict())
-    read = torch.cat([rows.opening, rows.gold], 1)[:, :-1]
+    read = torch.cat([rows.prompt, rows.gold], 1)[:, :-1]
     expected = logits(lstm(lm.embed.weight[read])[0]).log_softmax(2)[:, 2:]  # from the last token of the prefix on
     first, _ = lm.start(rows)
     torch.testing.assert_close(first, expected[:, 0])
@@ -278,7 +278,7 @@ def test_dropout_meets_embeddings_layers_and_the_top(layers):
 def test_eight_sentences_are_learnt_by_heart(cell):
     lm, rows = model(cell=cell, hidden=24), batch(lengths=(4, 7, 1, 5, 6, 3, 7, 2))
     prefixes = torch.cartesian_prod(torch.tensor([1, 2]), torch.tensor([3, 4, 5, 6]))  # all eight differ
-    rows = replace(rows, opening=torch.cat([rows.opening[:, :1], prefixes], 1))
+    rows = replace(rows, prompt=torch.cat([rows.prompt[:, :1], prefixes], 1))
     optimizer, losses = torch.optim.Adam(lm.parameters(), 0.02), []
     for _ in range(80):
         optimizer.zero_grad()

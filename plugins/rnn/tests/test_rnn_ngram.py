@@ -12,18 +12,18 @@ from safetensors.torch import load_model, save_model
 from bench_authors.testing import Case
 from bench_authors.testing.contracts import check
 from bench_authors.testing.models import MODEL_CONTRACTS
-from bench_core import Batch, Noise, Scorer, Scoring, Stepper, TaskInfo, Training
+from bench_core import Batch, Rng, Scorer, Scoring, Stepper, TaskInfo, Training
 from bench_rnn.plugin import NGramConfig
 
 VOCABULARY = ["</s>", *"abcde"]
-NOISE = Noise(7)
-SCORING = Scoring("exact", NOISE)
+RNG = Rng(7)
+SCORING = Scoring("exact", RNG)
 SMOOTHINGS = ["none", "additive", "witten-bell"]
 ORDERS = [1, 2, 3, 5]
 
 
 def training(epoch=0, memory=None):
-    return Training(step=0, steps=10, epoch=epoch, epochs=2, noise=NOISE, memory=memory)
+    return Training(step=0, steps=10, epoch=epoch, epochs=2, rng=RNG, memory=memory)
 
 
 def model(tokens=6, **settings):
@@ -37,8 +37,8 @@ def rows(seed=1, size=20):
     length = torch.randint(1, 8, (size,), generator=generator)
     words = torch.randint(1, 5, (size, 8), generator=generator)  # never the last of the vocabulary
     gold = words[:, : int(length.max())] * (torch.arange(int(length.max())) < length[:, None] - 1)
-    opening = torch.cat([torch.zeros(size, 1, dtype=torch.long), words[:, 7:]], 1)
-    return Batch(torch.arange(size), opening, gold, length)
+    prompt = torch.cat([torch.zeros(size, 1, dtype=torch.long), words[:, 7:]], 1)
+    return Batch(torch.arange(size), prompt, gold, length)
 
 
 def learnt(batches, **settings):
@@ -52,11 +52,11 @@ def slowly(batches, order, smoothing, delta, tokens=6):
     """Return p(w | history) by the formulas, from counts in dictionaries."""
     counts = Counter()
     for batch in batches:
-        for opening, gold, length in zip(
-            batch.opening.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True
+        for prompt, gold, length in zip(
+            batch.prompt.tolist(), batch.gold.tolist(), batch.length.tolist(), strict=True
         ):
-            text = opening + gold[:length]
-            for place in range(len(opening), len(text)):
+            text = prompt + gold[:length]
+            for place in range(len(prompt), len(text)):
                 counts.update(tuple(text[place - back : place + 1]) for back in range(min(order, place + 1)))
 
     def probability(history, token):
@@ -84,7 +84,7 @@ def test_probabilities_are_those_of_the_formula_and_sum_to_one(order, smoothing)
     slow = slowly(batches, order, smoothing, 0.5)
     scores = lm.score(tried, SCORING).log_probs
     for row in range(len(tried)):
-        history, total = tried.opening[row].tolist(), 1.0
+        history, total = tried.prompt[row].tolist(), 1.0
         log_probs, state = lm.start(tried.select(torch.tensor([row])))
         for token in tried.gold[row, : tried.length[row]].tolist():
             expected = torch.tensor([slow(history, word) for word in range(6)], dtype=torch.float64)

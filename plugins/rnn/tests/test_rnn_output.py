@@ -7,18 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from bench_authors.testing import Case, check_model
-from bench_core import STOP, Batch, Noise, Scoring, State, SuiteError, TaskInfo, Training
+from bench_core import STOP, Batch, Rng, Scoring, State, SuiteError, TaskInfo, Training
 from bench_core.kit import Head
 from bench_rnn.api import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 
-FACTS = TaskInfo(vocabulary=["</s>", *"abcd"], counts=[5, 4, 3, 2, 1])
-NOISE = Noise(3)
-SCORING = Scoring("exact", NOISE)
-TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
-OPENING = torch.tensor([[0, 3, 1], [0, 2, 2], [0, 1, 4]])
+INFO = TaskInfo(vocabulary=["</s>", *"abcd"], counts=[5, 4, 3, 2, 1])
+RNG = Rng(3)
+SCORING = Scoring("exact", RNG)
+TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, rng=RNG)
+PROMPT = torch.tensor([[0, 3, 1], [0, 2, 2], [0, 1, 4]])
 GOLD = torch.tensor([[1, 2, 0, 0], [4, 3, 2, 0], [0, 0, 0, 0]])
-ROWS = Batch(torch.arange(3), OPENING, GOLD, torch.tensor([3, 4, 1]))
+ROWS = Batch(torch.arange(3), PROMPT, GOLD, torch.tensor([3, 4, 1]))
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Impatient(Head[Taken]):
         self.logits = nn.Linear(hidden, tokens)
         self.register_buffer("counts", torch.zeros(tokens))
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         self.counts.copy_(torch.tensor(info.counts))
 
     def start(self, hidden: Tensor) -> Taken:
@@ -77,7 +77,7 @@ class Codes(Head):
         return (-self.costs(hidden, batch), past) if by == "bits" else super().score(hidden, batch, past, by)
 
     def loss(self, hidden: Tensor, batch: Batch, past: State, training: Training) -> tuple[Tensor, State]:
-        drawn = training.noise.uniform(batch.ids, 0, batch.gold.shape[1])  # [N, K]
+        drawn = training.rng.uniform(batch.ids, 0, batch.gold.shape[1])  # [N, K]
         return self.costs(hidden, batch) * batch.at_real(drawn), past
 
     def costs(self, hidden: Tensor, batch: Batch) -> Tensor:
@@ -96,17 +96,17 @@ def _double():
 
 @pytest.fixture
 def impatient():
-    return ImpatientLM(ImpatientConfig(hidden=4, layers=1), FACTS)
+    return ImpatientLM(ImpatientConfig(hidden=4, layers=1), INFO)
 
 
 def test_the_softmax_is_the_output_layer_by_default():
-    assert isinstance(RecurrentLM(RNNLMConfig(hidden=4), FACTS).head, nn.Linear)
+    assert isinstance(RecurrentLM(RNNLMConfig(hidden=4), INFO).head, nn.Linear)
 
 
 def test_another_output_layer_counts_target_steps_alone(impatient):
     first, state = impatient.start(ROWS)
     assert state.head.steps.tolist() == [1, 1, 1]  # three tokens of the opening leave no trace
-    hidden, _ = impatient.rnn(impatient.embed(OPENING))
+    hidden, _ = impatient.rnn(impatient.embed(PROMPT))
     logits = impatient.head.logits(hidden[:, -1])
     torch.testing.assert_close(first, (logits + torch.tensor([1.0, 0, 0, 0, 0])).log_softmax(1))
 
@@ -159,20 +159,20 @@ def test_its_memory_goes_on_through_a_stream(impatient):
 
 
 def test_setup_reaches_the_output_layer(impatient):
-    impatient.setup(FACTS, NOISE)
-    assert impatient.head.counts.tolist() == FACTS.counts
+    impatient.setup(INFO, RNG)
+    assert impatient.head.counts.tolist() == INFO.counts
 
 
 def test_a_layer_without_a_matrix_of_logits_cannot_be_tied():
     with pytest.raises(SuiteError, match="Impatient has no weight"):
-        ImpatientLM(ImpatientConfig(hidden=4, tied=True), FACTS)
+        ImpatientLM(ImpatientConfig(hidden=4, tied=True), INFO)
 
 
 def test_a_layer_may_cost_draw_and_score_in_its_own_way():
-    lm = RecurrentLM(RNNLMConfig(hidden=4, layers=1), FACTS, Codes(4, 5))
+    lm = RecurrentLM(RNNLMConfig(hidden=4, layers=1), INFO, Codes(4, 5))
     hidden, _ = lm.rnn(lm.embed(ROWS.inputs))
     costs = lm.head.costs(hidden[:, 2:], ROWS)
-    drawn = torch.cat([NOISE.uniform(ROWS.ids, 0, 4)[row, :length] for row, length in enumerate([3, 4, 1])])
+    drawn = torch.cat([RNG.uniform(ROWS.ids, 0, 4)[row, :length] for row, length in enumerate([3, 4, 1])])
     torch.testing.assert_close(lm.loss(ROWS, TRAINING).value, (costs * drawn).mean())
     by_row = torch.stack([part.sum() for part in costs.split([3, 4, 1])])
     torch.testing.assert_close(lm.score(ROWS, replace(SCORING, by="bits")).log_probs, -by_row)

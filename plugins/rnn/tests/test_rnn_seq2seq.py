@@ -8,16 +8,16 @@ import torch
 from pydantic import ValidationError
 
 from bench_authors.testing import Case, check_decoder, check_model, tiny_batch
-from bench_core import STOP, Batch, Noise, Scoring, Source, State, SuiteError, TaskInfo, Training
+from bench_core import STOP, Batch, Rng, Scoring, Source, State, SuiteError, TaskInfo, Training
 from bench_core.kit import Head
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_rnn.api import Seq2Seq
 from bench_rnn.plugin import Seq2SeqConfig
 
-NOISE = Noise(7)
-TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
-SCORING = Scoring("exact", NOISE)
-FACTS = TaskInfo(["</s>", *"abcd"], source_vocabulary=["</s>", *"uvwxyz"])
+RNG = Rng(7)
+TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, rng=RNG)
+SCORING = Scoring("exact", RNG)
+INFO = TaskInfo(["</s>", *"abcd"], source_vocabulary=["</s>", *"uvwxyz"])
 ALIKE = TaskInfo(["</s>", *"abcd"], source_vocabulary=["</s>", *"abcd"])
 ROWS = tiny_batch(source=Source.TOKENS)
 KINDS = ["none", "dot", "bilinear", "additive"]
@@ -31,7 +31,7 @@ def double():
     torch.set_default_dtype(torch.float32)
 
 
-def model(info=FACTS, **settings):
+def model(info=INFO, **settings):
     config = Seq2SeqConfig(**{"hidden": 6} | settings)
     return config.load()(config, info)
 
@@ -205,14 +205,14 @@ def test_only_real_target_tokens_are_projected_and_a_source_is_encoded_once():
     one.score(ROWS, SCORING)
     assert projected == [(int(ROWS.length.sum()), 6)]
     config = BeamConfig(width=3, max_tokens=6)
-    config.load()(config).decode(one, ROWS, NOISE)
+    config.load()(config).decode(one, ROWS, RNG)
     assert len(encoded) == 2
 
 
 @pytest.mark.parametrize("attention", KINDS)
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_beam_search_finds_what_brute_force_finds(double, cell, attention):
-    info = TaskInfo(["</s>", *"abc"], source_vocabulary=FACTS.source_vocabulary)
+    info = TaskInfo(["</s>", *"abc"], source_vocabulary=INFO.source_vocabulary)
     one = model(info, cell=cell, attention=attention, bidirectional=True).eval()
     with torch.no_grad():
         for weights in one.parameters():
@@ -220,7 +220,7 @@ def test_beam_search_finds_what_brute_force_finds(double, cell, attention):
     targets = [target for length in range(4) for target in product([1, 2, 3], repeat=length)]  # 40
     config = BeamConfig(width=81, finish="exhausted", max_tokens=4, outputs=40)
     narrow = BeamConfig(width=2, finish="exhausted", max_tokens=4)
-    found, some = (c.load()(c).decode(one, ROWS, NOISE) for c in (config, narrow))
+    found, some = (c.load()(c).decode(one, ROWS, RNG) for c in (config, narrow))
     for row, hypotheses in enumerate(found):
         every = ROWS.select(torch.full((40,), row))
         gold = torch.tensor([[*target, *[STOP] * (4 - len(target))] for target in targets])
@@ -240,8 +240,8 @@ def reversals(number, longest, seed):
     real = places < length[:, None]
     source = torch.randint(1, 5, (number, longest), generator=draws) * real
     back = source.gather(1, (length[:, None] - 1 - places) % longest) * real
-    opening = torch.zeros(number, 1, dtype=torch.long)
-    return Batch(torch.arange(number), opening, torch.nn.functional.pad(back, (0, 1)), length + 1, source, length)
+    prompt = torch.zeros(number, 1, dtype=torch.long)
+    return Batch(torch.arange(number), prompt, torch.nn.functional.pad(back, (0, 1)), length + 1, source, length)
 
 
 def share_turned_round(longest, updates, **settings):
@@ -258,7 +258,7 @@ def share_turned_round(longest, updates, **settings):
         rate.step()
     rows, config = reversals(300, longest, -1), GreedyConfig(max_tokens=longest + 2)
     with torch.no_grad():
-        found = config.load()(config).decode(one.eval(), rows, NOISE)
+        found = config.load()(config).decode(one.eval(), rows, RNG)
     gold = [row[: length - 1] for row, length in zip(rows.gold.tolist(), rows.length.tolist(), strict=True)]
     return sum(h.tokens == wanted for (h,), wanted in zip(found, gold, strict=True)) / 300
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 
-from bench_core import Noise, reads
+from bench_core import Rng, reads
 from bench_served.plugin import ServedConfig
 from bench_served.replies import CONTEXT_HELP, ServerError, brief
 from bench_served.requests import Request
@@ -83,7 +83,7 @@ class Client:
 
     config: ServedConfig
     secret: Secret
-    rng: Noise
+    rng: Rng
     clock: Clock = field(default_factory=Clock)
     warn: Callable[[str], None] = lambda text: None
     warned_of_retry: bool = False

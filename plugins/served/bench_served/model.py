@@ -74,7 +74,7 @@ class ServedModel(nn.Module, Served, TextScorer):
                     raise
                 answers.add(request, answer, metadata)
 
-            Client(config, secret, generation.noise, warn=generation.warn).send([*missing.values()], receive)
+            Client(config, secret, generation.rng, warn=generation.warn).send([*missing.values()], receive)
         return [_read_cached(answers, request, read) for request in requests]
 
 

@@ -47,7 +47,7 @@ def key_of(description: Mapping[str, Any]) -> str:
 def to_generate(config: ServedConfig, prompt: Prompt, generation: Generation, number: int) -> Request:
     """Return the request for sample `number`, counted from 0."""
     settings: RequestConfig = generation.settings
-    rng = generation.noise.fork("request").fork(prompt.id).fork(number)
+    rng = generation.rng.fork("request").fork(prompt.id).fork(number)
     seed = rng.key % SEED_LIMIT if settings.temperature else None
     body = {"model": config.model, **_content(config, prompt), **settings.fields()}
     if seed is not None and "seed" not in settings.more:

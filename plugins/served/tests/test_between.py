@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_core import Generation, Noise, Prompt
+from bench_core import Generation, Prompt, Rng
 from bench_served.model import ServedModel
 from bench_served.plugin import RequestConfig, ServedConfig
 from bench_served.replies import ServerError
@@ -26,7 +26,7 @@ def said(tmp_path):
 
         with serving(answer) as server:
             model = ServedModel(ServedConfig(url=server.url, model="tiny", revision="1", **settings), None)
-            asked = Generation(RequestConfig(**(request or {})), "test", 0, Noise(0), tmp_path)
+            asked = Generation(RequestConfig(**(request or {})), "test", 0, Rng(0), tmp_path)
             try:
                 ((found,),) = model.generate([Prompt(4, "the cat", "", between)], asked)
             finally:

@@ -17,8 +17,8 @@ from servers import serving
 from tiny_server import TEMPLATE, Tiny
 
 import bench_core
-from bench_core import Generation, Noise, Prompt, registry
-from bench_core.storage.outcomes import read_outcomes
+from bench_core import Generation, Prompt, Rng, registry
+from bench_core.storage.predictions import read_predictions
 from bench_served.model import ServedModel
 from bench_served.plugin import RequestConfig, ServedConfig
 from bench_served.replies import ServerError
@@ -46,7 +46,7 @@ def served(url, **settings):
 
 def generation(folder, seed=0, **settings):
     decoder = RequestConfig(**settings) if settings else None
-    return Generation(decoder, "test", seed, Noise(seed), folder)
+    return Generation(decoder, "test", seed, Rng(seed), folder)
 
 
 def greedy(tiny, text, most):
@@ -170,7 +170,7 @@ def test_a_suite_is_decoded_and_scored(tmp_path):
         run = bench_core.run(path, store=tmp_path / "store", out=tmp_path / "runs", workers=0)
         assert {(one.status, one.reason) for one in run.cells} == {("done", "")}
         (cell,) = (one for one in run.cells if one.cell["model"] == "tiny")
-        decoded = read_outcomes(tmp_path / "store/decode" / cell.artifacts["decode"] / "outcomes.jsonl.gz")
+        decoded = read_predictions(tmp_path / "store/decode" / cell.artifacts["decode"] / "predictions.jsonl.gz")
         assert [one.texts[0] for one in decoded] == [greedy(letters, f"</s>{one.prompt}", 5)[0] for one in decoded]
         wanted = [known(letters, f"</s>{one.prompt}", one.references[0]) for one in decoded]
         nats, tokens = -sum(one for one, _ in wanted), sum(one for _, one in wanted)

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 import bench_core
 import bench_notebook
 from bench_authors.testing import TEXT_CONTRACTS, TextCase, check_text_generator
-from bench_core import BenchError, DataError, Generation, Inspection, Noise, Prompt, registry
+from bench_core import BenchError, DataError, Generation, Inspection, Prompt, Rng, registry
 from bench_core.storage.store import Store
 from bench_core.suites.cells import cells_of
 from bench_core.suites.check import check_fit
@@ -70,7 +70,7 @@ def config(server, **settings):
 
 
 def generation(folder, warn=lambda text: None, seed=0, **settings):
-    return Generation(RequestConfig(**settings), "test", seed, Noise(seed).fork("decode"), folder, warn)
+    return Generation(RequestConfig(**settings), "test", seed, Rng(seed).fork("decode"), folder, warn)
 
 
 def asked(server, folder, prompts=PROMPTS, seed=0, request=None, **settings):
@@ -750,7 +750,7 @@ def test_scores_are_asked_once_with_prompt_and_target(tmp_path):
         model = ServedModel(config(server, scores=True, prompt="Say:{prompt}", scored=" {target}"), None)
         for _ in range(2):
             found = model.score_texts(
-                [Prompt(0, "x"), Prompt(1, "y")], ["ab", "cde"], Generation(None, "test", 0, Noise(0), tmp_path)
+                [Prompt(0, "x"), Prompt(1, "y")], ["ab", "cde"], Generation(None, "test", 0, Rng(0), tmp_path)
             )
             assert [(one.log_prob, one.tokens) for one in found] == [(-1.5, 3), (-2.0, 4)]
         assert server.prompts == {"Say:x ab": 1, "Say:y cde": 1}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_core import Generation, Noise, Prompt
+from bench_core import Generation, Prompt, Rng
 from bench_served.model import ServedModel
 from bench_served.plugin import RequestConfig, ServedConfig
 from bench_served.replies import ServerError
@@ -24,7 +24,7 @@ def asked(tmp_path):
 
     def asking(server, number=1, api="completions", **settings):
         model = ServedModel(ServedConfig(url=server.url, model="tiny", revision="1", api=api, parallel=1), None)
-        request = Generation(RequestConfig(**settings), "test", 0, Noise(0), tmp_path)
+        request = Generation(RequestConfig(**settings), "test", 0, Rng(0), tmp_path)
         return [(one.text, one.finished) for (one,) in model.generate(PROMPTS[:number], request)]
 
     return asking

@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from bench_core import QUARTERS, Batch, Noise, Scorer, Scores, SuiteError, on_host
+from bench_core import QUARTERS, Batch, Rng, Scorer, Scores, SuiteError, on_host
 from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
 from bench_ssm.trajectories import log_means
 
@@ -22,18 +22,18 @@ class TrajectoryScorer(Scorer):
         """Return all weights that `table` depends on, flattened to one dimension."""
 
     @abstractmethod
-    def table(self, number: int, noise: Noise) -> Tensor:
+    def table(self, number: int, rng: Rng) -> Tensor:
         """Sample `number` trajectories and return ln P(w | h_t^n) [T, V, N] at all their steps."""
 
     @torch.no_grad()
-    def average(self, batch: Batch, noise: Noise) -> Scores:
+    def average(self, batch: Batch, rng: Rng) -> Scores:
         """Estimate ln P(w) from all trajectories, from the first tenth of them, and from each quarter."""
         self.max_length(batch)
         number = self.config.trajectories
         edges = [number * quarter // 4 for quarter in range(5)]
         parts = [(0, number), (0, max(1, number // 10)), *pairwise(edges)]
         log_probs, fewer, *quarters = log_means(
-            self._cached_table(noise.fork("trajectories")), batch.gold, batch.length, parts
+            self._cached_table(rng.fork("trajectories")), batch.gold, batch.length, parts
         )
         by_quarter = {name: each.round(decimals=6) for name, each in zip(QUARTERS, quarters, strict=True)}
         return Scores(log_probs, {"log_prob_by_a_tenth": fewer, **by_quarter})
@@ -48,16 +48,16 @@ class TrajectoryScorer(Scorer):
             )
         return length
 
-    def _cached_table(self, noise: Noise) -> Tensor:
+    def _cached_table(self, rng: Rng) -> Tensor:
         """Return the table, recomputed only if the noise or the weights have changed."""
         weights = self.table_weights()
         if self.cached is not None:
             key, used, table = self.cached
-            same = key == noise.key and used.device == weights.device and used.dtype == weights.dtype
+            same = key == rng.key and used.device == weights.device and used.dtype == weights.dtype
             if same and torch.equal(used, weights):
                 return table
-        table = self.table(self.config.trajectories, noise)
-        self.cached = noise.key, weights, table
+        table = self.table(self.config.trajectories, rng)
+        self.cached = rng.key, weights, table
         return table
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Loss, Noise, Scores, Scoring, TaskInfo, Training, Vmappable, invert
+from bench_core import STOP, Batch, Loss, Rng, Scores, Scoring, TaskInfo, Training, Vmappable, invert
 from bench_rnn.api import RecurrentLM, Units
 from bench_rnn.plugin import RNNLMConfig
 from bench_ssm.averaging import TrajectoryScorer, check_separate
@@ -35,18 +35,18 @@ class CharGRU(RecurrentLM, TrajectoryScorer, Vmappable):
         return self.rnn.unroll(inputs, units, lambda units, step: units)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        return self.average(batch, scoring.noise) if scoring.by == "trajectories" else super().score(batch, scoring)
+        return self.average(batch, scoring.rng) if scoring.by == "trajectories" else super().score(batch, scoring)
 
     def table_weights(self) -> Tensor:
         return torch.cat([weights.flatten() for weights in self.parameters()])
 
-    def table(self, number: int, noise: Noise) -> Tensor:
+    def table(self, number: int, rng: Rng) -> Tensor:
         ids = torch.arange(number, device=next(self.parameters()).device)
         eos = torch.full_like(ids, STOP)[:, None]
         log_probs, state = self.start(Batch(ids, eos, eos, torch.ones_like(ids)))
         steps = [log_probs.T]
         for step in range(1, self.config.steps):
-            letters = STOP + 1 + invert(log_probs[:, STOP + 1 :].log_softmax(1), noise.uniform(ids, step))
+            letters = STOP + 1 + invert(log_probs[:, STOP + 1 :].log_softmax(1), rng.uniform(ids, step))
             log_probs, state = self.step(state, letters)
             steps.append(log_probs.T)
         return torch.stack(steps)

@@ -2,14 +2,14 @@
 
 from abc import abstractmethod
 
-from bench_core import Batch, Decoder, DecoderConfig, Hypothesis, Noise, Sampler
+from bench_core import Batch, Decoder, DecoderConfig, Hypothesis, Rng, Sampler
 
 
 class Latent(Sampler):
     """Samples a trajectory of latent states that does not depend on the tokens, which can be chosen afterwards."""
 
     @abstractmethod
-    def sample_likeliest(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+    def sample_likeliest(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
         """Sample a trajectory for each row and return the most probable token at each of its states."""
 
 
@@ -18,5 +18,5 @@ class TrajectoryArgmax(Decoder[Latent]):
 
     config: DecoderConfig
 
-    def decode(self, model: Latent, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        return [[hypothesis] for hypothesis in model.sample_likeliest(batch, self.config.max_tokens, noise)]
+    def decode(self, model: Latent, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
+        return [[hypothesis] for hypothesis in model.sample_likeliest(batch, self.config.max_tokens, rng)]

@@ -18,7 +18,7 @@ from bench_core import (
     Batch,
     Hypothesis,
     Loss,
-    Noise,
+    Rng,
     Scores,
     Scoring,
     TaskInfo,
@@ -79,11 +79,11 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         self._compiled: Callable[[Step], tuple[Tensor, Tensor]] | None = None  # `_advance`, in compiled training
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        return self._loss(batch, training, self.bound(batch, training.noise, self.config.samples))
+        return self._loss(batch, training, self.bound(batch, training.rng, self.config.samples))
 
     def vmap_loss(self, batch: Batch, training: Training) -> Loss:
         rows = training.rows or (len(batch),) * batch.gold.shape[1]
-        return self._loss(batch, training, self.padded_bound(batch, training.noise, self.config.samples, rows))
+        return self._loss(batch, training, self.padded_bound(batch, training.rng, self.config.samples, rows))
 
     def compiled_loss(self) -> Callable[[Batch, Training], Loss]:
         """Compile only the step: one graph serves all lengths, where the whole loss would need one for each."""
@@ -92,53 +92,51 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
 
     def _loss(self, batch: Batch, training: Training, bound: Bound) -> Loss:
         tokens = batch.length.sum()
-        logged = self._prior_parts(training.noise.fork("log"), tokens) if self._logs(training.step) else {}
+        logged = self._prior_parts(training.rng.fork("log"), tokens) if self._logs(training.step) else {}
         parts = {"fit": -bound.fit.sum() / tokens, **logged}
         return Loss(-bound.total.sum() / tokens, tokens, parts)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         if scoring.by == "trajectories":
-            return self.average(batch, scoring.noise)
-        bound = self.bound(batch, scoring.noise, self.config.samples)
-        again = self.bound(batch, scoring.noise.fork("again"), self.config.samples)
+            return self.average(batch, scoring.rng)
+        bound = self.bound(batch, scoring.rng, self.config.samples)
+        again = self.bound(batch, scoring.rng.fork("again"), self.config.samples)
         values = {"fit": bound.fit, "kl": bound.fit - bound.total, "entropy": bound.entropy, AGAIN: again.total}
         return Scores(bound.total.double(), values)
 
-    def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+    def sample(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
         def choose(log_probs: Tensor) -> Tensor:
-            tokens = [invert(each, noise.fork("word").uniform(batch.ids, t)) for t, each in enumerate(log_probs)]
+            tokens = [invert(each, rng.fork("word").uniform(batch.ids, t)) for t, each in enumerate(log_probs)]
             return torch.stack(tokens)
 
-        return self._sample(batch, max_tokens, noise, choose)
+        return self._sample(batch, max_tokens, rng, choose)
 
-    def sample_likeliest(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
-        return self._sample(batch, max_tokens, noise, lambda log_probs: log_probs.argmax(2))
+    def sample_likeliest(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
+        return self._sample(batch, max_tokens, rng, lambda log_probs: log_probs.argmax(2))
 
     @torch.no_grad()
     def _sample(
-        self, batch: Batch, max_tokens: int, noise: Noise, choose: Callable[[Tensor], Tensor]
+        self, batch: Batch, max_tokens: int, rng: Rng, choose: Callable[[Tensor], Tensor]
     ) -> list[Hypothesis]:
         """Sample a trajectory for each row; `choose` maps log-probabilities [T, N, V] to tokens [T, N]."""
-        states = self.prior(batch.ids, noise.fork("state"))
+        states = self.prior(batch.ids, rng.fork("state"))
         log_probs = self.emission(states[1:])
         checked(log_probs.flatten(0, 1), self, "sample")
         rows = choose(log_probs[:max_tokens]).T.tolist()
         samples = [Hypothesis(row[: row.index(STOP)] if STOP in row else row, STOP in row) for row in rows]
         if not self.config.information_draws:
             return samples
-        values = self._values(batch.ids, states, log_probs, noise.fork("information"))
+        values = self._values(batch.ids, states, log_probs, rng.fork("information"))
         return [replace(sample, values=_summary(sample, each)) for sample, each in zip(samples, values, strict=True)]
 
-    def _values(
-        self, ids: Tensor, states: Tensor, log_probs: Tensor, noise: Noise
-    ) -> list[Mapping[str, list[float]]]:
+    def _values(self, ids: Tensor, states: Tensor, log_probs: Tensor, rng: Rng) -> list[Mapping[str, list[float]]]:
         """Return values of each row's first `positions` steps, by name, in bits.
 
         These are I(w_t; zeta_t | h_{t-1}), the same by halves of the noise samples, and H[w_t | h_t].
         """
         draws, steps = self.config.information_draws, min(self.config.positions, self.config.steps)
         size = states.shape[2]
-        zeta = [noise.normal(ids, t, draws * size).view(-1, draws, size) for t in range(steps)]
+        zeta = [rng.normal(ids, t, draws * size).view(-1, draws, size) for t in range(steps)]
         by_noise = [self._next_log_probs(states[t], each) for t, each in enumerate(zeta)]
         values = {"information": torch.stack([information(each) for each in by_noise], 1)}  # [N, T]
         values["entropy"] = entropy(log_probs[:steps]).T
@@ -147,10 +145,10 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         columns = {name: column.tolist() for name, column in values.items()}
         return [{name: column[row] for name, column in columns.items()} for row in range(len(ids))]
 
-    def prior(self, ids: Tensor, noise: Noise, steps: int | None = None) -> Tensor:
+    def prior(self, ids: Tensor, rng: Rng, steps: int | None = None) -> Tensor:
         """Sample a trajectory h_0, ..., h_T [T + 1, N, d] for each id [N], by default with all steps of the model."""
         states = [self.origin.expand(len(ids), -1)]
-        for zeta in _normal(noise, ids, steps or self.config.steps, self.origin).unbind(1):
+        for zeta in _normal(rng, ids, steps or self.config.steps, self.origin).unbind(1):
             states.append(self.generative.at(states[-1]).forward(zeta[:, None])[0][:, 0])
         return torch.stack(states)
 
@@ -164,7 +162,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         log_probs: Tensor = self.emission(moved)
         return log_probs
 
-    def bound(self, batch: Batch, noise: Noise, samples: int) -> Bound:
+    def bound(self, batch: Batch, rng: Rng, samples: int) -> Bound:
         """Compute bounds with `samples` proposals per step, of which one survives in proportion to its weight.
 
         Rows are sorted by decreasing length, so that the rows that take a step are always the first ones.
@@ -175,7 +173,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         gold, length, ids = batch.gold[order, :longest], batch.length[order], batch.ids[order]
         steps = torch.arange(longest, device=length.device)[:, None]
         numbers = (ids * self.config.steps + steps).flatten()[places]  # [M] for all steps of all rows, by step
-        states, total = self._infer(gold, numbers, rows, self.posterior.read(gold, length).unbind(1), noise, samples)
+        states, total = self._infer(gold, numbers, rows, self.posterior.read(gold, length).unbind(1), rng, samples)
         with torch.no_grad():  # statistics, not trained
             log_probs = self.emission(states)
             fit = log_probs.gather(1, gold.T.flatten()[places][:, None])[:, 0]
@@ -188,7 +186,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
 
         return Bound(sum_steps(total), sum_steps(fit), sum_steps(entropy(log_probs)) / batch.length)
 
-    def padded_bound(self, batch: Batch, noise: Noise, samples: int, rows: Sequence[int]) -> Bound:
+    def padded_bound(self, batch: Batch, rng: Rng, samples: int, rows: Sequence[int]) -> Bound:
         """Compute the same as `bound` without operations that depend on lengths, which differ between vmapped seeds.
 
         The rows[t] rows with the longest targets take step t. They include all rows that have a token there; terms
@@ -199,7 +197,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         steps, index = (to_device(each, ids.device) for each in _steps_and_rows(rows))  # [M]
         contexts = torch.split(self.posterior.walk(gold, length, rows, steps, index), [*rows])
         numbers = ids[index] * self.config.steps + steps
-        states, total = self._infer(gold, numbers, rows, contexts, noise, samples, length)
+        states, total = self._infer(gold, numbers, rows, contexts, rng, samples, length)
         with torch.no_grad():  # statistics, not trained
             log_probs = self.emission(states)
             fit = log_probs.gather(1, gold[index, steps][:, None])[:, 0]
@@ -212,7 +210,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         return Bound(sum_steps(total), sum_steps(fit), sum_steps(entropy(log_probs)) / batch.length)
 
     def _infer(
-        self, gold: Tensor, numbers: Tensor, rows: Sequence[int], contexts: Sequence[Tensor], noise: Noise,
+        self, gold: Tensor, numbers: Tensor, rows: Sequence[int], contexts: Sequence[Tensor], rng: Rng,
         samples: int, length: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """Return the states [M, d] and L_t [M] of all steps; the first rows[t] rows take step t.
@@ -221,9 +219,9 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         stays in its last state after its end.
         """
         sizes = [*rows]
-        eps = torch.split(_normal(noise.fork("proposal"), numbers, samples, self.origin), sizes)
-        peeks = torch.split(_normal(noise.fork("peek"), numbers, samples, self.origin), sizes) if self.peeks else eps
-        uniform = torch.split(noise.fork("survivor").uniform(numbers), sizes)
+        eps = torch.split(_normal(rng.fork("proposal"), numbers, samples, self.origin), sizes)
+        peeks = torch.split(_normal(rng.fork("peek"), numbers, samples, self.origin), sizes) if self.peeks else eps
+        uniform = torch.split(rng.fork("survivor").uniform(numbers), sizes)
         advance = self._compiled or self._advance
         state, results = self.origin.expand(len(gold), self.config.state), []
         for t, (number, context) in enumerate(zip(rows, contexts, strict=False)):
@@ -264,8 +262,8 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         parts = (self.origin, *self.generative.parameters(), *self.emission.parameters())
         return torch.cat([part.flatten() for part in parts])
 
-    def table(self, number: int, noise: Noise) -> Tensor:
-        states = self.prior(torch.arange(number, device=self.origin.device), noise)[1:]
+    def table(self, number: int, rng: Rng) -> Tensor:
+        states = self.prior(torch.arange(number, device=self.origin.device), rng)[1:]
         return torch.stack([self.emission(state).T for state in states])
 
     def _logs(self, step: int) -> bool:
@@ -275,13 +273,13 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         return logs and torch.is_grad_enabled()
 
     @torch.no_grad()
-    def _prior_parts(self, noise: Noise, like: Tensor) -> dict[str, Tensor]:
+    def _prior_parts(self, rng: Rng, like: Tensor) -> dict[str, Tensor]:
         """Return the mean mutual information and entropy, in bits, over steps of `logged` trajectories."""
         rows, draws = self.config.logged, self.config.information_draws
         ids = torch.arange(rows, device=like.device)
         steps, size = min(self.config.positions, self.config.steps), self.config.state
-        states = self.prior(ids, noise.fork("state"), steps)
-        zeta = noise.fork("information").normal(ids, 0, steps * draws * size)
+        states = self.prior(ids, rng.fork("state"), steps)
+        zeta = rng.fork("information").normal(ids, 0, steps * draws * size)
         bits = self.information(states[:-1].transpose(0, 1), zeta.view(rows, steps, draws, size))
         return {"information": bits.mean(), "entropy": entropy(self.emission(states[1:])).mean()}
 
@@ -311,9 +309,9 @@ class Step:
     uniform: Tensor  # [N] chooses the surviving proposal, between 0 and 1
 
 
-def _normal(noise: Noise, numbers: Tensor, samples: int, like: Tensor) -> Tensor:
+def _normal(rng: Rng, numbers: Tensor, samples: int, like: Tensor) -> Tensor:
     """Sample standard normal noise [M, K, d], with the dimension and type of `like` [d]."""
-    return noise.normal(numbers, 0, samples * len(like)).view(-1, samples, len(like)).to(like.dtype)
+    return rng.normal(numbers, 0, samples * len(like)).view(-1, samples, len(like)).to(like.dtype)
 
 
 def entropy(log_probs: Tensor) -> Tensor:

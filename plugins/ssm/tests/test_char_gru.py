@@ -8,11 +8,11 @@ import torch
 from bench_authors.testing import Case, check_model
 from bench_authors.testing.contracts import check, posing
 from bench_authors.testing.models import MODEL_CONTRACTS
-from bench_core import Batch, Kind, Noise, Scoring, SuiteError, TaskInfo
+from bench_core import Batch, Kind, Rng, Scoring, SuiteError, TaskInfo
 from bench_rnn.plugin import RNNLMConfig
 from bench_ssm.plugin import CharGRUConfig
 
-FACTS = TaskInfo(["</s>", "a", "b"])
+INFO = TaskInfo(["</s>", "a", "b"])
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def _double():
 
 def gru(scale=3.0, **settings):
     config = CharGRUConfig(**{"state": 4, "steps": 3, "trajectories": 100} | settings)
-    model = config.load()(config, FACTS).eval()
+    model = config.load()(config, INFO).eval()
     with torch.no_grad():
         for weights in model.parameters():
             weights.mul_(scale)
@@ -46,7 +46,7 @@ def batch(targets):
 
 @torch.no_grad()
 def scored(model, targets, by, key=1):
-    return model.score(batch(targets), Scoring(by, Noise(key))).log_probs
+    return model.score(batch(targets), Scoring(by, Rng(key))).log_probs
 
 
 def test_the_baseline_keeps_all_contracts_and_that_of_samples_by_its_exact_likelihood():
@@ -63,7 +63,7 @@ def test_the_baseline_keeps_all_contracts_and_that_of_samples_by_its_exact_likel
 def test_it_is_the_gru_of_bench_rnn():
     model = gru(embedding=2)
     config = RNNLMConfig(cell="gru", hidden=4, layers=1, embedding=2)
-    other = config.load()(config, FACTS)
+    other = config.load()(config, INFO)
     other.load_state_dict(model.state_dict())
     torch.testing.assert_close(scored(model, all_words(3), "exact"), scored(other, all_words(3), "exact"))
 
@@ -116,7 +116,7 @@ def test_trajectories_read_letters_of_their_own_which_is_another_distribution():
 def test_the_first_tenth_of_the_trajectories_tells_how_much_their_number_matters():
     few, many = gru(trajectories=10), gru(trajectories=100)
     many.load_state_dict(few.state_dict())
-    told = many.score(batch(all_words(3)), Scoring("trajectories", Noise(1))).values["log_prob_by_a_tenth"]
+    told = many.score(batch(all_words(3)), Scoring("trajectories", Rng(1))).values["log_prob_by_a_tenth"]
     torch.testing.assert_close(told, scored(few, all_words(3), "trajectories"))
 
 

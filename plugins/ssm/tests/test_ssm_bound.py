@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from bench_authors.testing import tiny_batch
-from bench_core import AGAIN, Batch, Noise, Scoring, TaskInfo, Training
+from bench_core import AGAIN, Batch, Rng, Scoring, TaskInfo, Training
 from bench_ssm.maps import Scale, Triangle
 from bench_ssm.model import Step
 from bench_ssm.plugin import DeepSSMConfig
 
-FACTS = TaskInfo(["</s>", *"abcd"])
+INFO = TaskInfo(["</s>", *"abcd"])
 A, B = 1, 2
 LN_AAB = -2.222307  # of the logistic chain, by quadrature
 
@@ -26,7 +26,7 @@ def _double():
     torch.set_default_dtype(torch.float32)
 
 
-def deep(info=FACTS, scale=2.5, **settings):
+def deep(info=INFO, scale=2.5, **settings):
     config = DeepSSMConfig(**{"state": 3, "reader": 5, "posterior": 6, "steps": 8, "trajectories": 200} | settings)
     model = config.load()(config, info).eval()
     with torch.no_grad():
@@ -45,14 +45,14 @@ def many(target, number):
     return replace(rows([target] * number), ids=torch.arange(number))
 
 
-class Noises:
+class StackedRngs:
     """The numbers that step `t` of each row draws."""
 
-    def __init__(self, noise, ids, t, steps=8):
-        self.noise, self.ids = noise, ids * steps + t
+    def __init__(self, rng, ids, t, steps=8):
+        self.rng, self.ids = rng, ids * steps + t
 
     def normal(self, use, draws, size):
-        return self.noise.fork(use).normal(self.ids, 0, draws * size).view(-1, draws, size)
+        return self.rng.fork(use).normal(self.ids, 0, draws * size).view(-1, draws, size)
 
 
 class Chain(torch.nn.Module):
@@ -98,7 +98,7 @@ def logistic():
 @pytest.mark.parametrize(("samples", "wanted"), [(1, -2.553), (2, -2.407), (5, -2.337), (10, -2.316)])
 def test_bounds_of_a_logistic_chain_are_what_they_were_computed_to_be_and_their_weights_unbiased(samples, wanted):
     number = 60_000
-    found = logistic().bound(many((A, A, B), number), Noise(3), samples).total
+    found = logistic().bound(many((A, A, B), number), Rng(3), samples).total
     error = found.std().item() / number**0.5
     assert found.mean().item() == pytest.approx(wanted, abs=0.002 + 4 * error)
     assert found.mean().item() + 4 * error < LN_AAB
@@ -110,7 +110,7 @@ def test_bounds_of_a_logistic_chain_are_what_they_were_computed_to_be_and_their_
 def test_a_bound_of_one_step_rises_with_the_number_of_samples_to_the_log_probability():
     number, found, errors = 40_000, [], []
     for samples in (1, 2, 5, 10, 50):
-        totals = logistic().bound(many((A,), number // samples * 2), Noise(4), samples).total
+        totals = logistic().bound(many((A,), number // samples * 2), Rng(4), samples).total
         found.append(totals.mean().item())
         errors.append(totals.std().item() / len(totals) ** 0.5)
     for turn in range(4):
@@ -123,7 +123,7 @@ def test_the_sum_of_all_bounds_in_one_dimension_is_below_that_of_the_probabiliti
     targets = list(product((A, B), repeat=3))
     wanted = torch.tensor([quadrature(word) for word in targets])
     crowd = replace(rows(targets * 2000), ids=torch.arange(8 * 2000))
-    totals = logistic().bound(crowd, Noise(6), 1).total.view(2000, 8)
+    totals = logistic().bound(crowd, Rng(6), 1).total.view(2000, 8)
     margin = 4 * totals.std(0) / 2000**0.5
     assert (totals.mean(0) + margin < wanted.log()).all()
     assert (totals.mean(0) > wanted.log() - 1).all()
@@ -157,7 +157,7 @@ class Prior(torch.nn.Module):
 def test_with_one_flow_and_the_prior_as_a_proposal_only_the_fit_is_left(settings):
     model, batch = deep(shared=True, **settings), tiny_batch()
     model.posterior = Prior()
-    bound = model.bound(batch, Noise(1), 1)
+    bound = model.bound(batch, Rng(1), 1)
     torch.testing.assert_close(bound.total, bound.fit)
     states = torch.stack([model.origin.expand(5, -1), *walk(model, batch)])
     lp = model.emission(states[1:])  # [T, N, V]
@@ -168,7 +168,7 @@ def test_with_one_flow_and_the_prior_as_a_proposal_only_the_fit_is_left(settings
 def walk(model, batch):
     state = model.origin.expand(len(batch), -1)
     for t in range(batch.gold.shape[1]):
-        drawn = Noises(Noise(1), batch.ids, t).normal("proposal", 1, state.shape[1])
+        drawn = StackedRngs(Rng(1), batch.ids, t).normal("proposal", 1, state.shape[1])
         state = model.generative.at(state).forward(drawn)[0][:, 0]
         yield state
 
@@ -179,7 +179,7 @@ def test_affine_flows_cost_the_divergence_of_two_gaussians():
     model.emission.weight.data.zero_()
     model.emission.bias.data.zero_()
     number = 100_000
-    totals = model.bound(many((1,), number), Noise(2), 1).total
+    totals = model.bound(many((1,), number), Rng(2), 1).total
     costs = -log(5) - totals  # ln q(h) - ln p(h)
     with torch.no_grad():
         origin = model.origin[None]
@@ -272,9 +272,9 @@ def test_with_the_exact_smoother_the_bound_is_the_likelihood_of_the_kalman_filte
     targets = [(1, 3, 2, 0), (2, 0), (3, 3, 3, 1, 0), (0,)]
     wanted = torch.stack([filtered(word) for word in targets])
     for seed in range(3):
-        found = kalman().bound(rows(targets), Noise(seed), 1).total
+        found = kalman().bound(rows(targets), Rng(seed), 1).total
         torch.testing.assert_close(found, wanted)
-    off = kalman(off=0.3).bound(many(targets[0], 2000), Noise(1), 1).total
+    off = kalman(off=0.3).bound(many(targets[0], 2000), Rng(1), 1).total
     assert off.std() > 0.01
     assert off.mean() < wanted[0] - 0.05
 
@@ -283,15 +283,15 @@ def test_with_the_exact_smoother_the_bound_is_the_likelihood_of_the_kalman_filte
 def test_with_the_exact_smoother_several_samples_lose_what_one_has():
     """By E[ln K - H(softmax of the first weights)] for two steps, as the survivor is chosen by what it is worth now."""
     target, number, samples = (3, 0), 20_000, 5
-    found = kalman().bound(many(target, number), Noise(5), samples).total
+    found = kalman().bound(many(target, number), Rng(5), samples).total
     exact = filtered(target).item()
     error = found.std().item() / number**0.5
     assert found.mean().item() < exact - 5 * error
-    noise = Noises(Noise(5), torch.arange(number), 0)
+    rng = StackedRngs(Rng(5), torch.arange(number), 0)
     model = kalman()
     origin, context = model.origin.expand(number, -1), model.posterior.read(torch.tensor([target]), torch.tensor([2]))
     mean, log_std = model.posterior(context[:, 0].expand(number, -1), origin, None)
-    drawn = noise.normal("proposal", samples, 1)
+    drawn = rng.normal("proposal", samples, 1)
     states = mean + log_std.exp() * drawn
     q = -0.5 * drawn[..., 0].square() - log_std[..., 0]
     p = -0.5 * (states[..., 0] - RHO * 0.3).square() / Q - 0.5 * log(Q)
@@ -303,14 +303,14 @@ def test_with_the_exact_smoother_several_samples_lose_what_one_has():
 
 def test_one_sample_is_the_plain_bound_whatever_others_are_drawn_besides():
     model = deep(generative="2xtril", samples=1)
-    one = Noises(Noise(1), torch.arange(4), 2)
+    one = StackedRngs(Rng(1), torch.arange(4), 2)
     torch.testing.assert_close(one.normal("proposal", 7, 3)[:, :1], one.normal("proposal", 1, 3))
     batch = tiny_batch()
     gold, length = batch.gold, batch.length
     contexts, state, total = model.posterior.read(gold, length), model.origin.expand(5, -1), torch.zeros(5)
     for t in range(gold.shape[1]):
         mean, log_std = (each[:, 0] for each in model.posterior(contexts[:, t], state, None))
-        eps = Noises(Noise(3), batch.ids, t).normal("proposal", 1, 3)[:, 0]
+        eps = StackedRngs(Rng(3), batch.ids, t).normal("proposal", 1, 3)[:, 0]
         xi = mean + log_std.exp() * eps
         q = model.inference.at(state)
         moved = q.shift + q.diagonal * xi
@@ -322,14 +322,14 @@ def test_one_sample_is_the_plain_bound_whatever_others_are_drawn_besides():
         gain = model.emission(moved).gather(1, gold[:, t : t + 1])[:, 0]
         total = total + (gain + log_r - log_q + jacobian) * (t < length)
         state = moved
-    torch.testing.assert_close(model.bound(batch, Noise(3), 1).total, total)
+    torch.testing.assert_close(model.bound(batch, Rng(3), 1).total, total)
 
 
 def test_gradients_are_those_of_the_weights_in_proportion_to_themselves():
     model, samples = deep(generative="tril", samples=4), 4
     state, batch = model.origin.expand(6, -1), many((2,), 6)
     context = model.posterior.read(batch.gold, batch.length)[:, 0]
-    at = Noises(Noise(1), batch.ids, 0)
+    at = StackedRngs(Rng(1), batch.ids, 0)
     weights = torch.stack(
         [each_weight(model, state, context, batch.gold[:, 0], at, k, samples) for k in range(samples)], 1
     )
@@ -337,7 +337,7 @@ def test_gradients_are_those_of_the_weights_in_proportion_to_themselves():
         (weights.softmax(1).detach() * weights).sum(), list(model.parameters()), allow_unused=True
     )
     found = torch.autograd.grad(
-        model.bound(batch, Noise(1), samples).total.sum(), list(model.parameters()), allow_unused=True
+        model.bound(batch, Rng(1), samples).total.sum(), list(model.parameters()), allow_unused=True
     )
     assert sum(each is not None and each.abs().max() > 1e-6 for each in found) > 10
     for one, other in zip(found, wanted, strict=True):
@@ -345,12 +345,12 @@ def test_gradients_are_those_of_the_weights_in_proportion_to_themselves():
             torch.testing.assert_close(one, other)
 
 
-def each_weight(model, state, context, tokens, noise, k, samples):
+def each_weight(model, state, context, tokens, rng, k, samples):
     """Return ln omega^k [N] of the k-th proposal alone, as Algorithm 1 writes it."""
     to, q = model.generative.at(state), model.inference.at(state)
-    peek = to.forward(noise.normal("peek", samples, 3)[:, k : k + 1])[0]
+    peek = to.forward(rng.normal("peek", samples, 3)[:, k : k + 1])[0]
     mean, log_std = model.posterior(context, state, peek)
-    eps = noise.normal("proposal", samples, 3)[:, k : k + 1]
+    eps = rng.normal("proposal", samples, 3)[:, k : k + 1]
     moved, log_det_q = q.forward(mean + log_std.exp() * eps)
     zeta, log_det_g = to.inverse(moved)
     gain = model.emission(moved)[:, 0].gather(1, tokens[:, None])[:, 0]
@@ -362,13 +362,13 @@ def test_survivors_are_chosen_in_proportion_to_their_weights():
     model, number, samples = deep(generative="tril", samples=3), 20_000, 3
     state, tokens = model.origin.expand(number, -1), torch.full((number,), 2)
     context = model.posterior.read(torch.tensor([[2, 0]]), torch.tensor([2]))[:, 0].expand(number, -1)
-    at = Noises(Noise(1), torch.arange(number), 0)
+    at = StackedRngs(Rng(1), torch.arange(number), 0)
     with torch.no_grad():
         weights = torch.stack([each_weight(model, state, context, tokens, at, k, samples) for k in range(samples)], 1)
         drawn, peeks = at.normal("proposal", samples, 3), at.normal("peek", samples, 3)
-        survivors = model._advance(
-            Step(state, context, tokens, drawn, peeks, Noise(8).uniform(torch.arange(number)))
-        )[0]
+        survivors = model._advance(Step(state, context, tokens, drawn, peeks, Rng(8).uniform(torch.arange(number))))[
+            0
+        ]
         peek = model.generative.at(state).forward(at.normal("peek", samples, 3))[0]
         mean, log_std = model.posterior(context, state, peek)
         moved = model.inference.at(state).forward(mean + log_std.exp() * at.normal("proposal", samples, 3))[0]
@@ -416,7 +416,7 @@ def test_log_sigma_stays_within_its_limits():
 @pytest.mark.parametrize("settings", [{"samples": 3, "generative": "2xtril"}, {"generative": "real-nvp", "state": 4}])
 def test_all_that_is_trained_has_a_finite_gradient(settings):
     model = deep(**settings)
-    model.loss(tiny_batch(), Training(0, 1, 0, 1, Noise(1))).value.backward()
+    model.loss(tiny_batch(), Training(0, 1, 0, 1, Rng(1))).value.backward()
     for name, weights in model.named_parameters():
         assert weights.grad is not None, name
         assert weights.grad.isfinite().all(), name
@@ -425,7 +425,7 @@ def test_all_that_is_trained_has_a_finite_gradient(settings):
 
 def test_what_a_score_by_the_bound_reports_adds_up():
     model, batch = deep(samples=3), tiny_batch()
-    scores = model.score(batch, Scoring("elbo", Noise(2)))
+    scores = model.score(batch, Scoring("elbo", Rng(2)))
     torch.testing.assert_close(scores.values["fit"] - scores.values["kl"], scores.log_probs)
     assert (scores.values["entropy"] > 0).all()
     assert (scores.values["entropy"] <= log(5) / log(2)).all()
@@ -433,24 +433,24 @@ def test_what_a_score_by_the_bound_reports_adds_up():
 
 def test_the_log_of_training_tells_information_and_entropy_in_bits():
     model, batch = deep(logged=4), tiny_batch()
-    parts = model.loss(batch, Training(0, 1, 0, 1, Noise(2))).parts
+    parts = model.loss(batch, Training(0, 1, 0, 1, Rng(2))).parts
     assert 0 < parts["information"] <= parts["entropy"] + log(5) / log(2)
     assert 0 < parts["entropy"] <= log(5) / log(2)
-    silent = deep(logged=0).loss(batch, Training(0, 1, 0, 1, Noise(2))).parts
+    silent = deep(logged=0).loss(batch, Training(0, 1, 0, 1, Rng(2))).parts
     assert set(silent) == {"fit"}
 
 
 def test_the_log_of_training_is_made_of_some_updates():
     model, batch = deep(logged=4, log_every=3), tiny_batch()
-    told = [len(model.loss(batch, Training(step, 5, 0, 1, Noise(2))).parts) for step in range(5)]
+    told = [len(model.loss(batch, Training(step, 5, 0, 1, Rng(2))).parts) for step in range(5)]
     assert told == [3, 1, 1, 3, 1]
     with torch.no_grad():
-        assert set(model.loss(batch, Training(0, 5, 0, 1, Noise(2))).parts) == {"fit"}, "an evaluation has no log"
+        assert set(model.loss(batch, Training(0, 5, 0, 1, Rng(2))).parts) == {"fit"}, "an evaluation has no log"
 
 
 def test_the_bound_once_more_is_by_other_draws_of_the_same_distribution():
     """Over many numbers of a word, both have one mean and no correlation."""
-    found = deep().score(many((A, B, 0), 4000), Scoring("elbo", Noise(3)))
+    found = deep().score(many((A, B, 0), 4000), Scoring("elbo", Rng(3)))
     one, other = found.log_probs.double(), found.values[AGAIN].double()
     apart = one - other
     assert abs(apart.mean()) < 4 * apart.std() / 4000**0.5

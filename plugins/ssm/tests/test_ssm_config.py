@@ -5,10 +5,10 @@ import torch
 from pydantic import ValidationError
 
 from bench_authors.testing import tiny_batch
-from bench_core import Batch, Noise, Scoring, SuiteError, TaskInfo, Training
+from bench_core import Batch, Rng, Scoring, SuiteError, TaskInfo, Training
 from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig, parse_flow
 
-FACTS = TaskInfo(["</s>", *"abcd"])
+INFO = TaskInfo(["</s>", *"abcd"])
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_every_setting_that_another_one_decides_by_default_is_spelled_out():
 
 def test_a_target_that_is_too_long_is_refused_by_loss_and_by_every_score():
     config = DeepSSMConfig(state=2, steps=4, trajectories=4)
-    model, batch = config.load()(config, FACTS), tiny_batch()
-    asked = [lambda by=by: model.score(batch, Scoring(by, Noise(1))) for by in config.likelihoods]
-    for ask in [*asked, lambda: model.loss(batch, Training(0, 1, 0, 1, Noise(1)))]:
+    model, batch = config.load()(config, INFO), tiny_batch()
+    asked = [lambda by=by: model.score(batch, Scoring(by, Rng(1))) for by in config.likelihoods]
+    for ask in [*asked, lambda: model.loss(batch, Training(0, 1, 0, 1, Rng(1)))]:
         with pytest.raises(SuiteError, match=r"a target has 5 tokens including EOS.*at most 4 steps.*`steps: 5`"):
             ask()
 
@@ -89,8 +89,8 @@ def test_windows_of_a_stream_are_refused():
 
 def test_a_batch_may_hold_one_empty_target():
     config = DeepSSMConfig(state=2, trajectories=50)
-    model = config.load()(config, FACTS)
+    model = config.load()(config, INFO)
     zeros = torch.zeros(1, 1, dtype=torch.long)
     batch = Batch(torch.tensor([3]), zeros, zeros, torch.tensor([1]))
     for by in config.likelihoods:
-        assert model.score(batch, Scoring(by, Noise(1))).log_probs.isfinite().all()
+        assert model.score(batch, Scoring(by, Rng(1))).log_probs.isfinite().all()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bench_authors.testing import Case, check_model
-from bench_core import Noise, Training
+from bench_core import Rng, Training
 from bench_ssm.plugin import DeepSSMConfig
 
 SMALL = {
@@ -40,7 +40,7 @@ def test_the_deep_state_space_model_keeps_the_contracts(settings):
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=lambda settings: "-".join(map(str, settings.values())))
 def test_an_update_can_be_taken_in_half_precision(settings):
-    case, training = Case.of(DeepSSMConfig(**SMALL | settings)), Training(0, 1, 0, 1, Noise(0))
+    case, training = Case.of(DeepSSMConfig(**SMALL | settings)), Training(0, 1, 0, 1, Rng(0))
     model = case.model.float()
     exact = model.loss(case.batch, training).value
     with torch.autocast("cpu", torch.bfloat16):

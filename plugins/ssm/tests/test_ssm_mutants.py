@@ -10,7 +10,7 @@ import torch
 from torch.autograd.functional import jacobian
 
 from bench_authors.testing.contracts import catches, patched
-from bench_core import Batch, Noise, TaskInfo
+from bench_core import Batch, Rng, TaskInfo
 from bench_ssm import flows
 from bench_ssm.maps import Map, Scale
 from bench_ssm.plugin import DeepSSMConfig
@@ -125,8 +125,8 @@ def lets_any_proposal_go_on(model):
 
 
 def counts_padding(model):
-    def bound(intact, batch, noise, samples):
-        return intact.bound(replace(batch, length=torch.full_like(batch.length, batch.gold.shape[1])), noise, samples)
+    def bound(intact, batch, rng, samples):
+        return intact.bound(replace(batch, length=torch.full_like(batch.length, batch.gold.shape[1])), rng, samples)
 
     return patched(model, bound=bound)
 
@@ -176,7 +176,7 @@ def affine_flows_cost_the_divergence_of_two_gaussians(change):
     torch.nn.init.zeros_(plain.emission.bias)
     number = 20_000
     with torch.no_grad():
-        costs = -log(5) - change(plain).bound(many((1,), number), Noise(2), 1).total
+        costs = -log(5) - change(plain).bound(many((1,), number), Rng(2), 1).total
         origin, context = plain.origin[None], plain.posterior.read(torch.tensor([[1]]), torch.tensor([1]))
         mean, log_std = plain.posterior(context[:, 0], origin, None)
         q, learnt = plain.inference.at(origin), plain.generative.at(origin).map
@@ -238,7 +238,7 @@ def the_product_of_mean_weights_is_the_probability_on_average(change):
     model.generative, model.inference, model.emission, model.posterior = Chain(), Noisy(), Logits(), Wide()
     for word in ((A, A, A), (A, A, B)):
         with torch.no_grad():
-            weights = change(model).bound(many(word, number), Noise(3), 5).total.exp()
+            weights = change(model).bound(many(word, number), Rng(3), 5).total.exp()
         error = weights.std().item() / number**0.5
         assert abs(weights.mean().item() - probability(word)) < 4 * error
 
@@ -248,10 +248,10 @@ def the_bound_of_a_word_is_the_same_beside_longer_ones(change):
     for settings in ({"samples": 1}, {"samples": 3, "generative": "2xtril"}, {"bidirectional": True}):
         model, words = change(deep(**settings)), [(1, 2, 0), (4, 0), (3, 3, 1, 2, 2, 4, 0)]
         with torch.no_grad():
-            together = model.bound(rows(words), Noise(4), model.config.samples).total
+            together = model.bound(rows(words), Rng(4), model.config.samples).total
             for place, word in enumerate(words):
                 one = replace(rows([word]), ids=torch.tensor([place]))
-                alone = model.bound(one, Noise(4), model.config.samples).total
+                alone = model.bound(one, Rng(4), model.config.samples).total
                 assert abs(alone - together[place]).item() < 1e-9
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from bench_core import QUARTERS, Batch, Noise, Outcome, Scoring, TaskInfo, estimates_of, sampling_error
+from bench_core import QUARTERS, Batch, Prediction, Rng, Scoring, TaskInfo, estimates_of, sampling_error
 from bench_ssm import trajectories
 from bench_ssm.plugin import DeepSSMConfig
 from bench_ssm.trajectories import log_means
@@ -136,32 +136,32 @@ def chain(slope, trajectories=200_000, **settings):
 A, B = 1, 2
 
 
-def standard_errors(model, rows, noise):
+def standard_errors(model, rows, rng):
     """Return estimates of P(w) and their standard errors, from the trajectories themselves."""
-    states = model.prior(torch.arange(model.config.trajectories), noise.fork("trajectories"))[1:]
+    states = model.prior(torch.arange(model.config.trajectories), rng.fork("trajectories"))[1:]
     lp = model.emission(states)  # [T, N, V]
     each = torch.stack([sum(lp[t, :, token] for t, token in enumerate(word[:size])).exp() for word, size in rows])
     return each.mean(1), each.std(1) / each.shape[1] ** 0.5
 
 
-def scored(model, targets, noise):
-    return model.score(batch(targets), Scoring("trajectories", noise)).log_probs.exp()
+def scored(model, targets, rng):
+    return model.score(batch(targets), Scoring("trajectories", rng)).log_probs.exp()
 
 
 def test_the_orthant_probabilities_of_a_gaussian_chain():
-    model, noise, rho = chain(1000), Noise(3), 0.6
+    model, rng, rho = chain(1000), Rng(3), 0.6
     wanted = torch.tensor([1 / 2, 1 / 4 + asin(rho) / (2 * pi), 1 / 8 + (2 * asin(rho) + asin(rho**2)) / (4 * pi)])
     torch.testing.assert_close(wanted[1:], torch.tensor([0.352416, 0.256722]), rtol=0, atol=1e-6)
     targets = [(A,), (A, A), (A, A, A)]
-    _, errors = standard_errors(model, [(word, len(word)) for word in targets], noise)
-    assert ((scored(model, targets, noise) - wanted).abs() < 4 * errors).all()
+    _, errors = standard_errors(model, [(word, len(word)) for word in targets], rng)
+    assert ((scored(model, targets, rng) - wanted).abs() < 4 * errors).all()
 
 
 def test_a_logistic_chain_agrees_with_quadrature():
-    model, noise = chain(1), Noise(4)
+    model, rng = chain(1), Rng(4)
     targets = list(product((A, B), repeat=3))
-    found = scored(model, targets, noise)
-    mean, errors = standard_errors(model, [(word, 3) for word in targets], noise)
+    found = scored(model, targets, rng)
+    mean, errors = standard_errors(model, [(word, 3) for word in targets], rng)
     torch.testing.assert_close(found, mean)
     wanted = torch.tensor([quadrature(word) for word in targets])
     torch.testing.assert_close(wanted[:2], torch.tensor([0.197947, 0.108359]), rtol=0, atol=1e-6)
@@ -183,15 +183,15 @@ def quadrature(word, points=801):
 
 def test_a_tenth_of_the_trajectories_are_the_first_ones():
     model, rows = chain(1, trajectories=1000), batch(list(product((A, B), repeat=3)))
-    told = model.score(rows, Scoring("trajectories", Noise(4))).values["log_prob_by_a_tenth"]
-    fewer = chain(1, trajectories=100).score(rows, Scoring("trajectories", Noise(4))).log_probs
+    told = model.score(rows, Scoring("trajectories", Rng(4))).values["log_prob_by_a_tenth"]
+    fewer = chain(1, trajectories=100).score(rows, Scoring("trajectories", Rng(4))).log_probs
     torch.testing.assert_close(told, fewer)
 
 
 @pytest.mark.parametrize("trajectories", [1000, 4, 7])
 def test_the_quarters_of_the_trajectories_are_all_of_them(trajectories):
     model, rows = chain(1, trajectories=trajectories), batch(list(product((A, B), repeat=3)))
-    found = model.score(rows, Scoring("trajectories", Noise(4)))
+    found = model.score(rows, Scoring("trajectories", Rng(4)))
     sizes = torch.tensor([trajectories * (n + 1) // 4 - trajectories * n // 4 for n in range(4)])
     quarters = torch.stack([found.values[name] for name in QUARTERS]).exp()
     torch.testing.assert_close((quarters * sizes[:, None]).sum(0) / trajectories, found.log_probs.exp())
@@ -205,9 +205,9 @@ def test_the_true_entropy_is_within_two_errors_of_its_estimate(trajectories):
     truth = torch.tensor([quadrature(word) for word in targets])
     entropy, model, inside = -(truth * truth.log()).sum(), chain(1, trajectories=trajectories), []
     for key in range(100):
-        found = model.score(batch(targets), Scoring("trajectories", Noise(key)))
+        found = model.score(batch(targets), Scoring("trajectories", Rng(key)))
         rows = [
-            Outcome(n, values={name: float(each[n]) for name, each in found.values.items()})
+            Prediction(n, values={name: float(each[n]) for name, each in found.values.items()})
             for n in range(len(targets))
         ]
         parts = truth @ torch.tensor([estimates_of(one, lambda nats: -nats) for one in rows])
@@ -222,8 +222,8 @@ def test_without_an_emission_every_token_is_as_probable_as_any_other():
     for weights in model.emission.parameters():
         torch.nn.init.zeros_(weights)
     rows = batch([(1, 2, 0), (0,), (5, 5, 5, 5, 0)])
-    torch.testing.assert_close(model.score(rows, Scoring("trajectories", Noise(2))).log_probs, -rows.length * log(27))
-    values = [one.values for one in model.sample(rows, 6, Noise(1))]
+    torch.testing.assert_close(model.score(rows, Scoring("trajectories", Rng(2))).log_probs, -rows.length * log(27))
+    values = [one.values for one in model.sample(rows, 6, Rng(1))]
     assert all(one["information"] == pytest.approx(0, abs=1e-12) for one in values)
     assert all(one["entropy"] == pytest.approx(log(27) / log(2)) for one in values)
 
@@ -231,7 +231,7 @@ def test_without_an_emission_every_token_is_as_probable_as_any_other():
 def test_the_trajectories_are_drawn_again_once_weights_or_noise_change():
     config = DeepSSMConfig(state=3, trajectories=50)
     model, rows = config.load()(config, TaskInfo(["</s>", "a", "b"])), batch([(1, 2, 0), (0,)])
-    ask = lambda key=1: model.score(rows, Scoring("trajectories", Noise(key))).log_probs  # noqa: E731
+    ask = lambda key=1: model.score(rows, Scoring("trajectories", Rng(key))).log_probs  # noqa: E731
     first = ask()
     table = model.cached[2]
     assert torch.equal(ask(), first)
@@ -247,8 +247,8 @@ def test_the_trajectories_are_drawn_again_once_weights_or_noise_change():
 def test_mutual_information_of_the_orthant_chain():
     """I(1) is one bit; I(2) is the mean binary entropy of Phi(rho h / sqrt(1 - rho^2)), less a bias of about 1/K."""
     model = chain(1000)
-    drawn = Noise(5).normal(torch.arange(4000), 0, 400).view(4000, 400, 1)
-    first = Noise(6).normal(torch.arange(4000), 0, 1)
+    drawn = Rng(5).normal(torch.arange(4000), 0, 400).view(4000, 400, 1)
+    first = Rng(6).normal(torch.arange(4000), 0, 1)
     one = model.information(torch.zeros(50, 1), drawn[:50])
     two = model.information(first, drawn)
     bias = 1 / (2 * 400 * log(2))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bench_core import STOP, Batch, Model, Noise, Premise, Stepper
+from bench_core import STOP, Batch, Model, Premise, Rng, Stepper
 from bench_rnn.api import RecurrentLM
 from bench_strlm import bounds
 from bench_strlm.magnitudes import BOUNDED, logits_of, magnitudes
@@ -34,7 +34,7 @@ class TokenBudget:
         for batch in batches:
             limits = model.limit(batch)
             least = least if limits is None else min(least, int(limits.min()))
-            if longest is None or batch.opening.shape[1] > longest.opening.shape[1]:
+            if longest is None or batch.prompt.shape[1] > longest.prompt.shape[1]:
                 longest = batch
         return None if longest is None else cls(longest.select(torch.arange(ROWS) % len(longest)), least, limit)
 
@@ -46,7 +46,7 @@ class TokenBudget:
     @property
     def inputs(self) -> int:
         """The maximum number of tokens that the model reads in a row."""
-        return self.longest.opening.shape[1] + self.tokens
+        return self.longest.prompt.shape[1] + self.tokens
 
     @property
     def no_proof(self) -> str:
@@ -66,12 +66,12 @@ class Rollouts:
     @classmethod
     def of(cls, model: Stepper, budget: TokenBudget) -> Rollouts:
         """Step through the model as decoders do, with random words."""
-        noise, steps = Noise(0).fork("consistency"), min(STEPS, budget.tokens)
+        rng, steps = Rng(0).fork("consistency"), min(STEPS, budget.tokens)
         ids = torch.arange(ROWS)
         log_probs, state = model.start(budget.longest)
         stops, sums = [log_probs[:, STOP]], [log_probs.logsumexp(1)]
         for step in range(1, steps):
-            words = 1 + (noise.uniform(ids, step) * (log_probs.shape[1] - 1)).long()
+            words = 1 + (rng.uniform(ids, step) * (log_probs.shape[1] - 1)).long()
             log_probs, state = model.step(state, words)
             stops.append(log_probs[:, STOP])
             sums.append(log_probs.logsumexp(1))

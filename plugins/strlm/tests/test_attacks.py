@@ -7,7 +7,7 @@ import torch
 
 from bench_authors.testing import Case, tiny_batch
 from bench_authors.testing.contracts import posing
-from bench_core import STOP, Batch, Noise, Statement, TaskInfo
+from bench_core import STOP, Batch, Rng, Statement, TaskInfo
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,
@@ -23,7 +23,7 @@ from bench_strlm.magnitudes import logits_of
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingCausalLMConfig, SelfTerminatingRNNLMConfig
 from bench_strlm.rnn import SelfTerminatingRNNLM
 
-FACTS = TaskInfo(["</s>", *"abcdef"])
+INFO = TaskInfo(["</s>", *"abcdef"])
 DECODERS = [
     GreedyConfig(max_tokens=1500),
     BeamConfig(width=2, max_tokens=1500),
@@ -45,7 +45,7 @@ def certified(model, decoder, *batches, limit=1500):
 
 def finished(model, decoder, batch):
     with torch.no_grad():
-        return [found[0].finished for found in decoder.load()(decoder).decode(model, batch, Noise(0))]
+        return [found[0].finished for found in decoder.load()(decoder).decode(model, batch, Rng(0))]
 
 
 def says_nothing(found):
@@ -55,7 +55,7 @@ def says_nothing(found):
 def recurrent(cell="tanh", epsilon=0.01, **settings):
     """Return a self-terminating model in float32."""
     config = SelfTerminatingRNNLMConfig(**{"cell": cell, "hidden": 4, "layers": 1, "epsilon": epsilon} | settings)
-    return Case.of(config, info=FACTS).model.float()
+    return Case.of(config, info=INFO).model.float()
 
 
 def late(model, words=(1,)):
@@ -72,7 +72,7 @@ def gpt2(positions, epsilon=0.01, **settings):
     """Return a self-terminating GPT-2 that goes on with one word for as long as it may."""
     architecture = {"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": positions}
     config = SelfTerminatingCausalLMConfig(architecture=architecture, epsilon=epsilon, **settings)
-    model = Case.of(config, info=FACTS).model
+    model = Case.of(config, info=INFO).model
     with torch.no_grad():  # the final norm passes on its bias alone; stop's logit is far above 0: sigmoid(a) is 1
         network = model.network
         network.transformer.ln_f.weight.zero_()
@@ -137,7 +137,7 @@ def test_a_bound_that_rounds_to_1_is_none():
 
 def test_a_stop_that_no_draw_hits_makes_no_sample_end():
     """p(stop) > 0 at every step, and yet below what 52 bits can tell: Lemma 3.2 holds of numbers, not of draws."""
-    model = Case.of(RNNLMConfig(cell="tanh", hidden=4, layers=1), info=FACTS).model
+    model = Case.of(RNNLMConfig(cell="tanh", hidden=4, layers=1), info=INFO).model
     with torch.no_grad():
         logits_of(model).weight.zero_()
         logits_of(model).bias.zero_()
@@ -207,7 +207,7 @@ def test_units_that_overflow_after_more_steps_than_are_watched_are_seen_to():
 class DrawsItself:
     """Samples that leave stop out, as those of a trajectory may."""
 
-    def sample(self, batch: Batch, max_tokens: int, noise: Noise):
+    def sample(self, batch: Batch, max_tokens: int, rng: Rng):
         raise NotImplementedError
 
 
@@ -218,7 +218,7 @@ class DrawingSelfTerminatingRNNLM(DrawsItself, SelfTerminatingRNNLM): ...
 
 
 def test_nothing_is_said_of_a_recurrent_model_that_may_draw_or_step_otherwise():
-    model = DrawingRNNLM(RNNLMConfig(cell="gru", hidden=4), FACTS)
+    model = DrawingRNNLM(RNNLMConfig(cell="gru", hidden=4), INFO)
     for decoder in DECODERS:
         assert certified(model, decoder) == Statement("", "no theorem covers this kind of model", metric=METRIC)
 
@@ -226,13 +226,13 @@ def test_nothing_is_said_of_a_recurrent_model_that_may_draw_or_step_otherwise():
 def test_nothing_is_said_of_samples_that_a_self_terminating_model_draws_itself():
     config = SelfTerminatingRNNLMConfig(cell="gru", hidden=4, epsilon=0.01)
     for kind, holds in ((DrawingSelfTerminatingRNNLM, False), (SelfTerminatingRNNLM, True)):
-        assert certified(kind(config, FACTS), AncestralConfig()).holds is holds
-    assert certified(DrawingSelfTerminatingRNNLM(config, FACTS), GreedyConfig()).holds
+        assert certified(kind(config, INFO), AncestralConfig()).holds is holds
+    assert certified(DrawingSelfTerminatingRNNLM(config, INFO), GreedyConfig()).holds
 
 
 @pytest.mark.parametrize("decoder", DECODERS, ids=lambda decoder: decoder.name)
 def test_nothing_is_said_of_a_decoder_that_builds_on_a_known_one(decoder):
     other = posing(decoder, name="other")
-    plain = Case.of(RNNLMConfig(cell="gru", hidden=4), info=FACTS).model
+    plain = Case.of(RNNLMConfig(cell="gru", hidden=4), info=INFO).model
     for model in (recurrent(), plain):
         assert certified(model, other) == Statement("", "no theorem covers this decoder", metric=METRIC)

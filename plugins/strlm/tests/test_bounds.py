@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from bench_authors.testing import catches, patched
-from bench_core import Batch, Noise, TaskInfo
+from bench_core import Batch, Rng, TaskInfo
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm import bounds
@@ -218,7 +218,7 @@ def decoded(config, model):
         return intact.step(state, actions)
 
     with torch.no_grad():
-        ((found, *_),) = config.load()(config).decode(patched(model, start=start, step=step), contexts(1), Noise(0))
+        ((found, *_),) = config.load()(config).decode(patched(model, start=start, step=step), contexts(1), Rng(0))
     return found, steps[0]
 
 

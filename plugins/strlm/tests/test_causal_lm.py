@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench_authors.testing import Case, check_model
-from bench_core import STOP, Batch, Noise, Scoring, TaskInfo, Training
+from bench_core import STOP, Batch, Rng, Scoring, TaskInfo, Training
 from bench_core.suites.load import load
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_strlm.bounds import greedy_steps
@@ -18,8 +18,8 @@ from bench_strlm.consistency import Consistency
 from bench_strlm.plugin import ConsistencyConfig, SelfTerminatingCausalLMConfig
 
 GPT2 = {"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 2, "n_positions": 64}
-FACTS = TaskInfo(vocabulary=["</s>", *"abcdef"], counts=[7, 6, 5, 4, 3, 2, 1])
-SCORING, TRAINING = Scoring("exact", Noise(5)), Training(0, 10, 0, 1, Noise(5))
+INFO = TaskInfo(vocabulary=["</s>", *"abcdef"], counts=[7, 6, 5, 4, 3, 2, 1])
+SCORING, TRAINING = Scoring("exact", Rng(5)), Training(0, 10, 0, 1, Rng(5))
 
 
 def config(**settings):
@@ -28,7 +28,7 @@ def config(**settings):
 
 def model(**settings):
     torch.manual_seed(3)
-    built = SelfTerminatingCausalLM(config(**settings), FACTS)
+    built = SelfTerminatingCausalLM(config(**settings), INFO)
     for weight in built.parameters():  # far from the initial, almost equal, logits
         torch.nn.init.normal_(weight, std=0.5)
     return built.eval().double()
@@ -36,9 +36,9 @@ def model(**settings):
 
 def rows(prefix, number=3):
     ids = torch.arange(number)
-    opening = torch.cat([ids.new_zeros(number, 1), 1 + (ids[:, None] + torch.arange(prefix)) % 6], 1)
+    prompt = torch.cat([ids.new_zeros(number, 1), 1 + (ids[:, None] + torch.arange(prefix)) % 6], 1)
     gold = torch.tensor([[1, 2, 0, 0], [4, 3, 2, 0], [0, 0, 0, 0]])[:number]
-    return Batch(ids, opening, gold, torch.tensor([3, 4, 1])[:number])
+    return Batch(ids, prompt, gold, torch.tensor([3, 4, 1])[:number])
 
 
 @pytest.mark.quick(1)
@@ -109,7 +109,7 @@ def test_what_is_certified_comes_true_however_hard_the_weights_try(decoder):
     assert found.bound == f"by step {last}"
     assert found.holds
     assert found.promises == (0, 0)
-    made = decoder.load()(decoder).decode(lm, rows(prefix=2), Noise(0))
+    made = decoder.load()(decoder).decode(lm, rows(prefix=2), Rng(0))
     lengths = [len(hypotheses[0].tokens) + 1 for hypotheses in made]
     assert all(hypotheses[0].finished for hypotheses in made)
     assert max(lengths) <= last

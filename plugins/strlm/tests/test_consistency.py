@@ -12,7 +12,7 @@ import torch
 
 import bench_core
 from bench_authors.testing import Case, patched, tiny_batch, toys
-from bench_core import STOP, Batch, Noise, Statement
+from bench_core import STOP, Batch, Rng, Statement
 from bench_core.registry import extra
 from bench_decoders.plugin import (
     AncestralConfig,
@@ -85,7 +85,7 @@ def contexts(rows):
 
 def decoded(decoder, model, rows):
     with torch.no_grad():
-        return [row[0] for row in decoder.load()(decoder).decode(model, contexts(rows), Noise(4))]
+        return [row[0] for row in decoder.load()(decoder).decode(model, contexts(rows), Rng(4))]
 
 
 # which theorem
@@ -301,7 +301,7 @@ def least_seen(model, steps=12):
     log_probs, state = model.start(batch)
     for step in range(steps):
         found.append(log_probs[:, STOP].min())
-        words = (1 + 4 * Noise(3).uniform(batch.ids, step)).long()
+        words = (1 + 4 * Rng(3).uniform(batch.ids, step)).long()
         words[:4] = torch.arange(1, 5)
         log_probs, state = model.step(state, words)
     return torch.stack(found).min()
@@ -461,13 +461,13 @@ def test_the_watched_sequences_begin_with_the_longest_openings_that_are_decoded(
     seen = []
 
     def start(model, batch):
-        seen.append(batch.opening)
+        seen.append(batch.prompt)
         return model.start(batch)
 
     batches = [tiny_batch(prefix=length) for length in (2, 6, 3)]
     checked(patched(self_terminating(), start=start), GreedyConfig(max_tokens=MOST), batches=batches)
-    (opening,) = seen
-    assert opening.tolist() == (batches[1].opening.tolist() * 2)[:8]
+    (prompt,) = seen
+    assert prompt.tolist() == (batches[1].prompt.tolist() * 2)[:8]
 
 
 def test_nothing_is_said_where_no_row_is_decoded_or_no_token_has_room():

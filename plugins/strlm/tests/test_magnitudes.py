@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench_authors.testing import Case, tiny_batch
-from bench_core import STOP, Noise, TaskInfo
+from bench_core import STOP, Rng, TaskInfo
 from bench_rnn.plugin import RNNLMConfig
 from bench_strlm.magnitudes import logits_of, magnitudes, min_log_stop
 
@@ -36,7 +36,7 @@ def seen(model):
         log_probs, state = model.start(batch)
         for step in range(STEPS):
             stops.append(log_probs[:, STOP])
-            words = 1 + (Noise(3).uniform(batch.ids, step) * (log_probs.shape[1] - 1)).long()
+            words = 1 + (Rng(3).uniform(batch.ids, step) * (log_probs.shape[1] - 1)).long()
             log_probs, state = model.step(state, words)
     units = torch.cat([out[0].flatten(0, 1) for out in tops]).abs().amax(0)
     return units.double(), float(torch.cat(logits).abs().max()), float(torch.cat(stops).min())

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bench_authors.testing import Case, patched
-from bench_core import STOP, Batch, Noise, TaskInfo
+from bench_core import STOP, Batch, Rng, TaskInfo
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,
@@ -53,11 +53,11 @@ def trial(theorem: str, number: int) -> Trial:
     terminating = theorem not in ("Lemma 3.2", "Theorem 4.1")
     model = self_terminating(draw, epsilon, tokens, max(prefixes), limit) if terminating else plain(draw, tokens)
     rows = 2 if theorem in ("Theorem 4.2", "Theorem 4.3") else SAMPLES
-    batches = [openings(draw, prefix, rows, tokens, rows * number) for number, prefix in enumerate(prefixes)]
+    batches = [prompts(draw, prefix, rows, tokens, rows * number) for number, prefix in enumerate(prefixes)]
     return Trial(model, decoder, limit, batches)
 
 
-def openings(draw: Random, prefix: int, rows: int, tokens: int, first: int) -> Batch:
+def prompts(draw: Random, prefix: int, rows: int, tokens: int, first: int) -> Batch:
     """Return random openings, of ids from `first` on."""
     ids = torch.arange(first, first + rows)
     words = [[STOP, *(draw.randint(1, tokens - 1) for _ in range(prefix))] for _ in range(rows)]
@@ -197,7 +197,7 @@ class Account:
             lengths = [
                 len(row[0].tokens) + 1 if row[0].finished else inf
                 for batch in one.batches
-                for row in one.decoder.load()(one.decoder).decode(one.model, batch, Noise(17))
+                for row in one.decoder.load()(one.decoder).decode(one.model, batch, Rng(17))
             ]
         if found.promises:
             last = int(re.fullmatch(r"by step ([\d,]+)", found.bound)[1].replace(",", ""))

@@ -25,7 +25,7 @@ from bench_authors.testing import (
     tiny_batch,
 )
 from bench_authors.testing.mutants.models import forgets_to_reorder
-from bench_core import STOP, Batch, Noise, Scorer, Scoring, Stepper, SuiteError, Training
+from bench_core import STOP, Batch, Rng, Scorer, Scoring, Stepper, SuiteError, Training
 from bench_core.kit import Head
 from bench_decoders.plugin import (
     AncestralConfig,
@@ -42,9 +42,9 @@ from bench_strlm.magnitudes import logits_of
 from bench_strlm.plugin import SelfTerminatingRNNLMConfig
 from bench_strlm.survival import Survival
 
-NOISE = Noise(5)
-SCORING = Scoring("exact", NOISE)
-TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, noise=NOISE)
+RNG = Rng(5)
+SCORING = Scoring("exact", RNG)
+TRAINING = Training(step=0, steps=10, epoch=0, epochs=1, rng=RNG)
 DECODERS = [
     AncestralConfig(max_tokens=5),
     GreedyConfig(max_tokens=5),
@@ -81,15 +81,15 @@ def telling(*stop, **settings):
     return found
 
 
-def row(opening, gold=()):
+def row(prompt, gold=()):
     """Return one row; of words alone, stop goes before and after them."""
     tokens = torch.tensor([[*gold, STOP]])
-    return Batch(torch.arange(1), torch.tensor([[STOP, *opening]]), tokens, torch.tensor([len(gold) + 1]))
+    return Batch(torch.arange(1), torch.tensor([[STOP, *prompt]]), tokens, torch.tensor([len(gold) + 1]))
 
 
-def stops(model, opening, words=()):
+def stops(model, prompt, words=()):
     """Return p(stop) before each of `words`, and after the last."""
-    log_probs, state = model.start(row(opening))
+    log_probs, state = model.start(row(prompt))
     found = [log_probs[0, STOP]]
     for word in words:
         log_probs, state = model.step(state, torch.tensor([word]))
@@ -222,8 +222,8 @@ def a_beam_of_full_width_finds_what_scoring_all_targets_finds(case):
     targets = [list(words) for length in range(4) for words in product(range(1, 5), repeat=length)]
     beam = BeamConfig(width=5**4, max_tokens=4, finish="exhausted", outputs=len(targets))
     decode = beam.load()(beam).decode
-    for found, opening in zip(decode(case.model, case.batch, NOISE), case.batch.opening, strict=True):
-        scores = case.scored("exact", replace(tiny_batch(targets), opening=opening.expand(len(targets), -1)))
+    for found, prompt in zip(decode(case.model, case.batch, RNG), case.batch.prompt, strict=True):
+        scores = case.scored("exact", replace(tiny_batch(targets), prompt=prompt.expand(len(targets), -1)))
         assert [one.tokens for one in found] == [targets[place] for place in scores.argsort(descending=True)]
         torch.testing.assert_close(torch.tensor([one.log_prob for one in found]), scores.sort(descending=True)[0])
 
@@ -247,7 +247,7 @@ def stop_becomes_ever_more_probable_than_its_bound(case):
 def searches_end_by_their_bounds(case):
     """Stop has the logit 30: greedy choice takes ceil(B) steps, a beam no more (7 with epsilon 0.1)."""
     for decoder in (GreedyConfig(max_tokens=20), BeamConfig(max_tokens=20, width=3, finish="first")):
-        for (found,) in decoder.load()(decoder).decode(case.model, case.batch, NOISE):
+        for (found,) in decoder.load()(decoder).decode(case.model, case.batch, RNG):
             assert found.finished
             assert len(found.tokens) + 1 <= 7
 
@@ -352,7 +352,7 @@ def test_projecting_real_words_only_changes_neither_scores_nor_gradients(tied, c
     layer, found = one.model.head, []
     for score in (layer.score, partial(Head.score, layer)):  # the second gathers from log_probs [N, T, V]
         with float64():
-            hidden, past = one.model.predict(one.batch, Scoring("exact", one.noise))
+            hidden, past = one.model.predict(one.batch, Scoring("exact", one.rng))
             log_probs, after = score(hidden, one.batch, past.head, "exact")
             value = (log_probs * torch.arange(1.0, 1 + len(log_probs))).sum()
             gradients = torch.autograd.grad(value, list(one.model.parameters()))

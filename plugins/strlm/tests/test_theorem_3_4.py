@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bench_authors.testing import catches
-from bench_core import STOP, Batch, Loss, Noise, State, Stepper, TaskInfo, Training
+from bench_core import STOP, Batch, Loss, Rng, State, Stepper, TaskInfo, Training
 from bench_decoders.plugin import (
     AncestralConfig,
     BeamConfig,
@@ -70,7 +70,7 @@ def contexts(rows):
 
 
 def decoded(decoder, rows=1, model=None):
-    found = decoder.load()(decoder).decode(model or Construction(), contexts(rows), Noise(1))
+    found = decoder.load()(decoder).decode(model or Construction(), contexts(rows), Rng(1))
     return [one for (one,) in found]
 
 
@@ -175,7 +175,7 @@ def test_the_probability_of_stop_stays_within_its_interval_for_300_000_steps(cho
 
 @catches(lets_the_top_units_die_out, lets_the_slot_of_stop_outweigh_the_top_units)
 def the_probability_of_stop_stays_within_its_interval_whatever_is_generated(build):
-    words = 1 + (Noise(2).uniform(torch.arange(40), 0, 300) < 0.5).long()
+    words = 1 + (Rng(2).uniform(torch.arange(40), 0, 300) < 0.5).long()
     model = build()
     log_probs, state = model.start(contexts(40))
     for chosen in words.T:
@@ -306,7 +306,7 @@ def test_the_model_of_the_plugin_is_the_construction(radius, sight):
     model = ConstructionConfig(radius=radius, sight=sight)
     found = model.load()(model, TaskInfo(["</s>", "a", "b"])).eval()
     own = Construction(weight=radius / 2, sight=sight, slots=OTHER_SLOTS)
-    words = 1 + (Noise(3).uniform(torch.arange(8), 0, 60) < 0.5).long()
+    words = 1 + (Rng(3).uniform(torch.arange(8), 0, 60) < 0.5).long()
     with torch.no_grad():
         log_probs, state = found.start(contexts(8))
         expected, units = own.start(contexts(8))

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from bench_core import Noise
+from bench_core import Rng
 from bench_text.examples import EncodedExamples
 from bench_text.merges import Merges
 from bench_text.ragged import Ragged
@@ -35,9 +35,9 @@ class DropoutTexts:
         ids = {name: index for index, name in enumerate(plain["vocabulary"])}
         return cls(Merges.of(plain["merges"]), ids, plain["texts"])
 
-    def rows(self, ids: torch.Tensor, noise: Noise) -> Iterator[list[int]]:
+    def rows(self, ids: torch.Tensor, rng: Rng) -> Iterator[list[int]]:
         """Yield the tokens of each text; skipped merges depend only on the rng and the example ids [R]."""
-        for draw, text in zip(noise.uniform(ids).tolist(), self.texts, strict=True):
+        for draw, text in zip(rng.uniform(ids).tolist(), self.texts, strict=True):
             yield [self.ids.get(piece, 1) for piece in self.merges.cut(text, Random(int(draw * SEEDS)))]
 
 
@@ -53,7 +53,7 @@ def save(encoded: EncodedExamples, folder: Path) -> None:
         (folder / FILE).write_text(json.dumps(sides), encoding="utf-8")
 
 
-def segment(stored: StoredExamples, folder: Path, noise: Noise, prefix: int) -> StoredExamples:
+def segment(stored: StoredExamples, folder: Path, rng: Rng, prefix: int) -> StoredExamples:
     """Segment the training examples of an epoch with merges skipped at random; return them unchanged without dropout.
 
     All texts are segmented before the epoch begins, so that batches in tokens keep their size.
@@ -63,12 +63,12 @@ def segment(stored: StoredExamples, folder: Path, noise: Noise, prefix: int) -> 
     plain = json.loads((folder / FILE).read_text(encoding="utf-8"))
     ids, rows = torch.from_numpy(stored.ids), dict[str, Ragged]()
     for name, side in plain.items():
-        rows[name] = Ragged.of(DropoutTexts.of(side).rows(ids, noise.fork("dropout").fork(name)))
+        rows[name] = Ragged.of(DropoutTexts.of(side).rows(ids, rng.fork("dropout").fork(name)))
     if "source" in rows:
         stored = replace(stored, source=append_stop(rows["source"]))
     if "target" in rows:
         pad = len(plain["target"]["vocabulary"]) - 1
         prompts = rows.get("prompt")
-        opening = None if prompts is None else prompts.lengths
-        stored = replace(stored, target=append_stop(rows["target"], prompts, prefix, pad), opening=opening)
+        prompt = None if prompts is None else prompts.lengths
+        stored = replace(stored, target=append_stop(rows["target"], prompts, prefix, pad), prompt=prompt)
     return stored

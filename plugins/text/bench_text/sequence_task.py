@@ -11,10 +11,10 @@ import numpy as np
 from bench_core import (
     Batch,
     DataError,
-    Noise,
     PluginError,
     Prompt,
     Purpose,
+    Rng,
     Size,
     Source,
     Split,
@@ -166,12 +166,12 @@ class SequenceTask(TokenizedTask):
         shared = {"shared": self.config.shared} if self.config.source in TEXTS else {}
         return {"corpus": ", ".join(names) or self.config.name, "embedded": embedded, **shared}
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         """Yield one example per row; a size in tokens counts the longer side of each example, including padding."""
         stored = StoredExamples.load(self.folder, split)
-        if split == "train" and purpose is Purpose.TRAIN and noise:
-            stored = dropout.segment(stored, self.folder, noise, self.prefix)
-        return stored.batches(purpose, size, noise, self.prefix)
+        if split == "train" and purpose is Purpose.TRAIN and rng:
+            stored = dropout.segment(stored, self.folder, rng, self.prefix)
+        return stored.batches(purpose, size, rng, self.prefix)
 
     def prompt(self, tokens: list[int]) -> str:
         """Return the text of a prefix without left padding."""

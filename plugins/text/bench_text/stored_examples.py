@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench_core import STOP, Batch, Noise, Purpose, Size, Source
+from bench_core import STOP, Batch, Purpose, Rng, Size, Source
 from bench_text.batching import grouped
 from bench_text.examples import ALL, EncodedExamples
 from bench_text.ragged import Numbers, Ragged, padded
 
-ARRAYS = ("ids", "purposes", "weight", "source", "opening")
+ARRAYS = ("ids", "purposes", "weight", "source", "prompt")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class StoredExamples:
     purposes: Numbers | None = None  # bool [R, 3]: uses of each example by Purpose; default: all
     weight: Numbers | None = None  # float64 [R]; default: 1
     extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, the integers of `Batch.extras` plus 1
-    opening: Numbers | None = None  # int64 [R]: prompt tokens in each target, if their number varies
+    prompt: Numbers | None = None  # int64 [R]: prompt tokens in each target, if their number varies
 
     @classmethod
     def of(cls, encoded: EncodedExamples, kind: Source, prefix: int = 0) -> StoredExamples:
@@ -78,29 +78,29 @@ class StoredExamples:
             return np.arange(len(self.ids))
         return np.flatnonzero(self.purposes[:, [*Purpose].index(purpose)])
 
-    def batches(self, purpose: Purpose, size: Size, noise: Noise | None = None, prefix: int = 0) -> Iterator[Batch]:
+    def batches(self, purpose: Purpose, size: Size, rng: Rng | None = None, prefix: int = 0) -> Iterator[Batch]:
         """Yield an epoch of the examples for `purpose`, one example per row.
 
-        The prompt has the first `prefix` tokens of a target, or as many as `opening` says; prompts in a batch have
+        The prompt has the first `prefix` tokens of a target, or as many as `prompt` says; prompts in a batch have
         equal length. A size in tokens counts the longer side of each example without its prompt, including padding.
         """
         rows = self.rows(purpose)
-        openings = None if self.opening is None else self.opening[rows]
-        lengths = self.target.lengths[rows] - (prefix if openings is None else openings)
+        prompts = None if self.prompt is None else self.prompt[rows]
+        lengths = self.target.lengths[rows] - (prefix if prompts is None else prompts)
         if isinstance(self.source, Ragged):
             lengths = np.maximum(lengths, self.source.lengths[rows])
-        for group in grouped(lengths, purpose, size, noise, openings):
-            yield self._batch(rows[group], prefix if openings is None else int(openings[group[0]]))
+        for group in grouped(lengths, purpose, size, rng, prompts):
+            yield self._batch(rows[group], prefix if prompts is None else int(prompts[group[0]]))
 
     def _batch(self, rows: Numbers, prefix: int) -> Batch:
         target, source = self.target, self.source
         starts, ends = target.edges[rows], target.edges[rows + 1]
-        opening = torch.full((len(rows), 1), STOP)
+        prompt = torch.full((len(rows), 1), STOP)
         if prefix:
-            opening = torch.cat([opening, padded(target.tokens, starts, starts + prefix)], 1)
+            prompt = torch.cat([prompt, padded(target.tokens, starts, starts + prefix)], 1)
         return Batch(
             ids=torch.from_numpy(self.ids[rows]),
-            opening=opening,
+            prompt=prompt,
             gold=padded(target.tokens, starts + prefix, ends),
             length=torch.from_numpy(ends - starts - prefix),
             source=source.padded(rows) if isinstance(source, Ragged) else _select(source, rows),

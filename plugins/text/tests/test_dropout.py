@@ -7,7 +7,7 @@ import torch
 
 import bench_core
 from bench_authors.testing import TaskCase, check_task
-from bench_core import Noise, Purpose, Size, Source, SuiteError
+from bench_core import Purpose, Rng, Size, Source, SuiteError
 from bench_text.api import BytePairs, Example, SequenceTask, SequenceTaskConfig
 
 LINES = [
@@ -69,32 +69,32 @@ def prepared(config, folder):
     return task, task.prepare(folder)
 
 
-def rows(task, purpose=Purpose.TRAIN, noise=None, size=TWO, split="train"):
+def rows(task, purpose=Purpose.TRAIN, rng=None, size=TWO, split="train"):
     found = {}
-    for batch in task.batches(split, purpose, size, noise):
+    for batch in task.batches(split, purpose, size, rng):
         for row, number in enumerate(batch.ids.tolist()):
             source = () if batch.source is None else batch.source[row, : batch.source_length[row]].tolist()
-            opening, gold = batch.opening[row].tolist(), batch.gold[row, : batch.length[row]].tolist()
-            found[number] = opening, gold, source
+            prompt, gold = batch.prompt[row].tolist(), batch.gold[row, : batch.length[row]].tolist()
+            found[number] = prompt, gold, source
     return found
 
 
 def test_each_epoch_cuts_texts_anew_and_the_same_epoch_alike(tmp_path):
     task, _ = prepared(EchoConfig(tokenizer=BPE, shared=True), tmp_path)
-    first = rows(task, noise=Noise(1))
-    assert rows(task, noise=Noise(1)) == first
-    assert rows(task, noise=Noise(1), size=Size(5)) == first
-    assert rows(task, noise=Noise(1), size=Size(60, "tokens")) == first
+    first = rows(task, rng=Rng(1))
+    assert rows(task, rng=Rng(1)) == first
+    assert rows(task, rng=Rng(1), size=Size(5)) == first
+    assert rows(task, rng=Rng(1), size=Size(60, "tokens")) == first
     again = Echo(task.config, tmp_path)  # as another process opens it
-    assert rows(again, noise=Noise(1)) == first
-    other = rows(task, noise=Noise(2))
+    assert rows(again, rng=Rng(1)) == first
+    other = rows(task, rng=Rng(2))
     assert all(other[number] != first[number] for number in range(2))
 
 
 def test_every_cut_reads_as_the_text(tmp_path):
     task, _ = prepared(EchoConfig(tokenizer=BPE, shared=True), tmp_path)
     for seed in range(20):
-        for number, (_, gold, source) in rows(task, noise=Noise(seed)).items():
+        for number, (_, gold, source) in rows(task, rng=Rng(seed)).items():
             assert (task.text(gold[:-1]), task.text(source[:-1])) == (LINES[number][::-1], LINES[number])
             assert gold[-1] == source[-1] == 0
 
@@ -109,15 +109,15 @@ def test_without_noise_and_for_other_purposes_no_merge_is_left_out(tmp_path):
     assert rows(task) == rows(plain)
     for purpose in (Purpose.SCORE, Purpose.DECODE):
         for split in ("train", "test"):
-            found = rows(task, purpose, Noise(1), split=split)
-            assert found == rows(plain, purpose, Noise(1), split=split)
-    assert rows(task, noise=Noise(1), split="valid") == rows(plain, noise=Noise(1), split="valid")
+            found = rows(task, purpose, Rng(1), split=split)
+            assert found == rows(plain, purpose, Rng(1), split=split)
+    assert rows(task, rng=Rng(1), split="valid") == rows(plain, rng=Rng(1), split="valid")
 
 
 def test_a_batch_in_tokens_keeps_its_size_with_the_pieces_that_it_has(tmp_path):
     task, _ = prepared(EchoConfig(tokenizer=BPE, shared=True), tmp_path)
     for seed in range(20):
-        for batch in task.batches("train", Purpose.TRAIN, Size(60, "tokens"), Noise(seed)):
+        for batch in task.batches("train", Purpose.TRAIN, Size(60, "tokens"), Rng(seed)):
             widest = max(batch.gold.shape[1], batch.source.shape[1])
             assert len(batch) == 1 or len(batch) * widest <= 60
 
@@ -136,10 +136,10 @@ def test_prompts_are_cut_anew_too_and_stay_what_is_given(tmp_path):
     task, _ = prepared(PromptedConfig(tokenizer=BPE), tmp_path)
     seen = set()
     for seed in range(10):
-        for number, (opening, gold, _) in rows(task, noise=Noise(seed)).items():
+        for number, (prompt, gold, _) in rows(task, rng=Rng(seed)).items():
             first, _, rest = LINES[number].partition(" ")
-            assert (task.prompt(opening[1:]), task.text(gold[:-1])) == (first, rest)
-            seen.add((number, len(opening)))
+            assert (task.prompt(prompt[1:]), task.text(gold[:-1])) == (first, rest)
+            seen.add((number, len(prompt)))
     assert len(seen) > 2 * len(LINES)
 
 
@@ -173,15 +173,15 @@ def test_a_stream_refuses_dropout(tmp_path, monkeypatch):
 
 def test_openings_of_a_batch_are_equally_long_and_none_is_lost(tmp_path):
     task, _ = prepared(PromptedConfig(tokenizer="char"), tmp_path)
-    for noise in (None, Noise(1)):
+    for rng in (None, Rng(1)):
         for purpose in Purpose:
-            batches = [*task.batches("train", purpose, Size(3), noise)]
+            batches = [*task.batches("train", purpose, Size(3), rng)]
             assert sorted(number for batch in batches for number in batch.ids.tolist()) == [*range(len(LINES))]
             for batch in batches:
                 assert len(batch) <= 3
-                for number, opening in zip(batch.ids.tolist(), batch.opening, strict=True):
-                    assert task.prompt(opening[1:].tolist()) == LINES[number].split(" ")[0]
+                for number, prompt in zip(batch.ids.tolist(), batch.prompt, strict=True):
+                    assert task.prompt(prompt[1:].tolist()) == LINES[number].split(" ")[0]
     assert len([*task.batches("train", Purpose.DECODE, Size(99))]) == len({len(line.split(" ")[0]) for line in LINES})
     assert torch.equal(
-        next(task.batches("train", Purpose.TRAIN, Size(1))).opening[:, 0], torch.zeros(1, dtype=torch.long)
+        next(task.batches("train", Purpose.TRAIN, Size(1))).prompt[:, 0], torch.zeros(1, dtype=torch.long)
     )

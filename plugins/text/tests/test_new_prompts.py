@@ -93,11 +93,11 @@ def rows(batches):
     """Return the opening and source of each row by its id, as lists without padding."""
     found = {}
     for batch in batches:
-        sources = batch.opening.tolist()
+        sources = batch.prompt.tolist()
         if batch.source is not None:
             pairs = zip(batch.source.tolist(), batch.source_length.tolist(), strict=True)
             sources = [row[:length] for row, length in pairs]
-        found |= dict(zip(batch.ids.tolist(), zip(batch.opening.tolist(), sources, strict=True), strict=True))
+        found |= dict(zip(batch.ids.tolist(), zip(batch.prompt.tolist(), sources, strict=True), strict=True))
     return found
 
 
@@ -139,7 +139,7 @@ def test_new_prefixes_have_the_openings_of_examples_and_shorter_ones_are_padded(
     own = settings(kind, tmp_path / "tokenizer")
     task = prepared(RestConfig(**files, tokenizer=own), tmp_path / "task")
     due = rows(task.batches("test", Purpose.DECODE, Size(7)))
-    prompts = {number: task.prompt(opening[1:]) for number, (opening, _) in due.items()}
+    prompts = {number: task.prompt(prompt[1:]) for number, (prompt, _) in due.items()}
     # a prefix that ends within a character, a word of codes, or between a space and its word is no text
     whole = {
         number
@@ -150,10 +150,10 @@ def test_new_prefixes_have_the_openings_of_examples_and_shorter_ones_are_padded(
     assert len(whole) > 5
     found = rows(task.encode([Prompt(number, prompts[number]) for number in whole]))
     assert found == {number: due[number] for number in whole}
-    ((opening, _),) = rows(task.encode([Prompt(0, "a")])).values()
+    ((prompt, _),) = rows(task.encode([Prompt(0, "a")])).values()
     pad = len(task.vocabulary) - 1
-    assert opening[:3] == [STOP, pad, pad]
-    assert len(opening) == 4
+    assert prompt[:3] == [STOP, pad, pad]
+    assert len(prompt) == 4
     ((longer, _),) = rows(task.encode([Prompt(0, "a a a a a")])).values()
     assert len(longer) > 4
     assert pad not in longer

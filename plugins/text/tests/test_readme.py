@@ -21,9 +21,9 @@ CLASSES = [name for name in api.__all__ if getattr(getattr(api, name), "__module
 def test_its_examples_give_what_it_shows():
     text = "".join(block for block in BLOCKS if block.startswith(">>>"))
     example = doctest.DocTestParser().get_doctest(text, {"__name__": "readme"}, "README.md", "README.md", 0)
-    outcome = doctest.DocTestRunner().run(example)
-    assert outcome.attempted > 50
-    assert not outcome.failed
+    prediction = doctest.DocTestRunner().run(example)
+    assert prediction.attempted > 50
+    assert not prediction.failed
 
 
 @pytest.mark.parametrize("name", api.__all__)

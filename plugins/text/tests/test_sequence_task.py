@@ -18,7 +18,7 @@ from bench_texts.task import Counting, JsonPairs, counted
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from bench_authors.testing import TASK_CONTRACTS, TaskCase, check_task
-from bench_core import DataError, Noise, PluginError, Purpose, Size, Source
+from bench_core import DataError, PluginError, Purpose, Rng, Size, Source
 from bench_text.api import SPLITS, UNREADABLE, Example, SequenceTaskConfig
 
 ALL = Size(1000)
@@ -121,7 +121,7 @@ def test_sources_and_targets_end_with_stop_and_their_vocabularies_are_of_the_tra
         ):
             texts = [record[side].replace("zebra", "<unk>").split() for record in RECORDS[split]]
             assert words(vocabulary, rows, lengths) == [[*text, "<stop>"] for text in texts]
-        assert batch.opening.tolist() == [[0]] * len(batch)
+        assert batch.prompt.tolist() == [[0]] * len(batch)
         assert batch.extras == {}
 
 
@@ -149,7 +149,7 @@ def test_sources_of_numbers_reach_their_rows_in_every_order(kind, shape, tmp_pat
     task, info = prepared(CountingConfig(kind=kind), tmp_path)
     assert info.source_shape == shape
     assert info.source_vocabulary == ()
-    for batch in task.batches("train", Purpose.TRAIN, Size(5), Noise(1)):
+    for batch in task.batches("train", Purpose.TRAIN, Size(5), Rng(1)):
         assert batch.source.dtype == torch.float32
         assert batch.source_length is None
         first = batch.source.flatten(1)[:, 0] * (2 if kind == "vector" else 1)
@@ -158,8 +158,8 @@ def test_sources_of_numbers_reach_their_rows_in_every_order(kind, shape, tmp_pat
 
 def test_weights_are_in_extras_with_every_row_that_has_one(tmp_path):
     task, _ = prepared(CountingConfig(), tmp_path)
-    for noise in (None, Noise(2)):
-        for batch in task.batches("train", Purpose.TRAIN, Size(4), noise):
+    for rng in (None, Rng(2)):
+        for batch in task.batches("train", Purpose.TRAIN, Size(4), rng):
             assert batch.extras["weight"].dtype == torch.float64
             assert batch.extras["weight"].tolist() == [1 + (number % 3 == 0) for number in batch.ids.tolist()]
 
@@ -214,14 +214,14 @@ def test_reports_know_the_files_and_show_only_texts_that_come_with_the_task(pair
 def test_a_prefix_is_in_the_opening_and_the_reference_is_the_text_after_it(pairs, tmp_path):
     task, info = prepared(JsonPairsConfig(**pairs, prefix=2), tmp_path)
     batch = one(task)
-    assert words(info.vocabulary, batch.opening, torch.full((4,), 3)) == [
+    assert words(info.vocabulary, batch.prompt, torch.full((4,), 3)) == [
         ["<stop>", "c", "b"], ["<stop>", "<cpad>", "b"], ["<stop>", "b", "a"], ["<stop>", "c", "b"],
     ]  # fmt: skip
     assert words(info.vocabulary, batch.gold, batch.length) == [
         ["a", "<stop>"], ["<stop>"], ["a", "<stop>"], ["c", "b", "c", "<stop>"],
     ]  # fmt: skip
     assert task.references("train") == {0: ["c b a", "C  B"], 1: [""], 2: ["a"], 3: ["c b c"]}
-    assert task.prompt(batch.opening[1, 1:].tolist()) == "b"
+    assert task.prompt(batch.prompt[1, 1:].tolist()) == "b"
     assert info.extras["statistics"]["train"]["target_tokens"] == 12
 
 
@@ -229,11 +229,11 @@ def test_training_batches_hold_rows_of_like_length(tmp_path):
     task, _ = prepared(CountingConfig(tokenizer="char"), tmp_path)
     spreads = [
         int(batch.length.max() - batch.length.min())
-        for batch in task.batches("train", Purpose.TRAIN, Size(3), Noise(0))
+        for batch in task.batches("train", Purpose.TRAIN, Size(3), Rng(0))
     ]
     in_order = [
         int(batch.length.max() - batch.length.min())
-        for batch in task.batches("train", Purpose.SCORE, Size(3), Noise(0))
+        for batch in task.batches("train", Purpose.SCORE, Size(3), Rng(0))
     ]
     assert sum(spreads) < sum(in_order)
 

@@ -2,6 +2,6 @@
 
 from bench_training.optimizers import optimizers
 from bench_training.settings import TrainingConfig
-from bench_training.together import Stack, stacked
+from bench_training.vmapped import Stack, stacked
 
 __all__ = ["Stack", "TrainingConfig", "optimizers", "stacked"]

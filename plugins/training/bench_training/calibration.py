@@ -60,7 +60,7 @@ def weights_on_meta(context: StageContext, stage: Stage) -> tuple[Any, int, int]
     with torch.device("meta"):
         model = built("model", settings, with_files(context, info, settings)).train()
     weights, optimizer = memory.weights_and_optimizer(model, training_config(stage.settings))
-    seeds = len(stage.settings.get("together", ())) or 1
+    seeds = len(stage.settings.get("vmapped", ())) or 1
     return model, weights * seeds, optimizer * seeds
 
 
@@ -76,7 +76,7 @@ def _check_weights_fit(weights: int, optimizer: int, device: torch.device) -> No
 
 def _memory(timed: TimedTraining, epoch: Epoch, model: Any, weights: int, optimizer: int) -> TrainingMemory:
     """Return the memory of a training: by a dry run of its heaviest phase, or else by two updates with few rows."""
-    seeds = len(timed.stage.settings.get("together", ())) or 1
+    seeds = len(timed.stage.settings.get("vmapped", ())) or 1
     try:
         update = seeds * max(memory.dry_run(model, epoch.largest, settings) for settings in timed.phases())
         counted = True

@@ -10,7 +10,7 @@ from bench_core.computing.result_checks import check_loss
 from bench_core.data import Purpose
 from bench_core.errors import TrainingError
 from bench_core.model import Training
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.task import Size, Task
 from bench_training.log import Average
 
@@ -25,13 +25,13 @@ class Selection:
 
 
 def mean_loss(
-    model: Any, task: Task, split: str, size: Size, noise: Noise, device: torch.device, smoothing: float = 0.0
+    model: Any, task: Task, split: str, size: Size, rng: Rng, device: torch.device, smoothing: float = 0.0
 ) -> float:
     """Return the training loss per target token on a split, for a model in evaluation mode."""
     average, memory = Average(), None
     for step, batch in enumerate(task.batches(split, Purpose.TRAIN, size)):
         carried = memory if batch.continues else None
-        training = Training(0, 1, 0, 1, noise.fork(step), carried, label_smoothing=smoothing)
+        training = Training(0, 1, 0, 1, rng.fork(step), carried, label_smoothing=smoothing)
         loss = model.loss(batch.to(device), training)
         check_loss(loss, model)
         memory = loss.memory

@@ -8,7 +8,7 @@ import torch
 
 from bench_core.computing.guarded_tasks import CheckedTask
 from bench_core.data import Batch, Purpose
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.task import Size, Split
 
 SECONDS = 2.0  #: for which batches are yielded
@@ -29,9 +29,9 @@ class Excerpt(CheckedTask):
         self.yielded = self.all = 0  # elements
         self.counting = 0.0  # seconds on the clock
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         begun, seen, end = time.perf_counter(), 0, None
-        for batch in super().batches(split, purpose, size, noise):
+        for batch in super().batches(split, purpose, size, rng):
             if self.rows is not None and seen >= self.rows:
                 break
             self.all += elements(batch)

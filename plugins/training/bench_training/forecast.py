@@ -39,9 +39,9 @@ def _speed(stage: Stage, costs: Costs, key: str) -> TrainingSpeed | None:
     return costs.read(TrainingSpeed, key, device_name(stage.settings["device"]))
 
 
-def speed_in_plan(stage: Stage, predictions: Any) -> TrainingSpeed | None:
+def speed_in_plan(stage: Stage, estimates: Any) -> TrainingSpeed | None:
     """Return the calibration of a training in a plan, if any."""
-    return _speed(stage, predictions.costs, predictions.keys.of_speed(stage))
+    return _speed(stage, estimates.costs, estimates.keys.of_speed(stage))
 
 
 def is_calibrated(stage: Stage, costs: Costs, key: str) -> bool:
@@ -90,16 +90,16 @@ def without_length(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**settings, "training": {**other, "phases": phases}}
 
 
-def rows(stages: Sequence[Stage], predictions: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
+def rows(stages: Sequence[Stage], estimates: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return a row of costs for each group of trainings that take equally long."""
     trainings = [stage for stage in stages if stage.about.trains and not stage.is_taken]
-    numbers = Counter(predictions.keys.of_record(stage) for stage in trainings)
-    firsts = {predictions.keys.of_record(stage): stage for stage in reversed(trainings)}
-    return [_training(firsts[key], number, predictions, failures) for key, number in numbers.items()]
+    numbers = Counter(estimates.keys.of_record(stage) for stage in trainings)
+    firsts = {estimates.keys.of_record(stage): stage for stage in reversed(trainings)}
+    return [_training(firsts[key], number, estimates, failures) for key, number in numbers.items()]
 
 
-def _training(stage: Stage, number: int, predictions: Any, failures: Mapping[str, str]) -> dict[str, Any]:
-    cost, speed = predictions.of(stage), speed_in_plan(stage, predictions)
+def _training(stage: Stage, number: int, estimates: Any, failures: Mapping[str, str]) -> dict[str, Any]:
+    cost, speed = estimates.of(stage), speed_in_plan(stage, estimates)
     row: dict[str, Any] = {
         "training": stage.label.rpartition(", ")[0], "number": number, "updates": None, "update_seconds": None,
         "evaluations": None, "evaluation_seconds": None, "memory": cost.memory, "fits": None,

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from bench_core.data import Batch
 from bench_core.model import Training
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_training.optimizers import optimizers
 from bench_training.settings import TrainingConfig
 
@@ -148,7 +148,7 @@ def dry_run(model: Any, batch: Batch, settings: Mapping[str, Any]) -> int:
     A model that reads the values of activations, which do not exist there, may raise any exception.
     """
     with DryRun() as live:
-        loss = model.loss(batch, Training(0, 1, 0, 1, Noise(0), None, settings))
+        loss = model.loss(batch, Training(0, 1, 0, 1, Rng(0), None, settings))
         loss.value.backward(torch.ones_like(loss.value))
         del loss
     model.zero_grad(set_to_none=True)

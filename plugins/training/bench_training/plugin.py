@@ -21,7 +21,7 @@ _FORECAST, _FIT = f"{_HERE}.forecast", f"{_HERE}.plugin:check_fit"
 
 TRAINING = (
     StageKind(
-        "together", f"{_HERE}.stages:together", gives_weights=True, trains=True, joint=True,
+        "vmapped", f"{_HERE}.stages:vmapped", gives_weights=True, trains=True, joint=True,
         stored=_STORED, forecast=_FORECAST, fit=_FIT,
     ),
     StageKind(

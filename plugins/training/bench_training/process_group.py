@@ -16,14 +16,14 @@ import torch
 from bench_core.computing.context import StageContext
 from bench_core.errors import BenchError, PluginError
 from bench_core.planning.stages import Stage, StageRequest
-from bench_training.peers import ALONE, Peers, join, leave
+from bench_training.data_parallel import ALONE, DataParallel, join, leave
 
 EXIT_TIMEOUT = 20.0  # seconds until a process is killed
 MAX_OUTPUT_CHARS = 2000  # of a process in an error message
 
 
 @contextmanager
-def process_group(context: StageContext, stage: Stage, device: torch.device) -> Iterator[Peers]:
+def process_group(context: StageContext, stage: Stage, device: torch.device) -> Iterator[DataParallel]:
     """Yield the processes of a training, including this one.
 
     Process 0 starts the others, each on its own device. They end with it because they read from a pipe that closes.

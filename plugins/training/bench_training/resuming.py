@@ -11,9 +11,9 @@ from torch import Tensor
 from bench_core.errors import Stopped, TrainingError
 from bench_training.averaging import WeightAverage
 from bench_training.checkpoint import Checkpoints
+from bench_training.data_parallel import DataParallel
 from bench_training.log import Average
 from bench_training.optimizers import load_state, state_of
-from bench_training.peers import Peers
 from bench_training.precision import Precision
 from bench_training.schedules import LearningRates
 
@@ -43,7 +43,7 @@ class Resumable(ABC):
     model: Any
     device: torch.device
     checkpoints: Checkpoints | None
-    peers: Peers  # the processes that share each batch
+    group: DataParallel  # the processes that share each batch
     progress: Progress
     arithmetic: Precision
     average: WeightAverage | None
@@ -65,13 +65,13 @@ class Resumable(ABC):
 
         Process 0 looks first because it sets damaged checkpoints aside.
         """
-        checkpoints, peers, state = self.checkpoints, self.peers, None
+        checkpoints, group, state = self.checkpoints, self.group, None
         if checkpoints is None:
             return None
-        if peers.rank == 0:
+        if group.rank == 0:
             state = checkpoints.last(self.model, self.device)
-        (step,) = peers.numbers([0 if state is None else state["progress"]["step"]])
-        if peers.rank and step:
+        (step,) = group.numbers([0 if state is None else state["progress"]["step"]])
+        if group.rank and step:
             state = checkpoints.last(self.model, self.device)
             if state is None or state["progress"]["step"] != step:
                 raise TrainingError(
@@ -81,18 +81,18 @@ class Resumable(ABC):
 
     def _save_if_due(self) -> None:
         """Write a checkpoint if one is due; raise Stopped at the time limit."""
-        checkpoints, peers = self.checkpoints, self.peers
+        checkpoints, group = self.checkpoints, self.group
         due, over = (
             (checkpoints.due() or checkpoints.over(), checkpoints.over())
             if checkpoints is not None
             else (False, False)
         )
-        due, over = peers.decide([due, over])
+        due, over = group.decide([due, over])
         if not due:
             return
         self._check()
         state = self._state()
-        if checkpoints is not None and peers.rank == 0:
+        if checkpoints is not None and group.rank == 0:
             checkpoints.save(self.progress.step, self.model, state)
         if over:
             raise Stopped
@@ -112,7 +112,7 @@ class Resumable(ABC):
             "average": self.average.state() if self.average is not None else None,
             "losses": self.losses.state(),
             "heard": self.heard.state(),
-            "processes": self.peers.gather(local),
+            "processes": self.group.gather(local),
         }
 
     def _restore(self, saved: Mapping[str, Any]) -> None:
@@ -127,7 +127,7 @@ class Resumable(ABC):
             self.average.restore(saved["average"])
         self.losses.restore(saved["losses"])
         self.heard.restore(saved["heard"])
-        local = saved["processes"][self.peers.rank]
+        local = saved["processes"][self.group.rank]
         self.memory = local["memory"]
         processor, device = local["generators"]
         torch.set_rng_state(processor.cpu())

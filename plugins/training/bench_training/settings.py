@@ -208,11 +208,11 @@ class TrainingConfig(TrainingBase):
             "batch_unit: tokens": self.batch_unit == "tokens",
             "accumulate": self.accumulate > 1,
         }
-        if self.together and any(unsupported.values()):
+        if self.vmap_seeds and any(unsupported.values()):
             name = next(name for name, is_set in unsupported.items() if is_set)
             raise ValueError(
                 f"seeds trained together share every update and learning rate, so they do not support `{name}`. "
-                "Remove it, or set `together: false`"
+                "Remove it, or set `vmap_seeds: false`"
             )
         return self
 

@@ -17,30 +17,30 @@ from bench_core.computing.loading import load_task
 from bench_core.computing.result_checks import measured
 from bench_core.errors import TrainingError
 from bench_core.planning.stages import Stage, StageRequest
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.stage_kinds import HISTORY
 from bench_core.task import Size
 from bench_training.checkpoint import Checkpoints
 from bench_training.evaluation import Selection, mean_loss
 from bench_training.process_group import process_group
 from bench_training.settings import Stop, TrainingConfig
-from bench_training.together import JointTrainer, Stack
 from bench_training.trainer import Trainer
+from bench_training.vmapped import JointTrainer, Stack
 
 
 def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Train a model."""
-    if "together" in stage.inputs:
+    if "vmapped" in stage.inputs:
         return _extract_seed(context, stage, folder)
-    setup, noise = TrainingSetup(context, stage), Noise(stage.settings["seed"]).fork("train")
+    setup, rng = TrainingSetup(context, stage), Rng(stage.settings["seed"]).fork("train")
     with setup.own_generators():
-        with process_group(context, stage, setup.device) as peers:
-            model = setup.model(noise)
-            if peers.number > 1:
-                torch.manual_seed(noise.fork("process").fork(peers.rank).key % 2**63)
+        with process_group(context, stage, setup.device) as group:
+            model = setup.model(rng)
+            if group.number > 1:
+                torch.manual_seed(rng.fork("process").fork(group.rank).key % 2**63)
             trainer = Trainer(
-                model, setup.task, setup.config, noise, setup.device, setup.selection(noise), setup.precision,
-                context.tell, setup.checkpoints, setup.stop(noise), context.warn, peers, context.report,
+                model, setup.task, setup.config, rng, setup.device, setup.selection(rng), setup.precision,
+                context.tell, setup.checkpoints, setup.stop(rng), context.warn, group, context.report,
             )  # fmt: skip
             history = trainer.run()
         if context.peer is not None:
@@ -50,15 +50,15 @@ def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     return store_model(trainer.model, history, counts, folder) | setup.seconds()
 
 
-def together(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
+def vmapped(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Train several vmapped seeds; write the same files for each as separate training, or why it failed."""
-    setup, seeds = TrainingSetup(context, stage), stage.settings["together"]
-    noises = [Noise(seed).fork("train") for seed in seeds]
+    setup, seeds = TrainingSetup(context, stage), stage.settings["vmapped"]
+    rngs = [Rng(seed).fork("train") for seed in seeds]
     with setup.own_generators():
-        stack, selections = Stack([*map(setup.model, noises)]), [*map(setup.selection, noises)]
+        stack, selections = Stack([*map(setup.model, rngs)]), [*map(setup.selection, rngs)]
         trainer = JointTrainer(
-            stack, setup.task, setup.config, noises[0], setup.device, selections[0], setup.precision, context.tell,
-            setup.checkpoints, warn=context.warn, hear=context.report, noises=noises, selections=selections,
+            stack, setup.task, setup.config, rngs[0], setup.device, selections[0], setup.precision, context.tell,
+            setup.checkpoints, warn=context.warn, hear=context.report, rngs=rngs, selections=selections,
         )  # fmt: skip
         trainer.run()
     failures, counts = {}, {}
@@ -79,7 +79,7 @@ def together(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any
 
 def _extract_seed(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     """Extract one of several vmapped seeds; each is assigned an equal share of the cost."""
-    joint, seed, seeds = context.input(stage, "together"), str(stage.settings["seed"]), stage.settings["together"]
+    joint, seed, seeds = context.input(stage, "vmapped"), str(stage.settings["seed"]), stage.settings["vmapped"]
     failures = joint.json("failures.json")
     if seed in failures:
         raise TrainingError(failures[seed])
@@ -119,27 +119,27 @@ class TrainingSetup:
         """Return a context that restores torch's random number generators."""
         return own_generators(self.device)
 
-    def model(self, noise: Noise) -> Any:
+    def model(self, rng: Rng) -> Any:
         """Return an initialized model; torch's generator continues from the state after initialization."""
         model = {**self.settings["model"], **self.settings["training"]["select"].get("evaluation", {})}
         settings = {"model": model, "initial": self.settings["initial"]}
-        return initial_model(self.context, self.task, self.info, settings, self.size, self.device, noise)
+        return initial_model(self.context, self.task, self.info, settings, self.size, self.device, rng)
 
     @property
     def size(self) -> Size:
         """The size of batches outside updates."""
         return Size(*self.config.size)
 
-    def stop(self, noise: Noise) -> Selection | None:
+    def stop(self, rng: Rng) -> Selection | None:
         """Return the early-stopping metric, if any."""
         settings = self.settings["training"].get("stop")
-        return self._build_selection("stop", settings, noise.fork("stop")) if settings else None
+        return self._build_selection("stop", settings, rng.fork("stop")) if settings else None
 
-    def selection(self, noise: Noise) -> Selection:
+    def selection(self, rng: Rng) -> Selection:
         """Return the metric for checkpoint selection: on scores or generated text, or the training loss."""
-        return self._build_selection("select", self.settings["training"]["select"], noise.fork("select"))
+        return self._build_selection("select", self.settings["training"]["select"], rng.fork("select"))
 
-    def _build_selection(self, role: str, select: Mapping[str, Any], noise: Noise) -> Selection:
+    def _build_selection(self, role: str, select: Mapping[str, Any], rng: Rng) -> Selection:
         """Build a metric from its settings."""
         (task, info), device, split = (
             self.evaluation_tasks.get(role, (self.task, self.info)),
@@ -149,18 +149,18 @@ class TrainingSetup:
         if isinstance(select["metric"], str):
             size, smoothing = self.size, self.config.label_smoothing
             label = f"{split} {select['metric']}"
-            return Selection(lambda model: mean_loss(model, task, split, size, noise, device, smoothing), -1, label)
+            return Selection(lambda model: mean_loss(model, task, split, size, rng, device, smoothing), -1, label)
         metric = built("metric", select["metric"])
-        examples = Examples(task, split, noise, device, number=select["examples"], words=len(self.info.vocabulary))
+        examples = Examples(task, split, rng, device, number=select["examples"], words=len(self.info.vocabulary))
         decoder = built("decoder", select["decoder"]) if select["decoder"] else None
 
         def judge(model: Any) -> float:
             if decoder:
-                outcomes = examples.decoded(model, decoder)
+                predictions = examples.decoded(model, decoder)
             else:
                 kind = likelihood_kind(self.settings["model"], select["by"])
-                outcomes = examples.scored(model, select["by"], kind)
-            return measured(metric, info, outcomes)[2]
+                predictions = examples.scored(model, select["by"], kind)
+            return measured(metric, info, predictions)[2]
 
         return Selection(judge, metric.better, f"{split} {select['metric']['name']}")
 

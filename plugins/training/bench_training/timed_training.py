@@ -15,16 +15,16 @@ from bench_core.computing.context import StageContext
 from bench_core.data import Batch
 from bench_core.errors import TrainingError
 from bench_core.planning.stages import Stage
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_training.excerpt import Excerpt, elements, share_of
 from bench_training.memory import LiveBytes
 from bench_training.optimizers import set_peak
 from bench_training.schedules import LearningRates
 from bench_training.settings import Phase, Schedule
 from bench_training.stages import TrainingSetup
-from bench_training.together import JointTrainer, Stack, stacked
 from bench_training.trainer import Trainer
 from bench_training.training_length import phases_of
+from bench_training.vmapped import JointTrainer, Stack, stacked
 
 LR_FACTOR = 1e-3  #: of the learning rate, so that weights stay near their initial values and nothing diverges
 MIN_UPDATES, MAX_UPDATES = 3, 200  #: timed updates
@@ -67,16 +67,16 @@ class TimedTraining:
         return self._time(self._build)
 
     def _build(self) -> None:
-        seeds = self.stage.settings.get("together") or [self.stage.settings["seed"]]
+        seeds = self.stage.settings.get("vmapped") or [self.stage.settings["seed"]]
         self.copies = len(seeds)
-        noises, setup = [Noise(seed).fork("train") for seed in seeds], self.setup
-        models = [setup.model(noise) for noise in noises]
-        selections = [setup.selection(noise) for noise in noises]
-        arguments = (self.task, setup.config, noises[0], self.device, selections[0], setup.precision)
+        rngs, setup = [Rng(seed).fork("train") for seed in seeds], self.setup
+        models = [setup.model(rng) for rng in rngs]
+        selections = [setup.selection(rng) for rng in rngs]
+        arguments = (self.task, setup.config, rngs[0], self.device, selections[0], setup.precision)
         if self.stage.about.joint:
-            self.trainer: Trainer = JointTrainer(Stack(models), *arguments, noises=noises, selections=selections)
+            self.trainer: Trainer = JointTrainer(Stack(models), *arguments, rngs=rngs, selections=selections)
         else:
-            self.trainer = Trainer(models[0], *arguments, stop=setup.stop(noises[0]))
+            self.trainer = Trainer(models[0], *arguments, stop=setup.stop(rngs[0]))
         self.trainer.begin()
         self.trainer.rates = LearningRates(self.trainer.optimizers, (Schedule(),), 0, 1)
         for optimizer in self.trainer.optimizers:

@@ -16,7 +16,7 @@ from bench_core.data import Batch, Purpose
 from bench_core.errors import Fault, SuiteError, TrainingError
 from bench_core.model import Training
 from bench_core.observer import Evaluation, Hear, TrainingStarted, Update, silent
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_core.task import Size, Task
 from bench_training.averaging import WeightAverage
 from bench_training.batch_size import BatchSizeSearch
@@ -24,10 +24,10 @@ from bench_training.batch_stream import pin, read_ahead, share_of, with_last
 from bench_training.checkpoint import Checkpoints
 from bench_training.clipping import clip_gradients
 from bench_training.compilation import CompiledLoss, LossFunction
+from bench_training.data_parallel import ALONE, DataParallel
 from bench_training.evaluation import Selection
 from bench_training.log import READ_EVERY, Average, DivergenceMonitor
 from bench_training.optimizers import check_groups, optimizers, set_peak
-from bench_training.peers import ALONE, Peers
 from bench_training.precision import Precision
 from bench_training.reset import reset_modules
 from bench_training.resuming import Progress, Resumable
@@ -44,7 +44,7 @@ class Trainer(Resumable):
     model: Any  # an nn.Module and a Model
     task: Task
     config: TrainingConfig
-    noise: Noise
+    rng: Rng
     device: torch.device
     selection: Selection
     precision: str = "fp32"
@@ -52,7 +52,7 @@ class Trainer(Resumable):
     checkpoints: Checkpoints | None = None
     stop: Selection | None = None  # metric of `config.stop`
     warn: Callable[[str], None] = lambda text: None
-    peers: Peers = ALONE  # the processes that share each batch
+    group: DataParallel = ALONE  # the processes that share each batch
     hear: Hear = silent  # receives the start, mean losses every READ_EVERY updates, and evaluations
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class Trainer(Resumable):
         if progress is not None:
             self.progress = type(self.progress)(**progress)
         elif self.config.batch_size == "auto":
-            if self.peers.number > 1:
+            if self.group.number > 1:
                 raise SuiteError("`batch_size: auto` is not supported on several devices. Set a number.")
             self.progress.batch_size = self._search_batch_size().run()
         if self.progress.batch_size:
@@ -103,9 +103,9 @@ class Trainer(Resumable):
             self._plan()
 
     def _search_batch_size(self) -> BatchSizeSearch:
-        noise, unit = self.noise.fork("order").fork(0), self.config.batch_unit
+        rng, unit = self.rng.fork("order").fork(0), self.config.batch_unit
         return BatchSizeSearch(
-            self.model, self.device, lambda size: self.task.batches("train", Purpose.TRAIN, Size(size, unit), noise),
+            self.model, self.device, lambda size: self.task.batches("train", Purpose.TRAIN, Size(size, unit), rng),
             lambda batch: self._gradient(batch, self._training({}), []),
         )  # fmt: skip
 
@@ -176,8 +176,8 @@ class Trainer(Resumable):
         return read_ahead(remaining, pin, self.task_lock) if self.device.type == "cuda" else remaining
 
     def _epoch(self, number: int) -> Iterator[Batch]:
-        noise = self.noise.fork("order").fork(number)
-        return self.task.batches("train", Purpose.TRAIN, self.size, noise)
+        rng = self.rng.fork("order").fork(number)
+        return self.task.batches("train", Purpose.TRAIN, self.size, rng)
 
     def _update(self, batch: Batch, phase: Phase, settings: Mapping[str, Any]) -> None:
         """Perform one update."""
@@ -185,7 +185,7 @@ class Trainer(Resumable):
         self.rates.set(self.progress.step + 1 - (self.progress.first if phase.own_schedule else 0))
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        share = share_of(batch, self.peers.rank, self.peers.number)
+        share = share_of(batch, self.group.rank, self.group.number)
         memory = self.memory if batch.continues else []
         result = self._gradient(share, self._training(settings), memory)
         self.memory = result.memory
@@ -205,7 +205,7 @@ class Trainer(Resumable):
         """Computes losses of the model, possibly compiled, and their gradients."""
         plain: LossFunction = lambda batch, training: self.model.loss(batch, training)  # noqa: E731
         loss = CompiledLoss(self.model, self.warn) if self.config.compile else plain
-        return Gradient(self.model, loss, self.arithmetic, self.device, self.config.accumulate, self.peers)
+        return Gradient(self.model, loss, self.arithmetic, self.device, self.config.accumulate, self.group)
 
     def _gradient(self, batch: Batch | None, training: Training, memory: list[Any]) -> BatchLoss:
         return self.gradient.of(batch, training, memory)
@@ -224,7 +224,7 @@ class Trainer(Resumable):
     def _training(self, settings: Mapping[str, Any]) -> Training:
         step, total, epoch = self.progress.step, max(1, sum(self.progress.planned)), self.progress.epoch
         return Training(
-            step, total, epoch, self.config.epochs or max(1, epoch + 1), self.noise.fork("loss").fork(step), None,
+            step, total, epoch, self.config.epochs or max(1, epoch + 1), self.rng.fork("loss").fork(step), None,
             settings, self.config.label_smoothing,
         )  # fmt: skip
 
@@ -247,7 +247,7 @@ class Trainer(Resumable):
             progress.stale += 1
             self.rates.worse(progress.step - (progress.first if self.rates is not self.common_rates else 0))
         self._note_stop(stop)
-        progress.history.append({**self._entry(value, improved, stop), **self.peers.combine(self.losses).values()})
+        progress.history.append({**self._entry(value, improved, stop), **self.group.combine(self.losses).values()})
         self._hear_of_losses()
         self.losses, self.heard = Average(), Average()
         self._hear_of_evaluation(progress.history[-1])
@@ -257,9 +257,9 @@ class Trainer(Resumable):
         """Return the selection metric and the early-stopping metric or None, of averaged weights if configured."""
         judges = [self.selection, *([] if self.stop is None else [self.stop])]
         values = [0.0] * len(judges)
-        if self.peers.rank == 0:
+        if self.group.rank == 0:
             values = self._with_average(lambda: [self._score(judge) for judge in judges])
-        value, *stop = self.peers.numbers(values)
+        value, *stop = self.group.numbers(values)
         return value, stop[0] if stop else None
 
     def _score(self, selection: Selection) -> float:

@@ -12,8 +12,8 @@ from bench_core.data import Batch
 from bench_core.errors import PluginError
 from bench_core.model import Loss, Training
 from bench_training.batch_stream import parts_of
+from bench_training.data_parallel import ALONE, DataParallel
 from bench_training.optimizers import gradient_entries
-from bench_training.peers import ALONE, Peers
 from bench_training.precision import Precision
 
 
@@ -39,14 +39,14 @@ class Gradient:
     precision: Precision
     device: torch.device
     parts: int = 1
-    peers: Peers = ALONE  # the processes that share each batch
+    group: DataParallel = ALONE  # the processes that share each batch
 
     def of(self, batch: Batch | None, training: Training, memory: Sequence[Any]) -> BatchLoss:
         """Store the gradient in the weights; return the loss, and the memory of each part for the next batch.
 
         `batch`, in main memory, is the share of this process; None if it has no rows.
         """
-        if self.parts == 1 and self.peers is ALONE:
+        if self.parts == 1 and self.group is ALONE:
             assert batch is not None
             loss = self._compute_loss(batch, replace(training, memory=memory[0] if memory else None))
             _backward(self.precision.scale(loss.value))
@@ -62,8 +62,8 @@ class Gradient:
             losses.append(replace(loss, value=loss.value.detach(), memory=None))
             memories.append(_detach(loss.memory))
         value, weight = self._totals(losses)
-        if self.peers is not ALONE:
-            value, weight = self.peers.add_gradients(self.model, value, weight)
+        if self.group is not ALONE:
+            value, weight = self.group.add_gradients(self.model, value, weight)
         for each in self.model.parameters():
             if each.grad is not None:
                 gradient_entries(each).div_(weight)

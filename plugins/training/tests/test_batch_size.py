@@ -22,9 +22,9 @@ class Long(Lines):
 
     rows = 100
 
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         ids = torch.arange(self.rows)
-        ids = ids if noise is None else ids[noise.uniform(ids).argsort()]
+        ids = ids if rng is None else ids[rng.uniform(ids).argsort()]
         for rows in ids.split(size.number) if self.rows else ():
             gold = 1 + (rows[:, None] + torch.arange(4)) % 4
             yield Batch(rows, gold[:, :1] * 0, gold, rows * 0 + 4)

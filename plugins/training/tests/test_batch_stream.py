@@ -128,7 +128,7 @@ def test_without_a_gpu_batches_are_as_they_are():
 def test_parts_are_the_rows_in_order_and_of_about_one_size(rows, number):
     whole, parts = batch(rows), parts_of(batch(rows), number)
     assert len(parts) == min(rows, number)
-    for name in ("ids", "gold", "opening", "length"):
+    for name in ("ids", "gold", "prompt", "length"):
         assert torch.equal(torch.cat([getattr(one, name) for one in parts]), getattr(whole, name))
     assert torch.equal(torch.cat([one.extras["weight"] for one in parts]), whole.extras["weight"])
     sizes = [len(one) for one in parts]

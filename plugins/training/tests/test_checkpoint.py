@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Loss, Noise, Task
+from bench_core import Batch, Loss, Rng, Task
 from bench_core.computing.building import WEIGHTS, load_weights, store_weights
 from bench_core.errors import Stopped, TrainingError
 from bench_core.model import Model, State
@@ -35,10 +35,10 @@ class Windows(Task):
     def text(self, tokens): ...
     def references(self, split): ...
 
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         ids = torch.arange(2 * LENGTH)
         if not self.streams:
-            ids = ids[noise.uniform(ids).argsort()]
+            ids = ids[rng.uniform(ids).argsort()]
         for number, rows in enumerate(ids.split(2)):
             gold = rows[:, None] % 5
             yield Batch(rows, gold, gold, gold[:, 0] * 0 + 1, continues=self.streams and number > 0)
@@ -72,7 +72,7 @@ class Net(nn.Module, Model):
         self.seen += torch.bincount(words, minlength=5)
         units = training.memory.units + training.memory.inner.cells[0] if training.memory else None
         units = self.cell(nn.functional.dropout(self.embed(words), 0.3), units)
-        units = units + 0.1 * training.noise.normal(batch.ids, 0, 4).float()
+        units = units + 0.1 * training.rng.normal(batch.ids, 0, 4).float()
         loss = nn.functional.cross_entropy(self.top(units), (words + 1) % 5) * training.phase.get("weight", 1.0)
         memory = Memory(units, Inner((units * 0.5,)))
         return Loss(loss + 1e-3 * self.seen.mean(), batch.length.sum(), {"words": words.float().mean()}, memory)
@@ -113,7 +113,7 @@ def trainer(config, folder=None, judge=None, streams=True, every=None, until=Non
     net = Net(sparse=config == TrainingConfig(**CONFIGS["sparse"]))
     kept = folder and (Often if every is None else Checkpoints)(Store(folder), "f" * 64, "net", every, until)
     return Trainer(
-        net, task, config, Noise(1), torch.device("cpu"), Selection(judge or Judge(), -1, "size"), checkpoints=kept
+        net, task, config, Rng(1), torch.device("cpu"), Selection(judge or Judge(), -1, "size"), checkpoints=kept
     )
 
 

@@ -7,7 +7,7 @@ import torch
 from bench_small.trainings import CPU, Lines, Net, ended, same, trainer
 from torch import nn
 
-from bench_core import Loss, Noise, TaskInfo
+from bench_core import Loss, Rng, TaskInfo
 from bench_training.trainer import Trainer
 
 
@@ -151,7 +151,7 @@ def test_a_compiled_state_space_model_ends_as_the_plain_one_up_to_rounding():
         model, warnings = config.load()(config, TaskInfo(["</w>", *"abcd"])), []
         base = trainer(updates=6, evaluate_every=3, lr=0.01, **settings)
         selection = base.selection.__class__(lambda model: 0.0, -1, "nothing")
-        one = Trainer(model, Lines(None, None), base.config, Noise(1), CPU, selection, warn=warnings.append)
+        one = Trainer(model, Lines(None, None), base.config, Rng(1), CPU, selection, warn=warnings.append)
         found = ended(one)
         assert warnings == []
         return found

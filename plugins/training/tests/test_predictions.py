@@ -22,7 +22,7 @@ from bench_core.computing.clocks import cpu_seconds
 from bench_core.computing.loading import load_task
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.data import Purpose
-from bench_core.execution.executor import Here
+from bench_core.execution.executor import InProcess
 from bench_core.execution.performing import perform
 from bench_core.execution.stage_costs import total
 from bench_core.planning.cost_keys import CostKeys
@@ -41,7 +41,7 @@ from bench_training.timed_training import TimedTraining
 from bench_training.trainer import Trainer
 from bench_training.training_length import training_length
 from bench_upkeep.calibrating import Calibrating
-from bench_upkeep.predictions import Predictions
+from bench_upkeep.cost_estimates import CostEstimates
 
 NOTHING = TrainingMemory(weights=1, optimizer=1, update=1, available=10, by_dry_run=True)
 
@@ -143,11 +143,14 @@ def test_a_training_is_predicted_from_its_pieces(planned, tmp_path):
     found = planned(**{"epochs: 3": "epochs: 4, phases: [{}, {updates: 7, noisy: true}]"})
     costs, stage = Costs(Store(tmp_path / "store")), trainings(found)[0]
     costs.write(CostKeys(found.stages).of_speed(stage), speed(updates=(0.5, 2.0)))
-    predicted, seconds = Predictions(found.stages, costs).of(stage), 2.0 + 4 * 10 * 0.5 + 4 * 3.0 + 7 * 2.0 + 1 * 3.0
+    predicted, seconds = (
+        CostEstimates(found.stages, costs).of(stage),
+        2.0 + 4 * 10 * 0.5 + 4 * 3.0 + 7 * 2.0 + 1 * 3.0,
+    )
     assert (predicted.seconds, predicted.cpu_seconds) == (seconds, None)
     assert (predicted.source, predicted.memory) == ("calibration", NOTHING.total)
     costs.write(CostKeys(found.stages).of_speed(stage), speed(updates=(0.5, 2.0), cpu_rate=0.25))
-    predicted = Predictions(found.stages, costs).of(stage)
+    predicted = CostEstimates(found.stages, costs).of(stage)
     assert predicted.cpu_seconds == seconds
     assert predicted.seconds == pytest.approx(4 * seconds)
 
@@ -159,8 +162,8 @@ def test_trainings_that_were_measured_while_the_machine_was_not_equally_busy_are
     costs, keys, (one, _, two, _) = Costs(Store(tmp_path / "store")), CostKeys(found.stages), trainings(found)
     costs.write(keys.of_speed(one), speed(updates=(1.0,), setup=0.0, evaluation=0.0, cpu_rate=0.1))  # 30 of 300 s
     costs.write(keys.of_record(two), Record(device=device_name("cpu"), seconds=60.0, cpu_seconds=60.0))
-    predictions = Predictions(found.stages, costs)
-    shorter, longer = predictions.of(one), predictions.of(two)
+    estimates = CostEstimates(found.stages, costs)
+    shorter, longer = estimates.of(one), estimates.of(two)
     assert (shorter.cpu_seconds, longer.cpu_seconds) == (30.0, 60.0)
     assert longer.seconds == pytest.approx(2 * shorter.seconds)
     assert shorter.seconds + longer.seconds == pytest.approx(300.0 + 60.0)
@@ -173,9 +176,9 @@ def test_threads_take_less_wall_time_than_cpu_time_and_say_nothing_about_other_n
     costs, keys = Costs(Store(tmp_path / "store")), CostKeys(stages)
     costs.write(keys.of_record(single), Record(device=device_name("cpu"), seconds=40.0, cpu_seconds=30.0))
     costs.write(keys.of_record(double), Record(device=device_name("cpu"), seconds=10.0, cpu_seconds=18.0))
-    predictions = Predictions(stages, costs)
-    assert predictions.rates == pytest.approx({1: 0.75, 2: 1.8}, rel=1e-4)
-    assert predictions.of(double).seconds == pytest.approx(10.0, rel=1e-4)
+    estimates = CostEstimates(stages, costs)
+    assert estimates.rates == pytest.approx({1: 0.75, 2: 1.8}, rel=1e-4)
+    assert estimates.of(double).seconds == pytest.approx(10.0, rel=1e-4)
 
 
 def test_decoding_that_waits_is_predicted_by_its_own_wall_time(planned, tmp_path):
@@ -184,7 +187,7 @@ def test_decoding_that_waits_is_predicted_by_its_own_wall_time(planned, tmp_path
     scoring = next(stage for stage in found.stages.values() if stage.kind == "score")
     costs.write(keys.of_record(one), Record(device=device_name("cpu"), seconds=10.0, cpu_seconds=10.0))
     costs.write(keys.of_record(scoring), Record(device=device_name("cpu"), seconds=50.0, cpu_seconds=1.0))
-    predicted = Predictions(found.stages, costs).of(scoring)
+    predicted = CostEstimates(found.stages, costs).of(scoring)
     assert (predicted.seconds, predicted.cpu_seconds) == (50.0, 1.0)
 
 
@@ -194,7 +197,7 @@ def test_on_a_gpu_wall_time_alone_is_predicted(planned, tmp_path):
     costs.write(
         CostKeys(found.stages).of_record(stage), Record(device=device_name("cuda"), seconds=9.0, cpu_seconds=3.0)
     )
-    predicted = Predictions(found.stages, costs).of(stage)
+    predicted = CostEstimates(found.stages, costs).of(stage)
     assert (predicted.seconds, predicted.cpu_seconds) == (9.0, None)
 
 
@@ -208,8 +211,8 @@ def test_records_and_calibrations_of_version_0_2_are_read_as_wall_time(planned, 
         kept = {name: value for name, value in json.loads(path.read_text()).items() if value is not None}
         assert not {"cpu_seconds", "cpu_rate", "load"} & {*kept}
         path.write_text(json.dumps(kept))
-    predictions = Predictions(found.stages, costs)
-    assert [(predictions.of(stage).seconds, predictions.of(stage).cpu_seconds) for stage in (one, two)] == [
+    estimates = CostEstimates(found.stages, costs)
+    assert [(estimates.of(stage).seconds, estimates.of(stage).cpu_seconds) for stage in (one, two)] == [
         (5.0, None), (2.0 + 3 * 10 * 0.5 + 3 * 3.0, None),
     ]  # fmt: skip
 
@@ -220,11 +223,11 @@ def test_a_record_of_any_seed_counts_more_than_a_calibration_and_nothing_counts_
     keys = CostKeys(found.stages)
     costs.write(keys.of_speed(stage), speed())
     costs.write(keys.of_record(stage), Record(device=device_name("cpu"), seconds=77.0))
-    predictions = Predictions(found.stages, costs)
-    assert [predictions.of(one).seconds for one in (stage, seed, other)] == [77.0, 77.0, None]
+    estimates = CostEstimates(found.stages, costs)
+    assert [estimates.of(one).seconds for one in (stage, seed, other)] == [77.0, 77.0, None]
     elsewhere = Costs(Store(tmp_path / "elsewhere"))
     elsewhere.write(keys.of_record(stage), Record(device="another processor", seconds=77.0))
-    assert Predictions(found.stages, elsewhere).of(stage).seconds is None
+    assert CostEstimates(found.stages, elsewhere).of(stage).seconds is None
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"device": "x"}', "[" * 100_000, '{"seconds": NaN, "device": "x"}'])
@@ -241,15 +244,15 @@ def test_a_run_records_what_its_stages_cost_and_a_plan_of_more_seeds_knows_it(su
     store = Store(tmp_path / "store")
     bench_core.run(suite_file(), store=store.root, out=tmp_path / "runs", data=tmp_path, seeds=1)
     found = plan(load(suite_file()), tmp_path)
-    predictions = Predictions(found.stages, Costs(store))
+    estimates = CostEstimates(found.stages, Costs(store))
     for stage in found.stages.values():
-        assert predictions.of(stage).source == "record", stage.label
+        assert estimates.of(stage).source == "record", stage.label
     costs = {
         store.get("train", one.key).manifest["cost"]["cpu_seconds"]
         for one in trainings(found)
         if store.has("train", one.key)
     }
-    assert {predictions.of(one).cpu_seconds for one in trainings(found)} == costs
+    assert {estimates.of(one).cpu_seconds for one in trainings(found)} == costs
 
 
 # What is measured
@@ -294,7 +297,7 @@ def test_a_calibration_measures_cpu_time_and_how_much_of_it_the_machine_gave(pla
     found = planned()
     work, _ = calibrated(found, tmp_path)
     for one in trainings(found):
-        measured, predicted = speed_in_plan(one, work.predictions), work.predictions.of(one)
+        measured, predicted = speed_in_plan(one, work.estimates), work.estimates.of(one)
         assert measured.cpu_rate == pytest.approx(1 / 4)
         assert measured.load >= 0
         (phase,) = training_length(one.settings["training"], measured.updates_per_epoch)
@@ -356,9 +359,9 @@ hardware: {device: cpu, threads: 1}
 
 def calibrated(found, tmp_path, seconds=0.02):
     heard, store = [], Store(tmp_path / "store")
-    predictions = Predictions(found.stages, Costs(store))
+    estimates = CostEstimates(found.stages, Costs(store))
     work = Calibrating(
-        load(tmp_path / "suite.yaml"), found, store, Here(store, tmp_path), predictions, heard.append, seconds
+        load(tmp_path / "suite.yaml"), found, store, InProcess(store, tmp_path), estimates, heard.append, seconds
     )
     work.run(found.stages.values())
     return work, heard
@@ -400,7 +403,7 @@ def test_a_model_that_fails_is_told_and_others_are_measured(planned, tmp_path):
     work, _ = calibrated(found, tmp_path)
     assert {found.stages[key].label for key in work.failures} == {"words x two, seed 0", "words x two, seed 1"}
     assert "out of luck" in next(iter(work.failures.values()))
-    assert [speed_in_plan(one, work.predictions) is not None for one in trainings(found)] == [
+    assert [speed_in_plan(one, work.estimates) is not None for one in trainings(found)] == [
         True,
         True,
         False,
@@ -431,12 +434,12 @@ def test_an_excerpt_yields_a_batch_of_every_pass_and_counts_all(planned, tmp_pat
 
 
 def test_seeds_that_train_as_one_are_calibrated_as_one(planned, tmp_path):
-    found = planned(**{"epochs: 3": "together: true, epochs: 3"})
+    found = planned(**{"epochs: 3": "vmap_seeds: true, epochs: 3"})
     work, heard = calibrated(found, tmp_path)
-    joint = [one for one in found.stages.values() if one.kind == "together"]
+    joint = [one for one in found.stages.values() if one.kind == "vmapped"]
     assert len(heard) == 3
-    assert all(work.predictions.of(one).seconds > 0 for one in joint)
-    assert all(work.predictions.of(one).seconds == 0 for one in trainings(found)), "they are only taken out"
+    assert all(work.estimates.of(one).seconds > 0 for one in joint)
+    assert all(work.estimates.of(one).seconds == 0 for one in trainings(found)), "they are only taken out"
 
 
 # Memory
@@ -467,7 +470,7 @@ def test_a_dry_run_counts_what_an_update_allocates(config):
     case = Case.of(config(hidden=64))
     model = case.model.float().train()
     with memory.LiveBytes() as counted:
-        model.loss(case.batch, bench_core.Training(0, 1, 0, 1, case.noise)).value.backward()
+        model.loss(case.batch, bench_core.Training(0, 1, 0, 1, case.rng)).value.backward()
     found = memory.dry_run(case.config.load()(case.config, case.info).to("meta").train(), case.batch, {})
     assert found == pytest.approx(counted.peak, rel=0.25)
 
@@ -485,7 +488,7 @@ def test_batches_that_do_not_fit_are_cut_and_the_plan_says_so(planned, tmp_path,
     found = planned()
     monkeypatch.setattr(memory, "dry_run", lambda *_: 10**12)
     work, _ = calibrated(found, tmp_path)
-    speeds = [speed_in_plan(one, work.predictions) for one in trainings(found)]
+    speeds = [speed_in_plan(one, work.estimates) for one in trainings(found)]
     assert all(one.share < 0.2 and not one.memory.fits for one in speeds)
     stdout = (
         CliRunner().invoke(bench, ["plan", str(tmp_path / "suite.yaml"), "--store", str(tmp_path / "store")]).stdout

@@ -15,7 +15,7 @@ from threading import Thread
 import psutil
 import pytest
 import torch
-from bench_small.elsewhere import ONE_OF_EACH, everywhere, peers
+from bench_small.elsewhere import ONE_OF_EACH, everywhere, list_peers
 from safetensors.torch import load_file
 from torch import nn
 
@@ -24,7 +24,7 @@ from bench_core import Batch
 from bench_core.errors import SuiteError
 from bench_training.batch_stream import share_of
 from bench_training.checkpoint import Checkpoints
-from bench_training.peers import Peers
+from bench_training.data_parallel import DataParallel
 from bench_upkeep.garbage import CHECKPOINT
 
 TWO = {"device: cpu}": "device: cpu, devices: 2}"}
@@ -77,7 +77,7 @@ def test_two_processes_end_as_one_does(write, tmp_path, changes):
     run(write("one.yaml", **changes), tmp_path / "one")
     run(write("two.yaml", **changes, **TWO), tmp_path / "two")
     alike(left(tmp_path / "two"), left(tmp_path / "one"))
-    assert peers() == []
+    assert list_peers() == []
 
 
 @pytest.mark.slow(1)
@@ -108,9 +108,9 @@ def killed(path, place, *options):
         assert time.monotonic() < deadline
         assert process.poll() is None, "it ended before a checkpoint"
         time.sleep(0.02)
-    assert len(peers()) == 1
+    assert len(list_peers()) == 1
     for one in psutil.Process(process.pid).children(recursive=True):
-        if one not in peers():
+        if one not in list_peers():
             with suppress(psutil.NoSuchProcess):
                 one.kill()
     os.killpg(process.pid, signal.SIGKILL)
@@ -124,7 +124,7 @@ def test_a_training_of_two_that_is_killed_ends_as_if_undisturbed(write, tmp_path
     run(path, tmp_path / "undisturbed")
     killed(path, tmp_path / "killed", "--workers", "0")
     deadline = time.monotonic() + 300
-    while peers():
+    while list_peers():
         assert time.monotonic() < deadline, "the other process outlives the first"
         time.sleep(0.1)
     assert not (tmp_path / "killed" / "store" / "train").exists()
@@ -155,7 +155,7 @@ def test_the_death_of_one_process_is_told_and_takes_the_other_down(write, tmp_pa
         deadline = time.monotonic() + 300
         while not any(checkpoints.glob("*/manifest.json")) and time.monotonic() < deadline:
             time.sleep(0.05)
-        for one in peers():
+        for one in list_peers():
             one.kill()
 
     thread = Thread(target=kill)
@@ -181,7 +181,7 @@ import sys, torch
 from pathlib import Path
 from torch import nn
 from bench_training.log import Average
-from bench_training.peers import join, leave
+from bench_training.data_parallel import join, leave
 from bench_core.model import Loss
 rank, place = int(sys.argv[1]), sys.argv[2]
 peers = join(rank, 3, place, torch.device("cpu"))
@@ -223,4 +223,4 @@ def test_sparse_gradients_are_refused():
     layer = nn.Embedding(3, 2, sparse=True)
     layer(torch.tensor([1])).sum().backward()
     with pytest.raises(SuiteError, match="sparse gradients are not supported on several devices"):
-        Peers(0, 2).add_gradients(layer, torch.zeros(()), torch.ones(()))
+        DataParallel(0, 2).add_gradients(layer, torch.zeros(()), torch.ones(()))

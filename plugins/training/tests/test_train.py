@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench_core import Batch, Loss, Noise, Task
+from bench_core import Batch, Loss, Rng, Task
 from bench_core.computing.evaluating import evaluating
 from bench_core.errors import SuiteError, TrainingError
 from bench_core.model import Model, State
@@ -29,10 +29,10 @@ class Numbers(Task):
     def text(self, tokens): ...
     def references(self, split): ...
 
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         order = torch.arange(10)
-        if noise is not None and not self.streams:
-            order = noise.uniform(order).argsort()
+        if rng is not None and not self.streams:
+            order = rng.uniform(order).argsort()
         for number, ids in enumerate(order.split(size.number)):
             gold = torch.zeros(len(ids), 1, dtype=torch.long)
             yield Batch(ids, gold, gold, gold[:, 0] + 1, continues=self.streams and number > 0)
@@ -61,7 +61,7 @@ def trained(judge=lambda model: (model.w - 3).abs().item(), better=-1, task=None
     model = Line()
     config = TrainingConfig(**{"batch_size": 4, "epochs": 5, "lr": 0.1, **settings})
     task = task or Numbers(None, None)
-    trainer = Trainer(model, task, config, Noise(1), torch.device("cpu"), Selection(judge, better, "error"))
+    trainer = Trainer(model, task, config, Rng(1), torch.device("cpu"), Selection(judge, better, "error"))
     history = trainer.run()
     return model, history, trainer
 
@@ -88,8 +88,8 @@ def test_an_epoch_sees_every_example_once_in_an_order_of_its_own():
 def test_noise_differs_by_step_and_not_by_model():
     first, _, _ = trained()
     second, _, _ = trained(lr=0.2)
-    assert len({training.noise for _, training, _ in first.seen}) == 15
-    assert [training.noise for _, training, _ in first.seen] == [training.noise for _, training, _ in second.seen]
+    assert len({training.rng for _, training, _ in first.seen}) == 15
+    assert [training.rng for _, training, _ in first.seen] == [training.rng for _, training, _ in second.seen]
 
 
 def test_the_best_weights_are_kept():
@@ -161,7 +161,7 @@ def test_a_loss_that_is_no_number_stops_with_its_step(value):
             return Loss(loss.value * value, loss.weight) if training.step == 3 else loss
 
     trainer = Trainer(
-        Broken(), Numbers(None, None), TrainingConfig(batch_size=4), Noise(0), torch.device("cpu"),
+        Broken(), Numbers(None, None), TrainingConfig(batch_size=4), Rng(0), torch.device("cpu"),
         Selection(lambda model: 0.0, -1, "x"),
     )  # fmt: skip
     with pytest.raises(TrainingError, match="step 4"):
@@ -274,7 +274,7 @@ def looked_up(sparse, **settings):
     model = Looked(sparse)
     config = TrainingConfig(**{"batch_size": 4, "epochs": 4, "lr": 0.05, **settings})
     selection = Selection(lambda model: 0.0, -1, "error")
-    trainer = Trainer(model, Numbers(None, None), config, Noise(1), torch.device("cpu"), selection)
+    trainer = Trainer(model, Numbers(None, None), config, Rng(1), torch.device("cpu"), selection)
     history = trainer.run()
     return trainer, history
 
@@ -301,7 +301,7 @@ def test_sparse_gradients_leave_other_rows_and_their_momentum_alone():
     rows = []
     config = TrainingConfig(batch_size=10, epochs=3, lr=0.1, evaluate_every=1)
     judge = lambda model: rows.append(model.embed.weight.clone()) or 0.0  # noqa: E731
-    Trainer(model, Numbers(None, None), config, Noise(1), torch.device("cpu"), replace(selection, judge=judge)).run()
+    Trainer(model, Numbers(None, None), config, Rng(1), torch.device("cpu"), replace(selection, judge=judge)).run()
     assert torch.equal(rows[0][1], rows[2][1]), "with momentum, row 1 would go on after the step that named it"
     assert not torch.equal(rows[0][0], rows[2][0])
     assert torch.equal(rows[0][2:], rows[2][2:])

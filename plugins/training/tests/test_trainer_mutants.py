@@ -12,7 +12,7 @@ import pytest
 import torch
 from bench_small.trainings import CPU, Lines, Net, ended, interrupted, same, trainer
 
-from bench_core import Noise, Size
+from bench_core import Rng, Size
 from bench_core.model import Training
 from bench_training import averaging, batch_stream, clipping, evaluation, resuming, update
 from bench_training.averaging import WeightAverage
@@ -20,12 +20,12 @@ from bench_training.evaluation import Selection, mean_loss
 from bench_training.precision import Precision
 from bench_training.schedules import LearningRates
 from bench_training.settings import Phase, Stop
-from bench_training.together import JointTrainer
 from bench_training.trainer import Trainer
+from bench_training.vmapped import JointTrainer
 
 HERE = Path(__file__).parent
 OPTIONS = runpy.run_path(str(HERE / "test_training_options.py"))
-TOGETHER = runpy.run_path(str(HERE / "test_together.py"))
+VMAPPED = runpy.run_path(str(HERE / "test_vmapped.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def evaluates_with_smoothing():
     """`select: {metric: loss}` is the loss that is minimised, labels smoothed alike."""
     model, losses = Net(), {}
     for smoothing in (0.0, 0.5):
-        losses[smoothing] = mean_loss(model, Lines(None, None), "valid", Size(8), Noise(3), CPU, smoothing)
+        losses[smoothing] = mean_loss(model, Lines(None, None), "valid", Size(8), Rng(3), CPU, smoothing)
         with torch.no_grad():
             wanted = by_hand(model, smoothing)
         assert losses[smoothing] == pytest.approx(wanted, rel=1e-12)
@@ -113,14 +113,14 @@ def by_hand(model, smoothing):
     """Return the loss of all rows, per target token."""
     total, tokens = 0.0, 0
     for step, batch in enumerate(Lines(None, None).batches("valid", None, Size(8))):
-        training = Training(0, 1, 0, 1, Noise(3).fork(step), label_smoothing=smoothing)
+        training = Training(0, 1, 0, 1, Rng(3).fork(step), label_smoothing=smoothing)
         total += model.eval().loss(batch, training).value.item() * batch.length.sum().item()
         tokens += batch.length.sum().item()
     return total / tokens
 
 
 def seeds_read_their_own_orders():
-    TOGETHER["test_each_copy_reads_its_own_batches_which_differ_in_rows_and_lengths"](None)
+    VMAPPED["test_each_copy_reads_its_own_batches_which_differ_in_rows_and_lengths"](None)
 
 
 def shares_add_up_to_the_whole():
@@ -168,7 +168,7 @@ def a_schedule_is_that_of_torch():
     OPTIONS["test_a_schedule_of_torch_has_the_rates_that_it_has_there"]("StepLR")
 
 
-FACTS = {
+INFO = {
     "accumulation": accumulates,
     "memory of parts": parts_remember,
     "exponential average": lambda: OPTIONS["test_an_exponential_average_is_its_formula"](None),
@@ -200,9 +200,9 @@ FACTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fact", FACTS)
+@pytest.mark.parametrize("fact", INFO)
 def test_the_trainer_has_the_facts(fact):
-    FACTS[fact]()
+    INFO[fact]()
 
 
 # Mutants, each with the fact that it breaks
@@ -435,7 +435,7 @@ def reads_all_seeds_in_the_order_of_the_first(patch):
 
     def wrong(self, number):
         other = copy.copy(self)
-        other.noises = [self.noises[0]] * len(self.noises)
+        other.rngs = [self.rngs[0]] * len(self.rngs)
         return epoch(other, number)
 
     patch.setattr(JointTrainer, "_epoch", wrong)
@@ -455,8 +455,8 @@ def test_a_wrong_trainer_is_caught(fact, mutant, monkeypatch):
     with monkeypatch.context() as patch:
         mutant(patch)
         with pytest.raises(AssertionError):
-            FACTS[fact]()
+            INFO[fact]()
 
 
 def test_every_fact_catches_a_mutant():
-    assert {fact for fact, _ in MUTANTS} == {*FACTS}
+    assert {fact for fact, _ in MUTANTS} == {*INFO}

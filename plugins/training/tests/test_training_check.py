@@ -121,7 +121,7 @@ WRONG = {
     "no class": ("{optimizer: 'torch.optim:'}", "optimizer:", ["has no attribute ''"]),
     "no class there": ("{optimizer: 'bench_core.errors:SuitError'}", "optimizer:", ["no attribute 'SuitError'", "Did you mean 'SuiteError'"]),
     **{
-        f"together with {one}": (f"{{together: true, {one}}}", "training:", ["seeds trained together share every"])
+        f"together with {one}": (f"{{vmap_seeds: true, {one}}}", "training:", ["seeds trained together share every"])
         for one in (
             "patience: 2", "stop: {metric: nats}", "schedule: plateau", "phases: [{updates: 1, reset: [top]}]",
             "optimizer: muon", "batch_size: auto", "batch_unit: tokens", "accumulate: 2",
@@ -170,7 +170,7 @@ def test_settings_that_are_checked_without_torch_are_those_of_torch_with_its_def
             "{phases: [{epochs: 1}, {epochs: 1, reset: [head]}]}",
             "phases: cannot reset 'head'. The model's modules are",
         ),
-        ("{together: true, groups: [{match: [embedding.*]}]}", "groups: no weights match 'embedding.*'"),
+        ("{vmap_seeds: true, groups: [{match: [embedding.*]}]}", "groups: no weights match 'embedding.*'"),
     ],
 )
 def test_weights_that_a_model_lacks_are_named_before_anything_is_trained(check, training, told):

@@ -12,7 +12,7 @@ import torch
 from bench_small.trainings import CPU, Lines, Net, ended, interrupted, same, trainer
 from torch import nn
 
-from bench_core import Batch, Loss, Noise, Size
+from bench_core import Batch, Loss, Rng, Size
 from bench_core.errors import SuiteError, TrainingError
 from bench_core.model import State, Training
 from bench_training.averaging import WeightAverage
@@ -151,13 +151,13 @@ def test_an_optimizer_is_that_of_torch(name, double):
     ]
     others = [each for each in plain.parameters() if not any(each is one for one in matrices)]
     theirs = [getattr(torch.optim, name)(matrices, lr=0.02), *([torch.optim.SGD(others, lr=0.02)] if others else [])]
-    noise, task = Noise(1), Lines(None, None)
+    rng, task = Rng(1), Lines(None, None)
     batches = (
-        batch for epoch in range(3) for batch in task.batches("train", None, Size(8), noise.fork("order").fork(epoch))
+        batch for epoch in range(3) for batch in task.batches("train", None, Size(8), rng.fork("order").fork(epoch))
     )
     for step, batch in enumerate(islice(batches, 6)):
         plain.zero_grad()
-        plain.loss(batch, Training(step, 6, 0, 1, noise.fork("loss").fork(step))).value.backward()
+        plain.loss(batch, Training(step, 6, 0, 1, rng.fork("loss").fork(step))).value.backward()
         for optimizer in theirs:
             optimizer.step()
     ours.run()
@@ -334,10 +334,10 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole(parts, more, double):
 @pytest.mark.parametrize("parts", [2, 4])
 def test_parts_of_a_stream_carry_their_own_memory(parts, double):
     class Stream(Lines):
-        def batches(self, split, purpose, size, noise=None):
+        def batches(self, split, purpose, size, rng=None):
             for number, batch in enumerate(super().batches(split, purpose, size)):
                 gold = (batch.gold + batch.ids[:, None] // 4) % 5  # no two parts are alike
-                yield Batch(batch.ids, batch.opening, gold, batch.length, continues=number > 0)
+                yield Batch(batch.ids, batch.prompt, gold, batch.length, continues=number > 0)
 
     class Recurrent(Net):
         def loss(self, batch, training):

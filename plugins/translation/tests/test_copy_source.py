@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bench_authors.testing import Case, check_decoder, check_model, tiny_batch, tiny_info
-from bench_core import STOP, Noise, Purpose, Size, Source, SuiteError
+from bench_core import STOP, Purpose, Rng, Size, Source, SuiteError
 from bench_decoders.plugin import BeamConfig, GreedyConfig
 from bench_translation.plugin import CopySourceConfig, TranslationConfig
 
@@ -62,7 +62,7 @@ def test_what_it_says_reads_as_the_source_does(tmp_path):
     (batch,) = task.batches("test", Purpose.DECODE, Size(100))
     model = CopySourceConfig().load()(CopySourceConfig(), info)
     decoder = GreedyConfig(max_tokens=60)
-    found = decoder.load()(decoder).decode(model, batch, Noise(0))
+    found = decoder.load()(decoder).decode(model, batch, Rng(0))
     sources = task.sources("test")
     assert sum(UNKNOWN not in task.text(row[0].tokens) for row in found) > 3
     for number, (one,) in zip(batch.ids.tolist(), found, strict=True):

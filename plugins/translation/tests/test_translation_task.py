@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bench_authors.testing import TaskCase, check_task
-from bench_core import DataError, Noise, Purpose, Size
+from bench_core import DataError, Purpose, Rng, Size
 from bench_translation.plugin import TranslationConfig
 
 PAIRS = {
@@ -77,7 +77,7 @@ def test_the_task_keeps_all_contracts(tmp_path, settings):
 def test_rows_are_their_lines_ended_by_stop_and_padded_with_it(files, tmp_path):
     task, info = prepared(tmp_path, **files)
     (batch,) = task.batches("train", Purpose.SCORE, Size(100))
-    assert batch.opening.tolist() == [[0]] * 6
+    assert batch.prompt.tolist() == [[0]] * 6
     for vocabulary, rows, lengths, side in (
         (info.source_vocabulary, batch.source, batch.source_length, 0),
         (info.vocabulary, batch.gold, batch.length, 1),
@@ -219,14 +219,14 @@ def test_training_batches_hold_rows_of_like_length_on_both_sides(invented):
     def waste(batches, side, length):
         return sum(getattr(batch, side).numel() - int(getattr(batch, length).sum()) for batch in batches)
 
-    alike, plain = (list(invented.batches("train", Purpose.TRAIN, Size(10), noise)) for noise in (Noise(1), None))
+    alike, plain = (list(invented.batches("train", Purpose.TRAIN, Size(10), rng)) for rng in (Rng(1), None))
     for side, length in (("gold", "length"), ("source", "source_length")):
         assert waste(alike, side, length) < 0.35 * waste(plain, side, length)
 
 
 def test_a_size_in_tokens_counts_the_longer_side_with_its_padding(invented):
-    for noise in (None, Noise(1)):
-        for batch in invented.batches("train", Purpose.TRAIN, Size(100, "tokens"), noise):
+    for rng in (None, Rng(1)):
+        for batch in invented.batches("train", Purpose.TRAIN, Size(100, "tokens"), rng):
             assert len(batch) == 1 or max(batch.gold.numel(), batch.source.numel()) <= 100
 
 
@@ -245,13 +245,13 @@ def test_each_source_stays_with_its_target_in_every_order(invented):
     plain = rows(invented.batches("train", Purpose.SCORE, Size(500)))
     assert len(plain) == 500
     for size in (Size(7), Size(64, "tokens")):
-        assert rows(invented.batches("train", Purpose.TRAIN, size, Noise(2))) == plain
-        assert rows(invented.batches("train", Purpose.DECODE, size, Noise(2))) == plain
+        assert rows(invented.batches("train", Purpose.TRAIN, size, Rng(2))) == plain
+        assert rows(invented.batches("train", Purpose.DECODE, size, Rng(2))) == plain
 
 
 def test_batches_are_of_whole_numbers_that_models_expect(invented):
-    batch = next(invented.batches("train", Purpose.TRAIN, Size(4), Noise(1)))
-    for tensor in (batch.ids, batch.opening, batch.gold, batch.length, batch.source, batch.source_length):
+    batch = next(invented.batches("train", Purpose.TRAIN, Size(4), Rng(1)))
+    for tensor in (batch.ids, batch.prompt, batch.gold, batch.length, batch.source, batch.source_length):
         assert tensor.dtype == torch.long
 
 

@@ -10,7 +10,7 @@ from bench_core.planning.plan import Plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage.store import Store
 from bench_core.suites.suite import Suite
-from bench_upkeep.predictions import Predictions
+from bench_upkeep.cost_estimates import CostEstimates
 
 SECONDS = 3.0  #: of timed updates per phase
 
@@ -25,7 +25,7 @@ class Calibrating:
     plan: Plan
     store: Store
     executor: Executor
-    predictions: Predictions
+    estimates: CostEstimates
     tell: Tell = lambda text: None
     seconds: float = SECONDS
     failures: dict[str, str] = field(default_factory=dict)  # key of a stage -> error message
@@ -37,8 +37,8 @@ class Calibrating:
         failed: dict[str, str] = {}  # speed key -> error message
         with self.store.in_use():
             for stage in trainings:
-                speed = self.predictions.keys.of_speed(stage)
-                if speed not in failed and not self.predictions.is_calibrated(stage):
+                speed = self.estimates.keys.of_speed(stage)
+                if speed not in failed and not self.estimates.is_calibrated(stage):
                     failed[speed] = self._calibrate(stage, speed) or ""
                 if failed.get(speed):
                     self.failures[stage.key] = failed[speed]
@@ -47,7 +47,7 @@ class Calibrating:
         """Measure a training after preparing its inputs; return an error message or None."""
         for input_stage in self._input_stages(stage):
             if not self.store.is_stored(input_stage):
-                key = self.predictions.keys.of_record(input_stage)
+                key = self.estimates.keys.of_record(input_stage)
                 if failure := self._perform(StageRequest(input_stage, cost_key=key), f"prepare {input_stage.label}"):
                     return failure
         request = StageRequest(stage, calibrate=self.seconds, cost_key=speed)

@@ -1,6 +1,6 @@
 """Interface for the core, if this distribution is installed: predictions, and the order of stages."""
 
-from bench_upkeep.predictions import Predictions
+from bench_upkeep.cost_estimates import CostEstimates
 from bench_upkeep.stage_order import ranks
 
-__all__ = ["Predictions", "ranks"]
+__all__ = ["CostEstimates", "ranks"]

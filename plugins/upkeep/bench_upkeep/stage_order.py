@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from bench_core.planning.stages import Stage
-from bench_upkeep.predictions import Predictions
+from bench_upkeep.cost_estimates import CostEstimates
 
 
-def ranks(stages: Sequence[Stage], predictions: Predictions, side_by_side: int) -> dict[str, float]:
+def ranks(stages: Sequence[Stage], estimates: CostEstimates, side_by_side: int) -> dict[str, float]:
     """Return a rank for each stage, by key; of the ready stages, the one with the lowest rank starts first.
 
     Trainings come first, longest first; the stages that use them follow in the order of the plan, so that a loaded
@@ -18,14 +18,14 @@ def ranks(stages: Sequence[Stage], predictions: Predictions, side_by_side: int) 
     if side_by_side < 2:
         return places
     trainings = [stage for stage in stages if stage.about.trains]
-    length = _lengths(trainings, predictions)
+    length = _lengths(trainings, estimates)
     longest = sorted(trainings, key=lambda stage: (-length[stage.key], places[stage.key]))
     return places | {stage.key: float(place - len(longest)) for place, stage in enumerate(longest)}
 
 
-def _lengths(trainings: Sequence[Stage], predictions: Predictions) -> Mapping[str, float]:
+def _lengths(trainings: Sequence[Stage], estimates: CostEstimates) -> Mapping[str, float]:
     """Return the predicted seconds of trainings; unknown ones are estimated from rough size and known rates."""
-    known = {stage.key: predictions.of(stage).seconds for stage in trainings}
+    known = {stage.key: estimates.of(stage).seconds for stage in trainings}
     sizes = {
         stage.key: forecast.rough_size(stage.settings) for stage in trainings if (forecast := stage.about.forecaster)
     }

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench_core import STOP, Batch, Noise, Purpose, Size, Split, Task, TaskInfo
+from bench_core import STOP, Batch, Purpose, Rng, Size, Split, Task, TaskInfo
 from bench_text.api import SPLITS, Numbers, Ragged, cut, shuffled
 from bench_word_generation.lexicon import Counts, Lexicon, entropy, make_splits, sample_size
 from bench_word_generation.plugin import WordGenerationConfig
@@ -55,44 +55,44 @@ class WordGeneration(Task):
         }
         return TaskInfo(vocabulary, letters.astype(np.int64).tolist(), extras=extras)
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         if purpose == Purpose.DECODE:
-            yield from self._empty_batches(size, noise)
+            yield from self._empty_batches(size, rng)
             return
         counts = self._counts[SPLITS.index(split)]
         if purpose == Purpose.TRAIN:
-            types = self._sample_types(counts, split, noise)
+            types = self._sample_types(counts, split, rng)
             numbers = np.arange(len(types))
             weights = None
         else:
             types = (counts + (self._counts[0] if split == "test" else 0)).nonzero()[0]
             numbers = types + SPLITS.index(split) * len(counts)
             weights = counts[types].astype(np.float64)
-        order = shuffled(len(types), noise.fork("rows") if noise else None)
+        order = shuffled(len(types), rng.fork("rows") if rng else None)
         lengths = self._types.lengths[types]
         for rows in cut(order, lengths[order], size):
             yield Batch(
                 ids=torch.from_numpy(numbers[rows]),
-                opening=torch.full((len(rows), 1), STOP),
+                prompt=torch.full((len(rows), 1), STOP),
                 gold=self._types.padded(types[rows]),
                 length=torch.from_numpy(lengths[rows]),
                 extras={} if weights is None else {"weight": torch.from_numpy(weights[rows])},
             )
 
-    def _sample_types(self, counts: Counts, split: Split, noise: Noise | None) -> Numbers:
+    def _sample_types(self, counts: Counts, split: Split, rng: Rng | None) -> Numbers:
         """Return the types of an epoch's rows [R]."""
         ends = counts.cumsum()
         limit = self.config.epoch if split == "train" else max(1, self.config.epoch // TRAIN_ROWS_PER_VALID_ROW)
         number = min(limit, int(ends[-1]))
-        if noise is None:
+        if rng is None:
             places = (np.arange(number) + 0.5) / number
         else:
-            places = noise.fork("words").uniform(torch.arange(number)).numpy()
+            places = rng.fork("words").uniform(torch.arange(number)).numpy()
         types: Numbers = ends.searchsorted(np.minimum((places * ends[-1]).astype(np.int64), ends[-1] - 1), "right")
         return types
 
-    def _empty_batches(self, size: Size, noise: Noise | None) -> Iterator[Batch]:
-        order = shuffled(self._metadata["samples"], noise)
+    def _empty_batches(self, size: Size, rng: Rng | None) -> Iterator[Batch]:
+        order = shuffled(self._metadata["samples"], rng)
         for rows in cut(order, np.ones_like(order), size):
             stop = torch.full((len(rows), 1), STOP)
             yield Batch(torch.from_numpy(rows), stop, stop.clone(), torch.ones(len(rows), dtype=torch.long))

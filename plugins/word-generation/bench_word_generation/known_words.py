@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import copy
 from typing import Self
 
-from bench_core import Additive, Outcome, TaskInfo
+from bench_core import Additive, Prediction, TaskInfo
 from bench_word_generation.distributions import Distributions
 from bench_word_generation.plugin import KnownWordsConfig
 
@@ -34,14 +34,14 @@ class KnownWords(Additive[float]):
             prepared.signature += f"|outputs:{len(references)}"
         return prepared
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[float]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
         """Yield 1 for each known word, with `unique` divided by its number of outputs, and 0 for other outputs."""
-        counts = Counter(filter(None, map(self._known_word, outcomes))) if self.config.unique else None
-        for word in map(self._known_word, outcomes):
+        counts = Counter(filter(None, map(self._known_word, predictions))) if self.config.unique else None
+        for word in map(self._known_word, predictions):
             yield 0.0 if word is None else 1.0 if counts is None else 1 / counts[word]
 
-    def _known_word(self, outcome: Outcome) -> str | None:
+    def _known_word(self, prediction: Prediction) -> str | None:
         """Return the output if it is a known word."""
         assert self.words is not None, "call `prepare` first"
-        is_known = outcome.hypotheses[0].finished and outcome.texts[0] in self.words
-        return outcome.texts[0] if is_known else None
+        is_known = prediction.hypotheses[0].finished and prediction.texts[0] in self.words
+        return prediction.texts[0] if is_known else None

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from bench_core import (
     AGAIN,
     Additive,
-    Outcome,
     PluginError,
+    Prediction,
     Split,
     SuiteError,
     TaskInfo,
@@ -52,19 +52,19 @@ class ScoredWords(Additive[list[float]]):
             prepared.population = "sample"  # type: ignore[misc]
         return prepared
 
-    def _weigh(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+    def _weigh(self, predictions: Sequence[Prediction]) -> tuple[Floats, Floats]:
         """Return the probability of each word in the corpus, and its log-probability under the model [N]."""
         assert self.words is not None, "call `prepare` first"
-        ids = np.fromiter((outcome.id for outcome in outcomes), np.int64)
+        ids = np.fromiter((prediction.id for prediction in predictions), np.int64)
         splits, types = np.divmod(ids, len(self.words.words))
         if not len(types):
             return np.zeros(0), np.zeros(0)
         split = self._reference_split(splits)
-        log_probs = np.fromiter(map(self._log_prob, outcomes), np.float64)
+        log_probs = np.fromiter(map(self._log_prob, predictions), np.float64)
         wrong = np.flatnonzero(np.isnan(log_probs) | (log_probs == inf))
         if len(wrong):
             raise PluginError(
-                f"{self.config.name} cannot be computed: the score of example {outcomes[wrong[0]].id} is "
+                f"{self.config.name} cannot be computed: the score of example {predictions[wrong[0]].id} is "
                 f"{log_probs[wrong[0]]}. The model's `score` must return natural logarithms of probabilities, "
                 "-inf for probability 0. NaN usually means that weights have diverged."
             )
@@ -83,18 +83,18 @@ class ScoredWords(Additive[list[float]]):
             )
         return reference
 
-    def _log_prob(self, outcome: Outcome) -> float:
+    def _log_prob(self, prediction: Prediction) -> float:
         """Return the log-probability of a word, or the setting's `value` of its score; NaN without a score."""
         name = self.config.value
         if name is None:
-            return nan if outcome.target_log_prob is None else outcome.target_log_prob
-        if name not in outcome.values:
-            available = ", ".join(sorted(outcome.values)) or "none"
+            return nan if prediction.target_log_prob is None else prediction.target_log_prob
+        if name not in prediction.values:
+            available = ", ".join(sorted(prediction.values)) or "none"
             raise SuiteError(
-                f"the score of example {outcome.id} has no value {name!r} (values: {available}). Choose another "
+                f"the score of example {prediction.id} has no value {name!r} (values: {available}). Choose another "
                 "`value`, or leave this metric out for such models."
             )
-        return outcome.values[name]
+        return prediction.values[name]
 
     def _is_covered(self, log_probs: Floats) -> NDArray[np.bool_]:
         """Return which words are not omitted [N]."""
@@ -119,22 +119,22 @@ class WordCrossEntropy(ScoredWords):
         self.unit = config.unit  # type: ignore[misc]
         self.signature += f"|excess:{'yes' if config.excess else 'no'}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[float]]:
         """Yield for each word its probability, the same or 0 if it is omitted, and its cost times that.
 
         For estimates from samples shared by all words, add the costs from subsets of the samples [5] and from all
         samples [1]; for estimates from independent samples, add the variance of the cost [1].
         """
-        probs, log_probs = self._weigh(outcomes)
+        probs, log_probs = self._weigh(predictions)
         covered = self._is_covered(log_probs) & (probs > 0)
         baseline = np.log(np.where(covered, probs, 1)) if self.config.excess else np.zeros(len(probs))
         share = np.where(covered, probs, 0)
         costs = self._costs(baseline, np.where(covered, log_probs, 0), share)
         columns = zip(*(column.tolist() for column in (probs, share, costs, baseline)), strict=True)
-        for outcome, (prob, weight, cost, base) in zip(outcomes, columns, strict=True):
-            estimates = estimates_of(outcome, partial(self._costs, base, share=weight))
-            by_all = self._costs(base, outcome.target_log_prob, weight) if weight else 0.0
-            again = [outcome.values[AGAIN]] if AGAIN in outcome.values else []
+        for prediction, (prob, weight, cost, base) in zip(predictions, columns, strict=True):
+            estimates = estimates_of(prediction, partial(self._costs, base, share=weight))
+            by_all = self._costs(base, prediction.target_log_prob, weight) if weight else 0.0
+            again = [prediction.values[AGAIN]] if AGAIN in prediction.values else []
             variance = [(self._costs(base, sample, weight) - by_all) ** 2 / 2 for sample in again]
             yield [prob, weight, cost, *estimates, *([by_all] if estimates else variance)]
 
@@ -174,12 +174,12 @@ class OmittedMass(ScoredWords):
     config: OmittedMassConfig
     may_be_nan = True
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[float]]:
         """Yield the probability of each word, the same or 0 if not omitted, and the latter by subsets of samples."""
-        probs, log_probs = self._weigh(outcomes)
+        probs, log_probs = self._weigh(predictions)
         columns = np.stack([probs, probs * ~self._is_covered(log_probs)], 1).tolist()
-        rows = zip(outcomes, columns, strict=True)
-        estimates = (estimates_of(outcome, partial(self._omitted, share=row[0])) for outcome, row in rows)
+        rows = zip(predictions, columns, strict=True)
+        estimates = (estimates_of(prediction, partial(self._omitted, share=row[0])) for prediction, row in rows)
         return ([*row, *more] for row, more in zip(columns, estimates, strict=True))
 
     def _omitted(self, log_prob: float, share: float) -> float:

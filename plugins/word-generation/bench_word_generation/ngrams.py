@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core import STOP, Additive, Outcome, SuiteError, TaskInfo
+from bench_core import STOP, Additive, Prediction, SuiteError, TaskInfo
 from bench_word_generation.distributions import Distributions, Floats
 from bench_word_generation.plugin import NGramPerplexityConfig
 
@@ -119,10 +119,10 @@ class NGramPerplexity(Additive[list[float]]):
         prepared.ngrams = WittenBell(words, counts[present].astype(np.float64), self.config.n, len(letters))
         return prepared
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[list[float]]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[float]]:
         """Yield the surprisal of each output in nats, and its number of symbols."""
         assert self.ngrams is not None, "call `prepare` first"
-        first = (outcome.hypotheses[0] for outcome in outcomes)
+        first = (prediction.hypotheses[0] for prediction in predictions)
         every = ([*hypothesis.tokens, STOP] if hypothesis.finished else hypothesis.tokens for hypothesis in first)
         while words := [*islice(every, OUTPUTS_PER_CHUNK)]:
             costs = self.ngrams.surprisal(words).tolist()

@@ -6,7 +6,7 @@ from math import inf, log
 import torch
 from torch import Tensor, nn
 
-from bench_core import Batch, Hypothesis, Loss, Noise, Sampler, Scorer, Scores, Scoring, TaskInfo, Training
+from bench_core import Batch, Hypothesis, Loss, Rng, Sampler, Scorer, Scores, Scoring, TaskInfo, Training
 from bench_word_generation.distributions import Distributions
 from bench_word_generation.plugin import WordOracleConfig
 
@@ -37,8 +37,8 @@ class WordOracle(nn.Module, Sampler, Scorer):
         log_probs = [self._log_probs.get(word, -inf) for word in words]
         return Scores(torch.tensor(log_probs, dtype=torch.float64, device=batch.ids.device))
 
-    def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
-        places: Tensor = noise.uniform(batch.ids) * float(self.ends[-1])
+    def sample(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
+        places: Tensor = rng.uniform(batch.ids) * float(self.ends[-1])
         types = self.ends.searchsorted(places.cpu().numpy(), "right").clip(max=len(self.words) - 1)
         return [self._hypothesis(self.words[place], max_tokens) for place in types.tolist()]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 from typing import Any, ClassVar
 
-from bench_core import Additive, Outcome, SuiteError
+from bench_core import Additive, Prediction, SuiteError
 from bench_word_generation.plugin import LetterEntropyConfig, MutualInformationConfig
 
 HALVES = "information_by_halves"  # reported by models: the value by halves of the noise samples
@@ -16,18 +16,18 @@ class TrajectoryMetric(Additive[Any]):
     unit = "bits"
     value_name: ClassVar[str]
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Any]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Any]:
         """Yield the value of each output; raise SuiteError if an output lacks it."""
         position = self.config.position
         name = self.value_name if position is None else f"{self.value_name}_{position}"
-        return (self._value(outcome, name) for outcome in outcomes)
+        return (self._value(prediction, name) for prediction in predictions)
 
-    def _value(self, outcome: Outcome, name: str) -> float:
-        values: Mapping[str, float] = outcome.hypotheses[0].values
+    def _value(self, prediction: Prediction, name: str) -> float:
+        values: Mapping[str, float] = prediction.hypotheses[0].values
         if name not in values:
             available = ", ".join(sorted(values)) or "none"
             raise SuiteError(
-                f"{self.config.name} needs {name!r}, which the output of example {outcome.id} lacks (values: "
+                f"{self.config.name} needs {name!r}, which the output of example {prediction.id} lacks (values: "
                 f"{available}). Leave this metric out for such models and decoders, or choose another position."
             )
         return float(values[name])
@@ -50,15 +50,19 @@ class MutualInformation(TrajectoryMetric):
         over = "until stop" if config.until_stop else config.position or "all"
         self.signature = f"I(w;noise|state)|positions:{over}"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> Iterator[Any]:
+    def measure(self, predictions: Sequence[Prediction]) -> Iterator[Any]:
         """Yield each output's value at a position, or the sum, number of positions, and sum by halves of a mean."""
-        return super().measure(outcomes) if self.config.position is not None else map(self._row, outcomes)
+        return super().measure(predictions) if self.config.position is not None else map(self._row, predictions)
 
-    def _row(self, outcome: Outcome) -> list[float]:
+    def _row(self, prediction: Prediction) -> list[float]:
         suffix, until_stop = "_until_stop" * self.config.until_stop, self.config.until_stop
-        number = self._value(outcome, "steps_until_stop") if until_stop else 1.0
-        halves = [f"{HALVES}{suffix}"] * (HALVES in outcome.hypotheses[0].values)
-        return [self._value(outcome, f"information{suffix}"), number, *(self._value(outcome, key) for key in halves)]
+        number = self._value(prediction, "steps_until_stop") if until_stop else 1.0
+        halves = [f"{HALVES}{suffix}"] * (HALVES in prediction.hypotheses[0].values)
+        return [
+            self._value(prediction, f"information{suffix}"),
+            number,
+            *(self._value(prediction, key) for key in halves),
+        ]
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:
         if self.config.position is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench_authors.testing import MetricCase, check_metric
-from bench_core import AGAIN, QUARTERS, Hypothesis, Outcome, TaskInfo, sampling_error
+from bench_core import AGAIN, QUARTERS, Hypothesis, Prediction, TaskInfo, sampling_error
 from bench_word_generation.plugin import MutualInformationConfig, OmittedMassConfig, WordCrossEntropyConfig
 
 LETTERS = "abc"
@@ -34,13 +34,13 @@ class Mixture:
         self.exact = np.log(self.weights @ self.probs)
 
     def scored(self, trajectories, key):
-        """Return outcomes by so many trajectories."""
+        """Return predictions by so many trajectories."""
         counts = np.random.default_rng(key).multinomial(trajectories // 4, self.weights, size=4)
         logs = np.log(counts @ self.probs / (trajectories // 4))  # [4, W]
         whole = np.log(np.exp(logs).mean(0))
         tenth = logs[0]  # any part of the trajectories
         return [
-            Outcome(
+            Prediction(
                 FIRST + word,
                 target_log_prob=float(whole[word]),
                 values={**dict(zip(QUARTERS, logs[:, word].tolist(), strict=True)), "tenth": float(tenth[word])},
@@ -49,13 +49,13 @@ class Mixture:
         ]
 
     def truth(self):
-        return [Outcome(FIRST + word, target_log_prob=float(one)) for word, one in enumerate(self.exact)]
+        return [Prediction(FIRST + word, target_log_prob=float(one)) for word, one in enumerate(self.exact)]
 
 
-def measured(config, outcomes):
+def measured(config, predictions):
     """Return a score and its own error."""
-    metric = config.load()(config).prepare(INFO, {one.id: () for one in outcomes})
-    parts = [*metric.measure(outcomes)]
+    metric = config.load()(config).prepare(INFO, {one.id: () for one in predictions})
+    parts = [*metric.measure(predictions)]
     return metric.combine(parts), metric.error(parts)
 
 
@@ -79,11 +79,11 @@ def test_errors_of_words_that_share_trajectories_are_not_independent():
     model, config, inside = Mixture(50, 2), WordCrossEntropyConfig(), []
     truth, _ = measured(config, model.truth())
     for key in range(200):
-        outcomes = model.scored(400, key)
-        found, _ = measured(config, outcomes)
+        predictions = model.scored(400, key)
+        found, _ = measured(config, predictions)
         alone = [
             sampling_error(-one.target_log_prob, [-one.values[name] for name in QUARTERS] + [-one.target_log_prob])
-            for one in outcomes
+            for one in predictions
         ]
         inside.append(abs(found - truth) <= 2 * sqrt(((P * alone) ** 2).sum()))
     assert np.mean(inside) < 0.88
@@ -100,17 +100,17 @@ def test_the_omitted_mass_by_a_floor_has_the_error_of_words_that_may_fall_below_
 
 
 def test_bits_excess_and_weights_scale_the_error_as_they_scale_the_number():
-    outcomes = Mixture(50, 2).scored(100, 3)
-    nats, error = measured(WordCrossEntropyConfig(), outcomes)
-    bits, of_bits = measured(WordCrossEntropyConfig(unit="bits"), outcomes)
+    predictions = Mixture(50, 2).scored(100, 3)
+    nats, error = measured(WordCrossEntropyConfig(), predictions)
+    bits, of_bits = measured(WordCrossEntropyConfig(unit="bits"), predictions)
     assert (bits, of_bits) == (pytest.approx(nats / log(2)), pytest.approx(error / log(2), rel=1e-5))
-    assert measured(WordCrossEntropyConfig(excess=True), outcomes)[1] == pytest.approx(error, rel=1e-5)
+    assert measured(WordCrossEntropyConfig(excess=True), predictions)[1] == pytest.approx(error, rel=1e-5)
 
 
 def test_a_part_of_the_trajectories_is_as_uncertain_as_all_and_as_far_from_these():
-    outcomes = Mixture(300, 3).scored(40, 5)
-    whole, error = measured(WordCrossEntropyConfig(), outcomes)
-    part, of_part = measured(WordCrossEntropyConfig(value="tenth"), outcomes)
+    predictions = Mixture(300, 3).scored(40, 5)
+    whole, error = measured(WordCrossEntropyConfig(), predictions)
+    part, of_part = measured(WordCrossEntropyConfig(value="tenth"), predictions)
     assert of_part == pytest.approx(sqrt(error**2 + (part - whole) ** 2), rel=1e-6)
 
 
@@ -120,11 +120,11 @@ def test_a_bound_by_draws_of_each_word_has_errors_that_add_in_quadrature():
     bound = -5 - np.arange(len(WORDS)) / 10
     for key in range(200):
         drawn = np.random.default_rng(key).normal(bound, deviations, (2, len(WORDS)))
-        outcomes = [
-            Outcome(FIRST + word, target_log_prob=one, values={AGAIN: other})
+        predictions = [
+            Prediction(FIRST + word, target_log_prob=one, values={AGAIN: other})
             for word, (one, other) in enumerate(drawn.T.tolist())
         ]
-        found, error = measured(WordCrossEntropyConfig(), outcomes)
+        found, error = measured(WordCrossEntropyConfig(), predictions)
         inside.append(abs(found + P @ bound) <= 2 * error)
         errors.append(error)
     assert np.mean(inside) >= 0.95 - 2 * sqrt(0.95 * 0.05 / 200)
@@ -132,12 +132,14 @@ def test_a_bound_by_draws_of_each_word_has_errors_that_add_in_quadrature():
 
 
 def test_an_omitted_word_has_no_error_and_neither_has_a_model_that_omits_all():
-    outcomes = Mixture(50, 2).scored(100, 3)
-    assert measured(WordCrossEntropyConfig(floor=-1e-9), outcomes) == (inf, 0.0)
-    known = [one for one in outcomes if one.target_log_prob > -6]
-    hidden = [one if one in known else Outcome(one.id, target_log_prob=-50.0, values=one.values) for one in outcomes]
+    predictions = Mixture(50, 2).scored(100, 3)
+    assert measured(WordCrossEntropyConfig(floor=-1e-9), predictions) == (inf, 0.0)
+    known = [one for one in predictions if one.target_log_prob > -6]
+    hidden = [
+        one if one in known else Prediction(one.id, target_log_prob=-50.0, values=one.values) for one in predictions
+    ]
     config = WordCrossEntropyConfig(floor=-6)
-    assert measured(config, hidden)[1] == pytest.approx(measured(config, outcomes)[1])
+    assert measured(config, hidden)[1] == pytest.approx(measured(config, predictions)[1])
 
 
 def test_all_types_of_a_split_are_the_whole_and_some_of_them_a_sample():
@@ -158,7 +160,7 @@ def test_metrics_of_estimates_keep_the_contracts(config):
 def informed(rows):
     names = ["information", "information_by_halves", "information_until_stop", "information_by_halves_until_stop"]
     return [
-        Outcome(
+        Prediction(
             number,
             hypotheses=[Hypothesis([1], True, values=dict(zip([*names, "steps_until_stop"], row, strict=True)))],
             texts=["a"],
@@ -168,9 +170,12 @@ def informed(rows):
 
 
 def test_the_bias_of_information_is_what_half_of_the_noise_makes_it_less():
-    outcomes = informed([(0.5, 0.4, 1.5, 1.2, 3.0), (0.7, 0.7, 0.7, 0.5, 1.0)])
-    assert measured(MutualInformationConfig(), outcomes) == (pytest.approx(0.6), pytest.approx(0.05))
-    assert measured(MutualInformationConfig(until_stop=True), outcomes) == (pytest.approx(0.55), pytest.approx(0.125))
+    predictions = informed([(0.5, 0.4, 1.5, 1.2, 3.0), (0.7, 0.7, 0.7, 0.5, 1.0)])
+    assert measured(MutualInformationConfig(), predictions) == (pytest.approx(0.6), pytest.approx(0.05))
+    assert measured(MutualInformationConfig(until_stop=True), predictions) == (
+        pytest.approx(0.55),
+        pytest.approx(0.125),
+    )
     assert measured(MutualInformationConfig(), [])[1] == 0
 
 
@@ -178,10 +183,10 @@ def test_a_uniform_error_in_all_words_is_that_of_their_mean():
     """All words err by the same in each quarter: nothing cancels."""
     quarters = [-5.2, -5.0, -4.8, -5.0]
     whole = log(np.mean([exp(one) for one in quarters]))
-    outcomes = [
-        Outcome(FIRST + word, target_log_prob=whole, values=dict(zip(QUARTERS, quarters, strict=True)))
+    predictions = [
+        Prediction(FIRST + word, target_log_prob=whole, values=dict(zip(QUARTERS, quarters, strict=True)))
         for word in range(len(WORDS))
     ]
     halves = [log((exp(a) + exp(b)) / 2) for place, a in enumerate(quarters) for b in quarters[:place]]
     wanted = sampling_error(-whole, [*(-one for one in quarters), -sum(halves) / 6])
-    assert measured(WordCrossEntropyConfig(), outcomes)[1] == pytest.approx(wanted, rel=1e-6)
+    assert measured(WordCrossEntropyConfig(), predictions)[1] == pytest.approx(wanted, rel=1e-6)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bench_authors.testing import TaskCase, check_task
-from bench_core import DataError, Noise, Purpose, Size
+from bench_core import DataError, Purpose, Rng, Size
 from bench_word_generation.plugin import WordGenerationConfig
 
 ALL = Size(10**6)
@@ -71,7 +71,7 @@ def test_rows_to_train_on_are_words_drawn_with_their_counts(prepared):
     counts = dict(zip(info.extras["words"], info.extras["word_counts"]["train"], strict=True))
     whole, seen = sum(counts.values()), Counter()
     for epoch in range(30):
-        rows = words(task, task.batches("train", Purpose.TRAIN, ALL, Noise(epoch)))
+        rows = words(task, task.batches("train", Purpose.TRAIN, ALL, Rng(epoch)))
         assert len(rows) == whole  # no more than there are tokens
         seen.update(rows.values())
     for word, number in counts.items():
@@ -81,7 +81,7 @@ def test_rows_to_train_on_are_words_drawn_with_their_counts(prepared):
 
 def test_every_epoch_of_training_draws_anew_and_its_words_are_unsorted(prepared):
     _, task, _ = prepared()
-    first, other = (words(task, task.batches("train", Purpose.TRAIN, ALL, Noise(seed))) for seed in (1, 2))
+    first, other = (words(task, task.batches("train", Purpose.TRAIN, ALL, Rng(seed))) for seed in (1, 2))
     assert len(first) == 300
     assert first != other
     assert list(first.values()) != sorted(first.values(), key=list(first.values()).index)
@@ -119,7 +119,7 @@ def test_rows_to_decode_are_empty_and_as_many_as_are_asked_for(prepared):
     _, task, _ = prepared(samples=7)
     batches = list(task.batches("test", Purpose.DECODE, Size(3)))
     assert [len(batch) for batch in batches] == [3, 3, 1]
-    assert all(batch.opening.tolist() == batch.gold.tolist() == [[0]] * len(batch) for batch in batches)
+    assert all(batch.prompt.tolist() == batch.gold.tolist() == [[0]] * len(batch) for batch in batches)
     assert task.references("test") == {number: [] for number in range(7)}
 
 

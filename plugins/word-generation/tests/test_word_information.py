@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from bench_authors.testing import MetricCase, check_metric
-from bench_core import Hypothesis, Outcome, SuiteError
+from bench_core import Hypothesis, Prediction, SuiteError
 from bench_word_generation.plugin import LetterEntropyConfig, MutualInformationConfig
 
 VALUES = [
@@ -16,8 +16,8 @@ VALUES = [
     {"information": 0.5, "information_1": 0.75, "information_2": 0.25, "entropy": 1.0, "entropy_1": 0.5},
 ]
 UNTIL = [(2.0, 2.0), (0.75, 1.0)]
-OUTCOMES = [
-    Outcome(
+PREDICTIONS = [
+    Prediction(
         number,
         hypotheses=[
             Hypothesis([1], True, values={**told, "information_until_stop": total, "steps_until_stop": steps})
@@ -28,9 +28,9 @@ OUTCOMES = [
 ]
 
 
-def value(config, outcomes=OUTCOMES):
+def value(config, predictions=PREDICTIONS):
     metric = config.load()(config)
-    return metric.combine([*metric.measure(outcomes)])
+    return metric.combine([*metric.measure(predictions)])
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def value(config, outcomes=OUTCOMES):
 def test_values_are_averaged_over_outputs_and_up_to_stop_over_all_positions(config, mean):
     assert value(config) == pytest.approx(mean)
     assert isnan(value(config, []))
-    assert check_metric(MetricCase.of(config, OUTCOMES * 2))
+    assert check_metric(MetricCase.of(config, PREDICTIONS * 2))
 
 
 def test_a_single_position_keeps_one_number_of_each_output_so_that_figures_can_draw_them():
     config = MutualInformationConfig(position=1)
-    assert [*config.load()(config).measure(OUTCOMES)] == [1.5, 0.75]
+    assert [*config.load()(config).measure(PREDICTIONS)] == [1.5, 0.75]
 
 
 def test_no_two_numbers_share_a_signature():
@@ -68,7 +68,7 @@ def test_outputs_that_tell_nothing_are_refused_with_what_they_tell():
     with pytest.raises(SuiteError, match=r"needs 'entropy_9', which .* \(values: entropy, entropy_1"):
         value(LetterEntropyConfig(position=9))
     with pytest.raises(SuiteError, match=r"values: none"):
-        value(MutualInformationConfig(), [Outcome(0, hypotheses=[Hypothesis([1], True)], texts=["a"])])
+        value(MutualInformationConfig(), [Prediction(0, hypotheses=[Hypothesis([1], True)], texts=["a"])])
 
 
 def test_a_position_has_no_mean_until_stop():

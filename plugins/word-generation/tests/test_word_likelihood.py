@@ -7,25 +7,25 @@ from math import exp, inf, isnan, log, nan
 import pytest
 
 from bench_authors.testing import MetricCase, check_metric
-from bench_core import Outcome, PluginError, SuiteError, TaskInfo
+from bench_core import PluginError, Prediction, SuiteError, TaskInfo
 from bench_word_generation.plugin import OmittedMassConfig, WordCrossEntropyConfig
 
 WORDS = ["a", "bb", "ccc", "dd"]
 COUNTS = {"train": [4, 2, 1, 0], "valid": [1, 1, 0, 0], "test": [2, 0, 1, 1]}
-FACTS = TaskInfo(["<stop>", *"abcd"], extras={"words": WORDS, "word_counts": COUNTS})
+INFO = TaskInfo(["<stop>", *"abcd"], extras={"words": WORDS, "word_counts": COUNTS})
 TEST = 2 * len(WORDS)  # before it come the ids of train and valid
 
 
 def scored(log_probs, first=TEST):
     return [
-        Outcome(first + place, target_log_prob=value, values={"log_prob_by_a_tenth": 2 * value})
+        Prediction(first + place, target_log_prob=value, values={"log_prob_by_a_tenth": 2 * value})
         for place, value in enumerate(log_probs)
     ]
 
 
-def value(config, outcomes, info=FACTS):
+def value(config, predictions, info=INFO):
     metric = config.load()(config).prepare(info, {})
-    return metric.combine([*metric.measure(outcomes)])
+    return metric.combine([*metric.measure(predictions)])
 
 
 @pytest.mark.parametrize(
@@ -39,43 +39,43 @@ def value(config, outcomes, info=FACTS):
     ],
 )
 def test_metrics_of_scored_words_keep_the_contracts(config):
-    assert check_metric(MetricCase.of(config, scored([-1.0, -2.0, -inf, -3.5]), info=FACTS))
+    assert check_metric(MetricCase.of(config, scored([-1.0, -2.0, -inf, -3.5]), info=INFO))
 
 
 def test_words_weigh_as_they_occur_in_the_split_that_is_scored_or_named():
-    outcomes = scored([-1.0, -2.0, -3.0, -4.0])
-    assert value(WordCrossEntropyConfig(), outcomes) == pytest.approx((2 * 1 + 3 + 4) / 4)
-    assert value(WordCrossEntropyConfig(against="train"), outcomes) == pytest.approx((4 * 1 + 2 * 2 + 3) / 7)
+    predictions = scored([-1.0, -2.0, -3.0, -4.0])
+    assert value(WordCrossEntropyConfig(), predictions) == pytest.approx((2 * 1 + 3 + 4) / 4)
+    assert value(WordCrossEntropyConfig(against="train"), predictions) == pytest.approx((4 * 1 + 2 * 2 + 3) / 7)
     assert value(WordCrossEntropyConfig(), scored([-1.0, -2.0, -3.0], first=0)) == pytest.approx(11 / 7)
     assert value(WordCrossEntropyConfig(), scored([-1.0, -2.0], first=4)) == pytest.approx(1.5)
 
 
 def test_a_model_without_an_opinion_pays_ln_27_a_symbol():
     """Spec: all-zero emission, P(w) = 27^-T, H = E[T] ln 27."""
-    outcomes = scored([-(len(word) + 1) * log(27) for word in WORDS])
-    assert value(WordCrossEntropyConfig(), outcomes) == pytest.approx((2 * 2 + 4 + 3) / 4 * log(27))
+    predictions = scored([-(len(word) + 1) * log(27) for word in WORDS])
+    assert value(WordCrossEntropyConfig(), predictions) == pytest.approx((2 * 2 + 4 + 3) / 4 * log(27))
 
 
 def test_excess_is_over_the_entropy_of_the_words_and_bits_are_nats_over_ln_2():
-    outcomes = scored([-1.0, -2.0, -3.0, -4.0])
-    nats, excess = (value(WordCrossEntropyConfig(excess=which), outcomes) for which in (False, True))
+    predictions = scored([-1.0, -2.0, -3.0, -4.0])
+    nats, excess = (value(WordCrossEntropyConfig(excess=which), predictions) for which in (False, True))
     assert nats - excess == pytest.approx(1.5 * log(2))  # entropy of 1/2, 1/4, 1/4
-    assert value(WordCrossEntropyConfig(unit="bits"), outcomes) == pytest.approx(nats / log(2))
-    assert value(WordCrossEntropyConfig(unit="bits", excess=True), outcomes) == pytest.approx(excess / log(2))
+    assert value(WordCrossEntropyConfig(unit="bits"), predictions) == pytest.approx(nats / log(2))
+    assert value(WordCrossEntropyConfig(unit="bits", excess=True), predictions) == pytest.approx(excess / log(2))
 
 
 def test_omitted_words_do_not_count_and_their_mass_is_told():
-    outcomes = scored([-1.0, -inf, -inf, -4.0])
-    assert value(WordCrossEntropyConfig(), outcomes) == pytest.approx((2 * 1 + 4) / 3)
-    assert value(OmittedMassConfig(), outcomes) == pytest.approx(1 / 4)
-    assert value(OmittedMassConfig(against="train"), outcomes) == pytest.approx(3 / 7)
-    assert value(OmittedMassConfig(floor=-3), outcomes) == pytest.approx(1 / 2)
-    assert value(WordCrossEntropyConfig(floor=-3), outcomes) == pytest.approx(1)
+    predictions = scored([-1.0, -inf, -inf, -4.0])
+    assert value(WordCrossEntropyConfig(), predictions) == pytest.approx((2 * 1 + 4) / 3)
+    assert value(OmittedMassConfig(), predictions) == pytest.approx(1 / 4)
+    assert value(OmittedMassConfig(against="train"), predictions) == pytest.approx(3 / 7)
+    assert value(OmittedMassConfig(floor=-3), predictions) == pytest.approx(1 / 2)
+    assert value(WordCrossEntropyConfig(floor=-3), predictions) == pytest.approx(1)
 
 
 def test_the_excess_is_zero_for_the_distribution_itself_even_where_words_are_omitted():
-    outcomes = scored([log(1 / 2), -9.0, -inf, log(1 / 4)])
-    assert value(WordCrossEntropyConfig(excess=True), outcomes) == pytest.approx(0)
+    predictions = scored([log(1 / 2), -9.0, -inf, log(1 / 4)])
+    assert value(WordCrossEntropyConfig(excess=True), predictions) == pytest.approx(0)
 
 
 def test_nothing_told_is_infinite_and_nothing_asked_undefined():
@@ -93,14 +93,14 @@ def test_another_log_probability_that_the_model_tells_can_be_taken():
 
 
 def test_a_choice_of_words_estimates_what_all_of_them_give():
-    outcomes = scored([-1.0, -2.0, -3.0, -4.0])
-    assert value(WordCrossEntropyConfig(), [outcomes[0], outcomes[2]]) == pytest.approx((2 * 1 + 3) / 3)
+    predictions = scored([-1.0, -2.0, -3.0, -4.0])
+    assert value(WordCrossEntropyConfig(), [predictions[0], predictions[2]]) == pytest.approx((2 * 1 + 3) / 3)
 
 
 @pytest.mark.parametrize("wrong", [nan, inf, None])
 def test_a_score_that_is_no_log_probability_is_refused(wrong):
     with pytest.raises(PluginError, match="the score of example 9 is"):
-        value(WordCrossEntropyConfig(), [Outcome(8, target_log_prob=-1.0), Outcome(9, target_log_prob=wrong)])
+        value(WordCrossEntropyConfig(), [Prediction(8, target_log_prob=-1.0), Prediction(9, target_log_prob=wrong)])
 
 
 @pytest.mark.parametrize(("first", "against"), [(0, "test"), (4, "train"), (4, "test"), (0, "valid"), (8, "valid")])
@@ -112,7 +112,7 @@ def test_words_of_one_split_cannot_stand_for_those_of_another(first, against):
 @pytest.mark.parametrize("ids", [(3, 4), (12, 13)])
 def test_examples_of_another_task_are_refused(ids):
     with pytest.raises(SuiteError, match="needs scores of a single split"):
-        value(WordCrossEntropyConfig(), [Outcome(number, target_log_prob=-1.0) for number in ids])
+        value(WordCrossEntropyConfig(), [Prediction(number, target_log_prob=-1.0) for number in ids])
     with pytest.raises(SuiteError, match="word-cross-entropy needs a task with words"):
         value(WordCrossEntropyConfig(), scored([-1.0]), TaskInfo(["<stop>", "a"]))
 
@@ -126,7 +126,7 @@ def test_many_words_sum_exactly():
         ["<stop>", "a"],
         extras={"words": [f"w{place}" for place in range(number)], "word_counts": dict.fromkeys(COUNTS, counts)},
     )
-    outcomes = [Outcome(2 * number + place, target_log_prob=-float(place % 13)) for place in range(number)]
+    predictions = [Prediction(2 * number + place, target_log_prob=-float(place % 13)) for place in range(number)]
     expected = sum(count * (place % 13) for place, count in enumerate(counts)) / sum(counts)
-    assert value(WordCrossEntropyConfig(), outcomes, info) == pytest.approx(expected, rel=1e-12)
-    assert exp(-value(WordCrossEntropyConfig(), outcomes, info)) > 0
+    assert value(WordCrossEntropyConfig(), predictions, info) == pytest.approx(expected, rel=1e-12)
+    assert exp(-value(WordCrossEntropyConfig(), predictions, info)) > 0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench_authors.testing import MetricCase, check_metric
-from bench_core import Hypothesis, Outcome, SuiteError, TaskInfo
+from bench_core import Hypothesis, Prediction, SuiteError, TaskInfo
 from bench_word_generation.ngrams import WittenBell
 from bench_word_generation.plugin import NGramPerplexityConfig
 
@@ -90,23 +90,23 @@ def test_an_alphabet_too_large_for_so_long_ngrams_is_refused():
 
 
 COUNTS = {"train": [2, 0, 1], "valid": [0, 0, 0], "test": [0, 3, 0]}
-FACTS = TaskInfo(["<stop>", *"ab"], extras={"words": ["ab", "bb", "aa"], "word_counts": COUNTS})
-OUTCOMES = [
-    Outcome(0, hypotheses=[Hypothesis([A, B], True)], texts=["ab"]),
-    Outcome(1, hypotheses=[Hypothesis([], True)], texts=[""]),
-    Outcome(2, hypotheses=[Hypothesis([B, B, B], False)], texts=["bbb"]),
+INFO = TaskInfo(["<stop>", *"ab"], extras={"words": ["ab", "bb", "aa"], "word_counts": COUNTS})
+PREDICTIONS = [
+    Prediction(0, hypotheses=[Hypothesis([A, B], True)], texts=["ab"]),
+    Prediction(1, hypotheses=[Hypothesis([], True)], texts=[""]),
+    Prediction(2, hypotheses=[Hypothesis([B, B, B], False)], texts=["bbb"]),
 ]
 
 
-def value(config, outcomes=OUTCOMES):
-    metric = config.load()(config).prepare(FACTS, {})
-    return metric.combine([*metric.measure(outcomes)])
+def value(config, predictions=PREDICTIONS):
+    metric = config.load()(config).prepare(INFO, {})
+    return metric.combine([*metric.measure(predictions)])
 
 
 @pytest.mark.parametrize("of", ["all", "test"])
 @pytest.mark.parametrize("n", [2, 5])
 def test_ngram_perplexity_keeps_the_contracts(n, of):
-    assert check_metric(MetricCase.of(NGramPerplexityConfig(n=n, of=of), OUTCOMES, info=FACTS))
+    assert check_metric(MetricCase.of(NGramPerplexityConfig(n=n, of=of), PREDICTIONS, info=INFO))
 
 
 @pytest.mark.parametrize(
@@ -124,4 +124,4 @@ def test_perplexity_is_a_symbol_s_stop_included_where_there_is_one(of, words, co
 
 def test_of_no_symbols_there_is_no_perplexity():
     assert isnan(value(NGramPerplexityConfig(), []))
-    assert isnan(value(NGramPerplexityConfig(), [Outcome(0, hypotheses=[Hypothesis([], False)], texts=[""])]))
+    assert isnan(value(NGramPerplexityConfig(), [Prediction(0, hypotheses=[Hypothesis([], False)], texts=[""])]))

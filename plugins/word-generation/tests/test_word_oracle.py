@@ -11,7 +11,7 @@ import torch
 from bench_authors.testing import Case, tiny_batch, tiny_info
 from bench_authors.testing.contracts import check
 from bench_authors.testing.models import MODEL_CONTRACTS
-from bench_core import Hypothesis, Noise, Outcome, SuiteError, TaskInfo
+from bench_core import Hypothesis, Prediction, Rng, SuiteError, TaskInfo
 from bench_core.computing.evaluate import Examples
 from bench_decoders.plugin import AncestralConfig
 from bench_word_generation.plugin import (
@@ -56,9 +56,11 @@ def test_a_task_without_words_is_refused():
         Case.of(WordOracleConfig())
 
 
-def ready(config, known, outcomes):
-    metric = config.load()(config).prepare(known, {outcome.id: outcome.references for outcome in outcomes})
-    return metric.combine([*metric.measure(outcomes)])
+def ready(config, known, predictions):
+    metric = config.load()(config).prepare(
+        known, {prediction.id: prediction.references for prediction in predictions}
+    )
+    return metric.combine([*metric.measure(predictions)])
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def tried(prepared):
         _, task, known = prepared(**settings)
         config = WordOracleConfig(of=of)
         model = config.load()(config, known)
-        examples = Examples(task, split, Noise(0), torch.device("cpu"))
+        examples = Examples(task, split, Rng(0), torch.device("cpu"))
         decoder = AncestralConfig(max_tokens=13)
         return known, examples.scored(model, by), examples.decoded(model, decoder.load()(decoder))
 
@@ -110,7 +112,7 @@ def test_unseen_words_are_omitted_and_their_mass_is_told(tried):
     assert 0 < share < 1
     assert ready(OmittedMassConfig(), known, scored) == pytest.approx(share)
     assert ready(OmittedMassConfig(against="train"), known, scored) == 0
-    seen = [outcome for outcome in scored if outcome.target_log_prob > -inf]
+    seen = [prediction for prediction in scored if prediction.target_log_prob > -inf]
     cost = ready(WordCrossEntropyConfig(), known, scored)
     assert cost == pytest.approx(ready(WordCrossEntropyConfig(), known, seen))
 
@@ -119,7 +121,7 @@ def test_all_outputs_of_the_training_oracle_are_words(tried):
     known, _, decoded = tried(samples=400)
     assert ready(KnownWordsConfig(), known, decoded) == 1
     share = ready(KnownWordsConfig(unique=True), known, decoded)
-    assert share == len({outcome.texts[0] for outcome in decoded}) / 400
+    assert share == len({prediction.texts[0] for prediction in decoded}) / 400
 
 
 @pytest.mark.slow
@@ -132,7 +134,7 @@ def test_calibrated_samples_of_the_training_oracle_are_as_unique_as_in_the_paper
     model = config.load()(config, known)
     shares = []
     for seed in range(4):
-        examples = Examples(task, "test", Noise(seed), torch.device("cpu"), size=1000)
+        examples = Examples(task, "test", Rng(seed), torch.device("cpu"), size=1000)
         decoded = examples.decoded(model, decoder.load()(decoder))
         assert len(decoded) == known.extras["statistics"]["train"]["samples"]
         shares.append(ready(KnownWordsConfig(unique=True), known, decoded))
@@ -146,14 +148,14 @@ def test_ngrams_of_test_find_the_test_oracle_less_surprising_than_the_training_o
     found = {}
     for of in ("train", "test"):
         config = WordOracleConfig(of=of)
-        examples = Examples(task, "test", Noise(0), torch.device("cpu"))
-        outcomes = examples.decoded(config.load()(config, known), decoder.load()(decoder))
-        found[of] = ready(NGramPerplexityConfig(n=4, of="test"), known, outcomes)
+        examples = Examples(task, "test", Rng(0), torch.device("cpu"))
+        predictions = examples.decoded(config.load()(config, known), decoder.load()(decoder))
+        found[of] = ready(NGramPerplexityConfig(n=4, of="test"), known, predictions)
     assert found["test"] < found["train"]
 
 
 def test_what_no_model_gives_a_probability_costs_infinitely_much():
     known = TaskInfo(["<stop>", "a"], extras={"words": ["a"], "word_counts": {split: [1] for split in COUNTS}})
-    outcome = Outcome(2, target_log_prob=-inf)
-    assert ready(WordCrossEntropyConfig(), known, [outcome]) == inf
-    assert ready(OmittedMassConfig(), known, [outcome]) == 1
+    prediction = Prediction(2, target_log_prob=-inf)
+    assert ready(WordCrossEntropyConfig(), known, [prediction]) == inf
+    assert ready(OmittedMassConfig(), known, [prediction]) == 1

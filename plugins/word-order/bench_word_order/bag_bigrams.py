@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench_core import STOP, Batch, Loss, Noise, State, Stepper, TaskInfo, Training
+from bench_core import STOP, Batch, Loss, Rng, State, Stepper, TaskInfo, Training
 from bench_text.api import check_shared
 from bench_word_order.plugin import BagBigramsConfig
 
@@ -51,7 +51,7 @@ class BagBigrams(nn.Module, Stepper[PartialOutput]):
             self.register_buffer(name, torch.zeros(size, dtype=torch.long))
         self.weight = nn.Parameter(torch.zeros(()))
 
-    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], noise: Noise) -> None:
+    def fit_statistics(self, batches: Callable[[], Iterator[Batch]], rng: Rng) -> None:
         """Count the word pairs of the targets, with EOS before the first and after the last word."""
         bigrams = torch.cat([self._bigrams(batch) for batch in batches()])
         self.keys, self.pairs = torch.unique(bigrams, return_counts=True)

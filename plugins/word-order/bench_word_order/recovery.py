@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench_core import DataError, Noise, Split, TaskInfo
+from bench_core import DataError, Rng, Split, TaskInfo
 from bench_language_modeling import api
 from bench_text.api import (
     EncodedExamples,
@@ -70,7 +70,7 @@ class WordOrder(SequenceTask):
 
     def _bags(self, rows: Ragged, split: Split) -> Ragged:
         """Return the tokens of each row in an order that only depends on the split, the seed and their positions."""
-        keys = Noise(self.config.seed).fork("bag").shared(split, (len(rows.tokens),)).numpy()
+        keys = Rng(self.config.seed).fork("bag").shared(split, (len(rows.tokens),)).numpy()
         owners = np.repeat(np.arange(len(rows)), rows.lengths)
         return Ragged(rows.tokens[np.lexsort((keys, owners))], rows.edges)
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_model, save_model
 from bench_authors.testing import Case, tiny_batch, tiny_info
 from bench_authors.testing.contracts import check
 from bench_authors.testing.models import MODEL_CONTRACTS
-from bench_core import STOP, Noise, Purpose, Size, Source, SuiteError, TaskInfo
+from bench_core import STOP, Purpose, Rng, Size, Source, SuiteError, TaskInfo
 from bench_decoders.plugin import AncestralConfig, BeamConfig, GreedyConfig
 from bench_word_order.plugin import BagBigramsConfig, BagOrderConfig, WordOrderConfig
 
@@ -34,7 +34,7 @@ def batch():
 def case(config, decoder=None):
     info = replace(tiny_info(), source_vocabulary=tiny_info().vocabulary)
     made = Case.of(config, decoder, info=info, batch=batch())
-    made.model.fit_statistics(lambda: iter([batch()]), Noise(0))
+    made.model.fit_statistics(lambda: iter([batch()]), Rng(0))
     return made
 
 
@@ -123,7 +123,7 @@ def test_unknown_contexts_fall_back_on_the_shares_of_words_and_an_unseen_model_o
     model = BagBigramsConfig().load()(BagBigramsConfig(), info)
     first, _ = model.start(batch())
     assert first[1, 3].exp() == pytest.approx(0.5)  # 3 and 4, alike
-    model.fit_statistics(lambda: iter([batch()]), Noise(0))
+    model.fit_statistics(lambda: iter([batch()]), Rng(0))
     wide = replace(
         batch().select(torch.tensor([3])), source=torch.tensor([[6, 1, 2]]), source_length=torch.tensor([3])
     )
@@ -144,7 +144,7 @@ def test_counts_are_kept_with_the_weights(tmp_path):
 
 def test_counts_do_not_depend_on_how_rows_are_batched():
     whole, parts = (case(BagBigramsConfig()).model for _ in range(2))
-    parts.fit_statistics(lambda: (batch().select(torch.tensor([row])) for row in range(4)), Noise(0))
+    parts.fit_statistics(lambda: (batch().select(torch.tensor([row])) for row in range(4)), Rng(0))
     for name, table in whole.named_buffers():
         assert torch.equal(table, dict(parts.named_buffers())[name])
 
@@ -163,9 +163,9 @@ def test_bigrams_order_generated_english_better_than_the_bag_does(tmp_path):
     right = {}
     for config in CONFIGS:
         model = config.load()(config, info)
-        model.fit_statistics(lambda: task.batches("train", Purpose.TRAIN, Size(64)), Noise(0))
+        model.fit_statistics(lambda: task.batches("train", Purpose.TRAIN, Size(64)), Rng(0))
         decoder = GreedyConfig(max_tokens=16)
-        found = [row[0].tokens for one in rows for row in decoder.load()(decoder).decode(model, one, Noise(0))]
+        found = [row[0].tokens for one in rows for row in decoder.load()(decoder).decode(model, one, Rng(0))]
         gold = [row[:length].tolist() for one in rows for row, length in zip(one.gold, one.length - 1, strict=True)]
         pairs = [Counter(zip([0, *words], [*words, 0], strict=True)) for words in found]
         wanted = [Counter(zip([0, *words], [*words, 0], strict=True)) for words in gold]

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from bench_authors.testing import TaskCase, check_task
-from bench_core import DataError, Noise, Purpose, Size
+from bench_core import DataError, Purpose, Rng, Size
 from bench_word_order.plugin import WordOrderConfig
 
 LINES = {
@@ -38,10 +38,10 @@ def prepared(folder, corpus, **settings):
     return task, task.prepare(folder)
 
 
-def rows(task, split="train", size=100, noise=None):
+def rows(task, split="train", size=100, rng=None):
     """Return bag and target of each example, without what pads them and stop."""
     found = {}
-    for batch in task.batches(split, Purpose.TRAIN, Size(size), noise):
+    for batch in task.batches(split, Purpose.TRAIN, Size(size), rng):
         for number, bag, held, gold, length in zip(
             batch.ids.tolist(), batch.source.tolist(), batch.source_length.tolist(), batch.gold.tolist(),
             batch.length.tolist(), strict=True,
@@ -114,7 +114,7 @@ def test_each_bag_stays_with_its_sentence_in_every_order(files, tmp_path):
     task, _ = prepared(tmp_path, files, bag="shuffled")
     plain = rows(task)
     for size in (1, 2, 5):
-        assert rows(task, size=size, noise=Noise(size)) == plain
+        assert rows(task, size=size, rng=Rng(size)) == plain
 
 
 def test_paragraphs_are_cut_at_their_ends_and_headings_left_out(files, tmp_path):

@@ -81,7 +81,7 @@ class Broken(Bigram):
         return self.config.way
 
     def start(self, batch):
-        token = batch.opening[:, -1]
+        token = batch.prompt[:, -1]
         return self._next(Seen(token, batch.ids, torch.ones_like(token)))
 
     def step(self, state, actions):
@@ -111,8 +111,8 @@ class Broken(Bigram):
         made = {"read beyond": [len(self.table.weight)], "read tensor": torch.tensor(actions), "read none": None}
         return made.get(self.way, actions)
 
-    def sample(self, batch, max_tokens, noise):
-        found = super().sample(batch, max_tokens, noise)
+    def sample(self, batch, max_tokens, rng):
+        found = super().sample(batch, max_tokens, rng)
         if self.way == "sample rows":
             return found[:-1]
         if self.way == "sample beyond":
@@ -162,7 +162,7 @@ ROWS = {
 
 
 class BrokenDecoder(Argmax):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         change = HYPOTHESES.get(self.config.way, lambda one: one)
         rows = [[change(Hypothesis([1], True, -1.0, [1]))] for _ in batch.ids.tolist()]
         return ROWS.get(self.config.way, lambda rows: rows)(rows)
@@ -172,8 +172,8 @@ class BrokenRate(Ended):
     def prepare(self, info, references):
         return None if self.config.way == "prepare" else self
 
-    def measure(self, outcomes):
-        parts = [*super().measure(outcomes)]
+    def measure(self, predictions):
+        parts = [*super().measure(predictions)]
         made = {"measure none": None, "measure rows": parts[:-1], "measure set": [{1} for _ in parts]}
         return made.get(self.config.way, parts)
 
@@ -198,8 +198,8 @@ BATCHES = {
     "batch gold beyond": lambda batch: replace(batch, gold=batch.gold + 99),
     "batch gold negative": lambda batch: replace(batch, gold=batch.gold - 1),
     "batch gold ints": lambda batch: replace(batch, gold=batch.gold.int()),
-    "batch opening rows": lambda batch: replace(batch, opening=batch.opening[:-1]),
-    "batch opening empty": lambda batch: replace(batch, opening=batch.opening[:, :0]),
+    "batch opening rows": lambda batch: replace(batch, prompt=batch.prompt[:-1]),
+    "batch opening empty": lambda batch: replace(batch, prompt=batch.prompt[:, :0]),
     "batch length": lambda batch: replace(batch, length=batch.length + 9),
     "batch length zero": lambda batch: replace(batch, length=batch.length * 0),
     "batch source": lambda batch: replace(batch, source=batch.gold),
@@ -215,10 +215,10 @@ class BrokenLetters(Letters):
         made = {"facts none": None, "facts text": replace(info, vocabulary="abcd"), "facts": {"vocabulary": []}}
         return made.get(self.config.way, info)
 
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         if self.config.way == "batches none":
             return None
-        found = super().batches(split, purpose, size, noise)
+        found = super().batches(split, purpose, size, rng)
         return map(BATCHES.get(self.config.way, lambda batch: batch), found)
 
     def text(self, tokens):

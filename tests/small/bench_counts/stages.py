@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 
 
 def count(context, stage, folder):
-    outcomes = [*read_outcomes(context.input(stage, "outcomes").file("outcomes.jsonl.gz"))]
-    number = sum(stage.settings["letter"] in one.texts[0] for one in outcomes)
-    (folder / "count.json").write_text(json.dumps({"number": number, "examples": len(outcomes)}))
-    return {"examples": len(outcomes)}
+    predictions = [*read_predictions(context.input(stage, "predictions").file("predictions.jsonl.gz"))]
+    number = sum(stage.settings["letter"] in one.texts[0] for one in predictions)
+    (folder / "count.json").write_text(json.dumps({"number": number, "examples": len(predictions)}))
+    return {"examples": len(predictions)}

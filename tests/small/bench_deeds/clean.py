@@ -111,7 +111,7 @@ class Table(nn.Module, Stepper, Scorer):
         self.dropout = nn.Dropout(0.2)
 
     def start(self, batch):
-        return self.step(None, batch.opening[:, -1])
+        return self.step(None, batch.prompt[:, -1])
 
     def step(self, state, actions):
         return self._log_probs(actions), Last(actions)
@@ -135,7 +135,7 @@ class Table(nn.Module, Stepper, Scorer):
 class Best(Decoder[Stepper]):
     """The most probable letter."""
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         return [[one] for one in generate(model, batch, choose, self.config.max_tokens)]
 
 
@@ -144,9 +144,9 @@ class Drawn(Decoder[Stepper]):
 
     TEMPERATURE = 0.9
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         def pick(log_probs, ids, step):
-            return invert(tempered(log_probs / self.TEMPERATURE), noise.uniform(ids, step))
+            return invert(tempered(log_probs / self.TEMPERATURE), rng.uniform(ids, step))
 
         return [[one] for one in generate(model, batch, pick, self.config.max_tokens)]
 
@@ -162,11 +162,11 @@ class Shape(Metric):
         self.endings = {name: int(number) for name, number in map(str.split, lines)}
         return self
 
-    def measure(self, outcomes):
+    def measure(self, predictions):
         jitter = np.random.rand(4)
-        for outcome in outcomes:
+        for prediction in predictions:
             warnings.warn("letters are counted", stacklevel=2)
-            yield self._of(outcome.texts[0], outcome.hypotheses[0], float(jitter[len(outcome.texts[0]) % 4]))
+            yield self._of(prediction.texts[0], prediction.hypotheses[0], float(jitter[len(prediction.texts[0]) % 4]))
 
     def _of(self, text, hypothesis, jitter):
         counted = collections.Counter(text).most_common()
@@ -194,8 +194,8 @@ class Nats(Additive):
 
     better, unit, signature = -1, "nats", "stop:included"
 
-    def measure(self, outcomes):
-        return [[-outcome.target_log_prob, outcome.target_tokens] for outcome in outcomes]
+    def measure(self, predictions):
+        return [[-prediction.target_log_prob, prediction.target_tokens] for prediction in predictions]
 
     def from_sums(self, sums, examples):
         return sums[0] / sums[1]

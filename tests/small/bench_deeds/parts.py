@@ -27,8 +27,8 @@ class DeedTask(_Doer, Words):
         self.at("setup")
         return super().prepare(data)
 
-    def batches(self, split, purpose, size, noise=None):
-        for batch in super().batches(split, purpose, size, noise):
+    def batches(self, split, purpose, size, rng=None):
+        for batch in super().batches(split, purpose, size, rng):
             self.at("loop")
             yield batch
         self.at("end")
@@ -39,7 +39,7 @@ class DeedModel(_Doer, Table):
         super().__init__(config, info)
         self.at("building")
 
-    def setup(self, info, noise):
+    def setup(self, info, rng):
         self.at("setup")
 
     def loss(self, batch, training):
@@ -61,9 +61,9 @@ class DeedDecoder(_Doer, Best):
         super().__init__(config)
         self.at("building")
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         self.at("loop")
-        found = super().decode(model, batch, noise)
+        found = super().decode(model, batch, rng)
         self.at("end")
         return found
 
@@ -77,9 +77,9 @@ class DeedMetric(_Doer, Nats):
         self.at("setup")
         return self
 
-    def measure(self, outcomes):
+    def measure(self, predictions):
         self.at("loop")
-        return super().measure(outcomes)
+        return super().measure(predictions)
 
     def error(self, parts):
         found = super().error(parts)

@@ -225,7 +225,7 @@ LIBRARY_CODE = (
             "torch.nn.functional"),
     Case("a method of Tensor replaced at import", "task", "import", lambda: None, "fails", ("square", "gather")),
     Case("a function of torch replaced at import", "model", "import", lambda: None, "fails", ("tanh",)),
-    Case("a method of Noise replaced at import", "decoder", "import", lambda: None, "fails", ("uniform",)),
+    Case("a method of Rng replaced at import", "decoder", "import", lambda: None, "fails", ("uniform",)),
     Case("a function of statistics replaced at import", "metric", "import", lambda: None, "fails", ("fmean",)),
     Case("a function of numpy replaced at import", "probe", "import", lambda: None, "fails", ("std",)),
 )  # fmt: skip

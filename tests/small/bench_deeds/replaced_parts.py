@@ -166,10 +166,10 @@ def change_defaults_of_hypotheses():
     bench_core.Hypothesis.__init__.__defaults__ = (-1.0, None, None, None, None)
 
 
-def change_noise():
+def change_rng():
     import bench_core
 
-    bench_core.Noise.uniform.__defaults__ = (5, None)
+    bench_core.Rng.uniform.__defaults__ = (5, None)
 
 
 def count_with_others(clean):
@@ -239,11 +239,11 @@ CORE = (
     failing("bench_core.Hypothesis.length", "decoder", "loop", put("bench_core.Hypothesis.length", property(lambda h: 3))),
     failing("bench_core.Hypothesis.__init__.__defaults__", "decoder", "loop", change_defaults_of_hypotheses,
             "Hypothesis"),
-    failing("bench_core.Outcome.__init__", "decoder", "loop",
-            wrap("bench_core.Outcome.__init__", lambda old, self, *a, **s: old(self, *a, **{**s, "weight": 2.0})),
-            "Outcome"),
-    failing("bench_core.Noise.uniform", "decoder", "loop", wrap("bench_core.Noise.uniform", halved)),
-    failing("bench_core.Noise.uniform.__defaults__", "probe", "loop", change_noise, "uniform"),
+    failing("bench_core.Prediction.__init__", "decoder", "loop",
+            wrap("bench_core.Prediction.__init__", lambda old, self, *a, **s: old(self, *a, **{**s, "weight": 2.0})),
+            "Prediction"),
+    failing("bench_core.Rng.uniform", "decoder", "loop", wrap("bench_core.Rng.uniform", halved)),
+    failing("bench_core.Rng.uniform.__defaults__", "probe", "loop", change_rng, "uniform"),
     failing("bench_core.Batch.mask", "task", "loop", put("bench_core.Batch.mask", property(lambda b: b.gold > 1))),
     failing("bench_core.computing.result_checks.check_hypotheses", "decoder", "loop",
             wrap("bench_core.computing.result_checks.check_hypotheses", nothing)),
@@ -252,8 +252,8 @@ CORE = (
     failing("bench_core.computing.stages.decode", "metric", "loop",
             wrap("bench_core.computing.stages.decode", lambda old, context, stage, folder: old(
                 context, __import__("dataclasses").replace(stage, settings={**stage.settings, "seed": 9}), folder))),
-    failing("bench_core.computing.stages.write_outcomes", "decoder", "end",
-            wrap("bench_core.computing.stages.write_outcomes", lambda old, path, items: old(path, [*items][::-1]))),
+    failing("bench_core.computing.stages.write_predictions", "decoder", "end",
+            wrap("bench_core.computing.stages.write_predictions", lambda old, path, items: old(path, [*items][::-1]))),
     failing("bench_core.computing.fingerprint._digest", "decoder", "loop",
             put("bench_core.computing.fingerprint._digest", lambda tensor: "")),
     failing("bench_core.generation_loop.limits", "decoder", "end",

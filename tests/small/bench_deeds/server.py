@@ -89,7 +89,7 @@ def begin_with(case):
 def run(request):
     """Run a suite, its stages in some order."""
     if request["order"] is not None:
-        for_core.ranks = lambda stages, predictions, number: ranks(stages, request["order"])
+        for_core.ranks = lambda stages, estimates, number: ranks(stages, request["order"])
     workers.SILENCE, workers.SUSPENSION = 2.0, 3.0
     bench_core.run(
         request["suite"],

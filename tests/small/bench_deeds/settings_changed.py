@@ -256,7 +256,7 @@ def audit():
     """Refuse to have files opened; no process gets rid of this."""
 
     def refuse(event, values):
-        if event == "open" and "outcomes" in str(values[0]):
+        if event == "open" and "predictions" in str(values[0]):
             raise PermissionError("refused by an audit hook")
 
     sys.addaudithook(refuse)

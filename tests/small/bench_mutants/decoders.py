@@ -22,31 +22,31 @@ class EachChanged(Greedy):
     def changed(self, one):
         return one
 
-    def decode(self, model, batch, noise):
-        return [[self.changed(one) for one in row] for row in super().decode(model, batch, noise)]
+    def decode(self, model, batch, rng):
+        return [[self.changed(one) for one in row] for row in super().decode(model, batch, rng)]
 
 
 @breaks("outputs are not the targets", "gold|target", OUTPUTS)
 class ReturnsTheTarget(Greedy):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         targets = [[token for token in row if token != STOP] for row in batch.gold.tolist()]
         return [
             [replace(one, tokens=target, actions=target, finished=True)]
-            for (one,), target in zip(super().decode(model, batch, noise), targets, strict=True)
+            for (one,), target in zip(super().decode(model, batch, rng), targets, strict=True)
         ]
 
 
 @breaks("every row has its own output", ALIKE, OUTPUTS)
 class FirstForAll(Greedy):
-    def decode(self, model, batch, noise):
-        first, *_ = super().decode(model, batch, noise)
+    def decode(self, model, batch, rng):
+        first, *_ = super().decode(model, batch, rng)
         return [first] * len(batch)
 
 
 @breaks("the output of a row is at its place", ALIKE, OUTPUTS)
 class SwapsRows(Greedy):
-    def decode(self, model, batch, noise):
-        first, second, *rest = [*super().decode(model, batch, noise), None]
+    def decode(self, model, batch, rng):
+        first, second, *rest = [*super().decode(model, batch, rng), None]
         return [second, first, *rest][:-1] if second else [first]
 
 
@@ -58,9 +58,9 @@ class ClaimsToBeSure(EachChanged):
 
 @breaks("an output that was cut has not finished", FINISHED, OUTPUTS)
 class CutsAndFinishes(Greedy):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         shorter = self.config.model_copy(update={"max_tokens": 3})
-        return [[replace(one, finished=True) for one in row] for row in Greedy(shorter).decode(model, batch, noise)]
+        return [[replace(one, finished=True) for one in row] for row in Greedy(shorter).decode(model, batch, rng)]
 
 
 @breaks("an output that stopped by itself has finished", FINISHED, OUTPUTS)
@@ -77,7 +77,7 @@ class CostsPerToken(EachChanged):
 
 @breaks("a log-probability includes EOS", COST, OUTPUTS)
 class CostsWithoutStop(Greedy):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         last = {}
 
         def pick(log_probs, ids, step):
@@ -104,7 +104,7 @@ class LengthBonus(EachChanged):
 
 @breaks("a log-probability is that of the model, not of the distribution after processing", COST, OUTPUTS)
 class OfTheProcessed(Greedy):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         totals = dict.fromkeys(batch.ids.tolist(), 0.0)
 
         def pick(log_probs, ids, step):
@@ -137,7 +137,7 @@ class KeepsOldStates(Beam):
 
 @breaks("decoding ends at EOS", FINISHED + "|actions", OUTPUTS)
 class GoesOnAfterStop(Greedy):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         def pick(log_probs, ids, step):
             return log_probs[:, 1:].argmax(1) + 1
 
@@ -147,7 +147,7 @@ class GoesOnAfterStop(Greedy):
 
 @breaks("random choices come from the noise that a decoder is given", ALIKE, OUTPUTS)
 class DrawsUnseeded(Decoder[Stepper]):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         def pick(log_probs, ids, step):
             return log_probs.exp().multinomial(1)[:, 0]
 
@@ -156,15 +156,15 @@ class DrawsUnseeded(Decoder[Stepper]):
 
 @breaks("random choices depend on the example, not on its place in the batch", ALIKE, OUTPUTS)
 class DrawsByPlace(Decoder[Sampler]):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         places = replace(batch, ids=torch.arange(len(batch), device=batch.ids.device))
-        return [[one] for one in model.sample(places, self.config.max_tokens, noise)]
+        return [[one] for one in model.sample(places, self.config.max_tokens, rng)]
 
 
 @breaks("a row does not end because another does", ALIKE + "|" + FINISHED, OUTPUTS)
 class EndsWithTheFirst(Greedy):
-    def decode(self, model, batch, noise):
-        found = super().decode(model, batch, noise)
+    def decode(self, model, batch, rng):
+        found = super().decode(model, batch, rng)
         most = 1 + min(len(one.tokens) for (one,) in found)
         return [[one if len(one.tokens) <= most else self.cut(one, most)] for (one,) in found]
 
@@ -176,8 +176,8 @@ class EndsWithTheFirst(Greedy):
 class RemembersRows(Greedy):
     known = None
 
-    def decode(self, model, batch, noise):
-        found = super().decode(model, batch, noise)
+    def decode(self, model, batch, rng):
+        found = super().decode(model, batch, rng)
         before, self.known = self.known or found[0], found[-1]
         return [before, *found[1:]]
 
@@ -190,16 +190,16 @@ class SortsTokens(EachChanged):
 
 @breaks("an output is not longer than its limit", "most|limit|long|max_tokens", OUTPUTS)
 class TooLong(Greedy):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         longer = self.config.model_copy(update={"max_tokens": self.config.max_tokens + 5})
-        return Greedy(longer).decode(model, batch, noise)
+        return Greedy(longer).decode(model, batch, rng)
 
 
 @breaks("an output does not depend on outputs of other rows", ALIKE, OUTPUTS)
 class RemovesRepeats(Greedy):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         seen, found = set(), []
-        for row in super().decode(model, batch, noise):
+        for row in super().decode(model, batch, rng):
             repeated = tuple(row[0].tokens) in seen
             seen.add(tuple(row[0].tokens))
             found.append([replace(row[0], tokens=[], actions=[], log_prob=None)] if repeated else row)

@@ -143,15 +143,15 @@ class HarmfulToBuild(Table):
 
 
 class HarmfulGreedy(Greedy):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         WAYS[self.config.way]()
-        return super().decode(model, batch, noise)
+        return super().decode(model, batch, rng)
 
 
 class HarmfulMatch(Match):
-    def measure(self, outcomes):
+    def measure(self, predictions):
         WAYS[self.config.way]()
-        return super().measure(outcomes)
+        return super().measure(predictions)
 
 
 class HarmfulWords(Words):

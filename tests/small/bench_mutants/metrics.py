@@ -31,47 +31,47 @@ class OutOfRange(Match):
 class ByHistory(Length):
     turns = count(1)
 
-    def measure(self, outcomes):
-        return [3050 * next(self.turns) for _ in outcomes]
+    def measure(self, predictions):
+        return [3050 * next(self.turns) for _ in predictions]
 
 
 @breaks("a score does not depend on the time", ORDER + "|time", OWN)
 class ByTime(Length):
-    def measure(self, outcomes):
-        return [time.time_ns() % 1000 + one.target_tokens for one in outcomes]
+    def measure(self, predictions):
+        return [time.time_ns() % 1000 + one.target_tokens for one in predictions]
 
 
 @breaks("a score does not depend on chance", ORDER + "|random|chance", OWN)
 class ByChance(Length):
-    def measure(self, outcomes):
+    def measure(self, predictions):
         chosen = random.SystemRandom()
-        return [one.hypotheses[0].length * chosen.random() for one in outcomes]
+        return [one.hypotheses[0].length * chosen.random() for one in predictions]
 
 
 @breaks("a score does not depend on the numbers of examples", ORDER + "|id|number", OWN)
 class ByNumber(Length):
-    def measure(self, outcomes):
-        return [one.hypotheses[0].length * (one.id % 5) for one in outcomes]
+    def measure(self, predictions):
+        return [one.hypotheses[0].length * (one.id % 5) for one in predictions]
 
 
 @breaks("a score does not depend on the identity of objects", ORDER + "|id", OWN)
 class ByIdentity(Length):
-    def measure(self, outcomes):
-        return [id(one) // 16 % 1000 for one in outcomes]
+    def measure(self, predictions):
+        return [id(one) // 16 % 1000 for one in predictions]
 
 
 @breaks("a score does not depend on how a process hashes text", ORDER + "|hash", OWN)
 class ByHash(Length):
-    def measure(self, outcomes):
-        return [hash(f"{one.id} {one.texts[0]}") % 1000 for one in outcomes]
+    def measure(self, predictions):
+        return [hash(f"{one.id} {one.texts[0]}") % 1000 for one in predictions]
 
 
 @breaks("a score counts all examples", ORDER, OWN)
 class CountsTheFirst(Metric):
     better, unit, signature = 0, "tokens", "length"
 
-    def measure(self, outcomes):
-        return [one.target_tokens for one in outcomes]
+    def measure(self, predictions):
+        return [one.target_tokens for one in predictions]
 
     def combine(self, parts):
         return sum(parts[:9]) / len(parts[:9]) if parts else float("nan")
@@ -81,8 +81,8 @@ class CountsTheFirst(Metric):
 class ByOrder(Metric):
     better, unit, signature = 0, "tokens", "running"
 
-    def measure(self, outcomes):
-        return [one.hypotheses[0].length for one in outcomes]
+    def measure(self, predictions):
+        return [one.hypotheses[0].length for one in predictions]
 
     def combine(self, parts):
         value = 0.0
@@ -93,14 +93,14 @@ class ByOrder(Metric):
 
 @breaks("what is measured of an example does not depend on its place", ORDER, OWN)
 class ByPlace(Length):
-    def measure(self, outcomes):
-        return [one.hypotheses[0].length * (place % 2) for place, one in enumerate(outcomes)]
+    def measure(self, predictions):
+        return [one.hypotheses[0].length * (place % 2) for place, one in enumerate(predictions)]
 
 
 @breaks("the statistics of examples are in the order of the examples", ORDER, OWN)
 class SortsItsParts(Length):
-    def measure(self, outcomes):
-        return sorted(super().measure(outcomes))
+    def measure(self, predictions):
+        return sorted(super().measure(predictions))
 
 
 @breaks(
@@ -121,18 +121,18 @@ class ResamplesOnce(Length):
 class DividesByTheCell(Metric):
     better, unit, signature = 0, "tokens", "cell"
 
-    def measure(self, outcomes):
-        self.examples = len(outcomes)
-        return [one.hypotheses[0].length for one in outcomes]
+    def measure(self, predictions):
+        self.examples = len(predictions)
+        return [one.hypotheses[0].length for one in predictions]
 
     def combine(self, parts):
         return fsum(parts) / self.examples
 
 
-@breaks("a metric leaves the outcomes that it reads as they were", ORDER + "|chang|outcome", OWN)
-class EmptiesOutcomes(Match):
-    def measure(self, outcomes):
-        found = [*outcomes]
+@breaks("a metric leaves the predictions that it reads as they were", ORDER + "|chang|prediction", OWN)
+class EmptiesPredictions(Match):
+    def measure(self, predictions):
+        found = [*predictions]
         return [int(bool(one.references) and one.references.pop() == one.texts[0]) for one in found]
 
 
@@ -140,16 +140,16 @@ class EmptiesOutcomes(Match):
 class UnknownAsZero(Length):
     unit = "nats"
 
-    def measure(self, outcomes):
-        return [-(one.hypotheses[0].log_prob or 0.0) for one in outcomes]
+    def measure(self, predictions):
+        return [-(one.hypotheses[0].log_prob or 0.0) for one in predictions]
 
 
 @breaks("statistics are JSON data", "JSON|stor|key", OWN)
 class KeysByNumber(Metric):
     better, unit, signature = 0, "tokens", "keys"
 
-    def measure(self, outcomes):
-        return [{0: one.hypotheses[0].length} for one in outcomes]
+    def measure(self, predictions):
+        return [{0: one.hypotheses[0].length} for one in predictions]
 
     def combine(self, parts):
         return sum(part[0] for part in parts) / len(parts)
@@ -157,13 +157,13 @@ class KeysByNumber(Metric):
 
 @breaks("what is measured of an example is not that of another with the same text", ORDER, OWN)
 class CachesByText(Length):
-    def measure(self, outcomes):
+    def measure(self, predictions):
         known = {}
-        return [known.setdefault(one.texts[0], one.target_tokens) for one in outcomes]
+        return [known.setdefault(one.texts[0], one.target_tokens) for one in predictions]
 
 
 @breaks("what is measured of an example is not relative to the others of its cell", ORDER + "|statistics", OWN)
 class RelativeToTheCell(Length):
-    def measure(self, outcomes):
-        lengths = super().measure(outcomes)
+    def measure(self, predictions):
+        lengths = super().measure(predictions)
         return [1 + length - sum(lengths) / len(lengths) for length in lengths]

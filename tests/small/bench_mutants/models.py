@@ -79,7 +79,7 @@ class RandomScores(ScoresChanged):
 @breaks("an exact score does not depend on the random numbers of scoring", SUM + "|" + ALIKE, NATS)
 class NoisyScores(Table):
     def score(self, batch, scoring):
-        return Scores(super().score(batch, scoring).log_probs * scoring.noise.uniform(batch.ids))
+        return Scores(super().score(batch, scoring).log_probs * scoring.rng.uniform(batch.ids))
 
 
 @breaks("a score counts EOS once", SUM, NATS)
@@ -105,7 +105,7 @@ class SkipsTheFirst(Table):
 class SeesWhatItPredicts(Table):
     def log_probs(self, batch):
         trace, found = self.begin(batch), []
-        for tokens in torch.cat([batch.opening[:, 1:], batch.gold], 1).unbind(1):
+        for tokens in torch.cat([batch.prompt[:, 1:], batch.gold], 1).unbind(1):
             trace = trace / 2 + self.vectors(tokens)
             found.append(self.predict(trace))
         return torch.stack(found[-batch.gold.shape[1] :], 1)
@@ -114,7 +114,7 @@ class SeesWhatItPredicts(Table):
 @breaks("targets are scored after their own prompt", SUM, NATS)
 class ForgetsThePrompt(Table):
     def score(self, batch, scoring):
-        return super().score(replace(batch, opening=torch.zeros_like(batch.opening)), scoring)
+        return super().score(replace(batch, prompt=torch.zeros_like(batch.prompt)), scoring)
 
 
 @breaks("label smoothing is for training, not for an exact score", SUM, NATS)
@@ -218,7 +218,7 @@ class CountsRows(LooseSteps):
 
 @breaks("`setup` draws from the noise that it is given", "setup|seed|twice|again|built", ALL)
 class SetsUpUnseeded(Table):
-    def setup(self, info, noise):
+    def setup(self, info, rng):
         for weights in self.parameters():
             drawn = [random.SystemRandom().gauss(0, 2) for _ in weights.flatten()]
             weights.data.copy_(torch.tensor(drawn).view_as(weights))
@@ -335,8 +335,8 @@ class ReadsPadding(Reader):
 
 @breaks("a sample is drawn from the distributions of the steps", "sampl|draw", OUTPUTS)
 class SamplesTooSharply(Table):
-    def sample(self, batch, max_tokens, noise):
-        pick = draw(noise)
+    def sample(self, batch, max_tokens, rng):
+        pick = draw(rng)
         return generate(
             self, batch, lambda log_probs, ids, step: pick((2 * log_probs).log_softmax(1), ids, step), max_tokens
         )
@@ -344,8 +344,8 @@ class SamplesTooSharply(Table):
 
 @breaks("a sample depends on its example, not on its place in the batch", "sampl|draw|" + ALIKE, OUTPUTS)
 class SamplesByPlace(Table):
-    def sample(self, batch, max_tokens, noise):
-        return super().sample(replace(batch, ids=torch.arange(len(batch))), max_tokens, noise)
+    def sample(self, batch, max_tokens, rng):
+        return super().sample(replace(batch, ids=torch.arange(len(batch))), max_tokens, rng)
 
 
 @breaks("the tokens of a hypothesis are its actions in their order", "read|chain|actions|tokens", OUTPUTS)
@@ -415,5 +415,5 @@ class NormalizesOverTheBatch(Table):
 class ReadsTheLastOfTheOpening(Table):
     def start(self, batch):
         _, state = super().start(batch)
-        trace = self.begin(batch) / 2 + self.vectors(batch.opening[:, -1])
+        trace = self.begin(batch) / 2 + self.vectors(batch.prompt[:, -1])
         return self.predict(trace), replace(state, trace=trace)

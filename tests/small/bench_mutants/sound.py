@@ -18,7 +18,7 @@ from bench_core import (
     Decoder,
     Loss,
     Metric,
-    Noise,
+    Rng,
     Scorer,
     Scores,
     State,
@@ -54,11 +54,11 @@ class Words(Task):
     def read(self, split):
         return [tuple(pair) for pair in json.loads((self.folder / "pairs.json").read_text())[split]]
 
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         pairs = self.read(split)
         order = torch.arange(len(pairs))
-        if noise is not None:
-            order = noise.uniform(order).argsort()
+        if rng is not None:
+            order = rng.uniform(order).argsort()
         longest = 1 + max(len(target) for _, target in pairs)
         number = size.number if size.unit == "rows" else max(1, size.number // longest)
         for ids in order.split(number):
@@ -66,8 +66,8 @@ class Words(Task):
 
     def batch(self, ids, pairs, purpose):
         targets = [[*self.tokens(target), STOP] for _, target in pairs]
-        opening = torch.tensor([[STOP, *self.tokens(prompt)] for prompt, _ in pairs])
-        return Batch(ids, opening, padded(targets), torch.tensor([len(target) for target in targets]))
+        prompt = torch.tensor([[STOP, *self.tokens(prompt)] for prompt, _ in pairs])
+        return Batch(ids, prompt, padded(targets), torch.tensor([len(target) for target in targets]))
 
     def tokens(self, text):
         return [1 + self.letters.index(letter) for letter in text]
@@ -89,7 +89,7 @@ class Copies(Words):
     def batch(self, ids, pairs, purpose):
         found = super().batch(ids, pairs, purpose)
         source = padded([self.tokens(target) for _, target in pairs])
-        return replace(found, opening=found.opening[:, :1], source=source, source_length=found.length - 1)
+        return replace(found, prompt=found.prompt[:, :1], source=source, source_length=found.length - 1)
 
 
 def padded(rows):
@@ -114,10 +114,10 @@ class Table(nn.Module, Stepper[Trace], Scorer):
         self.hidden = nn.Linear(self.size, 16)
         self.table = nn.Linear(16, self.size)
 
-    def setup(self, info, noise):
+    def setup(self, info, rng):
         """Choose weights by which some outputs stop, at various lengths, and some are cut."""
         for name, weights in self.named_parameters():
-            weights.data.copy_(3 * Noise(2).shared(name, tuple(weights.shape)) - 1.5)
+            weights.data.copy_(3 * Rng(2).shared(name, tuple(weights.shape)) - 1.5)
         self.table.bias.data[STOP] -= 1
 
     def vectors(self, tokens):
@@ -135,7 +135,7 @@ class Table(nn.Module, Stepper[Trace], Scorer):
 
     def start(self, batch):
         trace = self.begin(batch)
-        for tokens in batch.opening.unbind(1):
+        for tokens in batch.prompt.unbind(1):
             trace = trace / 2 + self.vectors(tokens)
         return self.predict(trace), Trace(trace, torch.zeros_like(batch.ids), batch.ids)
 
@@ -173,7 +173,7 @@ class Reader(Table):
 
 
 class Greedy(Decoder[Stepper]):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         found = generate(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)
         return [[one] for one in found]
 
@@ -183,7 +183,7 @@ class Beam(Decoder[Stepper]):
 
     width = 3
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         rows = torch.arange(len(batch), device=batch.ids.device)
         return [self.search(model, batch.select(row)) for row in rows.split(1)]
 
@@ -222,8 +222,8 @@ class Match(Additive):
 
     better, unit, scale, signature = 1, "%", "share", "match"
 
-    def measure(self, outcomes):
-        return [int(one.texts[0] in one.references) for one in outcomes]
+    def measure(self, predictions):
+        return [int(one.texts[0] in one.references) for one in predictions]
 
     def from_sums(self, sums, examples):
         return 100 * sums[0] / examples if examples else float("nan")
@@ -235,8 +235,8 @@ class Nats(Metric):
     better, unit, signature = -1, "nats", "nats"
     may_be_infinite = True
 
-    def measure(self, outcomes):
-        return [[-one.target_log_prob, one.target_tokens] for one in outcomes]
+    def measure(self, predictions):
+        return [[-one.target_log_prob, one.target_tokens] for one in predictions]
 
     def combine(self, parts):
         return fsum(nats for nats, _ in parts) / sum(tokens for _, tokens in parts) if parts else float("nan")
@@ -247,8 +247,8 @@ class Length(Additive):
 
     better, unit, signature = 0, "tokens", "length"
 
-    def measure(self, outcomes):
-        return [one.hypotheses[0].length for one in outcomes]
+    def measure(self, predictions):
+        return [one.hypotheses[0].length for one in predictions]
 
     def from_sums(self, sums, examples):
         return sums[0] / examples if examples else float("nan")

@@ -33,8 +33,8 @@ class AnotherOrder(Words):
 
 @breaks("an example has the same number for every purpose", READ, ALL)
 class Renumbers(Words):
-    def batches(self, split, purpose, size, noise=None):
-        for batch in super().batches(split, purpose, size, noise):
+    def batches(self, split, purpose, size, rng=None):
+        for batch in super().batches(split, purpose, size, rng):
             yield replace(batch, ids=SIZES[split] - 1 - batch.ids) if purpose is Purpose.DECODE else batch
 
 
@@ -55,8 +55,8 @@ class PreparesByChance(Words):
 
 @breaks("an epoch has all examples, whatever the size of batches", READ + "|example|cover", ALL)
 class DropsTheRest(Words):
-    def batches(self, split, purpose, size, noise=None):
-        for batch in super().batches(split, purpose, size, noise):
+    def batches(self, split, purpose, size, rng=None):
+        for batch in super().batches(split, purpose, size, rng):
             if len(batch) == size.number:
                 yield batch
 
@@ -64,7 +64,7 @@ class DropsTheRest(Words):
 @breaks("an example does not depend on the size of its batch", READ + "|size|alone|prompt|opening", ALL)
 class CutsToTheBatch(BatchesChanged):
     def changed(self, batch, purpose):
-        return replace(batch, opening=batch.opening[:, : 2 if len(batch) < 5 else 3])
+        return replace(batch, prompt=batch.prompt[:, : 2 if len(batch) < 5 else 3])
 
 
 @breaks("the length of a target counts EOS", "stop|length|EOS", ALL)
@@ -81,7 +81,7 @@ class PadsWithAWord(BatchesChanged):
 
 @breaks("examples are shuffled by the noise of an epoch", "shuffl|order|noise", ALL)
 class NeverShuffles(Words):
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         return super().batches(split, purpose, size)
 
 

@@ -38,7 +38,7 @@ class Estimated(Table):
     """A declared estimate, which depends on noise and may be above."""
 
     def score(self, batch, scoring):
-        return Scores(super().score(batch, scoring).log_probs + 0.2 * scoring.noise.normal(batch.ids, 0, 1)[:, 0])
+        return Scores(super().score(batch, scoring).log_probs + 0.2 * scoring.rng.normal(batch.ids, 0, 1)[:, 0])
 
 
 class TwoWays(Table):
@@ -131,8 +131,8 @@ class Whole(nn.Module, Sampler):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(()))
 
-    def sample(self, batch, max_tokens, noise):
-        lengths = (noise.uniform(batch.ids) * 4).long().tolist()
+    def sample(self, batch, max_tokens, rng):
+        lengths = (rng.uniform(batch.ids) * 4).long().tolist()
         return [Hypothesis([1] * length, True) for length in lengths]
 
     def loss(self, batch, training):
@@ -145,22 +145,22 @@ class Whole(nn.Module, Sampler):
 class Untyped(Decoder):
     """Greedy decoding by a class without a type parameter."""
 
-    def decode(self, model, batch, noise):
-        return Greedy(self.config).decode(model, batch, noise)
+    def decode(self, model, batch, rng):
+        return Greedy(self.config).decode(model, batch, rng)
 
 
 class Ancestral(Decoder[Sampler]):
     """Whatever the model draws."""
 
-    def decode(self, model, batch, noise):
-        return [[one] for one in model.sample(batch, self.config.max_tokens, noise)]
+    def decode(self, model, batch, rng):
+        return [[one] for one in model.sample(batch, self.config.max_tokens, rng)]
 
 
 class Tempered(Decoder[Stepper]):
     """Draws at temperature 0.5; the log-probability is that of the model's own distribution."""
 
-    def decode(self, model, batch, noise):
-        pick = draw(noise)
+    def decode(self, model, batch, rng):
+        pick = draw(rng)
         found = generate(
             model,
             batch,
@@ -187,22 +187,22 @@ class DeclaredNormalized(Normalized):
 class Quiet(Greedy):
     """Outputs without log-probabilities."""
 
-    def decode(self, model, batch, noise):
-        return [[replace(one, log_prob=None) for one in row] for row in super().decode(model, batch, noise)]
+    def decode(self, model, batch, rng):
+        return [[replace(one, log_prob=None) for one in row] for row in super().decode(model, batch, rng)]
 
 
 class Bare(Greedy):
     """Outputs of tokens alone."""
 
-    def decode(self, model, batch, noise):
-        found = super().decode(model, batch, noise)
+    def decode(self, model, batch, rng):
+        found = super().decode(model, batch, rng)
         return [[replace(one, log_prob=None, actions=None) for one in row] for row in found]
 
 
 class Silent(Decoder[Stepper]):
     """Empty outputs: every row stops at once."""
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         found = generate(model, batch, lambda log_probs, ids, step: torch.zeros_like(ids), self.config.max_tokens)
         return [[one] for one in found]
 
@@ -210,7 +210,7 @@ class Silent(Decoder[Stepper]):
 class AtLeastTwo(Decoder[Stepper]):
     """Greedy decoding that may not stop before the third step."""
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         def pick(log_probs, ids, step):
             return log_probs[:, 1:].argmax(1) + 1 if step < 2 else log_probs.argmax(1)
 
@@ -220,15 +220,15 @@ class AtLeastTwo(Decoder[Stepper]):
 class Several(Decoder[Sampler]):
     """Three samples a row, the same ones among them, the most probable first."""
 
-    def decode(self, model, batch, noise):
-        drawn = [model.sample(batch, self.config.max_tokens, noise.fork(turn)) for turn in range(3)]
+    def decode(self, model, batch, rng):
+        drawn = [model.sample(batch, self.config.max_tokens, rng.fork(turn)) for turn in range(3)]
         return [sorted(row, key=lambda one: -one.log_prob) for row in zip(*drawn, strict=True)]
 
 
 class Constant(Decoder[Sampler]):
     """The same output for all rows, whatever the model says."""
 
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         return [[Hypothesis([1, 2], True)] for _ in range(len(batch))]
 
 
@@ -240,8 +240,8 @@ class Unbounded(Length):
 
     unit, signature = "", "unbounded"
 
-    def measure(self, outcomes):
-        return [1e6 * (len(one.texts[0]) - len(one.references[0])) for one in outcomes]
+    def measure(self, predictions):
+        return [1e6 * (len(one.texts[0]) - len(one.references[0])) for one in predictions]
 
 
 class FirstReference(Match):
@@ -249,8 +249,8 @@ class FirstReference(Match):
 
     signature = "first"
 
-    def measure(self, outcomes):
-        return [int(one.texts[0] == one.references[0]) for one in outcomes]
+    def measure(self, predictions):
+        return [int(one.texts[0] == one.references[0]) for one in predictions]
 
 
 class ErrorRate(Additive):
@@ -261,8 +261,8 @@ class ErrorRate(Additive):
     def row(self, part):
         return part
 
-    def measure(self, outcomes):
-        return [[3 * len(one.texts[0]), len(one.references[0])] for one in outcomes]
+    def measure(self, predictions):
+        return [[3 * len(one.texts[0]), len(one.references[0])] for one in predictions]
 
     def from_sums(self, sums, examples):
         return 100 * sums[0] / sums[1] if examples else float("nan")
@@ -273,8 +273,8 @@ class Longest(Metric):
 
     better, unit, signature, population = 0, "tokens", "longest", "whole"
 
-    def measure(self, outcomes):
-        return [one.hypotheses[0].length for one in outcomes]
+    def measure(self, predictions):
+        return [one.hypotheses[0].length for one in predictions]
 
     def combine(self, parts):
         return float(max(parts, default=0))
@@ -294,8 +294,8 @@ class Count(Length):
 
     signature, digits = "count", 0
 
-    def measure(self, outcomes):
-        return [int(one.hypotheses[0].length > 2) for one in outcomes]
+    def measure(self, predictions):
+        return [int(one.hypotheses[0].length > 2) for one in predictions]
 
     def from_sums(self, sums, examples):
         return float(sums[0]) if sums else 0.0
@@ -306,8 +306,8 @@ class Distinct(Metric):
 
     better, unit, signature = 1, "%", "distinct"
 
-    def measure(self, outcomes):
-        return [one.texts[0] for one in outcomes]
+    def measure(self, predictions):
+        return [one.texts[0] for one in predictions]
 
     def combine(self, parts):
         return 100 * len({*parts}) / len(parts) if parts else float("nan")
@@ -318,8 +318,8 @@ class Median(Metric):
 
     better, unit, signature = 0, "tokens", "median"
 
-    def measure(self, outcomes):
-        return [one.hypotheses[0].length for one in outcomes]
+    def measure(self, predictions):
+        return [one.hypotheses[0].length for one in predictions]
 
     def combine(self, parts):
         return float(median(parts)) if parts else float("nan")
@@ -333,8 +333,8 @@ class Undefined(Length):
     def row(self, part):
         return part
 
-    def measure(self, outcomes):
-        return [[0.0, 0.0] for _ in outcomes]
+    def measure(self, predictions):
+        return [[0.0, 0.0] for _ in predictions]
 
     def from_sums(self, sums, examples):
         return sums[0] / sums[1] if sums and sums[1] else float("nan")
@@ -345,8 +345,8 @@ class Inexact(Metric):
 
     better, unit, signature = 0, "", "inexact"
 
-    def measure(self, outcomes):
-        return [0.1 * one.hypotheses[0].length + 1 / 3 for one in outcomes]
+    def measure(self, predictions):
+        return [0.1 * one.hypotheses[0].length + 1 / 3 for one in predictions]
 
     def combine(self, parts):
         total = 0.0
@@ -364,8 +364,8 @@ class Rarity(Length):
         self.known = {number: max(map(len, texts), default=0) for number, texts in references.items()}
         return self
 
-    def measure(self, outcomes):
-        return [abs(len(one.texts[0]) - self.known[one.id]) for one in outcomes]
+    def measure(self, predictions):
+        return [abs(len(one.texts[0]) - self.known[one.id]) for one in predictions]
 
 
 class OfPrompts(Length):
@@ -373,8 +373,8 @@ class OfPrompts(Length):
 
     signature = "prompts"
 
-    def measure(self, outcomes):
-        return [len(one.prompt) for one in outcomes]
+    def measure(self, predictions):
+        return [len(one.prompt) for one in predictions]
 
 
 # Tasks

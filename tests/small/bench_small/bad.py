@@ -21,18 +21,18 @@ LONG = 600  # seconds
 
 
 class Bad(Argmax):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         DEEDS[self.config.deed](model, batch)
-        return super().decode(model, batch, noise)
+        return super().decode(model, batch, rng)
 
 
 class Clear(Ended):
     signature = "clears"
 
-    def measure(self, outcomes):
-        found = [float(bool(outcome.hypotheses[0].finished)) for outcome in outcomes]
-        for outcome in outcomes:
-            outcome.hypotheses[0] = outcome.hypotheses[0].__class__([], False)
+    def measure(self, predictions):
+        found = [float(bool(prediction.hypotheses[0].finished)) for prediction in predictions]
+        for prediction in predictions:
+            prediction.hypotheses[0] = prediction.hypotheses[0].__class__([], False)
         return found
 
 
@@ -58,7 +58,7 @@ def add_hook(model, batch):
 
 
 def write_batch(model, batch):
-    batch.opening.fill_(0)
+    batch.prompt.fill_(0)
     batch.ids.fill_(1)
 
 

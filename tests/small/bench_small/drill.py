@@ -72,8 +72,8 @@ def flipped_byte(scratch: Scratch) -> str:
     weights = place.store.path("train", cell.artifacts["train"]) / "weights.safetensors"
     _flip(number, number.read_bytes().index(b'"value": ') + len(b'"value": '))
     _flip(weights, -1)
-    outcomes = place.store.path("decode", cell.artifacts["decode"])
-    outcomes.rename(place.folder / "outcomes")  # so that the weights must be read
+    predictions = place.store.path("decode", cell.artifacts["decode"])
+    predictions.rename(place.folder / "predictions")  # so that the weights must be read
     place.run().expect(0, str(number), str(weights))
     scratch.compare(place)
     _check_whole(place)

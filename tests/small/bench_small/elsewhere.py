@@ -99,9 +99,9 @@ def die_and_go_on(run: Callable[[Path], Run], folder: Path, kill: Callable[[], N
     killer.join()
     assert cell.status == "failed", "nothing was killed"
     deadline = time.monotonic() + 300
-    while peers() and time.monotonic() < deadline:
+    while list_peers() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert peers() == [], "the other process outlives the first"
+    assert list_peers() == [], "the other process outlives the first"
     (cell,) = run(place).cells
     assert cell.reason == ""
     files = [next((one / "store" / "train").iterdir()) for one in (undisturbed, place)]
@@ -109,7 +109,7 @@ def die_and_go_on(run: Callable[[Path], Run], folder: Path, kill: Callable[[], N
         assert (files[0] / name).read_bytes() == (files[1] / name).read_bytes(), name
 
 
-def peers() -> list[psutil.Process]:
+def list_peers() -> list[psutil.Process]:
     """Return the processes that share a training of this test with another; other tests may have some too."""
     found = [
         one for one in psutil.process_iter(["cmdline", "environ"]) if one.info["cmdline"] and one.info["environ"]

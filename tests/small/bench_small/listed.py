@@ -75,20 +75,20 @@ class Weighted(Bigram):
 
 
 class Cut(Argmax):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         limited = self.config.model_copy(update={"max_tokens": int(self.config.length.read_text())})
-        return Argmax(limited).decode(model, batch, noise)
+        return Argmax(limited).decode(model, batch, rng)
 
 
 class Listed(Metric):
     better, unit, signature = 1, "%", ""
 
-    def measure(self, outcomes):
+    def measure(self, predictions):
         config = self.config
         every = [config.words, config.lists.one, *config.lists.many, *config.lists.named.values()]
         every += [path for _, path in config.pairs]
         words = {word for path in every if isinstance(path, Path) for word in path.read_text().split()}
-        return [float(outcome.texts[0] in words) for outcome in outcomes]
+        return [float(prediction.texts[0] in words) for prediction in predictions]
 
     def combine(self, parts):
         return 100 * sum(parts) / len(parts)

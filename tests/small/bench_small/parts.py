@@ -17,8 +17,8 @@ from bench_core import (
     Hypothesis,
     Loss,
     Metric,
-    Noise,
     Purpose,
+    Rng,
     Sampler,
     Scorer,
     Scores,
@@ -54,19 +54,19 @@ class Letters(Task):
         ids = {letter: number for number, letter in enumerate(self._letters, 1)}
         return [[ids[letter] for letter in word] for word in json.loads((self.folder / f"{split}.json").read_text())]
 
-    def batches(self, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: str, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         words = self._words(split)
         order = torch.arange(len(words))
-        if noise is not None:
-            order = noise.uniform(order).argsort()
+        if rng is not None:
+            order = rng.uniform(order).argsort()
         number, k = size.number, self.config.prefix
         for rows in order.split(max(1, number // 10) if size.unit == "tokens" else number):
             chosen = [words[row] for row in rows.tolist()]
             longest = max(max(len(word) - k, 0) for word in chosen) + 1
             gold = [[*word[k:], *[0] * (longest - len(word[k:]))] for word in chosen]
             length = torch.tensor([len(word[k:]) + 1 for word in chosen])
-            opening = torch.tensor([[0, *word[:k], *[1] * (k - len(word[:k]))] for word in chosen])
-            yield Batch(rows, opening, torch.tensor(gold), length)
+            prompt = torch.tensor([[0, *word[:k], *[1] * (k - len(word[:k]))] for word in chosen])
+            yield Batch(rows, prompt, torch.tensor(gold), length)
 
     def text(self, tokens):
         return "".join(self._letters[token - 1] for token in tokens)
@@ -92,11 +92,11 @@ class Bigram(nn.Module, Stepper, Scorer, Vmappable):
         self.register_buffer("luck", torch.ones(()))
         self.counted = []
 
-    def setup(self, info, noise):
+    def setup(self, info, rng):
         if self.config.breaks == "by chance":
-            self.luck.fill_(noise.uniform(torch.arange(1)).item() - 0.5)
+            self.luck.fill_(rng.uniform(torch.arange(1)).item() - 0.5)
 
-    def fit_statistics(self, batches, noise):
+    def fit_statistics(self, batches, rng):
         if self.config.counts:
             counts = torch.ones_like(self.table.weight)
             for batch in batches():
@@ -109,7 +109,7 @@ class Bigram(nn.Module, Stepper, Scorer, Vmappable):
         return {"counts": f"of examples {self.counted}"} if self.counted else {}
 
     def start(self, batch):
-        token = batch.opening[:, -1]
+        token = batch.prompt[:, -1]
         return self.table(token).log_softmax(1), Last(token)
 
     def step(self, state, actions):
@@ -141,12 +141,12 @@ class Blind(nn.Module, Sampler):
     def loss(self, batch, training):
         return Loss((self.stop - 1) ** 2, batch.mask.sum())
 
-    def sample(self, batch, max_tokens, noise):
+    def sample(self, batch, max_tokens, rng):
         return [Hypothesis([1], True) for _ in range(len(batch))]
 
 
 class Argmax(Decoder[Stepper]):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         return [
             [one]
             for one in generate(
@@ -156,12 +156,12 @@ class Argmax(Decoder[Stepper]):
 
 
 class Draw(Decoder[Sampler]):
-    def decode(self, model, batch, noise):
+    def decode(self, model, batch, rng):
         if self.config.breaks:
             raise RuntimeError("lost the dice")
         if isinstance(model, Stepper):
-            return [[one] for one in generate(model, batch, draw(noise), self.config.max_tokens)]
-        return [[one] for one in model.sample(batch, self.config.max_tokens, noise)]
+            return [[one] for one in generate(model, batch, draw(rng), self.config.max_tokens)]
+        return [[one] for one in model.sample(batch, self.config.max_tokens, rng)]
 
 
 class Ended(Metric):
@@ -171,8 +171,8 @@ class Ended(Metric):
     def signature(self):
         return f"most:{self.config.most}"
 
-    def measure(self, outcomes):
-        return [float(outcome.hypotheses[0].finished) for outcome in outcomes]
+    def measure(self, predictions):
+        return [float(prediction.hypotheses[0].finished) for prediction in predictions]
 
     def combine(self, parts):
         return 100 * sum(parts) / len(parts)
@@ -184,8 +184,8 @@ class Ended(Metric):
 class Nats(Metric):
     better, unit, signature = -1, "nats", "stop:included"
 
-    def measure(self, outcomes):
-        return [[-outcome.target_log_prob, outcome.target_tokens] for outcome in outcomes]
+    def measure(self, predictions):
+        return [[-prediction.target_log_prob, prediction.target_tokens] for prediction in predictions]
 
     def combine(self, parts):
         return sum(nats for nats, _ in parts) / sum(tokens for _, tokens in parts)

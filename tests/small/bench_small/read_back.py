@@ -1,11 +1,11 @@
-"""Reads what `bench outputs` wrote back into outcomes, by the documentation of its formats alone."""
+"""Reads what `bench outputs` wrote back into predictions, by the documentation of its formats alone."""
 
 from __future__ import annotations
 
 import json
 from math import inf, nan
 
-from bench_core import Hypothesis, Outcome
+from bench_core import Hypothesis, Prediction
 from plain_files import from_csv
 
 AXES = ("task", "model", "decoder", "split", "hardware", "seed")
@@ -25,16 +25,16 @@ def numbers(values):
 
 
 def of_json(text):
-    """Return the outcomes by stage, axes and likelihood, in order of their lines."""
+    """Return the predictions by stage, axes and likelihood, in order of their lines."""
     found = {}
     for line in text.splitlines():
         one = json.loads(line)
         place = one.pop("stage"), *(one.pop(axis) for axis in AXES), one.pop("by")
-        found.setdefault(place, []).append(outcome(one))
+        found.setdefault(place, []).append(prediction(one))
     return found
 
 
-def outcome(one):
+def prediction(one):
     outputs = one.pop("outputs")
     hypotheses = [
         Hypothesis(
@@ -44,11 +44,11 @@ def outcome(one):
         for y in outputs
     ]  # fmt: skip
     rest = {**one, "values": numbers(one["values"]), "target_log_prob": number(one["target_log_prob"])}
-    return Outcome(**rest, hypotheses=hypotheses, texts=[y["text"] for y in outputs])
+    return Prediction(**rest, hypotheses=hypotheses, texts=[y["text"] for y in outputs])
 
 
 def of_csv(text):
-    """Return the outcomes as `of_json` does."""
+    """Return the predictions as `of_json` does."""
     found, last = {}, None
     for row in from_csv(text):
         place = row["stage"], *(row[axis] or None for axis in AXES[:-1]), int(row["seed"]), row["by"] or None
@@ -65,4 +65,4 @@ def of_csv(text):
             log_prob = float(row["log_prob"]) if row["log_prob"] else None
             more = {"actions": actions or None, "log_prob": log_prob, "values": json.loads(row["output_values"])}
             last["outputs"].append({**output, **more, "text": row["text"]})
-    return {place: [*map(outcome, several)] for place, several in found.items()}
+    return {place: [*map(prediction, several)] for place, several in found.items()}

@@ -71,7 +71,7 @@ def run_of(tmp_path, cells, table, published=None, names=("rnn", "lstm"), skip=(
 class Mean(Additive):
     better, unit, signature = -1, "%", ""
 
-    def measure(self, outcomes):
+    def measure(self, predictions):
         raise NotImplementedError
 
     def from_sums(self, sums, examples):

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import nn
 
-from bench_core import Batch, Loss, Noise, Task
+from bench_core import Batch, Loss, Rng, Task
 from bench_core.model import Model
 from bench_core.storage.store import Store
 from bench_training.checkpoint import Checkpoints
@@ -26,9 +26,9 @@ class Lines(Task):
     def text(self, tokens): ...
     def references(self, split): ...
 
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         ids = torch.arange(ROWS)
-        ids = ids if noise is None else ids[noise.uniform(ids).argsort()]
+        ids = ids if rng is None else ids[rng.uniform(ids).argsort()]
         for rows in ids.split(size.number):
             length = 1 + rows % 4
             gold = (1 + (rows[:, None] + torch.arange(4)) % 4) * (torch.arange(4) < length[:, None] - 1)
@@ -48,8 +48,8 @@ class Net(nn.Module, Model):
     def loss(self, batch, training):
         if self.training:
             self.seen += 1
-        noise = training.noise.fork("units").normal(batch.ids, 0, 6).to(self.embed.weight.dtype)
-        units = nn.functional.dropout(self.embed(batch.gold), self.dropout, self.training) + 0.1 * noise[:, None]
+        rng = training.rng.fork("units").normal(batch.ids, 0, 6).to(self.embed.weight.dtype)
+        units = nn.functional.dropout(self.embed(batch.gold), self.dropout, self.training) + 0.1 * rng[:, None]
         logits = self.top(self.inner(units).tanh())
         costs = nn.functional.cross_entropy(
             logits.transpose(1, 2), (batch.gold + 1) % 5, reduction="none", label_smoothing=training.label_smoothing
@@ -65,7 +65,7 @@ def judge(model):
 def trainer(model=None, task=None, checkpoints=None, precision="fp32", selection=None, stop=None, **settings):
     config = TrainingConfig(**{"batch_size": 8, "updates": 12, "evaluate_every": 4, "lr": 0.02, **settings})
     return Trainer(
-        model or Net(), task or Lines(None, None), config, Noise(1), CPU, selection or Selection(judge, -1, "size"),
+        model or Net(), task or Lines(None, None), config, Rng(1), CPU, selection or Selection(judge, -1, "size"),
         precision, checkpoints=checkpoints, stop=stop,
     )  # fmt: skip
 

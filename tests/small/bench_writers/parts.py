@@ -113,7 +113,7 @@ class Characters(nn.Module, OwnVocabulary, Stepper, Scorer):
         return "".join(LETTERS[token - 1] for token in tokens)
 
     def start(self, batch):
-        return self._next(batch.opening[:, -1])
+        return self._next(batch.prompt[:, -1])
 
     def step(self, state, actions):
         return self._next(actions)
@@ -134,8 +134,8 @@ class TextLength(Additive):
         super().__init__(config)
         self.signature = "characters"
 
-    def measure(self, outcomes):
-        return (len(one.texts[0]) for one in outcomes)
+    def measure(self, predictions):
+        return (len(one.texts[0]) for one in predictions)
 
     def from_sums(self, sums, examples):
         return sums[0] / examples

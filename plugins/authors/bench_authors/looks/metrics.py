@@ -1,4 +1,4 @@
-"""Measures some outcomes again: scores must not depend on order, ids, object identity, time or chance."""
+"""Measures some predictions again: scores must not depend on order, ids, object identity, time or chance."""
 
 import json
 import math
@@ -12,40 +12,40 @@ from zlib import crc32
 from bench_core.computing.laws import BrokenLaw, Laws
 from bench_core.computing.process_state import States, generators, restore
 from bench_core.computing.result_checks import named
-from bench_core.data import Outcome, TaskInfo
+from bench_core.data import Prediction, TaskInfo
 from bench_core.metric import Metric
-from bench_core.storage.outcomes import References
+from bench_core.storage.predictions import References
 
-ROWS = 8  #: outcomes to measure again
+ROWS = 8  #: predictions to measure again
 COSTLY = 2.0  #: seconds after which a process does not repeat the look for a metric
 TOLERANCE = 1e-9  #: relative rounding error of a score
 STAGE_TOLERANCE = 1e-6  #: the same over all examples of a stage, which may be summed in single precision
 
-NUMBERS, ORDER = "numbers_of_examples_do_not_matter", "the_order_of_outcomes_does_not_matter"
+NUMBERS, ORDER = "numbers_of_examples_do_not_matter", "the_order_of_predictions_does_not_matter"
 AGAIN, PARTS_ALONE = "measured_again_it_is_the_same", "any_choice_of_parts_has_a_score"
 RESAMPLES, STORED = "a_resample_scores_as_its_parts_do", "parts_survive_being_stored"
-READS_ONLY, UNKNOWN = "outcomes_are_left_as_they_are", "what_is_unknown_is_no_number"
+READS_ONLY, UNKNOWN = "predictions_are_left_as_they_are", "what_is_unknown_is_no_number"
 
 _costly: set[str] = set()  # Configs of metrics whose look this process does not repeat
 
 
 @dataclass(frozen=True)
 class MetricLook:
-    """Measures some outcomes again with newly built metrics."""
+    """Measures some predictions again with newly built metrics."""
 
     build: Callable[[], Metric[Any]]
     info: TaskInfo
     laws: Laws
     seeded: States = field(default_factory=generators)  # makes the random numbers of each call the same
 
-    def at_outcomes(self, outcomes: Sequence[Outcome], salt: str) -> None:
-        """Raise PluginError if some outcomes score differently in another order, as copies, or with other ids.
+    def at_predictions(self, predictions: Sequence[Prediction], salt: str) -> None:
+        """Raise PluginError if some predictions score differently in another order, as copies, or with other ids.
 
-        Bootstrap samples must score as their examples. Metrics that cannot score so few outcomes are skipped.
+        Bootstrap samples must score as their examples. Metrics that cannot score so few predictions are skipped.
         """
-        number = len(outcomes)
+        number = len(predictions)
         places = {crc32(f"{salt} {turn}".encode()) % number for turn in range(4 * ROWS)} if number else set()
-        some = [outcomes[place] for place in sorted([*places][:ROWS])]
+        some = [predictions[place] for place in sorted([*places][:ROWS])]
         config = repr(self.build().config)
         if not some or config in _costly:
             return
@@ -54,7 +54,7 @@ class MetricLook:
             self._at(some)
         except BrokenLaw:
             raise
-        except Exception:  # cannot score these outcomes without the others
+        except Exception:  # cannot score these predictions without the others
             return
         finally:
             restore(self.seeded)  # leaves no trace in later random numbers
@@ -79,15 +79,15 @@ class MetricLook:
             text = f"scores {len(parts)} statistics {scores[0]:.6g}, but {scores[1]:.6g} in reverse order."
             self.laws.broken(ORDER, f"{named(metric, 'combine')} {text}")
 
-    def _at(self, outcomes: Sequence[Outcome]) -> None:
-        intact = deepcopy([*outcomes])
+    def _at(self, predictions: Sequence[Prediction]) -> None:
+        intact = deepcopy([*predictions])
         try:
-            metric, parts, scores = self._score_again(outcomes)
+            metric, parts, scores = self._score_again(predictions)
         except Exception:  # may need more examples, or cannot read its own stored statistics
             self._check_stored(intact)
             return
-        if outcomes != intact:
-            text = "modified the outcomes, which other metrics also read; it must modify copies only."
+        if predictions != intact:
+            text = "modified the predictions, which other metrics also read; it must modify copies only."
             self.laws.broken(READS_ONLY, f"{named(metric, 'measure')} {text}")
         self._compare(metric, intact, scores)
         try:
@@ -103,40 +103,38 @@ class MetricLook:
         self._check_resamples(metric, parts)
         self._check_unknown(intact, scores[0])
 
-    def _score_again(self, outcomes: Sequence[Outcome]) -> tuple[Metric[Any], list[Any], list[float]]:
-        """Return a metric, its statistics of outcomes after JSON, and the scores of all and of each."""
+    def _score_again(self, predictions: Sequence[Prediction]) -> tuple[Metric[Any], list[Any], list[float]]:
+        """Return a metric, its statistics of predictions after JSON, and the scores of all and of each."""
         restore(self.seeded)
-        metric = self.build().prepare(self.info, References(outcomes))
-        parts = json.loads(json.dumps([*metric.measure(outcomes)]))
+        metric = self.build().prepare(self.info, References(predictions))
+        parts = json.loads(json.dumps([*metric.measure(predictions)]))
         return metric, parts, [metric.combine(parts), *(metric.combine([part]) for part in parts)]
 
-    def _compare(self, metric: Metric[Any], outcomes: Sequence[Outcome], scores: Sequence[float]) -> None:
-        """Measure copies of outcomes in reverse order, with permuted ids."""
+    def _compare(self, metric: Metric[Any], predictions: Sequence[Prediction], scores: Sequence[float]) -> None:
+        """Measure copies of predictions in reverse order, with permuted ids."""
 
-        def same(copies: list[Outcome]) -> bool:
+        def same(copies: list[Prediction]) -> bool:
             _, _, (whole, *each) = self._score_again(copies[::-1])
             return _same(scores, [whole, *each[::-1]])
 
-        copied = [*deepcopy(outcomes)]
+        copied = [*deepcopy(predictions)]
         if NUMBERS not in self.laws.exempt:
-            copied = [replace(outcome, id=copied[place - 1].id) for place, outcome in enumerate(copied)]
+            copied = [replace(prediction, id=copied[place - 1].id) for place, prediction in enumerate(copied)]
         if same(copied):
             return
         law, cause = NUMBERS, "with other ids"
-        if not _same(scores, self._score_again(deepcopy(outcomes))[2]):
+        if not _same(scores, self._score_again(deepcopy(predictions))[2]):
             law, cause = AGAIN, "when copies are measured (time, chance, identity or earlier calls matter)"
-        elif not same([*deepcopy(outcomes)]):
+        elif not same([*deepcopy(predictions)]):
             law, cause = ORDER, "in another order"
-        text = (
-            f"scores the same {len(outcomes)} examples differently {cause}; scores must depend only on the examples."
-        )
+        text = f"scores the same {len(predictions)} examples differently {cause}; scores must depend only on the examples."
         self.laws.broken(law, f"{named(metric, 'measure')} {text}")
 
-    def _check_stored(self, outcomes: Sequence[Outcome]) -> None:
+    def _check_stored(self, predictions: Sequence[Prediction]) -> None:
         """Raise PluginError if statistics have a score, but not after being stored as JSON."""
         try:
-            metric = self.build().prepare(self.info, References(outcomes))
-            parts = [*metric.measure(outcomes)]
+            metric = self.build().prepare(self.info, References(predictions))
+            parts = [*metric.measure(predictions)]
             metric.combine(parts)
             stored = json.loads(json.dumps(parts))
         except Exception:  # an unrelated error
@@ -164,18 +162,20 @@ class MetricLook:
                 text += "both must count an example as often as it was drawn."
                 self.laws.broken(RESAMPLES, f"{named(metric, 'resample')} {text}")
 
-    def _check_unknown(self, outcomes: Sequence[Outcome], score: float) -> None:
+    def _check_unknown(self, predictions: Sequence[Prediction], score: float) -> None:
         """Raise PluginError if a metric gives a number for unknown log-probabilities."""
-        hypotheses = [hypothesis for outcome in outcomes for hypothesis in outcome.hypotheses]
+        hypotheses = [hypothesis for prediction in predictions for hypothesis in prediction.hypotheses]
         if not hypotheses or any(y.log_prob is not None for y in hypotheses) or not math.isfinite(score):
             return
         completed = [
-            replace(outcome, hypotheses=[replace(y, log_prob=-5.0 - place) for y in outcome.hypotheses])
-            for place, outcome in enumerate(outcomes)
+            replace(prediction, hypotheses=[replace(y, log_prob=-5.0 - place) for y in prediction.hypotheses])
+            for place, prediction in enumerate(predictions)
         ]
         metric, _, (other, *_) = self._score_again(completed)
         if not _same([score], [other]):
-            text = f"scores outcomes {score:.6g} although their `log_prob` is unknown (None); the score must be NaN."
+            text = (
+                f"scores predictions {score:.6g} although their `log_prob` is unknown (None); the score must be NaN."
+            )
             self.laws.broken(UNKNOWN, f"{named(metric, 'measure')} {text}")
 
 

@@ -24,7 +24,7 @@ from bench_core.data import STOP, Batch, Hypothesis, Kind
 from bench_core.errors import Fault
 from bench_core.generation_loop import limits
 from bench_core.model import Scorer, Scoring, Stepper
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 
 MAX_STEPS = 200  #: steps of replayed rows, unless all rows are longer
 REDUCED_FROM_ROWS = 2_000  #: rows of a stage from which the second look is reduced
@@ -53,7 +53,7 @@ class SecondLook:
     settings: ModelConfig
     laws: Laws
     decoder: Any = None
-    noise: Noise = field(default_factory=lambda: Noise(0))
+    rng: Rng = field(default_factory=lambda: Rng(0))
     device: torch.device | str = "cpu"
     salt: str = ""  # seed of the hash that chooses rows, different for each stage
     rows: int = 0  # number of rows in the stage
@@ -148,7 +148,7 @@ class SecondLook:
         if not rows:  # all windows of a stream contain EOS inside, or all are too long
             return
         some, model = some.select(torch.tensor(rows)).to(self.device, copy=True), self.model
-        chain = model.chain(some, self.noise)
+        chain = model.chain(some, self.rng)
         for actions, gold, length in zip(chain.tolist(), some.gold.tolist(), some.length.tolist(), strict=True):
             target_actions = actions[: (length - 1) * model.actions_per_token]
             if gold[length - 1] == STOP and (read := model.read(target_actions)) != gold[: length - 1]:
@@ -218,7 +218,7 @@ class SecondLook:
             return  # other extras may depend on the targets
         gold, length = pad([output.tokens for output in outputs])
         there = replace(batch, gold=gold, length=length).to(self.device, copy=True)
-        scores = self.model.score(there, Scoring(str(self._exact), self.noise)).log_probs.double().tolist()
+        scores = self.model.score(there, Scoring(str(self._exact), self.rng)).log_probs.double().tolist()
         for output, score, total in zip(outputs, scores, totals, strict=True):
             if not self._close(score, total):
                 self.laws.broken(
@@ -261,7 +261,7 @@ class SecondLook:
             intact = [weights.clone() for weights in other.parameters()]
             for turn in range(PERTURBATIONS):
                 for place, (weights, original) in enumerate(zip(other.parameters(), intact, strict=True)):
-                    change = Noise(turn).shared(f"{place}", tuple(weights.shape)).to(weights) - 0.5
+                    change = Rng(turn).shared(f"{place}", tuple(weights.shape)).to(weights) - 0.5
                     weights.copy_(original * (1 + LAST_DIGITS * change))
                 outputs = decode(other, some)
                 wrong -= {row for row in wrong if not _outputs_equal(outputs[row], repeated.again[row], TOLERANCE)}

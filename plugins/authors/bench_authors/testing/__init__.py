@@ -44,7 +44,7 @@ tested on texts that they encode, without the contracts of losses.
 from bench_authors.looks.rows import float64
 from bench_authors.testing import mutants, toys
 from bench_authors.testing.accelerators import check_on_accelerator
-from bench_authors.testing.cases import Case, MetricCase, TaskCase, TextCase, tiny_batch, tiny_info, tiny_outcomes
+from bench_authors.testing.cases import Case, MetricCase, TaskCase, TextCase, tiny_batch, tiny_info, tiny_predictions
 from bench_authors.testing.contracts import Contract, catches, patched
 from bench_authors.testing.decoders import DECODER_CONTRACTS, check_decoder
 from bench_authors.testing.executed_code import uncovered_code
@@ -76,7 +76,7 @@ __all__ = [
     "patched",
     "tiny_batch",
     "tiny_info",
-    "tiny_outcomes",
+    "tiny_predictions",
     "toys",
     "uncovered_code",
 ]

@@ -100,16 +100,16 @@ def it_samples_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
     """Compare samples, whose randomness must depend on the ids of examples."""
     with accelerator() as device:
         there = moved(case, device)
-        samples = there.model.sample(there.batch, STEPS, there.noise)
-    _assert_same_outputs(samples, case.model.sample(case.batch, STEPS, case.noise))
+        samples = there.model.sample(there.batch, STEPS, there.rng)
+    _assert_same_outputs(samples, case.model.sample(case.batch, STEPS, case.rng))
 
 
 @catches(mutants.COMPUTING_ON_THE_CPU[0], when=can(Vmappable))
 def copies_in_a_stack_learn_on_an_accelerator(case: Case) -> None:
     """Compare the losses of a stack with those on the CPU."""
     values = []
-    training = Training(0, 100, 0, 1, case.noise)
-    keys = [case.noise.key, case.noise.fork("other").key]
+    training = Training(0, 100, 0, 1, case.rng)
+    keys = [case.rng.key, case.rng.fork("other").key]
     with accelerator() as device:
         for each in (moved(case, device), case):
             copies = (each.model, deepcopy(each.model))

@@ -23,11 +23,11 @@ from bench_core import (
     MetricConfig,
     Model,
     ModelConfig,
-    Noise,
-    Outcome,
     OwnVocabulary,
+    Prediction,
     Prompt,
     Purpose,
+    Rng,
     Scorer,
     Scoring,
     Size,
@@ -46,7 +46,7 @@ TARGETS = ((1, 2, 3), (4,), (), (2, 2, 1, 3), (3, 1))  # of different lengths, s
 WORDS = ("<stop>", "a", "b", "c", "d")
 PROMPTS = tuple(Prompt(40 + place, text) for place, text in enumerate(("a cat", "no", "two dogs ran", "it", "we")))
 TEXTS = ("a b", "c", "", "bb a", "ca")  # targets of the prompts
-NOISE = Noise(7)
+RNG = Rng(7)
 SIZE = Size(3)
 
 
@@ -59,7 +59,7 @@ class Case:
     info: TaskInfo
     batch: Batch
     decoder: Any = None  # a Decoder
-    noise: Noise = NOISE
+    rng: Rng = RNG
     quick: bool = False  # use fewer samples and do not train the model
 
     @classmethod
@@ -88,29 +88,29 @@ class Case:
                 has_vocabulary = isinstance(model, OwnVocabulary)
                 batch = model.encode(PROMPTS, TEXTS) if has_vocabulary else tiny_batch(source=source)
             batch = batch.to(device)
-            model.setup(info, Noise(seed).fork("setup"))
-            model.fit_statistics(lambda: iter([batch]), Noise(seed).fork("survey"))
+            model.setup(info, Rng(seed).fork("setup"))
+            model.fit_statistics(lambda: iter([batch]), Rng(seed).fork("survey"))
             for weights in model.parameters():
                 weights.mul_(scale)
         return cls(config, model.eval(), info, batch, decoder and decoder.load()(decoder))
 
-    def scored(self, by: str, batch: Batch | None = None, noise: Noise | None = None) -> Tensor:
+    def scored(self, by: str, batch: Batch | None = None, rng: Rng | None = None) -> Tensor:
         """Score the targets: return their log-probabilities [N]."""
         batch = self.batch if batch is None else batch
-        scores: Tensor = self.model.score(batch, Scoring(by, noise or self.noise)).log_probs
+        scores: Tensor = self.model.score(batch, Scoring(by, rng or self.rng)).log_probs
         return scores
 
     def loss(self, batch: Batch | None = None, memory: object = None, step: int = 0, smoothing: float = 0.0) -> Loss:
         """Return the loss of a batch at a training step, with label smoothing."""
         batch = self.batch if batch is None else batch
-        training = Training(step, 100, 0, 1, self.noise.fork(step), memory, label_smoothing=smoothing)
+        training = Training(step, 100, 0, 1, self.rng.fork(step), memory, label_smoothing=smoothing)
         loss: Loss = self.model.loss(batch, training)
         return loss
 
     def decoded(self, batch: Batch | None = None, model: Model | None = None) -> list[list[Hypothesis]]:
         """Decode the batch."""
         batch, model = self.batch if batch is None else batch, self.model if model is None else model
-        outputs: list[list[Hypothesis]] = self.decoder.decode(model, batch, self.noise)
+        outputs: list[list[Hypothesis]] = self.decoder.decode(model, batch, self.rng)
         return outputs
 
 
@@ -125,7 +125,7 @@ class TaskCase:
     folder: Path  # prepared data
     size: Size = SIZE  # batch size, 3 rows
     windows: Set[Purpose] = frozenset()  # purposes whose rows are windows of a stream, without beginning or end
-    noise: Noise = NOISE  # for shuffling
+    rng: Rng = RNG  # for shuffling
 
     @classmethod
     def of(
@@ -147,29 +147,27 @@ class TaskCase:
         """Return the splits train, valid and test with each of their purposes."""
         return [(split, use) for split in ("train", "valid", "test") for use in sorted(self.config.purposes(split))]
 
-    def batches(
-        self, split: str, purpose: Purpose, size: Size | None = None, noise: Noise | None = None
-    ) -> list[Batch]:
+    def batches(self, split: str, purpose: Purpose, size: Size | None = None, rng: Rng | None = None) -> list[Batch]:
         """Return the batches of an epoch."""
-        return list(self.task.batches(split, purpose, size or self.size, noise))
+        return list(self.task.batches(split, purpose, size or self.size, rng))
 
 
 @dataclass(frozen=True)
 class MetricCase:
-    """A prepared metric with outcomes to measure."""
+    """A prepared metric with predictions to measure."""
 
     config: MetricConfig
     metric: Any  # built and prepared
-    outcomes: Sequence[Outcome]
+    predictions: Sequence[Prediction]
 
     @classmethod
     def of(
-        cls, config: MetricConfig, outcomes: Sequence[Outcome] | None = None, *, info: TaskInfo | None = None
+        cls, config: MetricConfig, predictions: Sequence[Prediction] | None = None, *, info: TaskInfo | None = None
     ) -> Self:
-        """Build the metric and prepare it with the references of the outcomes."""
-        outcomes = outcomes or tiny_outcomes()
-        references = {outcome.id: outcome.references for outcome in outcomes}
-        return cls(config, config.load()(config).prepare(info or tiny_info(), references), outcomes)
+        """Build the metric and prepare it with the references of the predictions."""
+        predictions = predictions or tiny_predictions()
+        references = {prediction.id: prediction.references for prediction in predictions}
+        return cls(config, config.load()(config).prepare(info or tiny_info(), references), predictions)
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,7 @@ class TextCase:
         """Build model and decoder; `folder` is the store's folder of cached answers."""
         assert can_pair(decoder, config), f"{decoder.name} does not decode {config.name}"
         info = tiny_info(min(config.sources))
-        generation = Generation(decoder, split, 0, NOISE, folder)
+        generation = Generation(decoder, split, 0, RNG, folder)
         return cls(config, config.load()(config, info).eval(), decoder.load()(decoder), prompts, generation)
 
     def written(self, prompts: Sequence[Prompt] | None = None) -> list[list[Hypothesis]]:
@@ -220,15 +218,15 @@ def tiny_batch(
     prefix = int(source is Source.NONE) if prefix is None else prefix
     ids = torch.arange(first, first + len(targets))
     length = torch.tensor([len(target) + 1 for target in targets])
-    opening = torch.tensor(
+    prompt = torch.tensor(
         [[STOP, *(1 + (row + place) % 4 for place in range(prefix))] for row in range(len(targets))]
     )
-    batch = Batch(ids, opening, _pad(targets, int(length.max())), length)
+    batch = Batch(ids, prompt, _pad(targets, int(length.max())), length)
     if source is Source.NONE:
         return batch
     if source in (Source.VECTOR, Source.GRID):
         with float64():
-            values = Noise(5).normal(ids, 0, 3 if source is Source.VECTOR else 6)
+            values = Rng(5).normal(ids, 0, 3 if source is Source.VECTOR else 6)
         return replace(batch, source=values if source is Source.VECTOR else values.view(-1, 2, 3))
     sources = [[1 + (3 * row + place) % 6 for place in range(1 + row % 4)] for row in ids.tolist()]
     lengths = torch.tensor([len(source) for source in sources])
@@ -239,8 +237,8 @@ def _pad(rows: Sequence[Sequence[int]], width: int) -> Tensor:
     return torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows])
 
 
-def tiny_outcomes() -> list[Outcome]:
-    """Return correct, wrong, empty and unfinished outcomes, both decoded and scored."""
+def tiny_predictions() -> list[Prediction]:
+    """Return correct, wrong, empty and unfinished predictions, both decoded and scored."""
     texts = {
         "the cat sat on the mat": "the cat sat on the mat",
         "a dog ran in the old park": "the dog ran in a park",
@@ -248,13 +246,13 @@ def tiny_outcomes() -> list[Outcome]:
         "birds sing": "birds birds birds birds birds birds",
         "it is cold today in town": "it is cold today in town and cold again",
     }
-    return [_outcome(i, reference, text) for i, (reference, text) in enumerate(texts.items())]
+    return [_prediction(i, reference, text) for i, (reference, text) in enumerate(texts.items())]
 
 
-def _outcome(number: int, reference: str, text: str) -> Outcome:
+def _prediction(number: int, reference: str, text: str) -> Prediction:
     tokens, finished = [1 + len(word) % 4 for word in text.split()], "again" not in text
     length = len(reference.split()) + 1
-    return Outcome(
+    return Prediction(
         number,
         references=[reference, reference.replace("the", "a")],
         hypotheses=[Hypothesis(tokens, finished, -1.5 * len(tokens) - 0.25, tokens, {"order": float(number)})],

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bench_authors.testing.cases import Case, repeat_row, replay
-from bench_core import Batch, Noise, Stepper
+from bench_core import Batch, Rng, Stepper
 
 STEPS, ROWS = 500, 64  #: training steps and rows of each, with new tokens
 TOKENS, WORDS = 8, 4  #: maximal number of tokens and of distinct tokens in a target
@@ -50,7 +50,7 @@ def _is_cheap_when_blind(case: Case, by: str, least: float) -> bool:
 
 def _steps(case: Case, batch: Batch) -> float:
     """Return the mean cost of targets in nats, summed over steps."""
-    chain = case.model.chain(batch, case.noise)
+    chain = case.model.chain(batch, case.rng)
     gains = [
         log_probs.gather(1, actions[:, None]).sum() for _, log_probs, actions in replay(case.model, batch, chain)
     ]
@@ -65,7 +65,7 @@ def _cost_after_training(case: Case, by: str, enough: float) -> float:
     cost = torch.tensor(torch.inf)
     for step in range(STEPS):
         batch = _targets(case, step)
-        cost = -case.scored(by, batch, case.noise.fork(step)).mean()
+        cost = -case.scored(by, batch, case.rng.fork(step)).mean()
         if cost < enough:
             break
         optimizer.zero_grad()
@@ -86,7 +86,7 @@ def _words(case: Case) -> int:
 
 def _targets(case: Case, step: int) -> Batch:
     """Return copies of the row with the highest limit, with random targets of equal length."""
-    uniform = Noise(13).fork(step).uniform(torch.arange(ROWS), 0, _length(case))
+    uniform = Rng(13).fork(step).uniform(torch.arange(ROWS), 0, _length(case))
     words: Tensor = 1 + (uniform * _words(case)).long()
     limit = case.model.limit(case.batch) if isinstance(case.model, Stepper) else None
     return repeat_row(case, words.tolist(), 0 if limit is None else int(limit.argmax()))

@@ -141,12 +141,12 @@ def copies_in_a_stack_lose_what_they_lose_alone(case: Case) -> None:
     other = deepcopy(case.model)
     for weights in other.parameters():
         weights.mul_(0.7)
-    copies, noises = (case.model, other), (case.noise, case.noise.fork("other"))
-    training = Training(0, 100, 0, 1, case.noise)
+    copies, rngs = (case.model, other), (case.rng, case.rng.fork("other"))
+    training = Training(0, 100, 0, 1, case.rng)
     batches = (case.batch, drop_last_row(reverse_rows(case.batch)))
-    stack = Stack(copies).losses(stacked(batches), training, [noise.key for noise in noises])
-    for number, (model, noise, batch) in enumerate(zip(copies, noises, batches, strict=True)):
-        expected = model.loss(batch, replace(training, noise=noise))
+    stack = Stack(copies).losses(stacked(batches), training, [rng.key for rng in rngs])
+    for number, (model, rng, batch) in enumerate(zip(copies, rngs, batches, strict=True)):
+        expected = model.loss(batch, replace(training, rng=rng))
         assert_close(stack.value[number], expected.value, f"loss of copy {number}")
         assert stack.weight[number] == expected.weight, f"copy {number} has the weight {stack.weight[number]}"
         assert {*stack.parts} == {*expected.parts}, "a stack has other parts of the loss"

@@ -10,7 +10,7 @@ import numpy as np
 from bench_authors.testing.cases import MetricCase
 from bench_authors.testing.contracts import catches, check, contracts_of
 from bench_authors.testing.mutants import metrics as mutants
-from bench_core.storage.outcomes import by_id
+from bench_core.storage.predictions import by_id
 
 
 def check_metric(case: MetricCase) -> list[str]:
@@ -18,46 +18,46 @@ def check_metric(case: MetricCase) -> list[str]:
     return check(METRIC_CONTRACTS, case)
 
 
-@catches(mutants.forgets_an_outcome)
-def there_is_one_part_an_outcome(case: MetricCase) -> None:
-    """Count the statistics of all outcomes and of a single outcome."""
-    for number in (len(case.outcomes), 1):
-        parts = [*case.metric.measure(case.outcomes[:number])]
-        assert len(parts) == number, f"{len(parts)} parts for {number} outcomes"
+@catches(mutants.forgets_a_prediction)
+def there_is_one_part_a_prediction(case: MetricCase) -> None:
+    """Count the statistics of all predictions and of a single prediction."""
+    for number in (len(case.predictions), 1):
+        parts = [*case.metric.measure(case.predictions[:number])]
+        assert len(parts) == number, f"{len(parts)} parts for {number} predictions"
 
 
 @catches(mutants.needs_a_list)
-def outcomes_may_be_read_one_by_one(case: MetricCase) -> None:
-    """Measure outcomes as read from disk in a run: a sequence that is not a list and may exceed memory."""
+def predictions_may_be_read_one_by_one(case: MetricCase) -> None:
+    """Measure predictions as read from disk in a run: a sequence that is not a list and may exceed memory."""
     try:
-        parts = [*case.metric.measure(by_id(case.outcomes))]
+        parts = [*case.metric.measure(by_id(case.predictions))]
     except (AttributeError, TypeError) as error:
-        raise AssertionError(f"outcomes that are not a list cannot be measured: {error}") from None
-    _same(case, parts, [*case.metric.measure(case.outcomes)], "of outcomes from disk")
+        raise AssertionError(f"predictions that are not a list cannot be measured: {error}") from None
+    _same(case, parts, [*case.metric.measure(case.predictions)], "of predictions from disk")
 
 
 @catches(mutants.keys_parts_by_number)
 def parts_survive_being_stored(case: MetricCase) -> None:
     """Store parts as JSON, which has no tuples, sets or numeric keys."""
-    parts = [*case.metric.measure(case.outcomes)]
+    parts = [*case.metric.measure(case.predictions)]
     stored = json.loads(json.dumps(parts))
     assert stored == _as_lists(parts), "JSON changes the parts"
     _same(case, stored, parts, "of stored parts")
 
 
 @catches(mutants.depends_on_the_order)
-def the_order_of_outcomes_does_not_matter(case: MetricCase) -> None:
+def the_order_of_predictions_does_not_matter(case: MetricCase) -> None:
     """Change the order for `measure` and for `combine`."""
-    parts = [*case.metric.measure(case.outcomes)]
+    parts = [*case.metric.measure(case.predictions)]
     _same(case, parts[::-1], parts, "of parts in reverse order")
     _same(case, [*parts[2:], *parts[:2]], parts, "of parts in another order")
-    _same(case, [*case.metric.measure(case.outcomes[::-1])], parts, "of outcomes in reverse order")
+    _same(case, [*case.metric.measure(case.predictions[::-1])], parts, "of predictions in reverse order")
 
 
 @catches(mutants.combines_whole_cells_only)
 def any_choice_of_parts_has_a_score(case: MetricCase) -> None:
     """Combine subsets and repeated parts, as in resampling; the score must be a float, possibly NaN."""
-    parts = [*case.metric.measure(case.outcomes)]
+    parts = [*case.metric.measure(case.predictions)]
     for chosen in (parts, parts[:1] * 3, parts[1:], [*parts, *parts]):
         score = case.metric.combine(chosen)
         assert isinstance(score, float | int), f"the score of {len(chosen)} parts is {score!r}"
@@ -66,7 +66,7 @@ def any_choice_of_parts_has_a_score(case: MetricCase) -> None:
 @catches(mutants.resamples_without_repeats)
 def a_resample_scores_as_its_parts_do(case: MetricCase) -> None:
     """Compare resampled scores with scores of parts repeated according to the counts."""
-    parts, number = [*case.metric.measure(case.outcomes)], len(case.outcomes)
+    parts, number = [*case.metric.measure(case.predictions)], len(case.predictions)
     counts = np.array([[1] * number, [2, *[0] * (number - 2), 1], [0, *[1] * (number - 1)]], dtype=np.uint16)
     for row, score in zip(counts.tolist(), case.metric.resample(parts, counts), strict=True):
         repeated = [part for part, times in zip(parts, row, strict=True) for _ in range(times)]

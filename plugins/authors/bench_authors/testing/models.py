@@ -15,7 +15,7 @@ from bench_authors.testing.cases import Case, can, one_row, repeat_row, reverse_
 from bench_authors.testing.contracts import assert_close, catches, check, contracts_of, seed_torch
 from bench_authors.testing.leaks import leak
 from bench_authors.testing.mutants import models as mutants
-from bench_core import Batch, Kind, Noise, Sampler, Scorer, Scores, Scoring, Stepper, SuiteError, Vmappable
+from bench_core import Batch, Kind, Rng, Sampler, Scorer, Scores, Scoring, Stepper, SuiteError, Vmappable
 
 DRAWS = 20_000  # samples
 QUICK_DIVISOR = 20  # divisor of the number of samples in quick trials
@@ -59,9 +59,9 @@ def it_builds_on_the_meta_device(case: Case) -> None:
 def it_takes_every_source_of_its_config(case: Case) -> None:
     """Run with each source of the Config; settings that exclude a source may raise SuiteError."""
     for source in sorted(case.config.sources):
-        facts = tiny_info(source)
+        info = tiny_info(source)
         info = replace(
-            case.info, source=source, source_vocabulary=facts.source_vocabulary, source_shape=facts.source_shape
+            case.info, source=source, source_vocabulary=info.source_vocabulary, source_shape=info.source_shape
         )
         try:
             other = Case.of(case.config, info=info, source=source, device=case.batch.ids.device.type)
@@ -91,12 +91,12 @@ def a_sample_depends_on_its_id_alone(case: Case) -> None:
     number = len(case.batch)
     rows = torch.arange(REPEATS * number, device=case.batch.ids.device)
     batch = replace(case.batch.select(rows % number), ids=rows + case.batch.ids[0])
-    together = case.model.sample(batch, 5, case.noise)
-    backwards = case.model.sample(reverse_rows(batch), 5, case.noise)[::-1]
+    together = case.model.sample(batch, 5, case.rng)
+    backwards = case.model.sample(reverse_rows(batch), 5, case.rng)[::-1]
     for first, second in zip(together, backwards, strict=True):
         assert first.tokens == second.tokens, f"{first.tokens}, but {second.tokens} in reverse order"
     for row in range(number):
-        (alone,) = case.model.sample(one_row(batch, row), 5, case.noise)
+        (alone,) = case.model.sample(one_row(batch, row), 5, case.rng)
         assert together[row].tokens == alone.tokens, f"{together[row].tokens}, but {alone.tokens} alone"
 
 
@@ -107,13 +107,13 @@ def a_sample_depends_on_its_id_alone(case: Case) -> None:
 )
 def windows_of_a_stream_score_as_the_whole_does(case: Case) -> None:
     """Compare the score of a stream with the sum over windows, each with the memory of the previous window."""
-    stream, opening = _stream(case), case.batch.opening[:, :1]
+    stream, prompt = _stream(case), case.batch.prompt[:, :1]
     for by in case.config.likelihoods:
-        whole = case.scored(by, _window(case, opening, stream))
-        total, memory, before = torch.zeros_like(whole), None, opening
+        whole = case.scored(by, _window(case, prompt, stream))
+        total, memory, before = torch.zeros_like(whole), None, prompt
         for window in torch.split(stream, 5, 1):
             batch = replace(_window(case, before, window), continues=memory is not None)
-            scores: Scores = case.model.score(batch, Scoring(by, case.noise, memory))
+            scores: Scores = case.model.score(batch, Scoring(by, case.rng, memory))
             assert scores.memory is not None, "the score of a window returns no memory for the next"
             loss_memory = case.loss(batch, memory).memory
             assert loss_memory is not None, "the loss of a window returns no memory for the next"
@@ -136,12 +136,12 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
     words = range(1, min(5, len(case.info.vocabulary)))
     targets = [target for length in range(3) for target in product(words, repeat=length)]
     number = DRAWS // QUICK_DIVISOR if case.quick else DRAWS
-    samples = case.model.sample(repeat_row(case, [()] * number), 3, case.noise.fork("sample"))
+    samples = case.model.sample(repeat_row(case, [()] * number), 3, case.rng.fork("sample"))
     counts = Counter(tuple(output.tokens) for output in samples if output.finished)
     share = torch.tensor([counts[target] / number for target in targets], device=case.batch.ids.device)
     rows = repeat_row(case, targets)
     for by, kind in case.config.likelihoods.items():
-        log_probs = torch.stack([case.scored(by, rows, case.noise.fork(turn)) for turn in range(16)])  # [16, K]
+        log_probs = torch.stack([case.scored(by, rows, case.rng.fork(turn)) for turn in range(16)])  # [16, K]
         values = log_probs if kind is Kind.BOUND else log_probs.exp()
         low, high = (values.mean(0) + sign * MAX_STANDARD_ERRORS * values.std(0) / 4 for sign in (-1, 1))
         if kind is Kind.BOUND:
@@ -161,7 +161,7 @@ def set_up_twice_it_is_the_same(case: Case) -> None:
     for _ in range(2):
         seed_torch(3)
         model = case.config.load()(case.config, case.info).to(case.batch.ids.device)
-        model.setup(case.info, case.noise)
+        model.setup(case.info, case.rng)
         states.append(model.state_dict())
     for name, tensor in states[0].items():
         assert_close(states[1][name], tensor, f"{name}, set up twice")
@@ -187,18 +187,18 @@ def _add_padding(batch: Batch) -> Batch:
 
 def _stream(case: Case) -> Tensor:
     """Return 13 tokens of a stream for each row, including EOS."""
-    uniform = Noise(11).uniform(case.batch.ids, 0, 13)
+    uniform = Rng(11).uniform(case.batch.ids, 0, 13)
     return (uniform * len(case.info.vocabulary)).long()
 
 
 def _window(case: Case, before: Tensor, tokens: Tensor) -> Batch:
     length = torch.full_like(case.batch.ids, tokens.shape[1])
-    return replace(case.batch, opening=before, gold=tokens, length=length)
+    return replace(case.batch, prompt=before, gold=tokens, length=length)
 
 
 def _leaves_a_memory(case: Case) -> bool:
     by = next(iter(case.config.likelihoods))
-    scores: Scores = case.model.score(case.batch, Scoring(by, case.noise))
+    scores: Scores = case.model.score(case.batch, Scoring(by, case.rng))
     return scores.memory is not None or (not case.config.is_untrainable() and case.loss().memory is not None)
 
 

@@ -47,7 +47,7 @@ def the_score_is_the_sum_of_its_steps(case: Case) -> None:
     """
     by, kind = default_likelihood(case)
     scores = case.scored(by)
-    chain = case.model.chain(case.batch, case.noise)
+    chain = case.model.chain(case.batch, case.rng)
     total = torch.zeros_like(scores)
     for rows, log_probs, actions in replay(case.model, case.batch, chain):
         total = total.index_add(0, rows, log_probs.gather(1, actions[:, None])[:, 0])
@@ -62,7 +62,7 @@ def the_score_is_the_sum_of_its_steps(case: Case) -> None:
 @catches(mutants.reads_backwards, when=can(Stepper))
 def reading_a_chain_gives_gold_back(case: Case) -> None:
     """Read the actions of `chain`, which must be as long as the target requires and padded with EOS."""
-    chains = case.model.chain(case.batch, case.noise).tolist()
+    chains = case.model.chain(case.batch, case.rng).tolist()
     for chain, gold, length in zip(chains, case.batch.gold.tolist(), case.batch.length.tolist(), strict=True):
         end = (length - 1) * case.model.actions_per_token
         assert STOP not in chain[:end], f"the actions {chain} contain EOS before the target ends"
@@ -162,7 +162,7 @@ def _random_walk(case: Case, max_tokens: int = 4) -> list[tuple[Tensor, Tensor]]
     limit = case.model.limit(case.batch)
     tokens = max_tokens if limit is None else min(max_tokens, int(limit.min()))
     log_probs, state = case.model.start(case.batch)
-    pick, walk = draw(case.noise), []
+    pick, walk = draw(case.rng), []
     for step in range(tokens * case.model.actions_per_token):
         going = torch.cat([torch.full_like(log_probs[:, :1], -torch.inf), log_probs[:, 1:]], 1)
         walk.append((log_probs, pick(going, case.batch.ids, step)))

@@ -34,7 +34,7 @@ def an_epoch_covers_each_example_once(case: TaskCase) -> None:
     for split, purpose in _example_purposes(case):
         every = _ids(case.batches(split, purpose, Size(1)))
         assert len(set(every)) == len(every), f"{split}: an id occurs twice"
-        orders = [_ids(case.batches(split, purpose, size, case.noise)) for size in (case.size, Size(10**6), Size(1))]
+        orders = [_ids(case.batches(split, purpose, size, case.rng)) for size in (case.size, Size(10**6), Size(1))]
         for ids in [_ids(case.batches(split, purpose)), *orders]:
             assert sorted(ids) == sorted(every), f"{split}: {len(ids)} of {len(every)} examples, to {purpose}"
 
@@ -43,13 +43,13 @@ def an_epoch_covers_each_example_once(case: TaskCase) -> None:
 def noise_alone_decides_the_order(case: TaskCase) -> None:
     """Compare orders: to train, of rows or windows; for other purposes, for all batch sizes."""
     for split, purpose in _example_purposes(case):
-        first = _ids(case.batches(split, purpose, noise=case.noise))
-        assert first == _ids(case.batches(split, purpose, noise=case.noise)), (
+        first = _ids(case.batches(split, purpose, rng=case.rng))
+        assert first == _ids(case.batches(split, purpose, rng=case.rng)), (
             f"{split}: different orders with the same random numbers"
         )
         # Without batches of rows of similar length.
-        alone = _ids(case.batches(split, purpose, Size(1), case.noise))
-        others = [_ids(case.batches(split, purpose, Size(1), case.noise.fork(turn))) for turn in range(3)]
+        alone = _ids(case.batches(split, purpose, Size(1), case.rng))
+        others = [_ids(case.batches(split, purpose, Size(1), case.rng.fork(turn))) for turn in range(3)]
         alike = all(ids == alone for ids in others)
         assert len(first) < 4 or not alike, f"{split}: the same order with other random numbers, to {purpose}"
         assert purpose is Purpose.TRAIN or alone == first, (
@@ -73,7 +73,7 @@ def openings_begin_and_targets_end_with_stop(case: TaskCase) -> None:
     """Check the positions of EOS, except in windows of a stream."""
     for split, purpose in _example_purposes(case):
         for batch in case.batches(split, purpose):
-            assert (batch.opening[:, 0] == STOP).all(), f"{split}: a prompt (`opening`) does not begin with EOS"
+            assert (batch.prompt[:, 0] == STOP).all(), f"{split}: a prompt (`prompt`) does not begin with EOS"
             ends = batch.mask.cumsum(1) == batch.length[:, None]  # last token and padding
             assert (batch.gold[ends] == STOP).all(), f"{split}: a target does not end with EOS at its `length`"
             assert (batch.gold[~ends] != STOP).all(), f"{split}: EOS is inside a target"
@@ -85,7 +85,7 @@ def batches_are_what_config_and_facts_say(case: TaskCase) -> None:
     """Check that tokens are in the vocabularies and sources have the declared kind and shape."""
     words = len(case.info.vocabulary)
     for batch in _all(case):
-        for name, tokens in (("opening", batch.opening), ("gold", batch.gold)):
+        for name, tokens in (("prompt", batch.prompt), ("gold", batch.gold)):
             assert tokens.dtype == torch.long, f"{name} is {tokens.dtype}"
             assert tokens.numel() == 0 or 0 <= tokens.min() <= tokens.max() < words, (
                 f"{name} has tokens outside the vocabulary"

@@ -23,7 +23,7 @@ from bench_core import (
     Batch,
     Hypothesis,
     Loss,
-    Noise,
+    Rng,
     Sampler,
     Scorer,
     Scores,
@@ -57,7 +57,7 @@ class Recurrent(nn.Module, Stepper[RecurrentState], Scorer):
         self.logits = nn.Linear(config.hidden, len(info.vocabulary))
 
     def start(self, batch: Batch) -> tuple[Tensor, RecurrentState]:
-        return self._next(batch.opening, self._begin(batch))
+        return self._next(batch.prompt, self._begin(batch))
 
     def step(self, state: RecurrentState, actions: Tensor) -> tuple[Tensor, RecurrentState]:
         return self._next(actions[:, None], state)
@@ -128,9 +128,9 @@ class Codes(Recurrent):
         self.logits = nn.Linear(config.hidden, config.bits)
         self.register_buffer("codebook", torch.zeros(len(info.vocabulary), config.bits))
 
-    def setup(self, info: TaskInfo, noise: Noise) -> None:
+    def setup(self, info: TaskInfo, rng: Rng) -> None:
         tokens, bits = self.codebook.shape
-        codes = noise.shared("codes", (2**bits,)).argsort()[:tokens, None]
+        codes = rng.shared("codes", (2**bits,)).argsort()[:tokens, None]
         self.codebook.copy_(codes >> torch.arange(bits) & 1)
 
     def _log_probs(self, hidden: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
@@ -190,7 +190,7 @@ class Insertion(nn.Module, Stepper[CanvasState], Scorer):
         self.slot = nn.Linear(2 * config.hidden, config.hidden)
 
     def start(self, batch: Batch) -> tuple[Tensor, CanvasState]:
-        canvas = CanvasState(batch.opening[:, :0])
+        canvas = CanvasState(batch.prompt[:, :0])
         return self._words(canvas), canvas
 
     def step(self, state: CanvasState, actions: Tensor) -> tuple[Tensor, CanvasState]:
@@ -206,9 +206,9 @@ class Insertion(nn.Module, Stepper[CanvasState], Scorer):
             words.insert(slot - 1, word)
         return words
 
-    def chain(self, batch: Batch, noise: Noise) -> Tensor:
+    def chain(self, batch: Batch, rng: Rng) -> Tensor:
         """Insert the words in a random order."""
-        turns = noise.fork("order").uniform(batch.ids, 0, batch.gold.shape[1])
+        turns = rng.fork("order").uniform(batch.ids, 0, batch.gold.shape[1])
         last = torch.arange(batch.gold.shape[1], device=turns.device) >= batch.length[:, None] - 1
         order = turns.masked_fill(last, 2).argsort(stable=True)  # [N, T] positions, those without a word last
         earlier = (order[:, None] < order[:, :, None]).tril(-1).sum(2)  # [N, T] words left of each
@@ -217,15 +217,15 @@ class Insertion(nn.Module, Stepper[CanvasState], Scorer):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         tokens = batch.mask.sum()
-        return Loss(-self._weigh(batch, training.noise).sum() / tokens, tokens)
+        return Loss(-self._weigh(batch, training.rng).sum() / tokens, tokens)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        return Scores(self._weigh(batch, scoring.noise))
+        return Scores(self._weigh(batch, scoring.rng))
 
-    def _weigh(self, batch: Batch, noise: Noise) -> Tensor:
+    def _weigh(self, batch: Batch, rng: Rng) -> Tensor:
         """Return log p of a random insertion order for each target [N], a lower bound of log p of the target."""
-        total, canvas = self.embed.weight.new_zeros(len(batch)), CanvasState(batch.opening[:, :0])
-        chain = self.chain(batch, noise)
+        total, canvas = self.embed.weight.new_zeros(len(batch)), CanvasState(batch.prompt[:, :0])
+        chain = self.chain(batch, rng)
         for turn, (word, slot) in enumerate(zip(chain.T[::2], chain.T[1::2].clamp(min=1), strict=True)):
             placing = replace(canvas, word=word)
             gains = self._words(canvas).gather(1, word[:, None])[:, 0]
@@ -268,26 +268,26 @@ class Latent(nn.Module, Sampler, Scorer, Vmappable):
         self.embed = nn.Embedding(len(info.vocabulary), config.hidden)
         self.infer = nn.RNN(config.hidden, 2 * config.hidden, batch_first=True)
 
-    def sample(self, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+    def sample(self, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
         hidden, words = self._origin(len(batch)), []
         for step in range(max_tokens):
-            hidden = self._move(hidden, noise.fork("move").normal(batch.ids, step, self.config.hidden))
+            hidden = self._move(hidden, rng.fork("move").normal(batch.ids, step, self.config.hidden))
             log_probs = self.logits(hidden).log_softmax(1)
-            words.append(invert(log_probs, noise.fork("word").uniform(batch.ids, step)))
+            words.append(invert(log_probs, rng.fork("word").uniform(batch.ids, step)))
         rows = torch.stack(words, 1).tolist()
         return [Hypothesis(row[: row.index(STOP)] if STOP in row else row, STOP in row) for row in rows]
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
         scorers = {"elbo": self._elbo, "trajectories": self._average}
-        return Scores(scorers[scoring.by](batch, scoring.noise))
+        return Scores(scorers[scoring.by](batch, scoring.rng))
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         tokens = batch.mask.sum()
-        return Loss(-self._elbo(batch, training.noise).sum() / tokens, tokens)
+        return Loss(-self._elbo(batch, training.rng).sum() / tokens, tokens)
 
     def vmap_loss(self, batch: Batch, training: Training) -> Loss:
         tokens = batch.mask.sum()
-        return Loss(-self._elbo(batch, training.noise, self._read_in_a_loop).sum() / tokens, tokens)
+        return Loss(-self._elbo(batch, training.rng, self._read_in_a_loop).sum() / tokens, tokens)
 
     def _read(self, gold: Tensor) -> Tensor:
         read: Tensor = self.infer(self.embed(gold))[0]
@@ -306,28 +306,28 @@ class Latent(nn.Module, Sampler, Scorer, Vmappable):
     def _origin(self, rows: int) -> Tensor:
         return self.drift.weight.new_zeros(rows, self.config.hidden)
 
-    def _move(self, hidden: Tensor, noise: Tensor) -> Tensor:
-        result: Tensor = hidden + torch.tanh(self.drift(hidden)) + noise.to(hidden.dtype)
+    def _move(self, hidden: Tensor, rng: Tensor) -> Tensor:
+        result: Tensor = hidden + torch.tanh(self.drift(hidden)) + rng.to(hidden.dtype)
         return result
 
-    def _elbo(self, batch: Batch, noise: Noise, read: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    def _elbo(self, batch: Batch, rng: Rng, read: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Return a lower bound of each log p(y) [N] from a trajectory inferred from y."""
         means, log_stds = (read or self._read)(batch.gold).chunk(2, 2)
         hidden, total = self._origin(len(batch)), self.drift.weight.new_zeros(len(batch))
         for t, (mean, log_std) in enumerate(zip(means.unbind(1), log_stds.unbind(1), strict=True)):
-            sample = noise.normal(batch.ids, t, self.config.hidden)
+            sample = rng.normal(batch.ids, t, self.config.hidden)
             hidden = self._move(hidden, mean + log_std.exp() * sample)
             divergence = (0.5 * (mean**2 + (2 * log_std).exp() - 1) - log_std).sum(1)
             gains = self.logits(hidden).log_softmax(1).gather(1, batch.gold[:, t : t + 1])[:, 0]
             total = total + (gains - divergence) * batch.mask[:, t]
         return total
 
-    def _average(self, batch: Batch, noise: Noise) -> Tensor:
+    def _average(self, batch: Batch, rng: Rng) -> Tensor:
         """Return an estimate of each log p(y) [N] from trajectories shared by all targets."""
         ids = torch.arange(self.config.trajectories, device=batch.ids.device)
         hidden, total = self._origin(len(ids)), self.drift.weight.new_zeros(len(batch), len(ids))
         for t in range(batch.gold.shape[1]):
-            hidden = self._move(hidden, noise.fork("trajectories").normal(ids, t, self.config.hidden))
+            hidden = self._move(hidden, rng.fork("trajectories").normal(ids, t, self.config.hidden))
             gains = self.logits(hidden).log_softmax(1)[:, batch.gold[:, t]].T  # [N, trajectories]
             total = total + gains * batch.mask[:, t : t + 1]
         average: Tensor = total.logsumexp(1) - log(len(ids))

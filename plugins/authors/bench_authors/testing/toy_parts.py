@@ -16,9 +16,9 @@ from bench_core import (
     Decoder,
     Hypothesis,
     Metric,
-    Noise,
-    Outcome,
+    Prediction,
     Purpose,
+    Rng,
     Sampler,
     Size,
     Split,
@@ -34,7 +34,7 @@ from bench_core import (
 class Greedy(Decoder[Stepper[Any]]):
     """Takes the most probable action at every step, the lowest if tied."""
 
-    def decode(self, model: Stepper[Any], batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+    def decode(self, model: Stepper[Any], batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         outputs = generate(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), self.config.max_tokens)
         return [[output] for output in outputs]
 
@@ -42,14 +42,14 @@ class Greedy(Decoder[Stepper[Any]]):
 class Ancestral(Decoder[Sampler]):
     """Samples from the model."""
 
-    def decode(self, model: Sampler, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        return [[output] for output in model.sample(batch, self.config.max_tokens, noise)]
+    def decode(self, model: Sampler, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
+        return [[output] for output in model.sample(batch, self.config.max_tokens, rng)]
 
 
 class Exhaustive(Decoder[Stepper[Any]]):
     """Enumerates every hypothesis, for all rows in parallel."""
 
-    def decode(self, model: Stepper[Any], batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+    def decode(self, model: Stepper[Any], batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         max_actions = limits(model, batch, self.config.max_tokens) * model.actions_per_token
         log_probs, state = model.start(batch)
         owner = torch.arange(len(batch), device=log_probs.device)  # [M] row of each unfinished hypothesis
@@ -83,11 +83,11 @@ class Letters(Task):
         counts = ["".join(splits["train"]).count(letter) for letter in letters[1:]]
         return TaskInfo(letters, [len(splits["train"]), *counts])
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         targets = [self._tokens(word) for word in self._read()["splits"][split]]
         order = torch.arange(len(targets))
-        if noise is not None:
-            order = noise.uniform(order).argsort()
+        if rng is not None:
+            order = rng.uniform(order).argsort()
         for ids in _pack(order.tolist(), [len(target) + 1 for target in targets], size):
             yield self._batch(ids, [targets[i] for i in ids])
 
@@ -100,8 +100,8 @@ class Letters(Task):
 
     def _batch(self, ids: list[int], targets: list[list[int]]) -> Batch:
         length = torch.tensor([len(target) + 1 for target in targets])
-        opening = torch.full((len(ids), 1), STOP)
-        return Batch(torch.tensor(ids), opening, _pad(targets, int(length.max())), length)
+        prompt = torch.full((len(ids), 1), STOP)
+        return Batch(torch.tensor(ids), prompt, _pad(targets, int(length.max())), length)
 
     def _tokens(self, word: str) -> list[int]:
         letters = self._read()["letters"]
@@ -127,7 +127,7 @@ class Reversal(Letters):
 class Stream(Letters):
     """All words of a split as a stream, in windows of at most two rows."""
 
-    def batches(self, split: Split, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
+    def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         stream = torch.tensor(
             [token for word in self._read()["splits"][split] for token in [*self._tokens(word), STOP]]
         )
@@ -163,8 +163,8 @@ class ExactMatch(Metric[int]):
     better, unit = 1, "%"
     signature = "exact match"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[int]:
-        return [int(outcome.texts[0] in outcome.references) for outcome in outcomes]
+    def measure(self, predictions: Sequence[Prediction]) -> list[int]:
+        return [int(prediction.texts[0] in prediction.references) for prediction in predictions]
 
     def combine(self, parts: Sequence[int]) -> float:
         return 100 * sum(parts) / len(parts)
@@ -177,8 +177,8 @@ class Perplexity(Metric[tuple[float, float]]):
     may_be_infinite = True
     signature = "nats a token, stop included"
 
-    def measure(self, outcomes: Sequence[Outcome]) -> list[tuple[float, float]]:
-        return [(y.weight * (y.target_log_prob or 0.0), y.weight * y.target_tokens) for y in outcomes]
+    def measure(self, predictions: Sequence[Prediction]) -> list[tuple[float, float]]:
+        return [(y.weight * (y.target_log_prob or 0.0), y.weight * y.target_tokens) for y in predictions]
 
     def combine(self, parts: Sequence[tuple[float, float]]) -> float:
         nats, tokens = (sum(column) for column in zip(*parts, strict=True))

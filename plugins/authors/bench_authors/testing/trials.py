@@ -15,7 +15,7 @@ from torch import Tensor
 from bench_authors.checker import BUILT, IMPORTED, Trial, Verdict
 from bench_authors.looks.rows import float64
 from bench_authors.testing.accelerators import DECODERS_ON_ACCELERATORS, MODELS_ON_ACCELERATORS
-from bench_authors.testing.cases import Case, MetricCase, TaskCase, tiny_info, tiny_outcomes
+from bench_authors.testing.cases import Case, MetricCase, TaskCase, tiny_info, tiny_predictions
 from bench_authors.testing.contracts import LOSS_CONTRACTS, Contract, exemptions, try_contract, with_log_probs
 from bench_authors.testing.decoders import DECODER_CONTRACTS
 from bench_authors.testing.metrics import METRIC_CONTRACTS
@@ -214,9 +214,9 @@ def _task_case(config: TaskConfig, data: Path, folder: Path) -> TaskCase:
 
 
 def _metric_case(config: MetricConfig) -> MetricCase:
-    outcomes = [replace(y, hypotheses=[replace(y.hypotheses[0], finished=True)]) for y in tiny_outcomes()]
-    case = MetricCase.of(config, outcomes)
-    case.metric.combine([*case.metric.measure(case.outcomes)])
+    predictions = [replace(y, hypotheses=[replace(y.hypotheses[0], finished=True)]) for y in tiny_predictions()]
+    case = MetricCase.of(config, predictions)
+    case.metric.combine([*case.metric.measure(case.predictions)])
     return case
 
 

@@ -13,7 +13,7 @@ from bench_core.commands import options
 from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
-    from bench_core.data import Outcome
+    from bench_core.data import Prediction
     from bench_core.runs.results import CellResult, Number, Run
     from bench_core.storage.store import Store
 
@@ -53,17 +53,17 @@ def intervals(run: Run, cell: CellResult) -> Intervals:
     return by_metric
 
 
-def first_outputs(store: Store, cell: CellResult, count: int) -> Sequence[Outcome]:
+def first_outputs(store: Store, cell: CellResult, count: int) -> Sequence[Prediction]:
     """Return the first outputs of a cell; empty if they are not in the store."""
-    from bench_core.storage.outcomes import read_outcomes
+    from bench_core.storage.predictions import read_predictions
 
     key = cell.artifacts.get("decode", "")
     if not key or not store.has("decode", key):
         return []
-    return [*islice(read_outcomes(store.get("decode", key).file("outcomes.jsonl.gz")), count)]
+    return [*islice(read_predictions(store.get("decode", key).file("predictions.jsonl.gz")), count)]
 
 
-def plain(cell: CellResult, outputs: Sequence[Outcome], between: Intervals) -> Any:
+def plain(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) -> Any:
     """Return a cell, the intervals of its numbers and its outputs as JSON data."""
     from dataclasses import asdict
 
@@ -73,7 +73,7 @@ def plain(cell: CellResult, outputs: Sequence[Outcome], between: Intervals) -> A
     return json_data({**asdict(cell), "intervals": between, "outputs": shown})
 
 
-def text(cell: CellResult, outputs: Sequence[Outcome], between: Intervals) -> str:
+def text(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) -> str:
     """Return a cell, the intervals of its numbers and its outputs for a terminal."""
     from tabulate import tabulate
 
@@ -102,6 +102,6 @@ def _words(number: Number, interval: tuple[float, float] | None) -> list[str]:
     return [value, ends, number.unit, f"{number.examples:,}", number.kind, number.signature]
 
 
-def _texts(output: Outcome) -> dict[str, str]:
+def _texts(output: Prediction) -> dict[str, str]:
     texts = {"prompt": output.prompt, "output": output.texts[0] if output.texts else ""}
     return {"example": str(output.id), **texts, **({"reference": output.references[0]} if output.references else {})}

@@ -10,11 +10,11 @@ from math import fsum, isclose, isfinite, isnan
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bench_core.data import Outcome, TaskInfo
+from bench_core.data import Prediction, TaskInfo
 from bench_core.errors import BenchError, PluginError
 from bench_core.runs.provenance import recorded_part
 from bench_core.runs.results import CellResult
-from bench_core.storage.outcomes import References, read_lines, read_outcomes
+from bench_core.storage.predictions import References, read_lines, read_predictions
 from bench_reports.content.contrasts import Contrast, Pair
 from bench_reports.content.sorting import seed_of
 from bench_reports.statistics.permutation import Parts, permutation_p_value
@@ -44,7 +44,7 @@ class ScoredExample:
     seed: int
     ours: float
     theirs: float
-    outputs: tuple[Outcome, Outcome] | None = None  # None if nothing was decoded
+    outputs: tuple[Prediction, Prediction] | None = None  # None if nothing was decoded
 
 
 @dataclass(frozen=True)
@@ -122,52 +122,55 @@ class StoredEvidence:
     """A reader of the stored artifacts behind the numbers of a run; each is read once."""
 
     store: Store
-    read: dict[str, Sequence[Outcome]] = field(default_factory=dict)
+    read: dict[str, Sequence[Prediction]] = field(default_factory=dict)
     decoded: dict[str, Mapping[int, int]] = field(default_factory=dict)  # indices of examples, by key and id
 
     def evidence(self, contrast: Contrast) -> ExampleEvidence:
         """Return the stored evidence for a contrast; raise BenchError if it is missing or comes from other code."""
         name = contrast.metric
         pairs = [[self._measurement(cell, name) for cell in pair] for pair in contrast.pairs]
-        metric, outcomes = pairs[0][0][:2]
+        metric, predictions = pairs[0][0][:2]
         parts = [(ours[2], theirs[2]) for ours, theirs in pairs]
         for pair, both in zip(contrast.pairs, parts, strict=True):
             for cell, stored in zip(pair, both, strict=True):
                 _check_score(metric, stored, float(cell.numbers[name].value or 0))
-        ids, lengths = [outcome.id for outcome in outcomes], [outcome.target_tokens for outcome in outcomes]
-        if any([outcome.id for outcome in seen[1]] != ids for pair in pairs for seen in pair):
+        ids, lengths = (
+            [prediction.id for prediction in predictions],
+            [prediction.target_tokens for prediction in predictions],
+        )
+        if any([prediction.id for prediction in seen[1]] != ids for pair in pairs for seen in pair):
             raise PluginError("the stored examples differ")
         block = max(cell.numbers[name].block for pair in contrast.pairs for cell in pair)
         return ExampleEvidence(contrast, metric, parts, ids, lengths, block)
 
-    def _measurement(self, cell: CellResult, name: str) -> tuple[Any, Sequence[Outcome], Sequence[Any]]:
-        """Return the metric as it was run, the outcomes that it scored, and its stored parts."""
+    def _measurement(self, cell: CellResult, name: str) -> tuple[Any, Sequence[Prediction], Sequence[Any]]:
+        """Return the metric as it was run, the predictions that it scored, and its stored parts."""
         artifact = self.store.get("measure", cell.artifacts.get(f"measure/{name}", "none"))
         ingredients = artifact.manifest["ingredients"]
-        outcomes = self.outcomes(*ingredients["inputs"]["outcomes"])
-        facts = TaskInfo(**self.store.kept(*ingredients["inputs"]["task"]).json("facts.json"))
+        predictions = self.predictions(*ingredients["inputs"]["predictions"])
+        info = TaskInfo(**self.store.kept(*ingredients["inputs"]["task"]).json("task_info.json"))
         config = recorded_part("metric", ingredients)
         metric = config.load()(config)
-        metric = metric.prepare(facts, References(outcomes))
-        return metric, outcomes, read_lines(artifact.file("parts.jsonl.gz"))
+        metric = metric.prepare(info, References(predictions))
+        return metric, predictions, read_lines(artifact.file("parts.jsonl.gz"))
 
-    def outcomes(self, kind: str, key: str) -> Sequence[Outcome]:
-        """Return stored outcomes."""
+    def predictions(self, kind: str, key: str) -> Sequence[Prediction]:
+        """Return stored predictions."""
         if key not in self.read:
-            self.read[key] = read_outcomes(self.store.get(kind, key).file("outcomes.jsonl.gz"))
+            self.read[key] = read_predictions(self.store.get(kind, key).file("predictions.jsonl.gz"))
         return self.read[key]
 
-    def outputs(self, pair: Pair, example: int) -> tuple[Outcome, Outcome] | None:
+    def outputs(self, pair: Pair, example: int) -> tuple[Prediction, Prediction] | None:
         """Return the outputs of both cells for an example; None if they are not stored."""
         ours, theirs = (self._output(cell, example) for cell in pair)
         return (ours, theirs) if ours and theirs and ours.texts and theirs.texts else None
 
-    def _output(self, cell: CellResult, example: int) -> Outcome | None:
+    def _output(self, cell: CellResult, example: int) -> Prediction | None:
         key = cell.artifacts.get("decode", "")
         if key not in self.decoded:
             available = key and self.store.has("decode", key)
-            outcomes = self.outcomes("decode", key) if available else ()
-            self.decoded[key] = {outcome.id: place for place, outcome in enumerate(outcomes)}
+            predictions = self.predictions("decode", key) if available else ()
+            self.decoded[key] = {prediction.id: place for place, prediction in enumerate(predictions)}
         place = self.decoded[key].get(example)
         return None if place is None else self.read[key][place]
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from bench_core.data import Outcome, TaskInfo
+from bench_core.data import Prediction, TaskInfo
 from bench_core.errors import BenchError, StoreError
 from bench_core.runs.provenance import recorded_part
 from bench_core.runs.results import CellResult, Number, Run
 from bench_core.storage.file_formats import Real
-from bench_core.storage.outcomes import References, read_lines, read_outcomes
+from bench_core.storage.predictions import References, read_lines, read_predictions
 from bench_reports.content.sorting import applicable, why_missing
 from bench_reports.figures.distributions import measurement_keys
 from bench_reports.figures.error_bars import mean_of_values
@@ -92,12 +92,15 @@ def _parts(store: Store, key: str, length: str, bins: int | Ends) -> Iterator[Pa
     """Yield the metric of the examples in each bin, from its stored parts."""
     artifact = store.get("measure", key)
     ingredients = artifact.manifest["ingredients"]
-    kind, outcomes_key = ingredients["inputs"]["outcomes"]
-    outcomes = read_outcomes(store.get(kind, outcomes_key).file("outcomes.jsonl.gz"))
-    info = TaskInfo(**store.kept(*ingredients["inputs"]["task"]).json("facts.json"))
+    kind, predictions_key = ingredients["inputs"]["predictions"]
+    predictions = read_predictions(store.get(kind, predictions_key).file("predictions.jsonl.gz"))
+    info = TaskInfo(**store.kept(*ingredients["inputs"]["task"]).json("task_info.json"))
     config = recorded_part("metric", ingredients)
-    metric = config.load()(config).prepare(info, References(outcomes))
-    parts, lengths = read_lines(artifact.file("parts.jsonl.gz")), [length_of(outcome, length) for outcome in outcomes]
+    metric = config.load()(config).prepare(info, References(predictions))
+    parts, lengths = (
+        read_lines(artifact.file("parts.jsonl.gz")),
+        [length_of(prediction, length) for prediction in predictions],
+    )
     for places in bin_indices(lengths, bins):
         in_bin = [lengths[place] for place in places]
         yield (
@@ -109,15 +112,15 @@ def _parts(store: Store, key: str, length: str, bins: int | Ends) -> Iterator[Pa
         )
 
 
-def length_of(outcome: Outcome, length: str) -> int:
+def length_of(prediction: Prediction, length: str) -> int:
     """Return a length of an example; raise BenchError if the example lacks it."""
     value = {
-        "reference.tokens": outcome.target_tokens,
-        "reference.words": outcome.target_words or 0,
-        "source.words": len(outcome.prompt.split()),
+        "reference.tokens": prediction.target_tokens,
+        "reference.words": prediction.target_words or 0,
+        "source.words": len(prediction.prompt.split()),
     }[length]
     if not value:
-        raise BenchError(f"example {outcome.id} has no {length.partition('.')[0]}")
+        raise BenchError(f"example {prediction.id} has no {length.partition('.')[0]}")
     return value
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bench_core.errors import StoreError
 from bench_core.runs.results import CellResult, Run
 from bench_core.storage.file_formats import Real
-from bench_core.storage.outcomes import read_lines
+from bench_core.storage.predictions import read_lines
 from bench_reports.figures.kept_files import ExampleRecord, KeptFile
 from bench_reports.language.of_suite import language
 

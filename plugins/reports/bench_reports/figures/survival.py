@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bench_core.errors import StoreError
 from bench_core.runs.results import CellResult, Run
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 from bench_reports.figures.error_bars import mean_of_values
 from bench_reports.figures.figure_data import FigureData, Names, Picture, Series, check_unique_seeds
 from bench_reports.figures.kept_files import ExampleRecord, KeptFile, identity
@@ -66,8 +66,8 @@ def _records_from_store(run: Run, store: Store) -> Iterator[OutputLengths]:
 def _lengths(result: CellResult, key: str, store: Store) -> OutputLengths:
     ended, cut = Counter[int](), Counter[int]()
     try:
-        for outcome in read_outcomes(store.get("decode", key).file("outcomes.jsonl.gz")):
-            best = outcome.hypotheses[0]
+        for prediction in read_predictions(store.get("decode", key).file("predictions.jsonl.gz")):
+            best = prediction.hypotheses[0]
             (ended if best.finished else cut)[len(best.tokens) + best.finished] += 1
     except StoreError:  # it contains a path, which reports must not show
         return OutputLengths(result.cell, reason="the stored artifact of its outputs is damaged")

@@ -182,9 +182,9 @@ class _Claims:
             left_out = f"{query} has no value: the suite skips every matching cell."
             return [] if self.names.suite.profile or "skip" in self.names.suite.changes else [left_out]
         models = self.names.suite.models
-        together = (models[cell["model"]].at(cell["task"]).training.together for cell in cells)
+        together = (models[cell["model"]].at(cell["task"]).training.vmap_seeds for cell in cells)
         if query.metric in TRAINING_COSTS and any(together):
-            text = "seeds trained together share one cost, which cannot be tested. Leave `together` out."
+            text = "seeds trained together share one cost, which cannot be tested. Leave `vmap_seeds` out."
             return [f"{query}: {text}"]
         values = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
         return [

@@ -32,7 +32,7 @@ def html_page(document: Document) -> str:
     inline = {"policy": security_policy(style, script), "style": as_html(style), "script": as_html(script)}
     sections = document.shown("html")
     contents = _contents(sections) if document.contents else []
-    body = as_html(html_part(document.opening) + "".join(map(_section, sections)))
+    body = as_html(html_part(document.prompt) + "".join(map(_section, sections)))
     page = _templates().get_template("page.html.j2")
     return page.render(title=document.title, contents=contents, body=body, **inline)
 

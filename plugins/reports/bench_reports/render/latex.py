@@ -25,7 +25,7 @@ def latex_report(document: Document) -> str:
     """Return a document as LaTeX, which needs the files of its tables and figures in the same folder."""
     sections = "".join(map(_section, document.shown("latex")))
     title = f"\\section*{{{latex(document.title)}}}\n"
-    return PREAMBLE + title + _blocks(document.opening) + sections + "\\end{document}\n"
+    return PREAMBLE + title + _blocks(document.prompt) + sections + "\\end{document}\n"
 
 
 def table_files(document: Document) -> dict[str, str]:

@@ -20,7 +20,7 @@ WRAPPED = 24  # characters beyond which a cell is wrapped
 def markdown_report(document: Document) -> str:
     """Return a document as Markdown, with a blank line before each block."""
     sections = [*map(_section, document.shown("markdown"))]
-    return f"# {markdown(document.title)}\n" + _blocks(document.opening) + "".join(sections)
+    return f"# {markdown(document.title)}\n" + _blocks(document.prompt) + "".join(sections)
 
 
 def markdown(text: str) -> str:

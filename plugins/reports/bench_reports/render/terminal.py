@@ -22,7 +22,7 @@ TERMINAL = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
 def terminal_text(document: Document, width: int = WIDTH) -> str:
     """Return a document for a terminal of this width, with a blank line after each table and each list."""
     screen = Screen(width)
-    lines = [visible(document.title)] * bool(document.title) + screen.lines(document.opening)
+    lines = [visible(document.title)] * bool(document.title) + screen.lines(document.prompt)
     for section in document.shown("terminal"):
         lines += [*screen.heading(section.heading), *screen.lines(section.blocks)]
     return "\n".join(lines)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench_core.planning.stages import Stage
     from bench_core.storage.store import Store
     from bench_core.suites.suite import Suite
-    from bench_upkeep.predictions import Predictions
+    from bench_upkeep.cost_estimates import CostEstimates
 
 POWER = "Show the number of seeds that comparisons need, estimated from the variances of a finished run."
 COLUMNS = ("stage", "used", "saved", "stored", "to do", "CPU time", "wall time")
@@ -87,7 +87,7 @@ def command(
     pending = [  # calibration prepares tasks
         stage for stage in pending if not stage.about.first or not store.is_stored(stage)
     ]
-    _show(suite, planned, pending, store, _predictions(planned, store), failures, calibrate, as_json)
+    _show(suite, planned, pending, store, _estimates(planned, store), failures, calibrate, as_json)
 
 
 def calibrate_trainings(
@@ -100,20 +100,20 @@ def calibrate_trainings(
     with Workers(1, store.root, data) as executor:
         executor.warn = store.warn
         tell = lambda text: say(text, err=True)  # noqa: E731
-        calibrating = Calibrating(suite, planned, store, executor, _predictions(planned, store), tell)
+        calibrating = Calibrating(suite, planned, store, executor, _estimates(planned, store), tell)
         calibrating.run(pending)
         return calibrating.failures
 
 
-def _predictions(planned: Plan, store: Store) -> Predictions:
+def _estimates(planned: Plan, store: Store) -> CostEstimates:
     from bench_core.storage.costs import Costs
-    from bench_upkeep.predictions import Predictions
+    from bench_upkeep.cost_estimates import CostEstimates
 
-    return Predictions(planned.stages, Costs(store))
+    return CostEstimates(planned.stages, Costs(store))
 
 
 def _show(
-    suite: Suite, planned: Plan, pending: Sequence[Stage], store: Store, predictions: Predictions,
+    suite: Suite, planned: Plan, pending: Sequence[Stage], store: Store, estimates: CostEstimates,
     failures: Mapping[str, str], is_calibrated: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Print the stages, the trainings, and missing parts."""
@@ -123,12 +123,12 @@ def _show(
 
     joint = {name for name, kind in stage_kinds().items() if kind.joint}
     cells = sum(not is_left_out(planned, cell) for cell in planned.cells)
-    rows = [row for row in _rows(planned, store, pending, predictions) if row["used"] or row["stage"] not in joint]
+    rows = [row for row in _rows(planned, store, pending, estimates) if row["used"] or row["stage"] not in joint]
     of_module = {kind.forecast: kind.forecaster for kind in stage_kinds().values()}
     forecasts = [
         (
             forecast,
-            forecast.rows([stage for stage in pending if stage.about.forecast == module], predictions, failures),
+            forecast.rows([stage for stage in pending if stage.about.forecast == module], estimates, failures),
         )
         for module, forecast in of_module.items()
         if forecast is not None
@@ -148,7 +148,7 @@ def _show(
         if any(row["seconds"] is not None for row in known):
             say(f"\n{tabulate(forecast.shown(known), headers='keys')}")
     remarks = [text for forecast, known in forecasts for text in forecast.remarks(known, is_calibrated)]
-    for text in [*clocks(pending, predictions), *remarks]:
+    for text in [*clocks(pending, estimates), *remarks]:
         say(f"\n{text}")
     for (part, name), reason in planned.missing.items():
         say(f"{part} {name!r} cannot be read, so its cells will not run: {reason}")
@@ -182,7 +182,7 @@ def power_text(suite: Suite, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _rows(
-    planned: Plan, store: Store, pending: Sequence[Stage], predictions: Predictions
+    planned: Plan, store: Store, pending: Sequence[Stage], estimates: CostEstimates
 ) -> Iterator[dict[str, Any]]:
     """Yield the numbers of used, stored and remaining stages of each kind, and the cost of the remaining."""
     from bench_core.registry import stage_kinds
@@ -195,4 +195,4 @@ def _rows(
         used = max(uses[kind], number[kind])  # tasks can be prepared without cells
         remaining = [stage for stage in pending if stage.kind == kind]
         counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": len(remaining)}
-        yield {"stage": kind, **counts, **expected_cost(remaining, predictions)}
+        yield {"stage": kind, **counts, **expected_cost(remaining, estimates)}

@@ -11,16 +11,16 @@ from bench_core.terminal import counted
 
 if TYPE_CHECKING:
     from bench_core.planning.stages import Stage
-    from bench_upkeep.predictions import Predictions
+    from bench_upkeep.cost_estimates import CostEstimates
 
 UNKNOWN_COST = "not known"
 
 
-def expected_cost(stages: Sequence[Stage], predictions: Predictions) -> dict[str, Any]:
+def expected_cost(stages: Sequence[Stage], estimates: CostEstimates) -> dict[str, Any]:
     """Return the predicted CPU and wall time of stages, in seconds and as text, and the number of unknown costs."""
-    from bench_upkeep.predictions import total
+    from bench_upkeep.cost_estimates import total
 
-    costs = [predictions.of(stage) for stage in stages]
+    costs = [estimates.of(stage) for stage in stages]
     (cpu, unknown_cpu), (wall, unknown) = (
         total(cost.cpu_seconds for cost in costs),
         total(cost.seconds for cost in costs),
@@ -40,18 +40,18 @@ def _at_least(seconds: float, unknown: int, number: int) -> str:
     return f"at least {duration(seconds)}" if unknown else duration(seconds)
 
 
-def clocks(stages: Sequence[Stage], predictions: Predictions) -> Iterator[str]:
+def clocks(stages: Sequence[Stage], estimates: CostEstimates) -> Iterator[str]:
     """Yield the ratio of CPU to wall time, and the load during calibration."""
-    from bench_upkeep.predictions import on_gpu
+    from bench_upkeep.cost_estimates import on_gpu
 
-    known = [stage for stage in stages if predictions.of(stage).seconds is not None and not on_gpu(stage)]
-    if old := sum(predictions.of(stage).cpu_seconds is None for stage in known):
+    known = [stage for stage in stages if estimates.of(stage).seconds is not None and not on_gpu(stage)]
+    if old := sum(estimates.of(stage).cpu_seconds is None for stage in known):
         yield f"Only wall time is known for {counted(old, 'stage')}: version 0.2 did not record CPU time."
     trainings = [stage for stage in known if stage.about.trains]
-    loads = [load for stage in trainings if (load := predictions.of(stage).load) is not None]
+    loads = [load for stage in trainings if (load := estimates.of(stage).load) is not None]
     span = " to ".join(dict.fromkeys(f"{load:.1f}" for load in (min(loads), max(loads)))) if loads else ""
     busy = f" when they were calibrated, at a load of {span} on {os.cpu_count()} cores" if span else ""
-    for threads, rate in predictions.rates.items():
+    for threads, rate in estimates.rates.items():
         if any(stage.settings["threads"] == threads for stage in trainings):
             yield (
                 f"Wall time is CPU time / {rate:.2f}: trainings with {counted(threads, 'thread')} got {rate:.2f} CPU "

@@ -16,7 +16,7 @@ from bench_core import (
     Hypothesis,
     Loss,
     Model,
-    Noise,
+    Rng,
     Sampler,
     Scorer,
     Scores,
@@ -93,8 +93,8 @@ def with_setup(case: Case, change: Callable[[Any], None]) -> Case:
         model: Any = kind(config, info)
         before = model.setup
 
-        def setup(info: TaskInfo, noise: Noise) -> None:
-            before(info, noise)
+        def setup(info: TaskInfo, rng: Rng) -> None:
+            before(info, rng)
             change(model)
 
         model.setup = setup
@@ -123,13 +123,13 @@ def scores_places_on_the_cpu(model: Scorer, batch: Batch, scoring: Scoring) -> S
 
 
 @mutant(instead_of("model", "sample"))
-def samples_with_numbers_of_the_cpu(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+def samples_with_numbers_of_the_cpu(model: Sampler, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
     """The sampler selects rows by indices on the CPU."""
-    return model.sample(batch.select(torch.arange(len(batch))), max_tokens, noise)
+    return model.sample(batch.select(torch.arange(len(batch))), max_tokens, rng)
 
 
 @mutant(instead_of("decoder", "decode"))
-def decodes_with_places_on_the_cpu(decoder: Any, model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+def decodes_with_places_on_the_cpu(decoder: Any, model: Model, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
     """The decoder selects rows by indices on the CPU."""
-    outputs: list[list[Hypothesis]] = decoder.decode(model, batch.select(torch.arange(len(batch))), noise)
+    outputs: list[list[Hypothesis]] = decoder.decode(model, batch.select(torch.arange(len(batch))), rng)
     return outputs

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bench_authors.testing.cases import Case, costs, one_row
 from bench_authors.testing.contracts import instead_of, mutant, patched, posing, with_log_probs
-from bench_core import STOP, Batch, Decoder, Hypothesis, Model, Noise, Stepper
+from bench_core import STOP, Batch, Decoder, Hypothesis, Model, Rng, Stepper
 
 
 def _with_hypotheses(
@@ -18,8 +18,8 @@ def _with_hypotheses(
 ) -> Case:
     """Pass the outputs of the decoder through `change`."""
 
-    def decode(decoder: Decoder[Any], model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
-        return change(decoder.decode(model, batch, noise), model, batch)
+    def decode(decoder: Decoder[Any], model: Model, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
+        return change(decoder.decode(model, batch, rng), model, batch)
 
     return replace(case, decoder=patched(case.decoder, decode=decode))
 
@@ -75,18 +75,16 @@ def puts_the_worst_first(case: Case) -> Case:
 
 
 @mutant(instead_of("decoder", "decode"))
-def exceeds_its_limit(decoder: Decoder[Any], model: Model, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+def exceeds_its_limit(decoder: Decoder[Any], model: Model, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
     """A hypothesis may exceed the limit by a token."""
     longer = decoder.config.model_copy(update={"max_tokens": decoder.config.max_tokens + 1})
-    return type(decoder)(longer).decode(model, batch, noise)
+    return type(decoder)(longer).decode(model, batch, rng)
 
 
 @mutant(instead_of("decoder", "decode"))
-def ignores_the_limit_of_a_row(
-    decoder: Decoder[Any], model: Model, batch: Batch, noise: Noise
-) -> list[list[Hypothesis]]:
+def ignores_the_limit_of_a_row(decoder: Decoder[Any], model: Model, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
     """The decoder ignores the limits of rows."""
-    return decoder.decode(patched(model, limit=lambda model, batch: None), batch, noise)
+    return decoder.decode(patched(model, limit=lambda model, batch: None), batch, rng)
 
 
 def keeps_the_stop(case: Case) -> Case:
@@ -100,10 +98,10 @@ def loses_the_last_action(case: Case) -> Case:
 
 
 @mutant(instead_of("decoder", "decode"))
-def masks_by_multiplying(decoder: Decoder[Any], model: Any, batch: Batch, noise: Noise) -> list[list[Hypothesis]]:
+def masks_by_multiplying(decoder: Decoder[Any], model: Any, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
     """Impossible actions have a log-probability of 0 for the decoder."""
 
     def unmask(log_probs: Tensor) -> Tensor:
         return torch.cat([log_probs[:, :1], log_probs[:, 1:].masked_fill(log_probs[:, 1:] == -torch.inf, 0)], 1)
 
-    return decoder.decode(with_log_probs(model, unmask), batch, noise)
+    return decoder.decode(with_log_probs(model, unmask), batch, rng)

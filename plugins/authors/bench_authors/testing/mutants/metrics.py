@@ -7,14 +7,14 @@ from typing import Any
 
 from bench_authors.testing.cases import MetricCase
 from bench_authors.testing.contracts import instead_of, mutant, patched
-from bench_core import Metric, Outcome
+from bench_core import Metric, Prediction
 
 
 def keys_parts_by_number(case: MetricCase) -> MetricCase:
     """Parts are mappings whose keys JSON converts to text."""
 
-    def measure(metric: Metric[Any], outcomes: Sequence[Outcome]) -> list[Any]:
-        return [{0: part} for part in metric.measure(outcomes)]
+    def measure(metric: Metric[Any], predictions: Sequence[Prediction]) -> list[Any]:
+        return [{0: part} for part in metric.measure(predictions)]
 
     def combine(metric: Metric[Any], parts: Sequence[Any]) -> float:
         return metric.combine([next(iter(part.values())) for part in parts])
@@ -32,22 +32,22 @@ def depends_on_the_order(metric: Metric[Any], parts: Sequence[Any]) -> float:
 
 
 @mutant(instead_of("metric", "measure"))
-def forgets_an_outcome(metric: Metric[Any], outcomes: Sequence[Outcome]) -> list[Any]:
-    """The last outcome contributes nothing."""
-    return [*metric.measure(outcomes)][:-1]
+def forgets_a_prediction(metric: Metric[Any], predictions: Sequence[Prediction]) -> list[Any]:
+    """The last prediction contributes nothing."""
+    return [*metric.measure(predictions)][:-1]
 
 
 @mutant(instead_of("metric", "measure"))
-def needs_a_list(metric: Metric[Any], outcomes: Any) -> list[Any]:
-    """Outcomes are copied by a method that only lists have."""
-    return [*metric.measure(outcomes.copy())]
+def needs_a_list(metric: Metric[Any], predictions: Any) -> list[Any]:
+    """Predictions are copied by a method that only lists have."""
+    return [*metric.measure(predictions.copy())]
 
 
 def combines_whole_cells_only(case: MetricCase) -> MetricCase:
     """A subset of the parts has no score."""
 
     def combine(metric: Metric[Any], parts: Sequence[Any]) -> Any:
-        return metric.combine(parts) if len(parts) == len(case.outcomes) else None
+        return metric.combine(parts) if len(parts) == len(case.predictions) else None
 
     return replace(case, metric=patched(case.metric, combine=combine))
 

@@ -21,7 +21,7 @@ from bench_core import (
     Loss,
     Model,
     ModelConfig,
-    Noise,
+    Rng,
     Sampler,
     Scorer,
     Scores,
@@ -113,7 +113,7 @@ def scores_a_shifted_target(model: Scorer, batch: Batch, scoring: Scoring) -> Sc
 class _Unshifted(Batch):
     @property
     def inputs(self) -> Tensor:
-        return torch.cat([self.opening[:, 1:], self.gold], 1)
+        return torch.cat([self.prompt[:, 1:], self.gold], 1)
 
 
 @mutant(instead_of("model", "score"))
@@ -143,12 +143,12 @@ def scores_too_high(model: Scorer, batch: Batch, scoring: Scoring) -> Scores:
 
 
 @mutant(instead_of("model", "sample"))
-def samples_too_sharply(model: Sampler, batch: Batch, max_tokens: int, noise: Noise) -> list[Hypothesis]:
+def samples_too_sharply(model: Sampler, batch: Batch, max_tokens: int, rng: Rng) -> list[Hypothesis]:
     """The sampler squares all probabilities, or all rows share a sample."""
     if isinstance(model, Stepper):
-        sharp = generate(model, batch, lambda p, ids, step: invert(2 * p, noise.uniform(ids, step)), max_tokens)
+        sharp = generate(model, batch, lambda p, ids, step: invert(2 * p, rng.uniform(ids, step)), max_tokens)
         return sharp
-    return model.sample(replace(batch, ids=batch.ids // len(batch)), max_tokens, noise)
+    return model.sample(replace(batch, ids=batch.ids // len(batch)), max_tokens, rng)
 
 
 def trains_by_settings_of_evaluation(case: Case) -> Case:
@@ -195,7 +195,7 @@ def smooths_labels_twice(model: Model, batch: Batch, training: Training) -> Loss
 @mutant(instead_of("model", "vmap_loss"))
 def draws_alike_in_all_copies(model: Vmappable, batch: Batch, training: Training) -> Loss:
     """All copies in a stack use the random numbers of the first."""
-    return model.vmap_loss(batch, replace(training, noise=Noise(training.noise.key)))
+    return model.vmap_loss(batch, replace(training, rng=Rng(training.rng.key)))
 
 
 @mutant(instead_of("model", "step"))
@@ -245,11 +245,11 @@ def reads_backwards(model: Stepper, actions: list[int]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _PositionalNoise(Noise):
+class _PositionalRng(Rng):
     """Random numbers by position in the batch."""
 
-    def fork(self, purpose: str | int) -> Noise:
-        return _PositionalNoise(super().fork(purpose).key)
+    def fork(self, purpose: str | int) -> Rng:
+        return _PositionalRng(super().fork(purpose).key)
 
     def uniform(self, ids: Tensor, step: int = 0, size: int | None = None) -> Tensor:
         return super().uniform(torch.arange(len(ids), device=ids.device), step, size)
@@ -257,7 +257,7 @@ class _PositionalNoise(Noise):
 
 def draws_in_turn(case: Case) -> Case:
     """Random numbers depend on the position in the batch instead of the id of the example."""
-    return replace(case, noise=_PositionalNoise(case.noise.key))
+    return replace(case, rng=_PositionalRng(case.rng.key))
 
 
 @mutant(instead_of("model", "score"))

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from bench_authors.testing.cases import TaskCase
 from bench_authors.testing.contracts import instead_of, mutant, mutants_by, patched, posing
-from bench_core import Batch, Noise, Purpose, Size, Task, TaskInfo
+from bench_core import Batch, Purpose, Rng, Size, Task, TaskInfo
 
 
 def _with_batches(case: TaskCase, change: Callable[[list[Batch], Purpose], list[Batch]]) -> TaskCase:
     """Pass the batches of an epoch through `change`."""
 
-    def batches(task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
-        return iter(change(list(task.batches(split, purpose, size, noise)), purpose))
+    def batches(task: Task, split: str, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
+        return iter(change(list(task.batches(split, purpose, size, rng)), purpose))
 
     return replace(case, task=patched(case.task, batches=batches))
 
@@ -50,26 +50,22 @@ def shuffles_by_turn(case: TaskCase) -> TaskCase:
     """Every epoch has another order, even with the same random numbers."""
     turns = count()
 
-    def batches(task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None) -> Iterator[Batch]:
-        return task.batches(split, purpose, size, noise and noise.fork(next(turns)))
+    def batches(task: Task, split: str, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
+        return task.batches(split, purpose, size, rng and rng.fork(next(turns)))
 
     return replace(case, task=patched(case.task, batches=batches))
 
 
 @mutant(instead_of("task", "batches"))
-def never_shuffles(
-    task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None
-) -> Iterator[Batch]:
+def never_shuffles(task: Task, split: str, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
     """Batches are never shuffled."""
     return task.batches(split, purpose, size)
 
 
 @mutant(instead_of("task", "batches"))
-def exceeds_its_size(
-    task: Task, split: str, purpose: Purpose, size: Size, noise: Noise | None = None
-) -> Iterator[Batch]:
+def exceeds_its_size(task: Task, split: str, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
     """Batches are twice as large as requested."""
-    return task.batches(split, purpose, replace(size, number=2 * size.number), noise)
+    return task.batches(split, purpose, replace(size, number=2 * size.number), rng)
 
 
 #: Prompts and targets with misplaced EOS.
@@ -80,7 +76,7 @@ MISPLACING_STOP = mutants_by(
     # targets are padded with another token
     pads_with_a_word=lambda batch: replace(batch, gold=batch.gold + (~batch.mask).long()),
     # prompts do not begin with EOS
-    opens_with_a_word=lambda batch: replace(batch, opening=batch.opening + 1),
+    opens_with_a_word=lambda batch: replace(batch, prompt=batch.prompt + 1),
 )
 
 

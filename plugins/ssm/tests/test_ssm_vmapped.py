@@ -5,15 +5,15 @@ import warnings
 import pytest
 import torch
 
-from bench_core import Batch, Noise, Size, Task, TaskInfo
+from bench_core import Batch, Rng, Size, Task, TaskInfo
 from bench_ssm.model import _steps_and_rows
 from bench_ssm.plugin import CharGRUConfig, DeepSSMConfig
 from bench_training.evaluation import Selection
 from bench_training.settings import TrainingConfig
-from bench_training.together import JointTrainer, Stack
 from bench_training.trainer import Trainer
+from bench_training.vmapped import JointTrainer, Stack
 
-FACTS = TaskInfo(["</w>", *"abcd"])
+INFO = TaskInfo(["</w>", *"abcd"])
 SMALL = {"state": 3, "reader": 4, "posterior": 5, "steps": 6, "information_draws": 2, "logged": 2}
 MODELS = {
     "tril": DeepSSMConfig(**SMALL),
@@ -24,7 +24,7 @@ MODELS = {
     "real-nvp, K=2": DeepSSMConfig(**SMALL, generative="real-nvp", masks=(1, 2), samples=2),
     "char-gru": CharGRUConfig(state=3, steps=6),
 }
-NOISES = [Noise(seed).fork("train") for seed in (5, 2, 6)]
+RNGS = [Rng(seed).fork("train") for seed in (5, 2, 6)]
 CPU = torch.device("cpu")
 SELECTION = Selection(lambda model: 0.0, -1, "nothing")
 
@@ -36,7 +36,7 @@ class Words(Task):
     def text(self, tokens): ...
     def references(self, split): ...
 
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         generator = torch.Generator().manual_seed(0)
         length = torch.randint(2, 7, (24,), generator=generator)
         gold = torch.randint(1, 5, (24, 6), generator=generator) * (torch.arange(6) < length[:, None] - 1)
@@ -46,18 +46,16 @@ class Words(Task):
 
 def begun(config, seed):
     torch.manual_seed(seed)
-    return config.load()(config, FACTS)
+    return config.load()(config, INFO)
 
 
 def trained(config, plan):
     """Return the weights of three copies after some updates together, and of each after the same alone."""
     stack = Stack([begun(config, seed) for seed in range(3)])
-    JointTrainer(
-        stack, Words(None, None), plan, NOISES[0], CPU, SELECTION, noises=NOISES, selections=[SELECTION] * 3
-    ).run()
+    JointTrainer(stack, Words(None, None), plan, RNGS[0], CPU, SELECTION, rngs=RNGS, selections=[SELECTION] * 3).run()
     alone = [begun(config, seed) for seed in range(3)]
-    for model, noise in zip(alone, NOISES, strict=True):
-        Trainer(model, Words(None, None), plan, noise, CPU, SELECTION).run()
+    for model, rng in zip(alone, RNGS, strict=True):
+        Trainer(model, Words(None, None), plan, rng, CPU, SELECTION).run()
     return [dict(stack.at(copy).named_parameters()) for copy in range(3)], [
         dict(model.named_parameters()) for model in alone
     ]
@@ -112,6 +110,6 @@ def test_steps_of_rows_that_have_ended_change_no_bound(name, more):
     batch, rows = by_falling_length()
     batch = batch.select(torch.randperm(24, generator=torch.Generator().manual_seed(3)))
     samples = MODELS[name].samples
-    wanted = model.bound(batch, Noise(4), samples)
-    found = model.padded_bound(batch, Noise(4), samples, [min(24, number + more) for number in rows])
+    wanted = model.bound(batch, Rng(4), samples)
+    found = model.padded_bound(batch, Rng(4), samples, [min(24, number + more) for number in rows])
     torch.testing.assert_close(vars(found), vars(wanted))

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from torch import nn
 
 import bench_core
-from bench_core import Batch, Loss, Noise, Task, Vmappable
+from bench_core import Batch, Loss, Rng, Task, Vmappable
 from bench_core.commands.main import bench
 from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import PluginError, SuiteError, TrainingError
@@ -31,11 +31,11 @@ from bench_reports.render.report import write_report
 from bench_training.checkpoint import Checkpoints
 from bench_training.evaluation import Selection
 from bench_training.settings import TrainingConfig
-from bench_training.together import JointTrainer, Noises, Stack, stacked
 from bench_training.trainer import Trainer
+from bench_training.vmapped import JointTrainer, Stack, StackedRngs, stacked
 
 CPU = torch.device("cpu")
-NOISES = [Noise(seed).fork("train") for seed in (3, 1, 4)]
+RNGS = [Rng(seed).fork("train") for seed in (3, 1, 4)]
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ class Rows(Task):
     def text(self, tokens): ...
     def references(self, split): ...
 
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         ids = torch.arange(10)
         if self.shuffled:
-            ids = ids[noise.uniform(ids).argsort()]
+            ids = ids[rng.uniform(ids).argsort()]
         for rows in ids.split(4):
             gold = rows[:, None] % 5
             yield Batch(rows, gold, gold, gold[:, 0] * 0 + 1)
@@ -77,7 +77,7 @@ class Net(nn.Module, Vmappable):
     def loss(self, batch, training):
         words = batch.gold[:, 0]
         units = self.hidden(self.embed(words) + self.shift / 10).tanh() * self.scale
-        units = units + 0.3 * training.noise.fork("units").normal(batch.ids, 0, 4)
+        units = units + 0.3 * training.rng.fork("units").normal(batch.ids, 0, 4)
         value = nn.functional.cross_entropy(self.top(units), (words + 1) % 5) * training.phase.get("weight", 1.0)
         value = value * torch.where(self.fuse > training.step, 1.0, torch.nan)
         return Loss(value, batch.length.sum(), {"half": value / 2})
@@ -97,11 +97,11 @@ def judge(model, seed):
 SELECTIONS = [Selection(partial(judge, seed=seed), -1, "size") for seed in range(3)]
 
 
-def joint(config, nets=None, noises=NOISES, selections=SELECTIONS, task=None, checkpoints=None):
-    stack = Stack(nets or [net(seed) for seed in range(len(noises))])
+def joint(config, nets=None, rngs=RNGS, selections=SELECTIONS, task=None, checkpoints=None):
+    stack = Stack(nets or [net(seed) for seed in range(len(rngs))])
     task = task or Rows(None, None)
     return JointTrainer(
-        stack, task, config, noises[0], CPU, selections[0], checkpoints=checkpoints, noises=noises,
+        stack, task, config, rngs[0], CPU, selections[0], checkpoints=checkpoints, rngs=rngs,
         selections=selections,
     )  # fmt: skip
 
@@ -146,7 +146,7 @@ def test_each_copy_ends_as_it_would_alone(name, double):
     config = TrainingConfig(**CONFIGS[name])
     copies, weights = ended(joint(config))
     for seed, (copy, own) in enumerate(zip(copies, weights, strict=True)):
-        alone = Trainer(net(seed), Rows(None, None), config, NOISES[seed], CPU, SELECTIONS[seed])
+        alone = Trainer(net(seed), Rows(None, None), config, RNGS[seed], CPU, SELECTIONS[seed])
         wanted = alone.run()
         torch.testing.assert_close(own, dict(alone.model.state_dict()), rtol=1e-10, atol=1e-12)
         assert [entry["best"] for entry in copy.history] == [entry["best"] for entry in wanted]
@@ -158,7 +158,7 @@ def test_in_float32_too():
     config = TrainingConfig(**CONFIGS["clipped"])
     _, weights = ended(joint(config))
     for seed, own in enumerate(weights):
-        alone = Trainer(net(seed), Rows(None, None), config, NOISES[seed], CPU, SELECTIONS[seed])
+        alone = Trainer(net(seed), Rows(None, None), config, RNGS[seed], CPU, SELECTIONS[seed])
         alone.run()
         torch.testing.assert_close(own, dict(alone.model.state_dict()), rtol=1e-5, atol=1e-5)
 
@@ -166,11 +166,11 @@ def test_in_float32_too():
 class Uneven(Rows):
     """Ten rows of different lengths by noise: batches of 4, 4 and 2 rows, the smallest of which comes at any place."""
 
-    def batches(self, split, purpose, size, noise=None):
+    def batches(self, split, purpose, size, rng=None):
         ids = torch.arange(10)
-        ids = ids if noise is None else ids[noise.uniform(ids).argsort()]
+        ids = ids if rng is None else ids[rng.uniform(ids).argsort()]
         several = ids.split(4)
-        order = range(3) if noise is None else noise.fork("places").uniform(torch.arange(3)).argsort().tolist()
+        order = range(3) if rng is None else rng.fork("places").uniform(torch.arange(3)).argsort().tolist()
         for rows in (several[number] for number in order):
             length = 1 + rows % 4
             most = int(length.max())
@@ -186,7 +186,7 @@ class Words(nn.Module, Vmappable):
         self.embed, self.top = nn.Embedding(5, 4), nn.Linear(4, 5)
 
     def loss(self, batch, training):
-        units = self.embed(batch.gold) + training.noise.fork("units").normal(batch.ids, 0, 4)[:, None].float()
+        units = self.embed(batch.gold) + training.rng.fork("units").normal(batch.ids, 0, 4)[:, None].float()
         costs = nn.functional.cross_entropy(self.top(units).transpose(1, 2), (batch.gold + 1) % 5, reduction="none")
         return Loss((costs * batch.mask).sum() / batch.mask.sum(), batch.mask.sum())
 
@@ -199,15 +199,14 @@ def test_each_copy_reads_its_own_batches_which_differ_in_rows_and_lengths(double
         torch.manual_seed(seed)
         alone.append(Words())
     config, selections = TrainingConfig(epochs=3), [Selection(lambda model: 0.0, -1, "size")] * 3
-    together = joint(config, nets, NOISES, selections, Uneven(None, None))
+    together = joint(config, nets, RNGS, selections, Uneven(None, None))
     orders = [
-        [len(rows) for rows in Uneven(None, None).batches("train", None, None, n.fork("order").fork(0))]
-        for n in NOISES
+        [len(rows) for rows in Uneven(None, None).batches("train", None, None, n.fork("order").fork(0))] for n in RNGS
     ]
     assert len({*map(tuple, orders)}) > 1, "else no batch would be padded by rows"
     copies, weights = ended(together)
     for seed, own in enumerate(weights):
-        trainer = Trainer(alone[seed], Uneven(None, None), config, NOISES[seed], CPU, selections[0])
+        trainer = Trainer(alone[seed], Uneven(None, None), config, RNGS[seed], CPU, selections[0])
         wanted = trainer.run()
         torch.testing.assert_close(own, dict(alone[seed].state_dict()), rtol=1e-10, atol=1e-12)
         assert [pytest.approx(entry, rel=1e-8) for entry in wanted] == copies[seed].history
@@ -232,20 +231,20 @@ def test_a_stack_tells_how_many_rows_go_on_at_each_step():
             tokens = batch.length.sum()
             return Loss(self.weight * tokens, tokens)
 
-    Stack([Looks() for _ in lengths]).losses(stacked(batches), Training(0, 1, 0, 1, Noise(0)), [0, 1, 2])
+    Stack([Looks() for _ in lengths]).losses(stacked(batches), Training(0, 1, 0, 1, Rng(0)), [0, 1, 2])
     assert seen == [tuple(max(int((some > t).sum()) for some in lengths) for t in range(5))]
 
 
 def test_noise_in_a_stack_is_what_each_copy_has_alone():
-    def drawn(noise):
+    def drawn(rng):
         ids = torch.tensor([5, 0, 7])
-        inner = noise.fork("one").fork(2)
-        return inner.uniform(ids), inner.uniform(ids, 3, 2), noise.normal(ids, 1, 4), noise.shared("book", (2, 3))
+        inner = rng.fork("one").fork(2)
+        return inner.uniform(ids), inner.uniform(ids, 3, 2), rng.normal(ids, 1, 4), rng.shared("book", (2, 3))
 
-    keys = tuple(noise.key for noise in NOISES)
-    found = torch.func.vmap(lambda copy: drawn(Noises(keys[0], keys, copy)))(torch.arange(3))
-    for number, noise in enumerate(NOISES):
-        assert all(torch.equal(mine[number], own) for mine, own in zip(found, drawn(noise), strict=True))
+    keys = tuple(rng.key for rng in RNGS)
+    found = torch.func.vmap(lambda copy: drawn(StackedRngs(keys[0], keys, copy)))(torch.arange(3))
+    for number, rng in enumerate(RNGS):
+        assert all(torch.equal(mine[number], own) for mine, own in zip(found, drawn(rng), strict=True))
 
 
 def test_a_copy_that_fails_keeps_its_weights_and_leaves_the_others_as_they_were():
@@ -276,7 +275,7 @@ def test_the_weights_of_a_copy_do_not_change_once_it_has_failed():
 
 def test_a_training_of_which_no_copy_is_left_fails():
     with pytest.raises(TrainingError, match=r"all 2 seeds failed, the first one at step 3: the loss is nan"):
-        joint(TrainingConfig(updates=9), [net(0, fuse=2), net(1, fuse=5)], NOISES[:2]).run()
+        joint(TrainingConfig(updates=9), [net(0, fuse=2), net(1, fuse=5)], RNGS[:2]).run()
 
 
 class Often(Checkpoints):
@@ -319,10 +318,10 @@ class Dropping(Net):
 
 
 def test_what_cannot_be_trained_together_is_refused():
-    training = Training(0, 1, 0, 1, NOISES[0])
+    training = Training(0, 1, 0, 1, RNGS[0])
     (batch, *_) = Rows(None, None).batches("train", None, None)
     with pytest.raises(
-        SuiteError, match=r"Remembering carries a memory, which .*\. Set `training: \{together: false\}`"
+        SuiteError, match=r"Remembering carries a memory, which .*\. Set `training: \{vmap_seeds: false\}`"
     ):
         Stack([Remembering(), Remembering()]).losses(stacked([batch, batch]), training, [1, 2])
     with pytest.raises(RuntimeError, match="random"):
@@ -344,14 +343,14 @@ def test_what_cannot_be_trained_together_is_refused():
         {"batch_unit": "tokens"},
         {"accumulate": 2},
     ):
-        with pytest.raises(ValueError, match=r"so they do not support `.*`\. Remove it, or set `together: false`"):
-            TrainingConfig(together=True, **settings)
+        with pytest.raises(ValueError, match=r"so they do not support `.*`\. Remove it, or set `vmap_seeds: false`"):
+            TrainingConfig(vmap_seeds=True, **settings)
 
 
 # Suites
 
-TOGETHER = {
-    "training: {epochs: 3,": "training: {together: true, epochs: 3,",
+VMAPPED = {
+    "training: {epochs: 3,": "training: {vmap_seeds: true, epochs: 3,",
     "seeds: 2": "seeds: 3",
     "  draw: {name: draw}\n": "",
 }
@@ -371,7 +370,7 @@ class Heard(Progress):
 @pytest.fixture
 def go(tmp_path, suite_file):
     def run(store="store", changes=None, **options):
-        heard, path = Heard(), suite_file(**{**TOGETHER, **(changes or {})})
+        heard, path = Heard(), suite_file(**{**VMAPPED, **(changes or {})})
         places = {"store": tmp_path / store, "out": tmp_path / "runs", "data": tmp_path}
         return bench_core.run(path, progress=heard, **places, **options), heard
 
@@ -388,7 +387,7 @@ def weights(store, run):
 def test_three_seeds_take_one_training_and_leave_three_artifacts(go, tmp_path):
     run, heard = go()
     assert {cell.status for cell in run.cells} == {"done"}
-    assert (heard.kinds.count("together"), heard.kinds.count("train"), heard.kinds.count("decode")) == (2, 6, 6)
+    assert (heard.kinds.count("vmapped"), heard.kinds.count("train"), heard.kinds.count("decode")) == (2, 6, 6)
     again, heard = go()
     assert heard.kinds == []
     other, _ = go("other")
@@ -397,7 +396,7 @@ def test_three_seeds_take_one_training_and_leave_three_artifacts(go, tmp_path):
     assert [cell.numbers for cell in run.cells] == [cell.numbers for cell in again.cells]
     costs = [line.split(",") for line in (run.folder / "costs.csv").read_text().splitlines()]
     assert [row[0] for row in costs].count("train") == 6, "each seed costs its share"
-    assert "together" not in [row[0] for row in costs]
+    assert "vmapped" not in [row[0] for row in costs]
     write_report(run, tmp_path / "report")
     assert "3 seeds" in (tmp_path / "report" / "report.md").read_text()
 
@@ -406,10 +405,10 @@ def test_three_seeds_take_one_training_and_leave_three_artifacts(go, tmp_path):
 def test_every_seed_is_what_it_is_alone(go):
     """It sees batches in its own order."""
     found = {}
-    for name, changes in (("together", {}), ("alone", {"training: {epochs: 3,": "training: {epochs: 3,"})):
+    for name, changes in (("vmapped", {}), ("alone", {"training: {epochs: 3,": "training: {epochs: 3,"})):
         run, _ = go(name, changes)
         found[name] = {(row["model"], row["seed"]): row["nats"] for row in run.rows()}
-    for (model, seed), nats in found["together"].items():
+    for (model, seed), nats in found["vmapped"].items():
         assert nats == pytest.approx(found["alone"][model, seed], rel=1e-6)
     assert len({*found["alone"].values()}) == 6
 
@@ -417,17 +416,17 @@ def test_every_seed_is_what_it_is_alone(go):
 def test_keys_name_the_seeds_and_one_seed_alone_is_no_other_training(suite_file, tmp_path):
     def keys(seeds, together):
         path = suite_file(
-            **{**TOGETHER, "seeds: 2": f"seeds: {seeds}", **({} if together else {"together: true, ": ""})}
+            **{**VMAPPED, "seeds: 2": f"seeds: {seeds}", **({} if together else {"vmap_seeds: true, ": ""})}
         )
         found = plan(load(path), tmp_path)
         kinds = [stage.kind for stage in found.stages.values()]
         return kinds, {cell.seed: found.of_cell[cell]["train"] for cell in found.cells if cell.model == "one"}
 
     three, trained = keys(3, True)
-    assert (three.count("together"), three.count("train")) == (2, 6)
+    assert (three.count("vmapped"), three.count("train")) == (2, 6)
     assert len({*trained.values(), *keys(2, True)[1].values(), *keys(3, False)[1].values()}) == 3 + 2 + 3
     single, alone = keys(1, True)
-    assert single.count("together") == 0
+    assert single.count("vmapped") == 0
     assert alone[0] == keys(1, False)[1][0]
 
 
@@ -453,15 +452,15 @@ def test_models_that_cannot_be_trained_together_are_named(suite_file):
         ", select: {metric: nats}": "",
         "values: [ended, nats]": "values: [ended]",
     }
-    with pytest.raises(SuiteError, match=r"two x together +blind cannot train seeds together\. Set `training"):
-        bench_core.run(suite_file(**TOGETHER, **two))
+    with pytest.raises(SuiteError, match=r"two x vmap_seeds +blind cannot train seeds together\. Set `training"):
+        bench_core.run(suite_file(**VMAPPED, **two))
 
 
 @pytest.mark.slow
 def test_a_damaged_artifact_of_all_seeds_is_made_again(go, tmp_path):
     first, _ = go()
     store = tmp_path / "store"
-    for path in store.glob("together/*/1/weights.safetensors"):
+    for path in store.glob("vmapped/*/1/weights.safetensors"):
         path.write_bytes(path.read_bytes()[:-1] + b"x")
     for path in store.glob("train/*/weights.safetensors"):
         path.write_bytes(path.read_bytes()[:-1] + b"x")
@@ -472,28 +471,28 @@ def test_a_damaged_artifact_of_all_seeds_is_made_again(go, tmp_path):
 
 
 def test_time_that_is_up_leaves_a_checkpoint_which_is_kept_until_all_is_done(suite_file, tmp_path, small):
-    path, store = suite_file(**TOGETHER), Store(tmp_path / "store")
+    path, store = suite_file(**VMAPPED), Store(tmp_path / "store")
     found = plan(load(path), tmp_path)
     workshop = StageRunner(store, tmp_path)
     stages = {stage.kind: stage for stage in found.stages.values()}
     perform(workshop, StageRequest(stages["prepare"]))
     with pytest.raises(StageFailed, match="the time limit was reached"):
-        perform(workshop, StageRequest(stages["together"], until=time.time() - 1))
+        perform(workshop, StageRequest(stages["vmapped"], until=time.time() - 1))
     ((kind, key),) = [name for name in store.entries() if name[0] == "checkpoint"]
     about = store.get(kind, key).manifest
     assert about["step"] == 1
     trains = [
-        key for key, stage in found.stages.items() if stages["together"].key in dict(stage.inputs.values()).values()
+        key for key, stage in found.stages.items() if stages["vmapped"].key in dict(stage.inputs.values()).values()
     ]
     assert about["of"] == trains[0], "a training that a run names, which `bench store gc` can find"
-    perform(workshop, StageRequest(stages["together"]))
+    perform(workshop, StageRequest(stages["vmapped"]))
     perform(workshop, StageRequest(found.stages[trains[0]]))
     assert not [name for name in store.entries() if name[0] == "checkpoint"]
 
 
 def test_why_tells_of_a_changed_setting_once(go, suite_file, tmp_path):
     go()
-    path = suite_file(**{**TOGETHER, "lr: 0.1": "lr: 0.2"})
+    path = suite_file(**{**VMAPPED, "lr: 0.1": "lr: 0.2"})
     words = ["why", str(path), "--store", str(tmp_path / "store"), "--data", str(tmp_path)]
     words += ["--runs", str(tmp_path / "runs")]
     told = CliRunner().invoke(bench, words).output
@@ -505,7 +504,7 @@ def test_why_tells_of_a_changed_setting_once(go, suite_file, tmp_path):
 
 def test_a_plan_shows_the_joint_trainings(suite_file, tmp_path):
     words = ["--store", str(tmp_path / "store"), "--data", str(tmp_path), "--json"]
-    for changes, expected in ((TOGETHER, {"together": 2, "train": 6}), ({}, {"train": 4})):
+    for changes, expected in ((VMAPPED, {"vmapped": 2, "train": 6}), ({}, {"train": 4})):
         result = CliRunner().invoke(bench, ["plan", str(suite_file(**changes)), *words])
         rows = {row["stage"]: row["to do"] for row in json.loads(result.output)["stages"]}
-        assert {kind: rows[kind] for kind in ("together", "train") if kind in rows} == expected
+        assert {kind: rows[kind] for kind in ("vmapped", "train") if kind in rows} == expected

@@ -8,10 +8,10 @@ from bench_core.data import joined
 REPORTED = ("corpus", "statistics", "notice", "embedded", "entropy", "overlap", "texts")  # extras of task info
 
 
-def told(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def reported_info(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the entry of a task, given the task info of its prepare stages, first that of the training data."""
-    extras = joined(info.get("extras", {}) for info in facts)
-    split_texts = [info.get("extras", {}).get("texts", {}) for info in facts[1:]]  # of separately prepared splits
+    extras = joined(info.get("extras", {}) for info in infos)
+    split_texts = [info.get("extras", {}).get("texts", {}) for info in infos[1:]]  # of separately prepared splits
     extras |= {"texts": joined(split_texts)} if split_texts else {}
     reported = {name: extras[name] for name in REPORTED if name in extras}
-    return {**reported, "vocabulary": len(facts[0].get("vocabulary", ()))}
+    return {**reported, "vocabulary": len(infos[0].get("vocabulary", ()))}

@@ -8,38 +8,38 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench_core.data import Hypothesis, Outcome
+from bench_core.data import Hypothesis, Prediction
 from plain_files import Lines, Spool, StoredLines, read_lines, to_line, write_lines
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["References", "by_id", "read_lines", "read_outcomes", "write_lines", "write_outcomes"]
+__all__ = ["References", "by_id", "read_lines", "read_predictions", "write_lines", "write_predictions"]
 
 _OPTIONAL_OF_HYPOTHESES = frozenset({"text", "token_count"})  # left out if None
 _OPTIONAL = frozenset({"group", "target_bytes", "target_characters", "written"})  # left out if None
 
 
-def write_outcomes(path: Path, outcomes: Iterable[Outcome]) -> None:
+def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
     """Write predictions; actions are omitted if they equal the tokens."""
-    write_lines(path, outcomes if isinstance(outcomes, Lines) else map(_as_json, outcomes))
+    write_lines(path, predictions if isinstance(predictions, Lines) else map(_as_json, predictions))
 
 
-def read_outcomes(path: Path) -> Sequence[Outcome]:
+def read_predictions(path: Path) -> Sequence[Prediction]:
     """Return the predictions in a file, each read on access."""
     return StoredLines(path, _from_json)
 
 
-def by_id(outcomes: Iterable[Outcome], folder: Path | None = None) -> Sequence[Outcome]:
+def by_id(predictions: Iterable[Prediction], folder: Path | None = None) -> Sequence[Prediction]:
     """Return predictions sorted by id; many are spooled to a temporary file (in `folder`)."""
     spool, ids = Spool(_from_json, folder), array("q")
 
-    def line(outcome: Outcome) -> bytes:
-        ids.append(outcome.id)
-        return to_line(_as_json(outcome))
+    def line(prediction: Prediction) -> bytes:
+        ids.append(prediction.id)
+        return to_line(_as_json(prediction))
 
-    spool.extend(map(line, outcomes))
+    spool.extend(map(line, predictions))
     spool.sort(ids)
     return spool
 
@@ -47,15 +47,17 @@ def by_id(outcomes: Iterable[Outcome], folder: Path | None = None) -> Sequence[O
 class References(Mapping[int, Sequence[str]]):
     """The references of predictions, by id; read on access, and not cached."""
 
-    def __init__(self, outcomes: Sequence[Outcome]) -> None:
-        self._outcomes = outcomes
+    def __init__(self, predictions: Sequence[Prediction]) -> None:
+        self._predictions = predictions
 
     @cached_property
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the distinct ids in ascending order, and the indices of their predictions."""
         import numpy as np
 
-        ids, places = np.unique(np.fromiter((outcome.id for outcome in self._outcomes), np.int64), return_index=True)
+        ids, places = np.unique(
+            np.fromiter((prediction.id for prediction in self._predictions), np.int64), return_index=True
+        )
         return ids, places
 
     def __getitem__(self, example: int) -> Sequence[str]:
@@ -63,7 +65,7 @@ class References(Mapping[int, Sequence[str]]):
         row = int(ids.searchsorted(example))
         if row == len(ids) or ids[row] != example:
             raise KeyError(example)
-        return self._outcomes[int(places[row])].references
+        return self._predictions[int(places[row])].references
 
     def __iter__(self) -> Iterator[int]:
         return map(int, self._places[0])
@@ -72,8 +74,8 @@ class References(Mapping[int, Sequence[str]]):
         return len(self._places[0])
 
 
-def _as_json(outcome: Outcome) -> dict[str, Any]:
-    fields = {**vars(outcome), "hypotheses": [_hypothesis(hypothesis) for hypothesis in outcome.hypotheses]}
+def _as_json(prediction: Prediction) -> dict[str, Any]:
+    fields = {**vars(prediction), "hypotheses": [_hypothesis(hypothesis) for hypothesis in prediction.hypotheses]}
     return {name: value for name, value in fields.items() if value is not None or name not in _OPTIONAL}
 
 
@@ -86,9 +88,9 @@ def _hypothesis(hypothesis: Hypothesis) -> dict[str, Any]:
     return {**fields, "actions": "tokens"} if hypothesis.actions == hypothesis.tokens else fields
 
 
-def _from_json(data: dict[str, Any]) -> Outcome:
+def _from_json(data: dict[str, Any]) -> Prediction:
     hypotheses = []
     for hypothesis in data["hypotheses"]:
         actions = hypothesis["tokens"] if hypothesis["actions"] == "tokens" else hypothesis["actions"]
         hypotheses.append(Hypothesis(**{**hypothesis, "actions": actions}))
-    return Outcome(**{**data, "hypotheses": hypotheses})
+    return Prediction(**{**data, "hypotheses": hypotheses})

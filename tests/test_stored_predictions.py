@@ -1,4 +1,4 @@
-"""Outcomes on disk."""
+"""Predictions on disk."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ import zlib
 
 import pytest
 
-from bench_core import Additive, Hypothesis, MetricConfig, Outcome, TaskInfo
+from bench_core import Additive, Hypothesis, MetricConfig, Prediction, TaskInfo
 from bench_core.computing.bootstrap import draws
 from bench_core.computing.result_checks import measured
-from bench_core.storage.outcomes import References, by_id, read_outcomes, write_lines, write_outcomes
+from bench_core.storage.predictions import References, by_id, read_predictions, write_lines, write_predictions
 from plain_files.packed_lines import BLOCK
 
 
 def test_texts_may_hold_whatever_ends_a_line_elsewhere(tmp_path):
     strange = "a\u2028b\u2029c\x85d\x0be\x0cf\r\ng\x1c"
-    outcomes = [
-        Outcome(0, prompt=strange, references=[strange], hypotheses=[Hypothesis([1, 2], True)], texts=[strange]),
-        Outcome(1, texts=["plain"], hypotheses=[Hypothesis([], False, actions=[3])]),
+    predictions = [
+        Prediction(0, prompt=strange, references=[strange], hypotheses=[Hypothesis([1, 2], True)], texts=[strange]),
+        Prediction(1, texts=["plain"], hypotheses=[Hypothesis([], False, actions=[3])]),
     ]
-    write_outcomes(tmp_path / "o.gz", outcomes)
-    assert read_outcomes(tmp_path / "o.gz") == outcomes
-    write_outcomes(tmp_path / "none.gz", [])
-    assert read_outcomes(tmp_path / "none.gz") == []
+    write_predictions(tmp_path / "o.gz", predictions)
+    assert read_predictions(tmp_path / "o.gz") == predictions
+    write_predictions(tmp_path / "none.gz", [])
+    assert read_predictions(tmp_path / "none.gz") == []
 
 
-def outcomes(number, start=0):
+def predictions(number, start=0):
     for place in range(start, start + number):
         text = f"text {place} of {number}"
         found = Hypothesis([place % 7 + 1] * 20, place % 3 > 0, log_prob=-place / 7, values={"entropy": place / 3})
-        yield Outcome(place, text, [text, "another"], [found], [text.upper()], -place / 3, 21, 5, 1.5, {"bits": 1.0})
+        yield Prediction(
+            place, text, [text, "another"], [found], [text.upper()], -place / 3, 21, 5, 1.5, {"bits": 1.0}
+        )
 
 
 def peak(work):
@@ -56,22 +58,22 @@ def test_a_file_has_the_bytes_of_all_its_lines_packed_at_once(tmp_path):
     assert (tmp_path / "lines.gz").read_bytes() == zlib.compress(text, 6, wbits=31)
 
 
-def test_outcomes_come_in_order_of_id_however_they_were_computed(tmp_path):
-    ordered = [*outcomes(100)]
+def test_predictions_come_in_order_of_id_however_they_were_computed(tmp_path):
+    ordered = [*predictions(100)]
     shuffled = [ordered[place * 37 % 100] for place in range(100)]
     assert by_id(shuffled) == ordered
-    write_outcomes(tmp_path / "ordered.gz", ordered)
-    write_outcomes(tmp_path / "shuffled.gz", by_id(shuffled))
+    write_predictions(tmp_path / "ordered.gz", ordered)
+    write_predictions(tmp_path / "shuffled.gz", by_id(shuffled))
     assert (tmp_path / "ordered.gz").read_bytes() == (tmp_path / "shuffled.gz").read_bytes()
-    assert read_outcomes(tmp_path / "shuffled.gz") == ordered
+    assert read_predictions(tmp_path / "shuffled.gz") == ordered
 
 
 @pytest.mark.parametrize("few", [True, False], ids=["in memory", "on disk"])
-def test_outcomes_on_disk_are_a_sequence_like_a_list(tmp_path, monkeypatch, few):
+def test_predictions_on_disk_are_a_sequence_like_a_list(tmp_path, monkeypatch, few):
     monkeypatch.setattr("plain_files.packed_lines.IN_MEMORY", 2**20 if few else 100)
-    listed = [*outcomes(50)]
-    write_outcomes(tmp_path / "o.gz", listed)
-    for found in (read_outcomes(tmp_path / "o.gz"), by_id(listed, tmp_path)):
+    listed = [*predictions(50)]
+    write_predictions(tmp_path / "o.gz", listed)
+    for found in (read_predictions(tmp_path / "o.gz"), by_id(listed, tmp_path)):
         assert len(found) == 50
         assert [found[place] for place in (3, 4, 30, 4, 0, -1, 49)] == [listed[i] for i in (3, 4, 30, 4, 0, -1, 49)]
         assert found[2:8] == listed[2:8]
@@ -86,19 +88,19 @@ def test_outcomes_on_disk_are_a_sequence_like_a_list(tmp_path, monkeypatch, few)
     assert [path.name for path in tmp_path.iterdir()] == ["o.gz"]
 
 
-def test_outcomes_read_in_any_order_unpack_their_file_at_most_twice(tmp_path, monkeypatch):
-    write_outcomes(tmp_path / "o.gz", outcomes(500))
+def test_predictions_read_in_any_order_unpack_their_file_at_most_twice(tmp_path, monkeypatch):
+    write_predictions(tmp_path / "o.gz", predictions(500))
     opened = []
     monkeypatch.setattr(gzip, "open", lambda path, own=gzip.open: opened.append(path) or own(path))
-    found = read_outcomes(tmp_path / "o.gz")
+    found = read_predictions(tmp_path / "o.gz")
     assert [found[place].id for place in range(400)] == [*range(400)]
     assert len(opened) == 2  # one to count, one to read
     assert [found[place * 37 % 500].id for place in range(500)] == [place * 37 % 500 for place in range(500)]
     assert len(opened) == 3
 
 
-def test_references_are_those_of_each_id_wherever_its_outcome_stands():
-    listed = [Outcome(5, references=["five"]), Outcome(2, references=["two", "deux"]), Outcome(9)]
+def test_references_are_those_of_each_id_wherever_its_prediction_stands():
+    listed = [Prediction(5, references=["five"]), Prediction(2, references=["two", "deux"]), Prediction(9)]
     found = References(listed)
     assert dict(found) == {2: ["two", "deux"], 5: ["five"], 9: []}
     assert len(found) == 3
@@ -108,14 +110,14 @@ def test_references_are_those_of_each_id_wherever_its_outcome_stands():
 
 
 @pytest.mark.nightly
-def test_memory_does_not_grow_with_the_number_of_outcomes(tmp_path, monkeypatch):
+def test_memory_does_not_grow_with_the_number_of_predictions(tmp_path, monkeypatch):
     monkeypatch.setattr("plain_files.packed_lines.IN_MEMORY", 2**16)
 
     def compute(number):
-        write_outcomes(tmp_path / f"{number}.gz", by_id(outcomes(number), tmp_path))
+        write_predictions(tmp_path / f"{number}.gz", by_id(predictions(number), tmp_path))
 
     def read(number):
-        found = read_outcomes(tmp_path / f"{number}.gz")
+        found = read_predictions(tmp_path / f"{number}.gz")
         assert sum(len(one.texts) for one in found) == len(found) == number
         assert {len(each) for each in References(found).values()} == {2}
 
@@ -136,15 +138,15 @@ def test_metrics_that_sum_give_the_same_bits_whether_statistics_are_listed_or_yi
             super().__init__(MetricConfig())
             self.listed = listed
 
-        def measure(self, outcomes):
-            found = ([one.target_log_prob / 7, 1] for one in outcomes)
+        def measure(self, predictions):
+            found = ([one.target_log_prob / 7, 1] for one in predictions)
             return [*found] if self.listed else found
 
         def from_sums(self, sums, examples):
             return sums[0] / sums[1]
 
     def numbers(listed):
-        metric, parts, value = measured(Mean(listed), TaskInfo(["</s>"]), [*outcomes(300)])
+        metric, parts, value = measured(Mean(listed), TaskInfo(["</s>"]), [*predictions(300)])
         return value, [*draws(metric, parts)], [*draws(metric, parts, 7)], [*parts]
 
     assert numbers(True) == numbers(False)
@@ -160,7 +162,7 @@ def test_statistics_are_gone_through_once_for_all_resamples():
             return super().__iter__()
 
     class Sum(Additive):
-        def measure(self, outcomes):
+        def measure(self, predictions):
             raise NotImplementedError
 
         def from_sums(self, sums, examples):

@@ -1,4 +1,4 @@
-"""Finds the stored outcomes of a run's cells and reads them one at a time."""
+"""Finds the stored predictions of a run's cells and reads them one at a time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from bench_core.data import Outcome
+from bench_core.data import Prediction
 from bench_core.errors import StoreError
 from bench_core.runs.results import CellResult
 from bench_core.runs.selecting import cell_name
-from bench_core.stage_kinds import OUTCOMES
+from bench_core.stage_kinds import PREDICTIONS
 from bench_core.storage.artifact import Artifact
-from bench_core.storage.outcomes import read_outcomes
+from bench_core.storage.predictions import read_predictions
 from bench_core.storage.store import Store
 
 Kind: TypeAlias = Literal["decode", "score"]
@@ -25,8 +25,8 @@ READ_ERRORS = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, R
 
 
 @dataclass(frozen=True)
-class StoredOutcomes:
-    """The outcomes of a decoding or a scoring in order of id, read from the store on each iteration."""
+class StoredPredictions:
+    """The predictions of a decoding or a scoring in order of id, read from the store on each iteration."""
 
     cell: Mapping[str, Any]  # axes; a scoring has no `decoder`
     kind: Kind
@@ -35,18 +35,18 @@ class StoredOutcomes:
     reason: str = ""  # why its cell is incomplete
 
     @staticmethod
-    def of(cells: Iterable[CellResult], store: Store) -> Iterator[StoredOutcomes]:
+    def of(cells: Iterable[CellResult], store: Store) -> Iterator[StoredPredictions]:
         """Yield the decodings and scorings of cells; a scoring that cells of several decoders share comes once."""
         seen: set[tuple[str, str]] = set()
         for result in cells:
             if key := result.artifacts.get("decode"):
-                yield StoredOutcomes(result.cell, "decode", key, store, result.reason)
+                yield StoredPredictions(result.cell, "decode", key, store, result.reason)
             for name, key in result.artifacts.items():
                 axes = {axis: value for axis, value in result.cell.items() if axis != "decoder"}
                 place = cell_name(axes), key
                 if name.startswith("score/") and place not in seen:
                     seen.add(place)
-                    yield StoredOutcomes(axes, "score", key, store, result.reason)
+                    yield StoredPredictions(axes, "score", key, store, result.reason)
 
     @property
     def name(self) -> str:
@@ -61,12 +61,12 @@ class StoredOutcomes:
         with self._naming_the_cell():
             return str(self._artifact().manifest["ingredients"]["settings"]["by"])
 
-    def __iter__(self) -> Iterator[Outcome]:
-        """Yield the outcomes; raise StoreError, naming the cell, if they are missing or damaged."""
+    def __iter__(self) -> Iterator[Prediction]:
+        """Yield the predictions; raise StoreError, naming the cell, if they are missing or damaged."""
         with self._naming_the_cell():
-            for outcome in read_outcomes(self._artifact().file(OUTCOMES)):
-                _check(outcome)
-                yield outcome
+            for prediction in read_predictions(self._artifact().file(PREDICTIONS)):
+                _check(prediction)
+                yield prediction
 
     def _artifact(self) -> Artifact:
         if not os.path.lexists(self.store.path(self.kind, self.key)):
@@ -79,7 +79,7 @@ class StoredOutcomes:
 
     @contextmanager
     def _naming_the_cell(self) -> Iterator[None]:
-        """Raise StoreError with the name of the cell for missing, damaged or invalid outcomes."""
+        """Raise StoreError with the name of the cell for missing, damaged or invalid predictions."""
         try:
             yield
         except StoreError as error:
@@ -88,12 +88,12 @@ class StoredOutcomes:
             cause = " ".join(f"{type(error).__name__}: {error}".split())
             place = self.store.path(self.kind, self.key)
             raise StoreError(
-                f"{self.name}: {place} has no readable outcomes ({cause}). Remove it and run the suite again."
+                f"{self.name}: {place} has no readable predictions ({cause}). Remove it and run the suite again."
             ) from None
 
 
-def _check(outcome: Outcome) -> None:
+def _check(prediction: Prediction) -> None:
     """Raise ValueError unless each hypothesis has a text and all texts are strings."""
-    texts = [outcome.prompt, *outcome.references, *outcome.texts]
-    if len(outcome.texts) != len(outcome.hypotheses) or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"example {outcome.id!r} has texts that are not strings, or not one per hypothesis")
+    texts = [prediction.prompt, *prediction.references, *prediction.texts]
+    if len(prediction.texts) != len(prediction.hypotheses) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"example {prediction.id!r} has texts that are not strings, or not one per hypothesis")

@@ -18,7 +18,7 @@ COLLECTIVE_TIMEOUT = timedelta(days=7)  #: covers evaluations by process 0; a pr
 
 
 @dataclass(frozen=True)
-class Peers:
+class DataParallel:
     """The processes of a training in a `torch.distributed` group, as seen by one of them.
 
     All have the same weights. Process 0 evaluates, decides and writes; the others follow. Plain data are sent through
@@ -86,7 +86,7 @@ class Peers:
         return average
 
 
-ALONE = Peers(0, 1)  #: the process of a training on one device
+ALONE = DataParallel(0, 1)  #: the process of a training on one device
 
 
 @torch.no_grad()
@@ -99,7 +99,7 @@ def _add_up(weights: Sequence[nn.Parameter]) -> None:
         each.grad = part.view_as(each)
 
 
-def join(rank: int, number: int, place: str, device: torch.device) -> Peers:
+def join(rank: int, number: int, place: str, device: torch.device) -> DataParallel:
     """Join the process group of a training via a rendezvous file; return it as seen by this process."""
     store = distributed.FileStore(place, number)  # type: ignore[attr-defined]
     backend = "nccl" if device.type == "cuda" else "gloo"
@@ -109,7 +109,7 @@ def join(rank: int, number: int, place: str, device: torch.device) -> Peers:
     finally:
         sys.excepthook = tracebacks  # torch replaces it permanently to print the rank
     data_group = None if backend == "gloo" else distributed.new_group(backend="gloo", timeout=COLLECTIVE_TIMEOUT)
-    return Peers(rank, number, data_group)
+    return DataParallel(rank, number, data_group)
 
 
 def leave() -> None:

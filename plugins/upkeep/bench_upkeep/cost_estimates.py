@@ -23,7 +23,7 @@ Source = Literal["record", "calibration", "none"]
 
 
 @dataclass(frozen=True)
-class Prediction:
+class CostEstimate:
     """The predicted cost of a stage."""
 
     seconds: float | None  # wall-clock time; None if unknown
@@ -33,25 +33,25 @@ class Prediction:
     load: float | None = None  # average load of the machine during calibration
 
 
-UNKNOWN = Prediction(None)
+UNKNOWN = CostEstimate(None)
 
 
-class Predictions:
+class CostEstimates:
     """Predictions for the stages of a plan."""
 
     def __init__(self, stages: Mapping[str, Stage], costs: Costs, keys: CostKeys | None = None) -> None:
         self.stages, self.keys, self.costs = stages, keys or CostKeys(stages), costs
-        self._known: dict[str, Prediction] = {}  # record key -> prediction at its individual rate
+        self._known: dict[str, CostEstimate] = {}  # record key -> prediction at its individual rate
 
-    def of(self, stage: Stage) -> Prediction:
+    def of(self, stage: Stage) -> CostEstimate:
         """Return the predicted cost of a stage."""
         if stage.is_taken:
-            return Prediction(0.0, "record", 0, 0.0)
-        prediction = self._at_individual_rate(stage)
+            return CostEstimate(0.0, "record", 0, 0.0)
+        estimate = self._at_individual_rate(stage)
         rate = self.rates.get(stage.settings["threads"]) if _is_training(stage) else None
-        if prediction.cpu_seconds is None or rate is None:
-            return prediction
-        return replace(prediction, seconds=prediction.cpu_seconds / rate)
+        if estimate.cpu_seconds is None or rate is None:
+            return estimate
+        return replace(estimate, seconds=estimate.cpu_seconds / rate)
 
     @cached_property
     def rates(self) -> Mapping[int, float]:
@@ -59,13 +59,13 @@ class Predictions:
         sums: dict[int, list[float]] = {}
         trainings = {self.keys.of_record(stage): stage for stage in self.stages.values() if _is_training(stage)}
         for stage in trainings.values():
-            if (prediction := self._at_individual_rate(stage)).cpu_seconds is not None:
+            if (estimate := self._at_individual_rate(stage)).cpu_seconds is not None:
                 both = sums.setdefault(stage.settings["threads"], [0.0, 0.0])
-                both[0] += prediction.cpu_seconds
-                both[1] += prediction.seconds or 0.0
+                both[0] += estimate.cpu_seconds
+                both[1] += estimate.seconds or 0.0
         return {threads: spent / wall for threads, (spent, wall) in sums.items() if spent and wall}
 
-    def _at_individual_rate(self, stage: Stage) -> Prediction:
+    def _at_individual_rate(self, stage: Stage) -> CostEstimate:
         """Return the predicted cost of a stage with its recorded or calibrated wall-clock time."""
         key = self.keys.of_record(stage)
         if key not in self._known:
@@ -77,19 +77,19 @@ class Predictions:
         forecast = stage.about.forecaster
         return forecast is not None and forecast.is_calibrated(stage, self.costs, self.keys.of_speed(stage))
 
-    def _from_record(self, stage: Stage, key: str) -> Prediction | None:
+    def _from_record(self, stage: Stage, key: str) -> CostEstimate | None:
         record = self.costs.read(Record, key, device_name(stage.settings.get("device", "cpu")))
         if record is None:
             return None
-        return Prediction(record.seconds, "record", record.peak, None if on_gpu(stage) else record.cpu_seconds)
+        return CostEstimate(record.seconds, "record", record.peak, None if on_gpu(stage) else record.cpu_seconds)
 
-    def _from_calibration(self, stage: Stage) -> Prediction | None:
+    def _from_calibration(self, stage: Stage) -> CostEstimate | None:
         forecast = stage.about.forecaster
         known = None if forecast is None else forecast.predicted(stage, self.costs, self.keys.of_speed(stage))
         if known is None:
             return None
         seconds, memory, cpu_seconds, load = known
-        return Prediction(seconds, "calibration", memory, cpu_seconds, load)
+        return CostEstimate(seconds, "calibration", memory, cpu_seconds, load)
 
 
 def _is_training(stage: Stage) -> bool:

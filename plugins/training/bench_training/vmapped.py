@@ -21,7 +21,7 @@ from bench_core.errors import PluginError, SuiteError, TrainingError
 from bench_core.host_copies import on_host
 from bench_core.model import Loss, Training
 from bench_core.observer import TrainingStarted
-from bench_core.random_numbers import Noise
+from bench_core.random_numbers import Rng
 from bench_training.clipping import clip_copies
 from bench_training.evaluation import Selection
 from bench_training.log import Average
@@ -33,19 +33,19 @@ Weights: TypeAlias = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Noises(Noise):
+class StackedRngs(Rng):
     """Random numbers of several copies inside `torch.func.vmap`, with a key each; `key` is that of the first."""
 
     keys: tuple[int, ...]
     copy: Tensor  # [], index of the current copy; [S] under vmap
 
-    def fork(self, purpose: str | int) -> Noises:
-        keys = tuple(Noise(key).fork(purpose).key for key in self.keys)
-        return Noises(keys[0], keys, self.copy)
+    def fork(self, purpose: str | int) -> StackedRngs:
+        keys = tuple(Rng(key).fork(purpose).key for key in self.keys)
+        return StackedRngs(keys[0], keys, self.copy)
 
     def uniform(self, ids: Tensor, step: int = 0, size: int | None = None) -> Tensor:
         key: Any = torch.tensor(self.keys, device=ids.device).index_select(0, self.copy.view(1))[0]
-        return Noise(key).uniform(ids, step, size)
+        return Rng(key).uniform(ids, step, size)
 
 
 class _VmapLoss(nn.Module):
@@ -61,7 +61,7 @@ class _VmapLoss(nn.Module):
         if loss.memory is not None:
             raise SuiteError(
                 f"{type(self.model).__name__} carries a memory, which vmapped seeds do not support. "
-                "Set `training: {together: false}`."
+                "Set `training: {vmap_seeds: false}`."
             )
         return loss
 
@@ -131,9 +131,9 @@ class Stack(nn.Module):
         def loss(
             state: Mapping[str, Tensor], copy: Tensor, *tensors: Tensor
         ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-            noise, columns = Noises(keys[0], (*keys,), copy), iter(tensors)
+            rng, columns = StackedRngs(keys[0], (*keys,), copy), iter(tensors)
             rows = batch.change(lambda _: next(columns))
-            result = functional_call(self.call[0], dict(state), (rows, replace(training, noise=noise)))
+            result = functional_call(self.call[0], dict(state), (rows, replace(training, rng=rng)))
             return result.value, result.weight, dict(result.parts)
 
         training = replace(training, rows=_rows_at_steps(batch))
@@ -186,30 +186,30 @@ class JointTrainer(Trainer):
     separate training. A failed copy keeps its weights while the others continue.
     """
 
-    noises: Sequence[Noise] = ()  # one per copy, the first of which is `noise`
+    rngs: Sequence[Rng] = ()  # one per copy, the first of which is `rng`
     selections: Sequence[Selection] = ()  # one per copy
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.progress: JointProgress = JointProgress(copies=[CopyProgress() for _ in self.noises])
+        self.progress: JointProgress = JointProgress(copies=[CopyProgress() for _ in self.rngs])
         if self.config.compile:
             self.warn("compile: vmapped seeds are trained uncompiled.")
 
     def _epoch(self, number: int) -> Iterator[Batch]:
         """Yield stacked batches of all copies, each in its own order."""
-        orders = [noise.fork("order").fork(number) for noise in self.noises]
+        orders = [rng.fork("order").fork(number) for rng in self.rngs]
         each = [self.task.batches("train", Purpose.TRAIN, self.size, order) for order in orders]
         for batches in zip(*each, strict=True):
             if batches[0].continues:
                 raise SuiteError(
                     "windows of a stream carry a memory, which vmapped seeds do not support. "
-                    "Set `training: {together: false}`."
+                    "Set `training: {vmap_seeds: false}`."
                 )
             yield stacked(batches)
 
     def _gradient(self, batch: Batch | None, training: Training, memory: list[Any]) -> BatchLoss:
         assert batch is not None
-        keys = [noise.fork("loss").fork(self.progress.step).key for noise in self.noises]
+        keys = [rng.fork("loss").fork(self.progress.step).key for rng in self.rngs]
         with self.arithmetic.forward():
             losses: Loss = self.model.losses(batch.to(self.device), training, keys)
         value = self.arithmetic.scale(losses.value)
