@@ -74,7 +74,7 @@ def small_contracts(request):
     with pytest.MonkeyPatch.context() as patch:
         if not request.config.option.full_contracts:
             patch.setattr(leaks, "STEPS", 30)
-            patch.setattr(models, "DRAWS", 5_000)
+            patch.setattr(models, "SAMPLES", 5_000)
         yield
 
 
@@ -94,7 +94,7 @@ def no_code_watch():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WATCH, "idle", True)
-        patch.setattr(looks, "MANY", 2.0)  # small data sets repeat examples
+        patch.setattr(looks, "MAX_REPEATED_SHARE", 2.0)  # small data sets repeat examples
         yield
 
 

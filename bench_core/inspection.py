@@ -15,7 +15,7 @@ from pathlib import Path
 from bench_core.data import Prompt
 from bench_core.errors import DataError, Fault
 
-LARGEST = 100_000_000  #: bytes
+MAX_BYTES = 100_000_000  #: bytes
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Inspection:
 
     def are_small(self, paths: Iterable[Path]) -> bool:
         """Return whether files are small enough to read whole; record larger files in `skipped`."""
-        large = [path for path in paths if path.is_file() and path.stat().st_size > LARGEST]
+        large = [path for path in paths if path.is_file() and path.stat().st_size > MAX_BYTES]
         for path in large:
             text: Fault = f"{path} after its first record ({path.stat().st_size / 1e6:,.0f} MB)"
             self.skipped.append(text)

@@ -18,7 +18,7 @@ from tabulate import tabulate
 from torch import Tensor
 
 from bench_core import STOP, Batch, Rng, TaskInfo, Training, generate
-from bench_core.computing.evaluate import SOME
+from bench_core.computing.evaluate import CHECK_INTERVAL
 from bench_core.computing.guarded_log_probs import guarded, replaced
 from bench_core.computing.guarded_tasks import misfit
 from bench_core.computing.result_checks import check_loss
@@ -80,7 +80,7 @@ def step(vocabulary: int, rows: int, steps: int, repeats: int, thorough: bool = 
         own = {name: outside.timed(getattr(model, name)) for name in ("start", "step", "limit", "read")}
         with ExitStack() as stack:
             stack.enter_context(replaced(vars(model), own))
-            stack.enter_context(guarded(model, vocabulary, thorough, 1 if thorough else SOME))
+            stack.enter_context(guarded(model, vocabulary, thorough, 1 if thorough else CHECK_INTERVAL))
             own = {name: inside.timed(getattr(model, name)) for name in own}
             stack.enter_context(replaced(vars(model), own))
             whole.timed(generate)(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), steps)

@@ -15,7 +15,7 @@ from bench_core.planning.stages import StageRequest
 from bench_core.storage.costs import Costs
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
-from bench_upkeep.calibrating import SECONDS, Calibrating
+from bench_upkeep.calibrating import PHASE_SECONDS, Calibrating
 from bench_upkeep.cost_estimates import CostEstimates
 
 FACTOR = 1.5  #: within which a prediction of CPU time is to be
@@ -85,7 +85,7 @@ def rows(quick: bool) -> Iterator[dict[str, object]]:
     names = ["LSTM on a stream"] if quick else [*TRAININGS]
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
-            yield measured(name, Path(folder), 0.2 if quick else SECONDS)
+            yield measured(name, Path(folder), 0.2 if quick else PHASE_SECONDS)
 
 
 def main() -> None:

@@ -166,7 +166,7 @@ def hash_files(folder: Path, size: int) -> None:
 def write_folder(folder: Path, seeds: int) -> None:
     """Write the folder of a run of which everything is stored."""
     from bench_core.planning.plan import plan
-    from bench_core.runs.run_writer import Record
+    from bench_core.runs.run_writer import CellRecord
     from bench_core.storage.store import Store
     from bench_core.suites.load import load
 
@@ -177,7 +177,7 @@ def write_folder(folder: Path, seeds: int) -> None:
     place = folder / "run"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    Record(suite, planned, store, {}, {}, numbers, {}).write(place)
+    CellRecord(suite, planned, store, {}, {}, numbers, {}).write(place)
 
 
 def plain_folder(folder: Path, seeds: int) -> None:

@@ -22,7 +22,7 @@ from bench_core import Prediction
 from bench_core.computing.bootstrap import draws
 from bench_metrics.plugin import BleuConfig
 from bench_reports.statistics.permutation import koehn_p_value, permutation_p_value
-from block_bootstrap import DRAWS, drawing
+from block_bootstrap import REPLICATES, drawing
 
 SYSTEMS, SEGMENTS = 5, 3_000
 WORDS = [f"word{number}" for number in range(2_000)]
@@ -66,20 +66,20 @@ def measured(references: Sequence[str], outputs: Sequence[Sequence[str]]) -> lis
 
 def bootstrap(systems: Sequence[Any]) -> list[float]:
     """Return our p-values of the paired bootstrap."""
-    drawing._kept.cache_clear()  # else only the first turn would draw
+    drawing._cached_counts.cache_clear()  # else only the first turn would draw
     (score, drawn), *others = [(METRIC.combine(parts), draws(METRIC, parts)) for parts in systems]
     return [koehn_p_value(score - other, drawn - each) for other, each in others]
 
 
 def permutation(systems: Sequence[Any]) -> list[float]:
     """Return our p-values of the paired permutation test."""
-    return [permutation_p_value(METRIC, [(systems[0], parts)], DRAWS) for parts in systems[1:]]
+    return [permutation_p_value(METRIC, [(systems[0], parts)], REPLICATES) for parts in systems[1:]]
 
 
 def theirs(kind: str, scorer: BLEU, references: Sequence[str], outputs: Sequence[Sequence[str]]) -> list[float]:
     """Return sacrebleu's p-values."""
     named = [(f"system {number}", system) for number, system in enumerate(outputs)]
-    test = PairedTest(named, {"BLEU": scorer}, [references], test_type=kind, n_samples=DRAWS)
+    test = PairedTest(named, {"BLEU": scorer}, [references], test_type=kind, n_samples=REPLICATES)
     return [one.p_value for one in test()[1]["BLEU"][1:]]
 
 

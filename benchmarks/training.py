@@ -31,7 +31,7 @@ from bench_rnn.plugin import RNNLMConfig
 from bench_training.batch_stream import parts_of
 from bench_training.evaluation import Selection
 from bench_training.log import READ_EVERY
-from bench_training.resuming import Progress
+from bench_training.resuming import TrainingProgress
 from bench_training.settings import TrainingConfig
 from bench_training.trainer import Trainer
 
@@ -109,7 +109,7 @@ def ours(model: nn.Module, batches: Sequence[Batch], observed: bool = False, **o
 
     def run() -> float:
         told.clear()
-        trainer.progress = Progress(step=READ_EVERY - 1)
+        trainer.progress = TrainingProgress(step=READ_EVERY - 1)
         trainer.run()
         return told[len(batches) - 1] - given.began
 

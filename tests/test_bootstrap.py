@@ -10,7 +10,7 @@ import safetensors.numpy
 
 from bench_core import Additive, Metric
 from bench_core.computing.bootstrap import contributions, draws, replicates
-from block_bootstrap import BLOCKS, DRAWS, StoredDraws, block_length, mark, write_draws
+from block_bootstrap import BLOCKS, REPLICATES, StoredReplicates, block_length, mark, write_replicates
 from block_bootstrap.drawing import _counts
 
 
@@ -41,14 +41,14 @@ def counts(examples, block=1):
 @pytest.mark.parametrize(("examples", "block"), [(1, 1), (7, 1), (500, 1), (7, 3), (500, 8), (5, 9)])
 def test_a_sample_has_as_many_examples_as_there_are(examples, block):
     found = counts(examples, block)
-    assert found.shape == (DRAWS, examples)
+    assert found.shape == (REPLICATES, examples)
     assert (found.sum(1) == examples).all()
 
 
 def test_every_example_is_drawn_as_often_as_any_other():
     for block in (1, 5):
         share = counts(40, block).mean(0)
-        assert abs(share - 1).max() < 5 * np.sqrt(block / DRAWS)
+        assert abs(share - 1).max() < 5 * np.sqrt(block / REPLICATES)
 
 
 def test_how_often_an_example_is_drawn_is_binomial():
@@ -69,7 +69,7 @@ def test_samples_do_not_depend_on_how_many_are_worked_on_at_a_time(monkeypatch):
     import block_bootstrap.drawing as module
 
     whole = counts(30, 4)
-    monkeypatch.setattr(module, "AT_ONCE", 100)
+    monkeypatch.setattr(module, "MAX_COUNTS", 100)
     assert (counts(30, 4) == whole).all()
 
 
@@ -114,7 +114,7 @@ def test_nothing_is_drawn_from_a_whole_population_or_from_nothing():
     class Sum(Mean):
         population = "whole"
 
-    assert replicates(Sum(None), [1.0, 2.0], [], False).draws.shape == (0, DRAWS)
+    assert replicates(Sum(None), [1.0, 2.0], [], False).draws.shape == (0, REPLICATES)
     assert replicates(Sum(None), [1.0, 2.0], [], False).units == 0
     assert replicates(Mean(None), [], [], False).units == 0
     assert draws(Mean(None), []).shape == (0,)
@@ -172,25 +172,27 @@ def test_only_the_same_examples_in_the_same_groups_share_a_mark():
 
 
 def test_draws_are_read_as_they_were_written(tmp_path):
-    found = {"a": np.full((1, DRAWS), np.inf), "b": np.arange(3 * DRAWS).reshape(3, DRAWS) / 7}
-    found |= {"c": np.zeros((0, DRAWS)), "ü": np.full((1, DRAWS), np.nan)}
-    write_draws(tmp_path / "draws", found.items())
-    again = StoredDraws(tmp_path / "draws")
+    found = {"a": np.full((1, REPLICATES), np.inf), "b": np.arange(3 * REPLICATES).reshape(3, REPLICATES) / 7}
+    found |= {"c": np.zeros((0, REPLICATES)), "ü": np.full((1, REPLICATES), np.nan)}
+    write_replicates(tmp_path / "draws", found.items())
+    again = StoredReplicates(tmp_path / "draws")
     assert [*again] == ["a", "b", "c", "ü"]
     assert all(again[name].tobytes() == found[name].tobytes() for name in found)
     assert {name: one.shape for name, one in again.items()} == {name: one.shape for name, one in found.items()}
     assert "d" not in again
     assert (tmp_path / "draws").read_bytes() == safetensors.numpy.save(found)
-    write_draws(tmp_path / "none", ())
-    assert not StoredDraws(tmp_path / "none")
+    write_replicates(tmp_path / "none", ())
+    assert not StoredReplicates(tmp_path / "none")
     assert {path.name for path in tmp_path.iterdir()} == {"draws", "none"}
 
 
 def test_draws_are_written_and_read_one_at_a_time(tmp_path):
     def peak(number):
         tracemalloc.start()
-        write_draws(tmp_path / "draws", ((f"{place:04}", np.full((1, DRAWS), place / 7)) for place in range(number)))
-        total = sum(draws.mean() for draws in StoredDraws(tmp_path / "draws").values())
+        write_replicates(
+            tmp_path / "draws", ((f"{place:04}", np.full((1, REPLICATES), place / 7)) for place in range(number))
+        )
+        total = sum(draws.mean() for draws in StoredReplicates(tmp_path / "draws").values())
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert total == pytest.approx(sum(range(number)) / 7)
@@ -206,11 +208,11 @@ def test_draws_are_written_and_read_one_at_a_time(tmp_path):
 def test_anything_else_is_refused(tmp_path, content):
     (tmp_path / "draws").write_bytes(content)
     with pytest.raises(ValueError, match="safetensors"):
-        StoredDraws(tmp_path / "draws")
+        StoredReplicates(tmp_path / "draws")
 
 
-@pytest.mark.parametrize("shape", [(7,), (DRAWS,), (1, 7), (len(BLOCKS) + 1, DRAWS), (1, 1, DRAWS)])
+@pytest.mark.parametrize("shape", [(7,), (REPLICATES,), (1, 7), (len(BLOCKS) + 1, REPLICATES), (1, 1, REPLICATES)])
 def test_draws_of_another_shape_are_refused(tmp_path, shape):
-    write_draws(tmp_path / "draws", [("a", np.zeros(shape))])
+    write_replicates(tmp_path / "draws", [("a", np.zeros(shape))])
     with pytest.raises(ValueError, match="'a' does not have 1000 replicates per block length"):
-        StoredDraws(tmp_path / "draws")
+        StoredReplicates(tmp_path / "draws")

@@ -296,7 +296,7 @@ def test_the_worked_examples_of_the_statistics_are_right():
     from bench_reports.statistics.equivalence import verdict_of
     from bench_reports.statistics.estimate import NONE, Estimate, together
     from bench_reports.statistics.intervals import summary
-    from bench_reports.statistics.tails import Part
+    from bench_reports.statistics.tails import VariancePart
 
     text = (ROOT / "docs" / "statistics.md").read_text()
     found = summary([6.2, 59.8, 0.0])
@@ -305,10 +305,10 @@ def test_the_worked_examples_of_the_statistics_are_right():
         low, high = binomtest(k, 500).proportion_ci(method="exact")
         assert f"[{100 * low:.2f}, {100 * high:.2f}]" in text
     assert holm([0.01, 0.03, 0.04]) == pytest.approx([0.03, 0.06, 0.06])
-    part = together([Part(4.0**2 / 5, 4), Part(5.18**2 / 10, 9)])
+    part = together([VariancePart(4.0**2 / 5, 4), VariancePart(5.18**2 / 10, 9)])
     apart = Estimate(11.0 - 12.35, part, NONE, NONE)
     assert f"difference −{-apart.value:.2f}, standard error {part.variance**0.5:.2f}" in text
     assert [verdict_of(apart, tolerance, -1) for tolerance in (6, 5)] == ["equivalent", "cannot tell"]
     for freedom, multiple in ((1, "39.1"), (2, "8.8"), (4, "4.7"), (9, "3.5"), (1e9, "2.8")):
-        assert f"{Estimate(0.0, Part(1.0, freedom), NONE, NONE).detectable():.1f}" == multiple
+        assert f"{Estimate(0.0, VariancePart(1.0, freedom), NONE, NONE).detectable():.1f}" == multiple
         assert multiple in text

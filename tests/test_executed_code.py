@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from bench_small import plugin
 from bench_small.mutation import Drill, try_mutants
-from cpu_seconds import Clock
+from cpu_seconds import UsageClock
 
-from bench_authors.testing.executed_code import Execution, recorded, uncovered_code
+from bench_authors.testing.executed_code import TracedExecution, recorded, uncovered_code
 from bench_core import registry
 from bench_core.planning.code_digests import carrying, code_digests
 from bench_core.planning.plan import plan
@@ -50,7 +50,7 @@ def executed(suite, folder):
     """Run a suite; return the code that executed in its stages."""
     (folder / "lines.source").write_text("call f with x .\nreturn y .\nadd 1 to z .\n" * 4)
     (folder / "lines.target").write_text("f(x)\nreturn y\nz + 1\n" * 4)
-    execution = Execution()
+    execution = TracedExecution()
     with recorded(execution):
         found = run(suite, data=folder, store=folder / "store", out=folder / "runs", workers=0)
     assert {(cell.status, cell.reason) for cell in found.cells} == {("done", "")}
@@ -60,7 +60,7 @@ def executed(suite, folder):
 @pytest.fixture(autouse=True)
 def untimed(monkeypatch):
     """Leave out the clock by which the imports of tests are timed: it executes in the midst of stages."""
-    monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if not isinstance(finder, Clock)])
+    monkeypatch.setattr(sys, "meta_path", [finder for finder in sys.meta_path if not isinstance(finder, UsageClock)])
 
 
 @pytest.mark.slow(1)
@@ -91,7 +91,7 @@ def test_so_is_the_code_of_joint_trainings(tmp_path):
 @pytest.mark.nightly
 def test_no_mutant_of_any_function_that_executes_is_missed_and_few_stages_are_computed_needlessly(tmp_path):
     """Of all suites together; a stage counts as needless if the function did not execute there in these runs."""
-    execution = Execution()
+    execution = TracedExecution()
     for suite in SUITES:
         (tmp_path / suite.stem).mkdir()
         one = executed(suite, tmp_path / suite.stem)

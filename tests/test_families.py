@@ -112,9 +112,9 @@ class InsertParallel(Decoder[Refiner]):
 
 FAMILIES = [*(config() for config in toys.bench_models()), CanvasConfig()]
 DECODERS = [
-    toys.GreedyConfig(max_tokens=4),
-    toys.AncestralConfig(max_tokens=4),
-    toys.ExhaustiveConfig(max_tokens=2),
+    toys.ToyGreedyConfig(max_tokens=4),
+    toys.ToyAncestralConfig(max_tokens=4),
+    toys.ToyExhaustiveConfig(max_tokens=2),
     InsertParallelConfig(max_tokens=4),
 ]
 if installed:
@@ -190,7 +190,7 @@ def test_every_family_has_a_decoder_and_every_decoder_a_family():
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if Stepper in f.capabilities], ids=lambda config: config.name)
 def test_all_chains_together_have_probability_one(family):
-    case = Case.of(family, toys.ExhaustiveConfig(max_tokens=3, outputs=10**6))
+    case = Case.of(family, toys.ToyExhaustiveConfig(max_tokens=3, outputs=10**6))
     for row, found in enumerate(case.decoded()):
         assert math.isclose(sum(math.exp(one.log_prob) for one in found), 1)
         assert len({tuple(one.actions) + (STOP,) * one.finished for one in found}) == len(found)
@@ -216,7 +216,9 @@ def test_stop_becomes_ever_more_probable():
 def test_greedy_choice_of_a_self_terminating_model_ends_by_its_bound():
     """log 2 / -log(1 - epsilon) is 6.58 for 0.1 (Welleck et al., 2020, theorem 4.2)."""
     for seed in range(4):
-        case = Case.of(toys.SelfTerminatingConfig(epsilon=0.1), toys.GreedyConfig(max_tokens=50), seed=seed, scale=6)
+        case = Case.of(
+            toys.SelfTerminatingConfig(epsilon=0.1), toys.ToyGreedyConfig(max_tokens=50), seed=seed, scale=6
+        )
         for (one,) in case.decoded():
             assert one.finished
             assert len(one.tokens) + 1 <= 7
@@ -238,7 +240,7 @@ def test_bits_are_a_bound_that_is_met_when_no_other_code_is_likely():
 
 
 def test_an_encoder_decoder_reads_its_source_and_not_the_padding():
-    case = Case.of(toys.EncoderDecoderConfig())
+    case = Case.of(toys.ToyEncoderDecoderConfig())
     batch = case.batch
     place = torch.arange(batch.source.shape[1])[None] >= batch.source_length[:, None]
     garbled = batch.source.masked_fill(place, 5)
@@ -252,7 +254,7 @@ def test_an_encoder_decoder_reads_its_source_and_not_the_padding():
 @pytest.mark.slow
 def test_the_orders_of_an_insertion_add_up_to_its_target():
     """One chain is a bound; all chains that read alike are the whole, and as often as it is drawn."""
-    case = Case.of(toys.InsertionConfig(), toys.ExhaustiveConfig(max_tokens=3, outputs=10**6))
+    case = Case.of(toys.InsertionConfig(), toys.ToyExhaustiveConfig(max_tokens=3, outputs=10**6))
     found = [one for one in case.decoded()[0] if one.finished]
     drawn = case.model.sample(_crowd(case, 20_000), 3, Rng(3))
     for target in ([1, 2], [3, 3], [2], []):
@@ -299,7 +301,7 @@ def test_a_capability_from_elsewhere_needs_nothing_of_the_core():
 
 
 def test_costs_of_a_chain_are_the_steps_of_its_score():
-    case = Case.of(toys.EncoderDecoderConfig())
+    case = Case.of(toys.ToyEncoderDecoderConfig())
     with float64():
         for row, gold in enumerate(case.batch.gold.tolist()):
             one = one_row(case.batch, row)

@@ -386,7 +386,7 @@ def test_probabilities_are_summed_at_first_and_ever_more_rarely_later(plugins, m
     summed = []
     note = lambda log_probs, model, method, step: summed.append(step)  # noqa: E731
     monkeypatch.setattr("bench_core.computing.guarded_log_probs.check_sums", note)
-    case = Case.of(toys.RecurrentConfig())
+    case = Case.of(toys.ToyRecurrentConfig())
     steps = Steps(case.model, thorough=True)
     _, state = steps.start(case.batch)
     for _ in range(1500):

@@ -25,7 +25,7 @@ from bench_core.computing.fingerprint import fingerprint
 from bench_core.execution import workers
 from bench_core.execution.executor import InProcess
 from bench_core.execution.failures import StageFailed
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.execution.worker import Channel, Garbled
 from bench_core.runs.runner import Runner
 from bench_core.storage.store import Store
@@ -186,7 +186,7 @@ def test_whatever_a_part_does_to_its_process_one_stage_fails_and_the_run_goes_on
 
 @pytest.mark.nightly
 def test_a_stage_that_hangs_ends_when_its_time_is_up(place, undisturbed, monkeypatch):
-    monkeypatch.setattr(workers, "PATIENCE", 1.0)
+    monkeypatch.setattr(workers, "CLEANUP_SECONDS", 1.0)
     found = run(place / "undisturbed", "sleep", "endless", stage_timeout=2.0)  # all else is stored
     assert numbers(found) == undisturbed
     assert [*reasons(found)] == ["sleep", "endless"]
@@ -349,7 +349,7 @@ def test_an_artifact_that_is_not_there_though_its_stage_was_said_to_be_done_is_a
             return future
 
     store = Store(place / "lies" / "store")
-    found = Runner(load(suite(place / "lies")), place, store, Liar(store, place), Progress()).run(
+    found = Runner(load(suite(place / "lies")), place, store, Liar(store, place), ProgressDisplay()).run(
         place / "lies" / "runs"
     )
     assert all("it finished, but its artifact cannot be read" in cell.reason for cell in found.cells)

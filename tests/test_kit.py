@@ -106,7 +106,7 @@ def test_a_metric_in_one_method_keeps_the_contracts():
     check_metric(MetricCase.of(parts.OverlapConfig()))
 
 
-@pytest.mark.parametrize("model", [toys.RecurrentConfig, toys.EncoderDecoderConfig, toys.InsertionConfig])
+@pytest.mark.parametrize("model", [toys.ToyRecurrentConfig, toys.ToyEncoderDecoderConfig, toys.InsertionConfig])
 def test_a_decoder_in_one_method_keeps_the_contracts(model):
     check_decoder(Case.of(model(), parts.EpsilonGreedyConfig(max_tokens=6)))
 

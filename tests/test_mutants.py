@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import mutants
 import pytest
-from mutant_tests import Watch
+from mutant_tests import LineWatch
 from mutants import CAUGHT, COLLECTION, LOOPED, SURVIVED, UNTESTED, Judge, Ranking, Results, RunResult, Scratch, page
 from mutations import Mutation, folder, mutations, sample
 
@@ -196,7 +196,7 @@ def test_tests_of_the_name_come_first_then_those_that_import_the_file_then_all_o
 )
 def test_a_few_cases_of_a_test_run_and_those_that_name_what_is_changed(tmp_path, only, run):
     names = ["a[1]", "a[2]", "a[3]", "a[4]", "a[5]", "a[beam-6]", "b", "c"]
-    watch = Watch({"only": only, "excluded": ["b"], "words": ["beam"], "folder": tmp_path})
+    watch = LineWatch({"only": only, "excluded": ["b"], "words": ["beam"], "folder": tmp_path})
     items, deselected = [SimpleNamespace(nodeid=name) for name in names], []
     hook = SimpleNamespace(pytest_deselected=lambda items: deselected.extend(items))
     watch.pytest_collection_modifyitems(SimpleNamespace(hook=hook), items)

@@ -17,7 +17,7 @@ import bench_core
 from bench_core import Observer, ObserverConfig, registry
 from bench_core.commands.main import bench
 from bench_core.errors import SuiteError
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.execution.watching import install
 from bench_core.observer import (
     EVENTS,
@@ -42,7 +42,7 @@ from process_watch import observe
 VMAPPED = {"training: {epochs: 3,": "training: {vmap_seeds: true, epochs: 3,"}
 
 
-class Warned(Progress):
+class Warned(ProgressDisplay):
     def __init__(self):
         self.warnings = []
 
@@ -292,7 +292,7 @@ def test_an_observer_that_fails_is_named_once_and_takes_down_nothing(go, suite_f
 
 
 def test_an_observer_that_hangs_is_given_up_after_the_run(go, suite_file, monkeypatch):
-    monkeypatch.setattr(hosts, "PATIENCE", 2.0)  # which suffices for the other one
+    monkeypatch.setattr(hosts, "FINISH_SECONDS", 2.0)  # which suffices for the other one
     freed = threading.Event()
     hanging, events = observer("hanging", hear=lambda event: freed.wait())
     other, heard = observer("other")
@@ -307,7 +307,7 @@ def test_an_observer_that_hangs_is_given_up_after_the_run(go, suite_file, monkey
 
 
 def test_no_more_events_wait_for_a_slow_observer_than_it_may_have(monkeypatch):
-    monkeypatch.setattr(hosts, "MOST", 10)
+    monkeypatch.setattr(hosts, "MAX_WAITING_EVENTS", 10)
     freed, warnings = threading.Event(), []
     slow, events = observer("slow", hear=lambda event: freed.wait())
     with observing([slow()], warnings.append) as hear:
@@ -330,7 +330,7 @@ def test_a_slow_observer_hears_everything_after_the_run(go, suite_file):
 
 
 def test_an_interrupted_run_ends_for_its_observers(suite_file, tmp_path):
-    class Interrupting(Progress):
+    class Interrupting(ProgressDisplay):
         def begin(self, stage, number, total):
             if stage.kind == "train":
                 raise KeyboardInterrupt

@@ -66,7 +66,7 @@ def test_of_a_large_file_the_first_record_alone_is_read(place, build, monkeypatc
         place.rows.clear()
         build(place)
     place.write()
-    monkeypatch.setattr(inspection, "LARGEST", 100)
+    monkeypatch.setattr(inspection, "MAX_BYTES", 100)
     whole = place.read(name)
     place.file(name, whole + b"{broken\n")
     code, text = check(place)

@@ -21,7 +21,7 @@ import bench_core
 from bench_authors.testing.pretended import CPU, GPU, Pretended
 from bench_core.errors import DataError
 from bench_core.execution.performing import WATCH
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.suites import yaml_source as located
 
 ROOT = Path(__file__).parent.parent
@@ -382,7 +382,7 @@ def test_there_is_no_gpu_before_and_after():
     assert (torch.ones(2) + 1).device == CPU
 
 
-class Failures(Progress):
+class Failures(ProgressDisplay):
     """Keeps why stages failed."""
 
     def __init__(self):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_core.execution.progress import WAITING, Lines, Remaining, Work, duration
+from bench_core.execution.progress import WAITING, ProgressLines, RemainingTime, Work, duration
 from bench_core.planning.stages import Stage
 
 
@@ -18,7 +18,7 @@ def lines(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
-    return Lines("suite"), now
+    return ProgressLines("suite"), now
 
 
 def test_that_another_run_is_at_work_is_told_at_once(lines, capsys):
@@ -70,7 +70,7 @@ def works(**groups):
 
 
 def test_the_time_left_of_a_run_counts_stages_by_the_pace_of_their_group():
-    left = Remaining(works(a="train", b="train", c="decode/7"))
+    left = RemainingTime(works(a="train", b="train", c="decode/7"))
     assert left.left(0.0) == (7.0, False)  # of trainings nothing is known
     left.begin("a", "train", 0.0)
     left.tell("a", 0.25)
@@ -81,14 +81,14 @@ def test_the_time_left_of_a_run_counts_stages_by_the_pace_of_their_group():
 
 
 def test_a_training_of_another_model_says_nothing_about_the_time_left():
-    left = Remaining(works(a="small", b="large", c="predicted/100"))
+    left = RemainingTime(works(a="small", b="large", c="predicted/100"))
     left.begin("a", "train", 0.0)
     left.end("a", 5.0)
     assert left.left(5.0) == (100.0, False)
 
 
 def test_stages_side_by_side_share_the_time_left_but_none_is_cut_short():
-    left = Remaining(works(a="train", b="train", c="decode/10", d="decode/10"), side_by_side=2)
+    left = RemainingTime(works(a="train", b="train", c="decode/10", d="decode/10"), side_by_side=2)
     left.begin("a", "train", 0.0)
     left.begin("b", "train", 0.0)
     left.tell("a", 0.5)
@@ -99,14 +99,14 @@ def test_stages_side_by_side_share_the_time_left_but_none_is_cut_short():
 
 
 def test_nothing_is_said_of_the_time_left_once_nothing_waits():
-    left = Remaining(works(a="train"))
+    left = RemainingTime(works(a="train"))
     left.begin("a", "train", 0.0)
     left.tell("a", 0.5)
     assert left.left(10.0) is None
 
 
 def test_a_stage_that_takes_longer_than_predicted_never_has_less_than_nothing_left():
-    left = Remaining(works(a="train/5", b="decode/1"))
+    left = RemainingTime(works(a="train/5", b="decode/1"))
     left.begin("a", "train", 0.0)
     assert left.left(60.0) == (1.0, True)
 

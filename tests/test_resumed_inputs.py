@@ -11,7 +11,7 @@ import pytest
 
 import bench_core
 from bench_core import registry
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_training.checkpoint import WEIGHTS, Checkpoints
 from bench_training.trainer import Trainer
 from process_watch import observed_inputs
@@ -66,7 +66,7 @@ def bench_models():
 """
 
 
-class Warned(Progress):
+class Warned(ProgressDisplay):
     """The warnings of a run."""
 
     def __init__(self):

@@ -15,7 +15,7 @@ from bench_core import Hypothesis, Prediction
 from bench_core.computing.stages import _course
 from bench_core.errors import SuiteError
 from bench_core.execution.executor import InProcess
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.runs.runner import Runner
 from bench_core.runs.sample_outputs import _without_data
 from bench_core.storage.store import Store
@@ -24,7 +24,7 @@ from bench_reports.content.page import facts
 from bench_reports.render.report import write_report
 
 
-class Heard(Progress):
+class Heard(ProgressDisplay):
     def __init__(self):
         self.stages, self.warnings = [], []
 
@@ -180,7 +180,7 @@ def test_stages_that_find_the_same_input_damaged_at_once_share_its_repair(begun,
 
 @pytest.mark.slow
 def test_an_interruption_leaves_a_run_that_says_so_and_loses_nothing(suite_file, tmp_path):
-    class Interrupted(Progress):
+    class Interrupted(ProgressDisplay):
         def begin(self, stage, number, total):
             if stage.kind == "decode":
                 raise KeyboardInterrupt
@@ -330,7 +330,7 @@ def test_what_is_not_generated_in_a_row_is_kept_word_by_word():
     assert _course(case.model, task, prediction) == {"steps": ["c", "bc", "bca"]}, (
         "the word without a slot is left out"
     )
-    assert _course(Case.of(toys.RecurrentConfig()).model, task, prediction) == {}
+    assert _course(Case.of(toys.ToyRecurrentConfig()).model, task, prediction) == {}
 
 
 def test_reports_show_outputs_word_by_word_where_a_run_has_that(begun, go, tmp_path):

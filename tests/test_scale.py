@@ -16,7 +16,7 @@ from bench_small.runs import number, paper, run_of, stored, written
 from bench_core.runs.results import CellResult, read_run
 from bench_core.storage.store import Store
 from bench_upkeep.garbage import collect, damages, entries
-from block_bootstrap import DRAWS, write_draws
+from block_bootstrap import REPLICATES, write_replicates
 
 AUDITED = ("open", "os.listdir", "os.scandir")
 heard: list[str] | None = None
@@ -143,8 +143,8 @@ def many_cells(folder, seeds):
     run = run_of(folder, cells, {"reference": {"table": "p"}}, paper({"greedy": {"rnn": (1.0, 0.5)}}))
     stored(run)
     names = sorted(one.artifacts["decode"] for one in cells)
-    draws = ((name, (np.full(DRAWS, hash_of(name) % 97) + np.arange(DRAWS) % 7)[None]) for name in names)
-    write_draws(run.folder / "draws.safetensors", draws)
+    draws = ((name, (np.full(REPLICATES, hash_of(name) % 97) + np.arange(REPLICATES) % 7)[None]) for name in names)
+    write_replicates(run.folder / "draws.safetensors", draws)
     return run.folder
 
 

@@ -25,7 +25,7 @@ from bench_authors.testing.trials import verdict_here
 from bench_core import registry
 from bench_core.commands.main import bench, main
 from bench_core.computing import looks
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.runs import runner
 
 #: Mutants of which runs see nothing, each with the reason; at most one of twelve.
@@ -67,7 +67,7 @@ def spread(names):
     return [name for start in range(5) for name in listed[start::5]]
 
 
-class Heard(Progress):
+class Heard(ProgressDisplay):
     """The warnings of a run."""
 
     def __init__(self):
@@ -127,7 +127,7 @@ def contracts_are_tried():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner.Runner, "with_contracts", True)
         patch.setattr(contracts_once, "checking", contracts_here)
-        patch.setattr(looks, "MANY", 0.01)
+        patch.setattr(looks, "MAX_REPEATED_SHARE", 0.01)
         yield
 
 

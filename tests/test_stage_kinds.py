@@ -23,7 +23,7 @@ from bench_core.planning.plan import plan
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import extra, stage_kind, stage_kinds
 from bench_core.stage_kinds import StageKind
-from bench_core.storage.contents import records, told
+from bench_core.storage.contents import records, reported_files
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_exchange.artifact_files import carried
@@ -66,7 +66,7 @@ def test_a_kind_of_a_plugin_is_performed_stored_and_carried_like_those_of_the_co
     assert store.get("audit", stage.key).manifest["cost"]["words"] == 3
     assert audits == [(stage.key, True)]
     assert (stage.action, stage.about, stage.is_taken) == ("audit with care", AUDIT, False)
-    assert carried()["audited"] == told("audit") == ("audit.json",)
+    assert carried()["audited"] == reported_files("audit") == ("audit.json",)
     assert records()["audit"] == "audited"
     assert [*stage_kinds()] == [
         "prepare",

@@ -20,14 +20,14 @@ import bench_core
 from bench_core import registry
 from bench_core.commands.main import main
 from bench_core.execution.executor import InProcess
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.runs.provenance import STAGES, read_stages, write_stages
 from bench_core.runs.results import number_digest, read_run
 from bench_core.storage.contents import records
 from bench_core.storage.predictions import read_lines, write_lines
 from bench_core.storage.store import Store
 from bench_training.checkpoint import Checkpoints
-from block_bootstrap import write_draws
+from block_bootstrap import write_replicates
 
 OTHER = SUITE.replace("two: {name: bigram, scale: 2.0}", "two: {name: bigram, scale: 3.0}")
 
@@ -99,7 +99,7 @@ def rewritten(run, change):
 def computed(name):
     """Run a suite again and return the kinds of stages that were computed."""
     kinds = []
-    progress = Progress()
+    progress = ProgressDisplay()
     progress.begin = lambda stage, number, total: kinds.append(stage.kind)
     bench_core.run(f"{name}.yaml", seeds=1, store="store", out="again", data=".", progress=progress)
     return sorted(kinds)
@@ -309,7 +309,7 @@ def test_cells_that_did_not_get_so_far_need_no_numbers(bench):
     stages = read_stages(Path("runs/one")).values()
     late = [replace(one, result="" if one.kind in ("decode", "measure") else one.result) for one in stages]
     write_stages(Path("runs/one") / STAGES, late)
-    write_draws(Path("runs/one/draws.safetensors"), {})
+    write_replicates(Path("runs/one/draws.safetensors"), {})
     reseal(Path("runs/one"))
     shutil.rmtree("store/decode")
     shutil.rmtree("store/measure")

@@ -14,7 +14,7 @@ from bench_core import Additive, Hypothesis, MetricConfig, Prediction, TaskInfo
 from bench_core.computing.bootstrap import draws
 from bench_core.computing.result_checks import measured
 from bench_core.storage.predictions import References, by_id, read_predictions, write_lines, write_predictions
-from plain_files.packed_lines import BLOCK
+from plain_files.packed_lines import CHUNK_BYTES
 
 
 def test_texts_may_hold_whatever_ends_a_line_elsewhere(tmp_path):
@@ -53,7 +53,7 @@ def test_a_file_has_the_bytes_of_all_its_lines_packed_at_once(tmp_path):
     lines = [{"place": place, "text": "é" * (place % 50)} for place in range(30_000)]
     write_lines(tmp_path / "lines.gz", lines)
     text = "".join(json.dumps(line, sort_keys=True, ensure_ascii=False) + "\n" for line in lines).encode()
-    assert len(text) > 2 * BLOCK
+    assert len(text) > 2 * CHUNK_BYTES
     assert gzip.decompress((tmp_path / "lines.gz").read_bytes()) == text
     assert (tmp_path / "lines.gz").read_bytes() == zlib.compress(text, 6, wbits=31)
 

@@ -21,7 +21,7 @@ import bench_core
 from bench_core.execution import workers
 from bench_core.execution.executor import Executor, InProcess
 from bench_core.execution.failures import StageFailed, time_up
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.execution.worker import Channel
 from bench_core.runs import time_limit
 from bench_core.runs.runner import Runner
@@ -162,7 +162,7 @@ def test_stages_have_time_to_stop_after_the_machine_slept_past_the_time_limit(
     store = Store(tmp_path / "store")
     executor = Late(monkeypatch, seconds, InProcess(store, tmp_path))
     monkeypatch.setattr(time_limit, "GRACE", 60.0 if left else 0.5)
-    limited = Runner(load(suite_file()), tmp_path, store, executor, Progress(), until=time.time() + 100)
+    limited = Runner(load(suite_file()), tmp_path, store, executor, ProgressDisplay(), until=time.time() + 100)
     found = limited.run(tmp_path / "runs")
     assert executor.left == left
     assert {cell.status for cell in found.cells} == {"not run"}
@@ -174,7 +174,7 @@ def test_a_training_goes_on_after_its_worker_was_suspended(tmp_path, monkeypatch
     store, path, said = tmp_path / "store", tmp_path / "suite.yaml", list[str]()
     path.write_text(SUITE.replace("epochs: 3", "updates: 200").replace("seeds: 2", "seeds: 1"))
 
-    class Watching(Progress):
+    class Watching(ProgressDisplay):
         def warn(self, text):
             if "is suspended" in text:
                 said.append(text)

@@ -13,7 +13,7 @@ from bench_small.runs import HOSTILE, hostile_run, stored
 
 from bench_core.commands.main import COMMANDS, main
 from bench_core.errors import BenchError
-from bench_core.execution.progress import Lines
+from bench_core.execution.progress import ProgressLines
 from bench_core.terminal import UNSEEN, legible, say, to_json, visible
 
 BAD = "\x1b[31m\x1b]0;title\x07\x9b2J\x7f\u202ereversed\u2066\u200b\ud800"
@@ -104,7 +104,7 @@ def test_what_the_user_gave_is_printed_visibly_too(bench, words):
 
 
 def test_progress_and_its_warnings_steer_no_terminal(capsys):
-    with Lines(BAD) as lines:
+    with ProgressLines(BAD) as lines:
         lines.warn(BAD)
     assert "[U+001B]" in (printed := capsys.readouterr().err)
     assert not steering(printed)
@@ -116,7 +116,7 @@ def test_the_changing_line_of_a_terminal_holds_no_foreign_control_characters_or_
     stream = io.StringIO()
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("rich.console.Console", lambda **settings: Console(file=stream, force_terminal=False))
-    with Lines(f"[bold]{BAD}") as lines:
+    with ProgressLines(f"[bold]{BAD}") as lines:
         lines.warn(f"[bold]{BAD}")
     assert "[bold]" in stream.getvalue()
     assert not steering(stream.getvalue())

@@ -10,7 +10,7 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.execution.executor import Executor, InProcess
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.planning.stages import Stage
 from bench_core.runs import runner, time_limit
 from bench_core.runs.runner import Runner
@@ -19,7 +19,7 @@ from bench_core.storage.store import Store
 from bench_core.suites.load import load
 
 
-class Ended(Progress):
+class Ended(ProgressDisplay):
     def __init__(self):
         self.ended = []
 
@@ -179,7 +179,7 @@ class Interrupting(InProcess):
         return super().submit(request, tell)
 
 
-class Told(Progress):
+class Told(ProgressDisplay):
     def __init__(self, events):
         self.events = events
 

@@ -20,7 +20,7 @@ from bench_core.planning.plan import plan
 from bench_core.runs.results import read_run
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
-from bench_reports.content.cost_tables import Spent
+from bench_reports.content.cost_tables import StageCosts
 
 TRAINING = "{epochs: 3, lr: 0.1, batch_size: 8, select: {metric: nats}}"
 WAYS = {
@@ -103,7 +103,7 @@ def test_its_run_is_exported_imported_verified_and_shows_what_the_model_costs(su
     (folder,) = runs.iterdir()
     assert "no contradictions" in invoke("verify", folder, "--store", away)
     for one in (found, read_run(folder)):
-        costs = {Spent(one).of(cell, "cost.train.parameters") for cell in one.cells}
+        costs = {StageCosts(one).of(cell, "cost.train.parameters") for cell in one.cells}
         assert costs == {25.0}
     again = bench_core.run(suite_file(**{TRAINING: WAYS["evaluate"]}), store=away, out=tmp_path / "again", workers=0)
     assert again.info["tasks"] == found.info["tasks"]

@@ -36,7 +36,7 @@ MODULES = (
     "bench_authors.testing",
 )
 WITHOUT_ALL = {"bench_decoders.plugin": ["ProcessorConfig", "Processors"]}  # modules without `__all__`
-WIDTH = 100  # characters; longer signatures take several lines, longer constants are omitted
+MAX_LINE_CHARACTERS = 100  # characters; longer signatures take several lines, longer constants are omitted
 MAX_DEFAULT = 40  # characters; longer defaults are omitted
 HEADING = re.compile(r"^## (.+)$|^\{\{ entry\(\"(\w+)\"\) \}\}$", re.MULTILINE)
 SHAPE = re.compile(r"(?<![\w`\]])\[(?:(?:[A-Z]|\*)[^\[\]`]*)?\](?!\()")
@@ -151,7 +151,9 @@ def _description(symbol: PublicName) -> Iterator[str]:
     """Yield the parts of a description: signature, docstring, fields, methods, aliases."""
     node = symbol.node
     if isinstance(node, ast.ClassDef | ast.FunctionDef):
-        yield _code(_class(node) if isinstance(node, ast.ClassDef) else f"def {_signature(node, WIDTH)}")
+        yield _code(
+            _class(node) if isinstance(node, ast.ClassDef) else f"def {_signature(node, MAX_LINE_CHARACTERS)}"
+        )
     yield _constant(symbol) if isinstance(node, ast.Assign | ast.AnnAssign) else _prose(meaning(symbol))
     if node is None:
         yield _definitions(symbol.body)
@@ -170,7 +172,7 @@ def _constant(item: PublicName) -> str:
     value = _source(item.node.value) if isinstance(item.node, ast.Assign | ast.AnnAssign) and item.node.value else ""
     shown = _source(ast.Constant(item.value)) if isinstance(item.value, str | int) else value
     text = meaning(item)
-    fits = len(shown) <= WIDTH and not re.search(r"\b(_|globals\b)", shown)
+    fits = len(shown) <= MAX_LINE_CHARACTERS and not re.search(r"\b(_|globals\b)", shown)
     return "\n\n".join([*([_code(f"{item.name} = {shown}")] if fits else []), _prose(text[:1].upper() + text[1:])])
 
 
@@ -179,7 +181,9 @@ def _class(node: ast.ClassDef) -> str:
     inits = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
     bases = f"({', '.join(map(ast.unparse, node.bases))})" if node.bases else ""
     lines = [*(f"@{_source(item)}" for item in node.decorator_list), f"class {node.name}{bases}"]
-    return "\n".join([*lines, *(indent(f"def {_signature(item, WIDTH, with_self=True)}", "    ") for item in inits)])
+    return "\n".join(
+        [*lines, *(indent(f"def {_signature(item, MAX_LINE_CHARACTERS, with_self=True)}", "    ") for item in inits)]
+    )
 
 
 def _signature(node: ast.FunctionDef, width: int = 10**6, with_self: bool = False) -> str:

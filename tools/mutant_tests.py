@@ -38,7 +38,7 @@ MAX_CASES = 4  # of a parametrized test, besides those whose names contain a wor
 GIB = 2**30
 
 
-class Watch:
+class LineWatch:
     """A pytest plugin that deselects tests, and writes a line when a test starts, passes or fails."""
 
     def __init__(self, request: dict[str, Any]) -> None:
@@ -89,7 +89,7 @@ def run(request: dict[str, Any]) -> None:
     folder = Path(request["folder"])
     options = [f"-pno:{name}" for name in UNUSED]
     options += ["-x", "-m", FAST, f"--basetemp={folder / 'pytest'}"]
-    code = pytest.main([*options, *request["files"]], plugins=[Watch(request)])
+    code = pytest.main([*options, *request["files"]], plugins=[LineWatch(request)])
     (folder / "code").write_text(str(int(code)), encoding="utf-8")
 
 

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from projects import projects
 from pydantic import BaseModel
 
-from bench_authors.settings_words import Group, Setting
+from bench_authors.settings_words import Setting, SettingGroup
 from bench_authors.settings_words import about as doc
 from bench_authors.settings_words import groups as groups_of
 from bench_authors.settings_words import settings as settings_of
@@ -139,7 +139,7 @@ def _fact(config: Any, name: str) -> str:
     return "" if value is None else str(getattr(value, "__name__", value))
 
 
-def _group(group: Group) -> str:
+def _group(group: SettingGroup) -> str:
     """Return a list item about a mapping accepted by a setting."""
     inside = "; ".join(f"`{setting.name}` ({_words(setting)})" for setting in group.settings)
     return f"- `{group.shape}`: {group.about}{f' {inside}.' if inside else ''}"

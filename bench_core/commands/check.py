@@ -14,7 +14,7 @@ from bench_core.commands import options
 from bench_core.errors import BenchError
 from bench_core.optional import AUTHORS, installed_module, is_installed, optional_module
 from bench_core.optional import source as installed_by
-from bench_core.terminal import counted, say
+from bench_core.terminal import format_count, say
 
 if TYPE_CHECKING:
     from bench_core.inspection import Findings
@@ -71,7 +71,7 @@ def command(
                 findings.skipped[NEEDS_AUTHORS] = None
             if not build and _names_weights(suite):
                 findings.skipped[NEEDS_BUILD] = None
-            say(f"{label}: no problem found ({counted(cells, 'cell')}).")
+            say(f"{label}: no problem found ({format_count(cells, 'cell')}).")
         for text in findings.warnings:
             say(text, err=True)
         for text in findings.notes:
@@ -159,13 +159,13 @@ def _names_weights(suite: Suite) -> bool:
 
 def _build(suites: dict[str, Suite], data: Path, store: Store) -> bool:
     """Prepare tasks and build models; print failures, and return whether there are any."""
-    from bench_core.execution.progress import Progress
+    from bench_core.execution.progress import ProgressDisplay
     from bench_core.runs.executors import executor
     from bench_core.runs.runner import Runner
 
     reasons: dict[str, None] = {}
     for suite in suites.values():
-        runner = Runner(suite, data, store, executor(0, store, data), Progress())
+        runner = Runner(suite, data, store, executor(0, store, data), ProgressDisplay())
         try:
             runner.build()
         except BenchError as error:

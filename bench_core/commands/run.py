@@ -15,7 +15,7 @@ import click
 
 from bench_core.commands import options
 from bench_core.optional import REPORTS, is_installed, optional_module
-from bench_core.terminal import counted, say, to_json
+from bench_core.terminal import format_count, say, to_json
 
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
@@ -134,7 +134,7 @@ def command(
 
     With --json, standard output is a JSON summary; everything else is printed to standard error.
     """
-    from bench_core.execution.progress import Errors, Lines
+    from bench_core.execution.progress import Errors, ProgressLines
     from bench_core.runs.reporting import home
     from bench_core.runs.runner import run_suites
 
@@ -142,7 +142,7 @@ def command(
     home(out, label)  # fails before anything runs
     if dry_run:
         return _preview(looks[-1], data, store, only, execution["elsewhere"] is None, as_json)
-    with nullcontext(Errors()) if quiet else Lines(label) as progress:
+    with nullcontext(Errors()) if quiet else ProgressLines(label) as progress:
         execution["progress"] = progress
         with closing(run_suites(looks, data, store, runs, only, execution)) as executions:
             for runner, run in executions:
@@ -166,7 +166,9 @@ def _looks(suite: Suite) -> list[Suite]:
         raise SuiteError(f"--until decided needs statistics: {INSTALL}.")
     counts = range(MIN_SEEDS, len(suite.seeds) + 1)
     if not counts or not suite.sections.get("claims"):
-        what = "no claims" if counts else f"only {counted(len(suite.seeds), 'seed')}: set the maximum with --seeds"
+        what = (
+            "no claims" if counts else f"only {format_count(len(suite.seeds), 'seed')}: set the maximum with --seeds"
+        )
         raise SuiteError(f"--until decided needs claims and at least {MIN_SEEDS} seeds; {suite.label} has {what}.")
     changes = [change for change in suite.asked if not change.startswith("seeds=")]
     labels = [f"until=decided, look {look} of {len(counts)}" for look in range(1, len(counts) + 1)]
@@ -190,7 +192,7 @@ def _preview(suite: Suite, data: Path, store: Store, only: tuple[str, ...], loca
         return 0
     for stage in stages:
         say(f"{stage.action} {stage.label}")
-    say(f"{suite.label}: {counted(len(stages), 'stage')} would be computed.")
+    say(f"{suite.label}: {format_count(len(stages), 'stage')} would be computed.")
     return 0
 
 
@@ -218,7 +220,7 @@ def _print_result(run: Run, runner: Runner, out: Path, code: int, quiet: bool, a
     failed = [cell for cell in cells if cell.status != "done"]
     for status, reason in dict.fromkeys((cell.status, cell.reason) for cell in failed):
         number = sum((cell.status, cell.reason) == (status, reason) for cell in failed)
-        say(f"{counted(number, 'cell')} {status}: {reason}", err=True)
+        say(f"{format_count(number, 'cell')} {status}: {reason}", err=True)
     for name, info in run.info["tasks"].items():
         if info.get("reason"):
             say(f"task {name!r} {info['status']}: {info['reason']}", err=True)
@@ -230,9 +232,9 @@ def _print_result(run: Run, runner: Runner, out: Path, code: int, quiet: bool, a
         return
     say(text)
     done = len(runner.loop.computed)
-    computed = f"{counted(done, 'stage')} computed" if done or failed else "all stored, nothing computed"
+    computed = f"{format_count(done, 'stage')} computed" if done or failed else "all stored, nothing computed"
     computed += "".join(f", {name} stopped at step {step:,}" for name, step in runner.loop.checkpoints.items())
-    say(f"{counted(len(cells), 'cell')}: {computed}")
+    say(f"{format_count(len(cells), 'cell')}: {computed}")
     same = "" if runner.wrote else ", which this one equals"
     say(f"run     {run.folder}{same}\nreport  {report}")
     if changes:

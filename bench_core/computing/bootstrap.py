@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core.computing.result_checks import gave, is_number, shown
+from bench_core.computing.result_checks import gave, is_number, summarize
 from bench_core.metric import Additive, Metric, resample_table, table
-from block_bootstrap import BLOCKS, DRAWS, Draws, block_length, resamples
+from block_bootstrap import BLOCKS, REPLICATES, ReplicateScores, block_length, resamples
 
-AT_ONCE = 2**22  # maximum number of example counts in memory
+MAX_COUNTS = 2**22  # maximum number of example counts in memory
 
 
 @dataclass(frozen=True)
 class Replicates:
     """The scores of bootstrap samples and the number of independent units."""
 
-    draws: Draws  # [B, D], for each block length
+    draws: ReplicateScores  # [B, D], for each block length
     units: int  # examples or groups; 0 for a whole population
     block: int = 1  # number of dependent consecutive examples
 
@@ -31,7 +31,7 @@ def replicates(metric: Metric[Any], parts: Sequence[Any], groups: Sequence[int],
     blocks of several lengths, because the cells they will be compared with are not known yet.
     """
     if metric.population == "whole" or not len(parts):
-        return Replicates(np.zeros((0, DRAWS)), 0)
+        return Replicates(np.zeros((0, REPLICATES)), 0)
     names, places = np.unique(np.asarray(groups, dtype=np.int64), return_inverse=True)
     if len(names) < len(parts):
         return Replicates(draws(metric, parts, 1, places)[None], len(names))
@@ -50,9 +50,9 @@ def draws(
     grouped = (counts if places is None else counts[:, places] for counts in resamples(number, block))
     scores = [score for counts in grouped for score in resample(counts)]
     invalid = [score for score in scores if not is_number(score)]
-    if invalid or len(scores) not in (0, DRAWS):
-        what = shown(invalid[0]) if invalid else f"{len(scores)} scores"
-        raise gave(metric, "resample", f"{what} for {DRAWS} samples", "expected one number per sample.")
+    if invalid or len(scores) not in (0, REPLICATES):
+        what = summarize(invalid[0]) if invalid else f"{len(scores)} scores"
+        raise gave(metric, "resample", f"{what} for {REPLICATES} samples", "expected one number per sample.")
     return np.array(scores, dtype=np.float64)
 
 
@@ -69,7 +69,7 @@ def contributions(metric: Metric[Any], parts: Sequence[Any]) -> NDArray[np.float
         numbers = table(metric, parts)
         left = numbers.sum(0) - numbers
         return -np.array([metric.from_sums(row, len(parts) - 1) for row in left.tolist()])
-    rows = max(1, AT_ONCE // max(1, len(parts)))
+    rows = max(1, MAX_COUNTS // max(1, len(parts)))
     scores: list[float] = []
     for first in range(0, len(parts), rows):
         counts = np.ones((min(rows, len(parts) - first), len(parts)), dtype=np.uint16)

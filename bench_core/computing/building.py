@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = "weights.safetensors"
 DIGESTS = "digests.json"  #: digests by name of the weights that a model reads from its own files
-SHOWN = 3  #: names of weights in a message
+MAX_NAMES = 3  #: names of weights in a message
 
 
 def built(kind: PartKind, settings: Mapping[str, Any], *more: Any) -> Any:
@@ -82,7 +82,7 @@ def load_stored_weights(model: Any, artifact: Artifact) -> None:
     if wrong := [name for name in {**stored, **current} if stored.get(name) != current.get(name)]:
         raise PluginError(
             f"{type(model).__name__}.read_weights returned different weights from the same files: "
-            f"{', '.join(wrong[:SHOWN])}. Make it depend on nothing but its files."
+            f"{', '.join(wrong[:MAX_NAMES])}. Make it depend on nothing but its files."
         )
 
 
@@ -113,7 +113,7 @@ def _load(model: Any, path: Path, left_out: tuple[str, ...] = ()) -> None:
     try:
         missing, more = load_model(unshared(model), str(path), strict=not left_out)
         if lost := [*more, *(name for name in missing if not name.startswith(left_out))]:
-            raise LookupError(f"missing or unexpected: {', '.join(lost[:SHOWN])}")
+            raise LookupError(f"missing or unexpected: {', '.join(lost[:MAX_NAMES])}")
     except (SafetensorError, RuntimeError, LookupError, OSError) as error:
         raise StoreError(
             f"{path} does not contain the weights of this model: {' '.join(str(error).split())}"

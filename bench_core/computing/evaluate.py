@@ -30,7 +30,7 @@ from bench_core.task import Size, Task, TextSize
 
 T = TypeVar("T")
 
-SOME = 4  #: interval of checked steps where log-probabilities of hypotheses cover the others
+CHECK_INTERVAL = 4  #: interval of checked steps where log-probabilities of hypotheses cover the others
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Examples:
             if not scored or not all(scored):
                 return decode(batch)
             try:
-                return decode(batch, SOME)
+                return decode(batch, CHECK_INTERVAL)
             except Exception as error:
                 if not is_out_of_memory(error):
                     decode(batch)  # check all steps, to blame the model if it is at fault

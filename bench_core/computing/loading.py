@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bench_core.computing.building import SHOWN, built, device_of, load_stored_weights
+from bench_core.computing.building import MAX_NAMES, built, device_of, load_stored_weights
 from bench_core.computing.context import StageContext
 from bench_core.computing.fingerprint import fingerprint
 from bench_core.computing.guarded_tasks import CheckedTask
@@ -82,9 +82,9 @@ def _check_unchanged(context: StageContext) -> None:
     model, before, _ = context.loaded["model"][1]
     after = fingerprint(model)
     if names := before.changed(after):
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
         raise PluginError(
-            f"it changed the model's weights ({', '.join(names[:SHOWN])}{more}), which are read-only. "
+            f"it changed the model's weights ({', '.join(names[:MAX_NAMES])}{more}), which are read-only. "
             "Modify copies instead."
         )
     if before != after:

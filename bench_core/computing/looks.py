@@ -5,7 +5,9 @@ from typing import Any
 
 from bench_core.optional import AUTHORS, installed_module
 
-MANY = 0.01  #: largest fraction of a split that may be repeated or in an earlier split without a warning
+MAX_REPEATED_SHARE = (
+    0.01  #: largest fraction of a split that may be repeated or in an earlier split without a warning
+)
 
 
 class NoLook:
@@ -29,5 +31,5 @@ def overlaps(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     kinds = {"repeated": "repeated", "shared": "shared with 'train'", "chosen_by": "shared with 'valid'"}
     for split, numbers in counts.items():
         for name, what in kinds.items():
-            if split != "train" and numbers.get(name, 0) > MANY * numbers["examples"]:
+            if split != "train" and numbers.get(name, 0) > MAX_REPEATED_SHARE * numbers["examples"]:
                 yield f"{numbers[name]:,} of {numbers['examples']:,} examples of {split!r} are {what}."

@@ -30,7 +30,7 @@ from bench_core.storage.predictions import read_predictions, write_lines, write_
 from bench_core.task import Size, Split, Task
 
 MAX_REPEATED_SECONDS = 10.0  #: CPU seconds; shorter preparations run twice to check that they agree
-SAMPLES = 3  #: number of outputs per decoding available to reports
+MAX_SAMPLES = 3  #: number of outputs per decoding available to reports
 
 
 def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def decode(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
     write_predictions(folder / "predictions.jsonl.gz", predictions)
     samples = [
         sample_of(prediction) | _course(model, examples.task, prediction)
-        for prediction in islice(predictions, SAMPLES)
+        for prediction in islice(predictions, MAX_SAMPLES)
     ]
     (folder / "samples.json").write_text(json.dumps(samples), encoding="utf-8")
     tokens = sum(hypothesis.length or 0 for prediction in predictions for hypothesis in prediction.hypotheses[:1])

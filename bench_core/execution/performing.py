@@ -24,7 +24,7 @@ from bench_core.execution.undeclared import (
     warning,
     with_earlier,
 )
-from bench_core.execution.watching import SHOWN, install
+from bench_core.execution.watching import MAX_NAMES, install
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
 from bench_core.planning.hardware import environment
@@ -140,7 +140,7 @@ def _watch(runner: StageRunner, stage: Stage) -> Iterator[None]:
     WATCH.begin()
     if remains := [*WATCH.lost, *(f"the thread {name}" for name in WATCH.threads.left.values())]:
         raise StageFailed(
-            f"an earlier stage left changes in this process that may affect results: {', '.join(remains[:SHOWN])}. "
+            f"an earlier stage left changes in this process that may affect results: {', '.join(remains[:MAX_NAMES])}. "
             "Run with --workers 1, which restarts the process after such stages.",
             expected=True,
         )
@@ -170,9 +170,9 @@ def _end_watch(runner: StageRunner, modules: Collection[str], failure: str) -> N
         runner.warn(f"it left threads running ({', '.join(lingering)}), {fate}.")
     if names:
         _forget_results()
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
         raise StageFailed(
-            f"it replaced {', '.join(names[:SHOWN])}{more}, which other stages also use. Nothing was "
+            f"it replaced {', '.join(names[:MAX_NAMES])}{more}, which other stages also use. Nothing was "
             f"stored. A part must modify only its own objects, or restore replaced code.{failure}",
             expected=True,
         )

@@ -50,7 +50,7 @@ class Running:
 
 
 @dataclass
-class Remaining:
+class RemainingTime:
     """The unfinished stages of a run and their durations, from their groups or predictions."""
 
     works: Mapping[str, Work]  # all stages of the run, by key
@@ -111,7 +111,7 @@ class Remaining:
         return median(paces) if paces else work.seconds
 
 
-class Progress:
+class ProgressDisplay:
     """Receives the events of a run and prints nothing."""
 
     def expect(self, works: Mapping[str, Work], side_by_side: int) -> None:
@@ -133,7 +133,7 @@ class Progress:
         """Receive an interruption of the run, before its stages are stopped, with a summary of stored results."""
 
 
-class Errors(Progress):
+class Errors(ProgressDisplay):
     """Prints interruptions only."""
 
     def stop(self, text: str) -> None:
@@ -141,16 +141,16 @@ class Errors(Progress):
         say(f"interrupted: {text}", err=True)
 
 
-class Lines(Progress):
+class ProgressLines(ProgressDisplay):
     """Prints running stages; brief stages, such as metrics, only if they fail."""
 
     def __init__(self, label: str) -> None:
         self.label = label
         self.live: Any = None
-        self.remaining = Remaining({})
+        self.remaining = RemainingTime({})
         self.lock = Lock()
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> ProgressLines:
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.status import Status
@@ -165,7 +165,7 @@ class Lines(Progress):
 
     def expect(self, works: Mapping[str, Work], side_by_side: int) -> None:
         """Record the stages of the run, to estimate the remaining time."""
-        self.remaining = Remaining(works, side_by_side)
+        self.remaining = RemainingTime(works, side_by_side)
 
     def begin(self, stage: Stage, number: int, total: int) -> None:
         """Print the stage and its number."""

@@ -10,7 +10,7 @@ from typing import Any
 from bench_core.computing.clocks import cpu_seconds
 from bench_core.planning.hardware import device_name
 from bench_core.planning.stages import StageRequest
-from bench_core.storage.costs import Costs, Record
+from bench_core.storage.costs import CostRecord, Costs
 from bench_core.storage.store import Store
 
 
@@ -31,7 +31,7 @@ def record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None
     if request.cost_key and not request.stage.is_taken:
         device = device_name(request.stage.settings.get("device", "cpu"))
         spent = {name: cost[name] for name in ("seconds", "cpu_seconds")}
-        Costs(store).write(request.cost_key, Record(device=device, peak=int(cost["peak_mib"] * 2**20), **spent))
+        Costs(store).write(request.cost_key, CostRecord(device=device, peak=int(cost["peak_mib"] * 2**20), **spent))
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from bench_core.execution.worker import MUTE, Channel, Garbled
 from bench_core.observer import Hear, event_from_json, silent
 from bench_core.planning.stages import Stage, StageRequest
 
-PATIENCE = 10.0  # seconds for a worker to clean up
+CLEANUP_SECONDS = 10.0  # seconds for a worker to clean up
 PAUSE = 0.5  # seconds between two checks of a worker
 MAX_ELAPSED = 5.0  # seconds counted between two checks; any excess means that this process was suspended
 SILENCE = 60.0  # seconds without a heartbeat until a warning
@@ -101,7 +101,7 @@ class Worker:
         if (process := self.process) is not None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE)
+                process.wait(CLEANUP_SECONDS)
         self.kill()
 
     def kill(self) -> None:
@@ -186,7 +186,7 @@ class Worker:
     def _death(self, process: subprocess.Popen[bytes]) -> StageFailed:
         """Return the failure due to the end of a process; kill the process if it only closed its socket."""
         try:
-            code = process.wait(PATIENCE)
+            code = process.wait(CLEANUP_SECONDS)
         except subprocess.TimeoutExpired:
             code = MUTE
         hint = " The machine may be out of memory." if code == -signal.SIGKILL else ""

@@ -52,7 +52,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedVersion:
     """The run of a report; without a digest if the run has no manifest."""
 
     name: str
@@ -78,7 +78,7 @@ class Manifest:
     files: Mapping[str, ListedFile]
     bench: str  # version
     commit: Commit | None = None  # of the repository of bench_core; None for an installed wheel
-    run: Named | None = None  # only in reports
+    run: NamedVersion | None = None  # only in reports
     code: str = ""  # only in reports: digest of the code that wrote it
     earlier: tuple[Earlier, ...] = ()  # former manifests, before plugins added files
     format: Literal[1] = 1
@@ -97,7 +97,7 @@ def write_manifest(
 
     Reports pass their `run` and the digest of the `code` that wrote them.
     """
-    entries = {path: listed(folder / path) for path in sorted(files_of(folder) if names is None else names)}
+    entries = {path: list_file(folder / path) for path in sorted(files_of(folder) if names is None else names)}
     files = {path: entry for path, entry in entries.items() if entry is not None}
     return _write(folder, Manifest(kind, name, files, _version(), commit(), **about))
 
@@ -143,7 +143,7 @@ def problems(folder: Path) -> Iterator[Remark]:
     for name, entry in manifest.files.items():
         if name not in present:
             yield Remark(f"{folder / name}: the file is missing, or not a plain file, but {FILE} lists it")
-        elif not inside(folder, name) or listed(folder / name) != entry:
+        elif not inside(folder, name) or list_file(folder / name) != entry:
             yield Remark(f"{folder / name}: the file was changed: its digest differs from {FILE}")
     for name in strangers(folder, manifest):
         yield Remark(f"{folder / name}: the file was added: {FILE} does not list it. Put your own files in {NOTES}/")
@@ -175,9 +175,9 @@ def extending(folder: Path) -> Iterator[None]:
 
     Reports may still identify the manifest by its former digest.
     """
-    before = {name: listed(folder / name) for name in files_of(folder)}
+    before = {name: list_file(folder / name) for name in files_of(folder)}
     yield
-    after = {name: listed(folder / name) for name in files_of(folder)}
+    after = {name: list_file(folder / name) for name in files_of(folder)}
     new = {name: entry for name, entry in after.items() if before.get(name) != entry}
     if new and (folder / FILE).exists():
         old = read_manifest(folder)
@@ -207,7 +207,7 @@ def inside(folder: Path, name: str) -> bool:
     return not Path(name).is_absolute() and (folder / name).resolve().is_relative_to(folder.resolve())
 
 
-def listed(path: Path) -> ListedFile | None:
+def list_file(path: Path) -> ListedFile | None:
     """Return the size and digest of a file; None for links and anything else that is not a plain file."""
     if path.is_symlink() or not path.is_file():
         return None

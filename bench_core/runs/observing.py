@@ -11,8 +11,8 @@ from bench_core.config import ObserverConfig
 from bench_core.observer import Event, Hear, Observer, silent
 from process_watch import reads, unobserved
 
-PATIENCE = 30.0  #: total seconds for observers to finish writing after the run
-MOST = 100_000  #: events that may wait for an observer
+FINISH_SECONDS = 30.0  #: total seconds for observers to finish writing after the run
+MAX_WAITING_EVENTS = 100_000  #: events that may wait for an observer
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def observing(configs: Sequence[ObserverConfig], warn: Callable[[str], None]) ->
     finally:
         for thread in threads:
             thread.end()
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + FINISH_SECONDS
         for thread in threads:
             thread.wait(until - time.monotonic())
 
@@ -52,8 +52,8 @@ class ObserverThread:
         """Queue an event, unless the observer is switched off."""
         if self.off.is_set():
             return
-        if self.waiting.qsize() >= MOST:
-            self._switch_off(f"it is too slow: {MOST:,} events wait for it")
+        if self.waiting.qsize() >= MAX_WAITING_EVENTS:
+            self._switch_off(f"it is too slow: {MAX_WAITING_EVENTS:,} events wait for it")
         else:
             self.waiting.put(event)
 

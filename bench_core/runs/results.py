@@ -27,19 +27,19 @@ from bench_core.runs.run_files import Axes as Axes
 from bench_core.runs.run_files import Info, Probes
 from bench_core.runs.run_suite import effective_suite, sections_of
 from bench_core.runs.shown_results import as_html, as_markdown, as_text
-from bench_core.storage.file_formats import Digits, Evaluation, Real, parsed
+from bench_core.storage.file_formats import Digits, HistoryEntry, Real, parsed
 from bench_core.suites import yaml_source as located
 from bench_core.suites.axes import AXES
 from bench_core.suites.grids import ModelGrid
 from bench_core.suites.schema import SuiteFile
-from bench_core.terminal import counted
+from bench_core.terminal import format_count
 from plain_files import from_csv, to_csv
 
 if TYPE_CHECKING:
-    from block_bootstrap import Draws
+    from block_bootstrap import ReplicateScores
 
 FORMAT = 2  #: version of run folders and of data in reports; those of bench 0.1 have none
-SHORT = 12  #: characters of a training's key in the name of its history
+KEY_CHARACTERS = 12  #: characters of a training's key in the name of its history
 MAX_FILE_BYTES = 2**30  #: of a file of a run
 MAX_TEXT_LENGTH = 250  # characters of an error message, bytes of a label
 COST_COLUMNS = [
@@ -49,7 +49,7 @@ COST_COLUMNS = [
 
 
 @dataclass(frozen=True)
-class Number:
+class Score:
     """The score of a cell, or the reason why there is none."""
 
     value: Real | None = None
@@ -77,7 +77,7 @@ class CellResult:
     cell: Axes  # task, model, decoder (or None), split, hardware, seed
     status: Literal["done", "failed", "not run"]
     reason: str = ""
-    numbers: Mapping[str, Number] = field(default_factory=dict)
+    numbers: Mapping[str, Score] = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)  # stage -> key
     probes: Probes = field(default_factory=dict)  # name -> finding, with the names of its metrics
     environments: tuple[int, ...] = ()  # indices into the environments of the run
@@ -103,17 +103,17 @@ class Run:
             raise _unreadable(self.folder, error) from None
 
     @cached_property
-    def draws(self) -> Mapping[str, Draws]:
+    def draws(self) -> Mapping[str, ReplicateScores]:
         """The bootstrap replicates of each number, by the key of its measure stage; read on access."""
         path = self.folder / "draws.safetensors"
         if not path.exists():
             return {}
-        from block_bootstrap import StoredDraws
+        from block_bootstrap import StoredReplicates
 
         try:
             if not path.is_file():
                 raise ValueError(f"{path.name} is not a file")
-            return StoredDraws(path)
+            return StoredReplicates(path)
         except (OSError, ValueError) as error:
             raise StoreError(
                 f"{self.folder}: draws.safetensors cannot be read ({error}). Run the suite again."
@@ -151,7 +151,7 @@ class Run:
     @property
     def _title(self) -> str:
         numbers = Counter(cell.status for cell in self.cells)
-        counts = ", ".join(f"{counted(number, 'cell')} {status}" for status, number in numbers.items())
+        counts = ", ".join(f"{format_count(number, 'cell')} {status}" for status, number in numbers.items())
         return f"Run of {self.info.get('label') or self.suite.suite}: {counts or 'no cells'}"
 
     def __repr__(self) -> str:
@@ -176,7 +176,7 @@ def cell_as_json(cell: CellResult) -> dict[str, Any]:
     return {**vars(cell), "numbers": {name: _number_as_json(number) for name, number in cell.numbers.items()}}
 
 
-def _number_as_json(number: Number) -> dict[str, Any]:
+def _number_as_json(number: Score) -> dict[str, Any]:
     fields = {**vars(number), "value": None if number.value is None else as_json(number.value)}
     bounds, ceiling = fields.pop("bounds"), fields.pop("ceiling")
     if bounds is not None:
@@ -184,7 +184,7 @@ def _number_as_json(number: Number) -> dict[str, Any]:
     return fields if ceiling is None else {**fields, "ceiling": as_json(ceiling)}
 
 
-def number_digest(number: Number, draws: Draws | None) -> str:
+def number_digest(number: Score, draws: ReplicateScores | None) -> str:
     """Return the digest of a number and its bootstrap replicates for the recorded stages."""
     return result_digest(_number_as_json(number), draws)
 
@@ -330,11 +330,14 @@ def history_files(folder: Path) -> dict[str, Path]:
 
     Histories of old runs, without keys in their names, are left out.
     """
-    return {path.stem[-SHORT:]: path for path in sorted((folder / "history").glob(f"*-{'?' * SHORT}.jsonl"))}
+    return {
+        path.stem[-KEY_CHARACTERS:]: path
+        for path in sorted((folder / "history").glob(f"*-{'?' * KEY_CHARACTERS}.jsonl"))
+    }
 
 
 def read_histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
     """Yield the abbreviated key and the evaluations of each training; raise ValueError for a damaged file."""
     for key, path in history_files(folder).items():
         with reading(folder, f"history/{path.name}") as content:
-            yield key, [parsed(Evaluation, line).model_dump() for line in content.splitlines()]
+            yield key, [parsed(HistoryEntry, line).model_dump() for line in content.splitlines()]

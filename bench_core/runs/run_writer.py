@@ -23,10 +23,10 @@ from bench_core.runs.provenance import PARTS, STAGES, computed_digest, files_dig
 from bench_core.runs.reported_info import reported_info
 from bench_core.runs.results import (
     FORMAT,
-    SHORT,
+    KEY_CHARACTERS,
     CellResult,
-    Number,
     Run,
+    Score,
     cells_text,
     finding_digest,
     number_digest,
@@ -57,7 +57,7 @@ class StoredArtifact(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Record:
+class CellRecord:
     """The content of a run folder, from its plan and the store."""
 
     suite: Suite
@@ -74,9 +74,9 @@ class Record:
             (folder / name).write_text(text, encoding="utf-8")
         write_costs(folder / "costs.csv", self._costs())
         self._copy_histories(folder / "history")
-        from block_bootstrap import write_draws
+        from block_bootstrap import write_replicates
 
-        write_draws(folder / "draws.safetensors", self._draws())
+        write_replicates(folder / "draws.safetensors", self._draws())
         write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._origins, self._undeclared))
         write_unverified(folder, trusted_stages(self.store, folder))
         keep_of_sections(read_run(folder), self.store)
@@ -261,12 +261,12 @@ class Record:
     def _is_available(self, key: str) -> bool:
         return key in self._artifacts or key in self.numbers or self.store.has(self.plan.stages[key].kind, key)
 
-    def _number(self, cell: Cell, name: str, key: str) -> Number:
+    def _number(self, cell: Cell, name: str, key: str) -> Score:
         if key not in self.numbers:
-            return Number(reason=self._portable(self.failures.get(key, "not run")))
+            return Score(reason=self._portable(self.failures.get(key, "not run")))
         measurement = self.numbers[key]
         _, kind = likelihood(self.suite.metrics[name], self.suite.models[cell.model].at(cell.task).config)
-        return Number(**{**measurement, "value": float(measurement["value"]), "kind": kind})
+        return Score(**{**measurement, "value": float(measurement["value"]), "kind": kind})
 
     def _probes(self, cell: Cell, artifacts: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
         """Yield the findings of the probes of a cell, with the suite's names of their metrics."""
@@ -294,7 +294,7 @@ class Record:
         for stage in self.plan.stages.values():
             if HISTORY in stage.about.files and stage.key in self._artifacts:
                 label = re.sub(r"[^A-Za-z0-9.-]", "_", stage.label)  # portable file names
-                name = f"{label[:MAX_LABEL_CHARACTERS]}-{stage.key[:SHORT]}.jsonl"
+                name = f"{label[:MAX_LABEL_CHARACTERS]}-{stage.key[:KEY_CHARACTERS]}.jsonl"
                 with suppress(StoreError):  # reports mention missing histories
                     shutil.copyfile(self.store.kept(stage.kind, stage.key).file(HISTORY), folder / name)
 

@@ -14,7 +14,7 @@ from bench_core.config import ExecutorConfig, ObserverConfig
 from bench_core.errors import StoreError, SuiteError
 from bench_core.execution.executor import Executor, InProcess
 from bench_core.execution.failures import StageFailed
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.execution.watching import install
 from bench_core.files import data_folder
 from bench_core.observer import Hear, RunEnded, RunStarted, silent
@@ -28,7 +28,7 @@ from bench_core.runs.manifest import extending, problems
 from bench_core.runs.observing import observing
 from bench_core.runs.plan_filter import restrict
 from bench_core.runs.results import Run, read_run, write_run
-from bench_core.runs.run_writer import Record, keep_of_sections
+from bench_core.runs.run_writer import CellRecord, keep_of_sections
 from bench_core.runs.stage_loop import StageLoop
 from bench_core.runs.stored_inputs import refusals, warnings
 from bench_core.runs.time_limit import TimeLimit
@@ -42,7 +42,7 @@ from bench_core.suites.suite import Suite
 class Execution(TypedDict, total=False):
     """How to compute stages; does not affect results."""
 
-    progress: Progress  # displays the progress; nothing by default
+    progress: ProgressDisplay  # displays the progress; nothing by default
     workers: int  # processes; 0 (default): compute in this process
     elsewhere: ExecutorConfig | None  # an executor instead of worker processes
     stop_after: float | None  # seconds after which to stop, with a checkpoint; run again to continue
@@ -84,7 +84,7 @@ def run_suites(
 ) -> Generator[tuple[Runner, Run], None, None]:
     """Run suites one after another with the same executor; yield the runner and the run of each."""
     install()
-    progress, seconds = how.get("progress") or Progress(), how.get("stop_after")
+    progress, seconds = how.get("progress") or ProgressDisplay(), how.get("stop_after")
     until = None if seconds is None else time.time() + seconds
     every, strict = how.get("checkpoint_every", 300.0), how.get("strict", False)
     isolate, timeout, per_gpu = how.get("isolate", False), how.get("stage_timeout"), how.get("per_gpu")
@@ -106,7 +106,7 @@ class Runner:
     data: Path
     store: Store
     executor: Executor
-    progress: Progress
+    progress: ProgressDisplay
     until: float | None = None  # stop at this time, in seconds since 1970
     every: float = 300.0  # seconds between the checkpoints of a training
     only: Sequence[str] = ()  # filters of cells; all cells by default
@@ -181,9 +181,9 @@ class Runner:
     def _name(self) -> str:
         return self.suite.label.replace("/", "-")
 
-    def _record(self) -> Record:
+    def _record(self) -> CellRecord:
         places = {f"{self.data}/": "<data>/", f"{self.loop.store.root}/": "<store>/"}
-        return Record(
+        return CellRecord(
             self.suite, self.plan, self.loop.store, self.loop.failures, self.loop.stopped, self.loop.numbers, places
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 from bench_core.errors import StoreError
 from bench_core.execution.executor import Executor
 from bench_core.execution.failures import StageFailed, time_up
-from bench_core.execution.progress import Progress, Work
+from bench_core.execution.progress import ProgressDisplay, Work
 from bench_core.observer import Hear, StageEnded, StageStarted, silent
 from bench_core.optional import UPKEEP, installed_module
 from bench_core.planning.cost_keys import CostKeys
@@ -23,7 +23,7 @@ from bench_core.runs.time_limit import TimeLimit
 from bench_core.storage.checkpoints import last_step
 from bench_core.storage.costs import Costs
 from bench_core.storage.store import Store
-from bench_core.terminal import counted
+from bench_core.terminal import format_count
 
 
 @dataclass
@@ -33,7 +33,7 @@ class StageLoop:
     plan: Plan
     store: Store
     executor: Executor
-    progress: Progress
+    progress: ProgressDisplay
     limit: TimeLimit
     every: float  # seconds between the checkpoints of a training
     hear: Hear  # the observers
@@ -177,7 +177,7 @@ class StageLoop:
 
     def resume_points(self) -> str:
         """Return a message about the stored stages of an interrupted run and the checkpoints of its trainings."""
-        lines = [f"{counted(len(self.computed), 'stage')} computed and stored"]
+        lines = [f"{format_count(len(self.computed), 'stage')} computed and stored"]
         for stage in self.under_way.values():
             if stage.about.trains:
                 step = last_step(self.store, stage.key)

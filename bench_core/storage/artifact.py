@@ -19,7 +19,7 @@ import input_digests as dependencies
 from bench_core.errors import StoreError
 from bench_core.files import digest
 from bench_core.planning import cache_keys as keys
-from bench_core.storage.contents import told
+from bench_core.storage.contents import reported_files
 from bench_core.storage.file_formats import SHAPES, parsed
 
 MANIFEST = "manifest.json"
@@ -63,18 +63,18 @@ class Artifact:
             text = _content(path, self.manifest["files"][name]["bytes"], MAX_JSON_BYTES)
             self._compare(name, sha256(text).hexdigest())
             # A forged manifest may come with a forged file, so the schema is checked, too.
-            return _parse(text, SHAPES.get(name) if name in told(self.manifest["kind"]) else None)
+            return _parse(text, SHAPES.get(name) if name in reported_files(self.manifest["kind"]) else None)
         except ValueError as error:
             raise StoreError(f"{path}: the file cannot be read: {error}.") from None
 
     def check_report_files(self) -> None:
         """Check the files that reports use; raise StoreError for the first damaged one."""
-        for name in told(self.manifest["kind"]):
+        for name in reported_files(self.manifest["kind"]):
             if name in self.manifest["files"]:
                 self._check(name)
 
     def _check(self, name: str) -> None:
-        if name in told(self.manifest["kind"]) and name.endswith(".json"):
+        if name in reported_files(self.manifest["kind"]) and name.endswith(".json"):
             self.json(name)
         else:
             self.file(name)

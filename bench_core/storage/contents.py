@@ -17,7 +17,7 @@ def records() -> dict[str, str]:
     return {kind.name: kind.record for kind in stage_kinds().values() if kind.record}
 
 
-def told(kind: str) -> tuple[str, ...]:
+def reported_files(kind: str) -> tuple[str, ...]:
     """Return the files of a kind of artifact that reports use; predictions are read only by stages."""
     files = (
         stage_kind.files for stage_kind in stage_kinds().values() if kind in (stage_kind.name, stage_kind.record)

@@ -34,7 +34,7 @@ class Cost(BaseModel):
     device: str  #: the device on which it was measured
 
 
-class Record(Cost):
+class CostRecord(Cost):
     """The cost of a finished stage, or the predicted cost of a score stage."""
 
     seconds: NonNegativeFloat  #: wall-clock time

@@ -57,7 +57,7 @@ class TrainingSummary(Open):
     about: dict[str, str] = {}
 
 
-class Evaluation(Open):
+class HistoryEntry(Open):
     """An entry of a training history."""
 
     __pydantic_extra__: dict[str, Plain]

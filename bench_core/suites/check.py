@@ -11,7 +11,7 @@ from bench_core.errors import SuiteError
 from bench_core.model import Scorer, Vmappable
 from bench_core.registry import parts
 from bench_core.suites.cells import Cell, can_pair, cells_of, writes_text
-from bench_core.suites.names import listed
+from bench_core.suites.names import join_names
 from bench_core.suites.parts import training_keys
 from bench_core.suites.schema import Hardware
 from bench_core.suites.suite import Entry, Suite
@@ -52,7 +52,7 @@ def report_misfits(suite: Suite, problems: Problems) -> None:
             pairs.setdefault((misfit.keys, misfit.reason), []).append(misfit.pair)
         for (keys, text), names in pairs.items():
             advice = f" {ADVICE}" if " x " in names[0] else ""
-            problems.add(keys, f"{listed(names)}: {text}{advice}")
+            problems.add(keys, f"{join_names(names)}: {text}{advice}")
 
 
 def misfits(suite: Suite, cells: list[Cell]) -> tuple[list[Misfit], int]:

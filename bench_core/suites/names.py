@@ -91,7 +91,7 @@ class Names:
                 self.problems.add((section, number, "id"), f"two {what}s have the id {entry_id!r}.")
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Join names for a message, truncated to the first few."""
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return ", ".join(names[:MAX_NAMES]) + more

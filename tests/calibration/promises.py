@@ -21,7 +21,7 @@ from other_worlds import EQUAL, GAUSSIAN, SINGLE, UNKNOWABLE, Draw, OtherWorld
 from worlds import METRICS, World, streams, weights
 
 from bench_reports.language.expressions import Query, read
-from bench_reports.statistics.claim_tests import ClaimTest, Pair
+from bench_reports.statistics.claim_tests import ClaimPair, ClaimTest
 from bench_reports.statistics.comparisons import all_pairs, holm, with_baseline, with_best
 from bench_reports.statistics.equivalence import SAME, Printed, beside, of_two_samples
 from bench_reports.statistics.estimate import Measured, contrast, difference
@@ -365,11 +365,11 @@ def _false_claims(
             yield Row(f"{label}, N = {examples}", shares, bounds)
 
 
-def _both(cells: list[Measured]) -> list[Pair]:
+def _both(cells: list[Measured]) -> list[ClaimPair]:
     """Return the p-values of `a > b` and `b > a`."""
     measured = {Query("score", (("model", name),)): cell for name, cell in zip("ab", cells, strict=True)}
     found = [ClaimTest(measured).p_values(one.term) for one in (A_OVER_B, B_OVER_A) if one.term]
-    return [one or Pair(1.0, 1.0) for one in found]
+    return [one or ClaimPair(1.0, 1.0) for one in found]
 
 
 def other_cells(study: Study) -> Iterator[Row]:

@@ -11,9 +11,9 @@ from bench_core.planning.stages import Stage
 from bench_core.registry import configured
 from bench_core.runs.contract_marks import contract_mark
 from bench_core.storage.store import Store
-from bench_core.terminal import counted
+from bench_core.terminal import format_count
 
-SECONDS = 300.0  #: time limit of a contract
+MAX_SECONDS = 300.0  #: time limit of a contract
 MAX_REPORTED_CONTRACTS = 3  #: broken contracts listed in a reason
 
 
@@ -32,7 +32,7 @@ def broken_contracts(
     if not due:
         return {}
     reasons: dict[str, str] = {}
-    with checking(data, SECONDS) as verdict:
+    with checking(data, MAX_SECONDS) as verdict:
         for mark, trainings in due.items():
             faulty = False
             for alike in _by_settings(trainings):  # until some settings pass: others may be wrong, not the code
@@ -70,4 +70,4 @@ def _reason(stage: Stage, broken: Mapping[str, str]) -> str:
         return ""
     built = stage.roots[f"model {stage.settings['model']['name']}"][-1].partition(":")[2]
     violations: Sequence[str] = [f"{why} [{law}]" for law, why in broken.items()]
-    return f"{built} breaks {counted(len(broken), 'contract')}: {'; '.join(violations[:MAX_REPORTED_CONTRACTS])}"
+    return f"{built} breaks {format_count(len(broken), 'contract')}: {'; '.join(violations[:MAX_REPORTED_CONTRACTS])}"

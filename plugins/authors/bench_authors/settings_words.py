@@ -43,7 +43,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Group:
+class SettingGroup:
     """A mapping that is a possible value of a setting."""
 
     place: str  # dotted path, such as `corpus.tokenizer`
@@ -69,7 +69,7 @@ def settings(config: type[BaseModel]) -> list[Setting]:
     ]
 
 
-def groups(config: type[BaseModel]) -> list[Group]:
+def groups(config: type[BaseModel]) -> list[SettingGroup]:
     """Return the possible mappings of its settings, nested mappings included, each at its first place."""
     return [group for name, field in config.model_fields.items() for group in _groups(name, field)]
 
@@ -117,13 +117,13 @@ def beside(node: ast.stmt, lines: Mapping[int, str]) -> str:
     return " ".join(lines[line].lstrip("#: ") for line in places if line in lines)
 
 
-def _groups(name: str, field: FieldInfo) -> Iterator[Group]:
+def _groups(name: str, field: FieldInfo) -> Iterator[SettingGroup]:
     places: dict[type[BaseModel], str] = {}
     for mapping, place in _mappings(field.annotation, name):
         places.setdefault(mapping, place)
     for mapping, place in places.items():
         tags = {key: value for key in TAGS if (value := _constant(mapping, key))}
-        yield Group(place, tags, about(mapping), [item for item in settings(mapping) if item.name not in tags])
+        yield SettingGroup(place, tags, about(mapping), [item for item in settings(mapping) if item.name not in tags])
 
 
 def _mappings(annotation: Any, place: str) -> Iterator[tuple[type[BaseModel], str]]:

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from bench_authors import checker, target_check
 from bench_authors.checker import BUILT, IMPORTED, Trial
 from bench_authors.testing import leaks, models, stepping, toys, trials
-from bench_authors.testing.toy_models import Recurrent
+from bench_authors.testing.toy_models import ToyRecurrent
 from bench_authors.testing.toy_parts import Letters
 from bench_core import PluginError, hookimpl, registry
 from bench_core.commands.main import bench, main
@@ -167,7 +167,7 @@ def test_files_of_settings_are_also_searched_in_the_data_directory(check, tmp_pa
 
 
 def test_a_class_that_is_not_what_its_config_declares_is_broken(check, monkeypatch):
-    monkeypatch.setattr(toys.RecurrentConfig, "target", "bench_authors.testing.toy_models:Latent")
+    monkeypatch.setattr(toys.ToyRecurrentConfig, "target", "bench_authors.testing.toy_models:ToyLatent")
     code, lines = check()
     (line,) = (line for line in lines if line.startswith("broken  model lstm"))
     assert "RecurrentConfig: it declares the capability Stepper; " in line
@@ -187,14 +187,14 @@ def test_a_large_task_is_not_tested(check, monkeypatch):
 def with_scores(score):
     """Return a plugin with a recurrent toy model whose `score` is replaced."""
 
-    class ChangedConfig(toys.RecurrentConfig):
+    class ChangedConfig(toys.ToyRecurrentConfig):
         """A recurrent model with another score."""
 
         name = "changed"
 
         @classmethod
         def load(cls):
-            return type("Changed", (Recurrent,), {"score": score})
+            return type("Changed", (ToyRecurrent,), {"score": score})
 
     module = ModuleType("bench_changed")
     module.bench_models = hookimpl(lambda: [ChangedConfig])
@@ -232,7 +232,7 @@ def test_any_exception_in_a_contract_breaks_only_that_contract(check, error, rea
 @pytest.mark.slow
 def test_accelerator_contracts_do_not_break_parts_of_a_suite_on_the_cpu(check):
     def score(model, batch, scoring):
-        scores = Recurrent.score(model, batch, scoring)
+        scores = ToyRecurrent.score(model, batch, scoring)
         return replace(scores, log_probs=scores.log_probs * torch.ones(len(batch)))
 
     with registry.extra(with_scores(score)):
@@ -263,7 +263,7 @@ def test_a_module_that_cannot_be_imported_is_broken_unless_it_lacks_another(chec
         def load(kind, error=error):
             raise error
 
-        monkeypatch.setattr(toys.RecurrentConfig, "load", classmethod(load))
+        monkeypatch.setattr(toys.ToyRecurrentConfig, "load", classmethod(load))
         monkeypatch.setattr(target_check, "target_problem", lambda kind: None)
         code, result = check()
         lines[code] = [line for line in result if line.partition("  ")[2].startswith("model lstm")]
@@ -275,7 +275,7 @@ def test_a_module_that_cannot_be_imported_is_broken_unless_it_lacks_another(chec
 def test_a_part_that_exits_while_reading_settings_does_not_set_the_exit_code(words, tmp_path, monkeypatch, capsys):
     (tmp_path / "suite.yaml").write_text(json.dumps(SUITE))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(toys.RecurrentConfig, "is_pretrained", lambda config: sys.exit(0))
+    monkeypatch.setattr(toys.ToyRecurrentConfig, "is_pretrained", lambda config: sys.exit(0))
     monkeypatch.setattr(sys, "argv", ["bench", *words, "suite.yaml"])
     with registry.extra(toys), pytest.raises(SystemExit) as stop:
         main()
@@ -347,12 +347,12 @@ def test_a_worker_that_cannot_start_is_an_error():
 
 def test_quick_trials_find_broken_contracts_without_training(monkeypatch, tmp_path):
     def per_token(model, batch, scoring):
-        scores = Recurrent.score(model, batch, scoring)
+        scores = ToyRecurrent.score(model, batch, scoring)
         return replace(scores, log_probs=scores.log_probs / batch.length)
 
     monkeypatch.setattr(leaks, "leak", lambda case, by: pytest.fail("a model is trained"))
     monkeypatch.setattr(stepping, "leak", leaks.leak)
-    monkeypatch.setattr(models, "DRAWS", 20_000)  # as for users
+    monkeypatch.setattr(models, "SAMPLES", 20_000)  # as for users
     with registry.extra(toys, with_scores(per_token)):
         assert trials.verdict_here(Trial("model", [{"name": "toy-recurrent"}], quick=True), tmp_path).broken == {}
         broken = trials.verdict_here(Trial("model", [{"name": "changed"}], quick=True), tmp_path).broken

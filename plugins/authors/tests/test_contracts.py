@@ -100,7 +100,7 @@ EXPECTED = {  # models in which a mutant can be caught, by its name, or by contr
 def test_a_contract_of_models_catches_its_mutants_in_every_family(contract, mutant, monkeypatch):
     judging = contract is models.a_score_without_steps_does_not_see_what_it_predicts  # others: for their message only
     monkeypatch.setattr("bench_authors.testing.leaks.STEPS", 60 if judging else 1)
-    monkeypatch.setattr("bench_authors.testing.models.DRAWS", 20_000)  # as for users
+    monkeypatch.setattr("bench_authors.testing.models.SAMPLES", 20_000)  # as for users
     applying, caught = catchers(contract, mutant, model_cases())
     assert caught == applying & EXPECTED.get(
         (str(contract), mutant.__name__), EXPECTED.get(mutant.__name__, applying)
@@ -132,7 +132,7 @@ def test_a_loss_may_weigh_its_examples_or_not():
 
 def test_a_case_whose_examples_have_weights_keeps_the_contracts():
     weights = torch.tensor([0.5, 0.0, 3.0, 1.0, 2.0])
-    for config in (toys.RecurrentConfig(), toys.LatentConfig()):
+    for config in (toys.ToyRecurrentConfig(), toys.LatentConfig()):
         check_model(Case.of(config, batch=replace(tiny_batch(), extras={"weight": weights})))
 
 
@@ -235,14 +235,14 @@ def test_contracts_restore_the_state_of_torch():
     before = torch.get_rng_state()
     with pytest.raises(AssertionError, match="after all"):
         it_fails_in_float64(None)
-    check_model(Case.of(toys.RecurrentConfig(), seed=3))
+    check_model(Case.of(toys.ToyRecurrentConfig(), seed=3))
     assert torch.get_default_dtype() == torch.float32
     assert torch.is_grad_enabled()
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_case_is_built_in_float64_from_its_seed():
-    first, again, other = (Case.of(toys.RecurrentConfig(), seed=seed) for seed in (1, 1, 2))
+    first, again, other = (Case.of(toys.ToyRecurrentConfig(), seed=seed) for seed in (1, 1, 2))
     for name, weights in first.model.state_dict().items():
         assert weights.dtype == torch.float64
         assert torch.equal(weights, again.model.state_dict()[name])
@@ -251,7 +251,7 @@ def test_a_case_is_built_in_float64_from_its_seed():
 
 def test_a_case_of_an_incompatible_decoder_and_model_is_refused():
     with pytest.raises(SuiteError, match="toy-greedy needs a Stepper"):
-        Case.of(toys.LatentConfig(), toys.GreedyConfig())
+        Case.of(toys.LatentConfig(), toys.ToyGreedyConfig())
 
 
 def test_the_rows_of_a_case_differ_and_have_different_lengths():

@@ -15,7 +15,7 @@ from bench_authors.testing.leaks import leak
 from bench_authors.testing.models import a_score_without_steps_does_not_see_what_it_predicts as alone
 from bench_authors.testing.mutants import models as mutants
 from bench_authors.testing.stepping import the_score_is_the_sum_of_its_steps as steps
-from bench_authors.testing.toy_models import Latent, Recurrent
+from bench_authors.testing.toy_models import ToyLatent, ToyRecurrent
 from bench_core import Kind, Scores
 
 SEEN = "the model sees what it predicts: "
@@ -33,7 +33,7 @@ def brief(request, monkeypatch):
         monkeypatch.setattr("bench_authors.testing.leaks.STEPS", 100)
 
 
-class Bidirectional(Recurrent):
+class Bidirectional(ToyRecurrent):
     """A recurrent layer that also reads the inputs from right to left."""
 
     def __init__(self, config, info):
@@ -45,7 +45,7 @@ class Bidirectional(Recurrent):
         return hidden + self.back(self.embed(tokens).flip(1))[0].flip(1), memory
 
 
-class Attentive(Recurrent):
+class Attentive(ToyRecurrent):
     """A layer of attention over all inputs, with or without a causal mask."""
 
     causal = False
@@ -77,7 +77,7 @@ class Causal(Attentive):
     causal = True
 
 
-class Logits(Recurrent):
+class Logits(ToyRecurrent):
     """Scores targets by logits, without a softmax."""
 
     def score(self, batch, scoring):
@@ -85,7 +85,7 @@ class Logits(Recurrent):
         return Scores((self.logits(hidden).gather(2, batch.gold[:, :, None])[:, :, 0] * batch.mask).sum(1))
 
 
-class Config(toys.RecurrentConfig):
+class Config(toys.ToyRecurrentConfig):
     """A model of these tests."""
 
     name = "of-these-tests"
@@ -95,7 +95,7 @@ class Config(toys.RecurrentConfig):
         return {one.__name__: one for one in (Bidirectional, Attentive, Causal, Logits)}[self.kind]
 
 
-class WithoutDivergence(Latent):
+class WithoutDivergence(ToyLatent):
     """An inferred trajectory that can encode the target at no cost."""
 
     def _elbo(self, batch, rng, read=None):
@@ -158,7 +158,7 @@ def test_a_causal_mask_is_all_that_attention_needs():
     steps(Case.of(Config(kind="Causal")))
 
 
-@pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.CodesConfig, toys.EncoderDecoderConfig])
+@pytest.mark.parametrize("config", [toys.ToyRecurrentConfig, toys.CodesConfig, toys.ToyEncoderDecoderConfig])
 def test_unshifted_inputs_are_reported(config):
     assert message_of(steps, mutants.reads_what_it_predicts(Case.of(config()))).startswith(SEEN)
 
@@ -179,7 +179,9 @@ def test_a_latent_trajectory_without_cost_is_reported():
 
 @pytest.mark.quick(4)
 @pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.EncoderDecoderConfig])
+@pytest.mark.parametrize(
+    "config", [toys.ToyRecurrentConfig, toys.SelfTerminatingConfig, toys.ToyEncoderDecoderConfig]
+)
 @pytest.mark.parametrize("mistake", OTHERS)
 def test_other_mistakes_are_not_reported_as_leaks(config, mistake):
     assert "sees" not in message_of(steps, OTHERS[mistake](Case.of(config())))
@@ -188,7 +190,7 @@ def test_other_mistakes_are_not_reported_as_leaks(config, mistake):
 @pytest.mark.quick(3)
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("mutant", [one for one in steps.mutants if one is not mutants.reads_what_it_predicts])
-@pytest.mark.parametrize("config", [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.CodesConfig])
+@pytest.mark.parametrize("config", [toys.ToyRecurrentConfig, toys.SelfTerminatingConfig, toys.CodesConfig])
 def test_other_mutants_are_not_reported_as_leaks(config, mutant):
     assert "sees" not in message_of(steps, mutant(Case.of(config())))
 

@@ -292,7 +292,7 @@ OPTIONS = [
 @pytest.mark.quick(2, 3)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_an_update_of_the_trainer_does_not_wait(options, tmp_path):
-    few, many = (trained(toys.RecurrentConfig(), updates, tmp_path, **options) for updates in (3, READ_EVERY - 1))
+    few, many = (trained(toys.ToyRecurrentConfig(), updates, tmp_path, **options) for updates in (3, READ_EVERY - 1))
     assert [*map(str, few)] == [*map(str, many)], "as often however many updates there are"
 
 
@@ -308,5 +308,5 @@ def test_an_update_that_waits_is_recorded(tmp_path):
             super()._step()
             next(self.model.parameters()).sum().item()
 
-    few, many = (trained(toys.RecurrentConfig(), updates, tmp_path, Waiting) for updates in (3, 9))
+    few, many = (trained(toys.ToyRecurrentConfig(), updates, tmp_path, Waiting) for updates in (3, 9))
     assert len(many) == len(few) + 6

@@ -6,6 +6,15 @@ stores the replicates of many series and reads each on access. Scores are comput
 
 from block_bootstrap.drawing import mark, resamples
 from block_bootstrap.lengths import block_length
-from block_bootstrap.replicates_file import BLOCKS, DRAWS, Draws, StoredDraws, write_draws
+from block_bootstrap.replicates_file import BLOCKS, REPLICATES, ReplicateScores, StoredReplicates, write_replicates
 
-__all__ = ["BLOCKS", "DRAWS", "Draws", "StoredDraws", "block_length", "mark", "resamples", "write_draws"]
+__all__ = [
+    "BLOCKS",
+    "REPLICATES",
+    "ReplicateScores",
+    "StoredReplicates",
+    "block_length",
+    "mark",
+    "resamples",
+    "write_replicates",
+]

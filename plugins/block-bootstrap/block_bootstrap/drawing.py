@@ -13,9 +13,9 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from block_bootstrap.replicates_file import BLOCKS, DRAWS
+from block_bootstrap.replicates_file import BLOCKS, REPLICATES
 
-AT_ONCE = 2**22  # counts per batch
+MAX_COUNTS = 2**22  # counts per batch
 MAX_CACHED_COUNTS = 2**25  # per number of examples
 
 
@@ -24,19 +24,19 @@ def resamples(examples: int, block: int = 1) -> Iterable[NDArray[np.uint16]]:
 
     Blocks of consecutive examples wrap around at the end (circular block bootstrap; Politis and Romano, 1992).
     """
-    return _kept(examples, block) if examples * DRAWS <= MAX_CACHED_COUNTS else _counts(examples, block)
+    return _cached_counts(examples, block) if examples * REPLICATES <= MAX_CACHED_COUNTS else _counts(examples, block)
 
 
 def mark(ids: Iterable[int], groups: Sequence[int] = (), of: str = "") -> str:
     """Return an id shared by series with comparable replicates: the same examples (`of` some data) and groups."""
-    digest = sha256(f"{DRAWS} {BLOCKS} {of} ".encode())
+    digest = sha256(f"{REPLICATES} {BLOCKS} {of} ".encode())
     for example, group in zip_longest(ids, groups):
         digest.update(f"{example} {group},".encode())
     return digest.hexdigest()[:16]
 
 
 @lru_cache(maxsize=2)
-def _kept(examples: int, block: int) -> Sequence[NDArray[np.uint16]]:
+def _cached_counts(examples: int, block: int) -> Sequence[NDArray[np.uint16]]:
     return list(_counts(examples, block))
 
 
@@ -45,9 +45,9 @@ def _counts(examples: int, block: int) -> Iterator[NDArray[np.uint16]]:
     if not examples:
         return
     stream, number = np.random.PCG64(1), ceil(examples / block)
-    rows = max(1, AT_ONCE // examples)
-    for first in range(0, DRAWS, rows):
-        batch = min(rows, DRAWS - first)
+    rows = max(1, MAX_COUNTS // examples)
+    for first in range(0, REPLICATES, rows):
+        batch = min(rows, REPLICATES - first)
         starts = (stream.random_raw(batch * number) % np.uint64(examples)).astype(np.int64).reshape(batch, number, 1)
         places = ((starts + np.arange(block)) % examples).reshape(batch, -1)[:, :examples]
         places += examples * np.arange(batch)[:, None]

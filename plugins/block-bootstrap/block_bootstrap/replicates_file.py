@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-DRAWS = 1_000  #: replicates per number
+REPLICATES = 1_000  #: replicates per number
 BLOCKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)  #: block lengths of streams
 
-Draws: TypeAlias = NDArray[np.float64]  # [B, D], scores per block length; [0, D] for a whole population
+ReplicateScores: TypeAlias = NDArray[np.float64]  # [B, D], scores per block length; [0, D] for a whole population
 
 
-def write_draws(path: Path, replicates: Iterable[tuple[str, Draws]]) -> None:
+def write_replicates(path: Path, replicates: Iterable[tuple[str, ReplicateScores]]) -> None:
     """Write the replicates of several numbers, sorted by name, in the safetensors format.
 
     They are consumed one at a time, so that they need not fit in memory.
@@ -36,7 +36,7 @@ def write_draws(path: Path, replicates: Iterable[tuple[str, Draws]]) -> None:
         copyfileobj(body, file, 2**20)
 
 
-class StoredDraws(Mapping[str, Draws]):
+class StoredReplicates(Mapping[str, ReplicateScores]):
     """The replicates written by `write_draws`, each read on access."""
 
     def __init__(self, path: Path) -> None:
@@ -50,19 +50,19 @@ class StoredDraws(Mapping[str, Draws]):
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"it is not in the safetensors format: {error}") from None
         if invalid is not None:
-            raise ValueError(f"{invalid[:80]!r} does not have {DRAWS} replicates per block length")
+            raise ValueError(f"{invalid[:80]!r} does not have {REPLICATES} replicates per block length")
         self.path = path
         with path.open("rb") as file:
             begin = 8 + int.from_bytes(file.read(8), "little")
         rows = {name: shape[0] for name, (_, shape) in forms.items()}
-        begins = accumulate(rows.values(), lambda at, number: at + 8 * DRAWS * number, initial=begin)
+        begins = accumulate(rows.values(), lambda at, number: at + 8 * REPLICATES * number, initial=begin)
         self._places = dict(zip(names, zip(begins, rows.values(), strict=False), strict=True))
 
-    def __getitem__(self, name: str) -> Draws:
+    def __getitem__(self, name: str) -> ReplicateScores:
         begin, rows = self._places[name]
         with open(self.path, "rb", buffering=0) as file:
             file.seek(begin)
-            return np.frombuffer(file.read(8 * DRAWS * rows), "<f8").reshape(rows, DRAWS)
+            return np.frombuffer(file.read(8 * REPLICATES * rows), "<f8").reshape(rows, REPLICATES)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._places))
@@ -75,4 +75,4 @@ class StoredDraws(Mapping[str, Draws]):
 
 
 def _is_valid(dtype: str, shape: list[int]) -> bool:
-    return dtype == "F64" and len(shape) == 2 and shape[0] <= len(BLOCKS) and shape[1] == DRAWS
+    return dtype == "F64" and len(shape) == 2 and shape[0] <= len(BLOCKS) and shape[1] == REPLICATES

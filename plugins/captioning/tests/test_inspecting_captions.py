@@ -23,7 +23,7 @@ IMAGES = [
 
 @pytest.mark.parametrize("largest", [1, 10**6])
 def test_images_are_told_as_not_checked(tmp_path, monkeypatch, largest):
-    monkeypatch.setattr(inspection, "LARGEST", largest)
+    monkeypatch.setattr(inspection, "MAX_BYTES", largest)
     path = tmp_path / "captions.json"
     path.write_text(json.dumps({"images": IMAGES}))
     looked = Inspection(tmp_path)

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench_code_generation.settings import Corpus, CPythonPairs, Named
+from bench_code_generation.settings import Corpus, CPythonPairs, NamedCode
 from bench_core import DataError, Split
 from bench_text.api import corpora
-from bench_translation.api import Files, Lines, Pair, Parallel, parallel, reads
+from bench_translation.api import CorpusLines, FilePair, Parallel, ParallelFiles, parallel, reads
 
 SIDES = ("pseudo-code", "python")
 DJANGO = ("all.anno", "all.code")
@@ -26,20 +26,20 @@ def collection(corpus: Corpus, data: Path) -> Parallel:
     """
     loaded = _library(corpus) if isinstance(corpus, CPythonPairs) else _collection(corpus, data)
 
-    def read(split: Split) -> tuple[Lines, Lines]:
+    def read(split: Split) -> tuple[CorpusLines, CorpusLines]:
         source, target = loaded.read(split)
         return _normalize(source), _normalize(target)
 
     return replace(loaded, read=read, more=lambda split: [_normalize(lines) for lines in loaded.more(split)])
 
 
-def _normalize(lines: Lines) -> Lines:
+def _normalize(lines: CorpusLines) -> CorpusLines:
     return replace(lines, texts=[" ".join(line.split()) for line in lines.texts])
 
 
-def _collection(corpus: Named | Files, data: Path) -> Parallel:
+def _collection(corpus: NamedCode | ParallelFiles, data: Path) -> Parallel:
     loaded = parallel(files(corpus, data), SIDES, data)
-    if isinstance(corpus, Files):
+    if isinstance(corpus, ParallelFiles):
         return loaded
     loaded = replace(loaded, name=corpus.name, labels={})
     return replace(loaded, read=lambda split: _part(loaded, data, split)) if corpus.name == "django" else loaded
@@ -47,7 +47,7 @@ def _collection(corpus: Named | Files, data: Path) -> Parallel:
 
 def splits(corpus: Corpus) -> Sequence[Split]:
     """Return the splits of a corpus."""
-    return [split for split in (corpus.own if isinstance(corpus, Files) else CLEAN) if corpus.has(split)]
+    return [split for split in (corpus.own if isinstance(corpus, ParallelFiles) else CLEAN) if corpus.has(split)]
 
 
 def digests(corpus: Corpus, data: Path) -> Mapping[str, str]:
@@ -59,9 +59,9 @@ def digests(corpus: Corpus, data: Path) -> Mapping[str, str]:
     return reads(files(corpus, data), SIDES, data)
 
 
-def files(corpus: Named | Files, data: Path) -> Files:
+def files(corpus: NamedCode | ParallelFiles, data: Path) -> ParallelFiles:
     """Return the files of each split; all splits of django share theirs."""
-    if isinstance(corpus, Files):
+    if isinstance(corpus, ParallelFiles):
         return corpus
     if corpus.name == "django":
         names = dict.fromkeys(CLEAN, DJANGO)
@@ -69,11 +69,13 @@ def files(corpus: Named | Files, data: Path) -> Files:
         names = {split: (f"src_raw_{part}.txt", f"tgt_raw_{part}.txt") for split, part in CLEAN.items()}
     corpora.locate(corpus.name, dict.fromkeys(name for pair in names.values() for name in pair), data)
     paths = {split: [Path(corpus.name, name) for name in pair] for split, pair in names.items()}
-    all_files = Files(**{split: Pair(source=[source], target=[target]) for split, (source, target) in paths.items()})
+    all_files = ParallelFiles(
+        **{split: FilePair(source=[source], target=[target]) for split, (source, target) in paths.items()}
+    )
     return all_files.restricted(*filter(corpus.has, CLEAN))
 
 
-def _part(corpus: Parallel, data: Path, split: Split) -> tuple[Lines, Lines]:
+def _part(corpus: Parallel, data: Path, split: Split) -> tuple[CorpusLines, CorpusLines]:
     """Return a split of the Django corpus; raise DataError if the number of lines is not that of the original."""
     source, target = corpus.read(split)
     total = PARTS["test"].stop
@@ -97,8 +99,10 @@ def _library(corpus: CPythonPairs) -> Parallel:
             "source files may not be installed. Choose another corpus."
         )
 
-    def read(split: Split) -> tuple[Lines, Lines]:
-        source, target = (Lines(list(texts), [(split, len(texts))]) for texts in zip(*chosen[split], strict=True))
+    def read(split: Split) -> tuple[CorpusLines, CorpusLines]:
+        source, target = (
+            CorpusLines(list(texts), [(split, len(texts))]) for texts in zip(*chosen[split], strict=True)
+        )
         return source, target
 
     name = f"{corpus.name} {library.VERSION} ({library.digest()[:8]})"

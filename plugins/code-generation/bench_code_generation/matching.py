@@ -13,7 +13,7 @@ from bench_metrics.api import TextMetric, compared
 PYTHON = ".".join(platform.python_version_tuple()[:2])  # versions differ in what parses
 
 
-class Share(TextMetric[int]):
+class MatchedShare(TextMetric[int]):
     """Share of examples with a property; undefined (nan) without examples."""
 
     better, unit, scale, factor = 1, "%", "share", 100.0
@@ -26,7 +26,7 @@ class Share(TextMetric[int]):
         return canonical_form(text, self.config.newline)
 
 
-class CodeExactMatch(Share):
+class CodeExactMatch(MatchedShare):
     """Share of programs with the same canonical form as one of their references; unparsable ones are wrong.
 
     Examples without a reference that parses are wrong too; the signature contains their number, if there are any.
@@ -49,7 +49,7 @@ class CodeExactMatch(Share):
             yield int(output is not None and output in map(self._canonical_form, references))
 
 
-class Parses(Share):
+class Parses(MatchedShare):
     """Share of programs that parse; an empty program does not."""
 
     label = "Parses"

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from bench_text.api import CorpusSplits, by_name
-from bench_translation.api import Files
+from bench_translation.api import ParallelFiles
 
 
 class CPythonPairs(CorpusSplits):
@@ -15,7 +15,7 @@ class CPythonPairs(CorpusSplits):
     pairs: int = Field(10_000, ge=20)  #: maximum number of training pairs
 
 
-class Named(CorpusSplits):
+class NamedCode(CorpusSplits):
     """A corpus of the catalogue."""
 
     name: Literal["django", "django-clean"]  #: its name and folder in the data directory
@@ -38,7 +38,9 @@ def _tag(value: Any) -> str:
 
 
 _Corpus: TypeAlias = Annotated[
-    Annotated[CPythonPairs, Tag("embedded")] | Annotated[Named, Tag("named")] | Annotated[Files, Tag("files")],
+    Annotated[CPythonPairs, Tag("embedded")]
+    | Annotated[NamedCode, Tag("named")]
+    | Annotated[ParallelFiles, Tag("files")],
     Discriminator(_tag),
 ]
 Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(_check_name, json_schema_input_type=str | _Corpus)]

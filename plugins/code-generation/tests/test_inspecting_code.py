@@ -84,7 +84,7 @@ def test_pairs_of_train_in_test_are_warned_of(found):
 
 
 def test_of_large_files_the_first_line_alone_is_read(found, monkeypatch):
-    monkeypatch.setattr(inspection, "LARGEST", 1)
+    monkeypatch.setattr(inspection, "MAX_BYTES", 1)
     looked, _ = found(lambda lines: lines["test"][0].append("one more"))
     assert not looked.problems
     assert sum("after its first record" in text for text in looked.skipped) == 6

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 
 from bench_core import Settings
 from bench_data.templates import parts
-from bench_text.api import SPLITS, Paths, Pretrained, TestName, Tokenizer, both_sides, listed
+from bench_text.api import SPLITS, Paths, Pretrained, TestName, Tokenizer, as_list, both_sides
 
 SHARE_ERROR = "`share` must be two numbers from 0 to 100 in ascending order, such as [80, 90]"
 
@@ -26,7 +26,7 @@ def _two(value: Any) -> Any:
 #: The name of a field, or a text with field names in braces.
 Template: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_template)]
 Templates: TypeAlias = Annotated[
-    list[Template], Field(min_length=1), BeforeValidator(listed, json_schema_input_type=str | list[str])
+    list[Template], Field(min_length=1), BeforeValidator(as_list, json_schema_input_type=str | list[str])
 ]
 
 

@@ -10,7 +10,7 @@ from random import Random
 from ruamel.yaml import YAML
 
 import bench_core
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.planning.plan import plan
 from bench_core.suites.load import load
 
@@ -97,7 +97,7 @@ def found(folder):
     stages = plan(load(folder / "suite.yaml"), folder).stages.values()
     run = bench_core.run(
         folder / "suite.yaml", store=folder / "store", out=folder / "runs", data=folder, workers=0,
-        progress=Progress(),
+        progress=ProgressDisplay(),
     )  # fmt: skip
     assert {cell.status for cell in run.cells} == {"done"}, [cell.reason for cell in run.cells]
     keys = {(one.kind, one.label): one.key for one in stages}

@@ -16,7 +16,7 @@ def with_processors(pick: Pick, processors: Sequence[ProcessorConfig]) -> Pick:
     """Return a pick function for one batch that applies the processors and then calls `pick`."""
     if not processors:
         return pick
-    history = History()
+    history = ActionHistory()
 
     def choose(log_probs: Tensor, ids: Tensor, step: int) -> Tensor:
         for processor in processors:
@@ -53,7 +53,7 @@ def _error(processor: ProcessorConfig, step: int, what: str) -> PluginError:
     )
 
 
-class History:
+class ActionHistory:
     """The past actions of the unfinished rows of a batch; rows may leave, but none is added or moved."""
 
     def __init__(self) -> None:

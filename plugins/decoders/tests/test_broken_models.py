@@ -41,7 +41,7 @@ def test_all_decoders_are_tried():
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("method", ["start", "step"])
 def test_what_is_no_distribution_is_never_decoded(decoder, value, method):
-    case = Case.of(toys.RecurrentConfig(), decoder)
+    case = Case.of(toys.ToyRecurrentConfig(), decoder)
 
     def broken(model, *given):
         log_probs, state = getattr(type(case.model), method)(case.model, *given)
@@ -58,7 +58,7 @@ def test_what_is_no_distribution_is_never_decoded(decoder, value, method):
 
 
 @pytest.mark.parametrize("decoder", DECODERS, ids=lambda config: config.name)
-@pytest.mark.parametrize("model", [toys.RecurrentConfig, toys.InsertionConfig])
+@pytest.mark.parametrize("model", [toys.ToyRecurrentConfig, toys.InsertionConfig])
 def test_looking_changes_nothing(decoder, model):
     case = Case.of(model(), decoder)
     with torch.no_grad():

@@ -57,7 +57,7 @@ def decode(config, model, rows):
 
 
 @pytest.mark.quick(3, 10)
-@pytest.mark.parametrize("toy", [toys.RecurrentConfig, toys.EncoderDecoderConfig, toys.InsertionConfig])
+@pytest.mark.parametrize("toy", [toys.ToyRecurrentConfig, toys.ToyEncoderDecoderConfig, toys.InsertionConfig])
 def test_the_contracts_are_kept(toy, config):
     check_decoder(Case.of(toy(), config))
 

@@ -34,7 +34,7 @@ from bench_decoders.plugin import (
     TopKConfig,
     bench_decoders,
 )
-from bench_decoders.processing import History, apply
+from bench_decoders.processing import ActionHistory, apply
 
 
 class RepeatPenaltyConfig(ProcessorConfig):
@@ -204,7 +204,7 @@ def test_a_processor_is_given_the_actions_of_every_row_so_far(request, batch, ki
 
 
 def test_history_follows_the_rows_that_are_left():
-    history, ids = History(), torch.tensor([7, 3, 9, 5])
+    history, ids = ActionHistory(), torch.tensor([7, 3, 9, 5])
     assert history.of(ids).shape == (4, 0)
     history.add(ids, torch.tensor([1, 2, 3, 4]))
     history.add(ids[[0, 2, 3]], torch.tensor([5, 6, 7]))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bench_core import Rng
 
-CELLS = 2**22  # bits per chunk
+CHUNK_BITS = 2**22  # bits per chunk
 
 
 def base_bits(tokens: int) -> int:
@@ -45,7 +45,7 @@ def flips(tokens: int, checks: int, rng: Rng) -> Tensor:
     single = (allotted == 1).nonzero()[:, 0]
     differences[single, (rng.uniform(single) * checks).long()] = 1
     several = (allotted > 1).nonzero()[:, 0]
-    for ranks in torch.split(several, max(1, CELLS // checks)):
+    for ranks in torch.split(several, max(1, CHUNK_BITS // checks)):
         uniform = rng.uniform(ranks, 1, checks)
         last = uniform.sort(1).values.gather(1, allotted[ranks, None] - 1)
         differences[ranks] = (uniform <= last).to(torch.uint8)
@@ -76,7 +76,7 @@ def own_checks(codes: Tensor, most: int) -> Tensor:
     columns = torch.full((tokens, most), -1)
     if bits == base or not most:
         return columns
-    for ranks in torch.split(torch.arange(1, tokens), max(1, CELLS // bits)):
+    for ranks in torch.split(torch.arange(1, tokens), max(1, CHUNK_BITS // bits)):
         flipped = codes[ranks, base:] != codes[ranks - 1, base:]
         number = flipped.cumsum(1)
         for turn in range(most):

@@ -19,7 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from bench_core import Batch, Rng, State, SuiteError, TaskInfo, Training
 from bench_ecoc import orders
-from bench_ecoc.codebook import CELLS, base_bits, codewords, own_checks, pack, unpack
+from bench_ecoc.codebook import CHUNK_BITS, base_bits, codewords, own_checks, pack, unpack
 from bench_ecoc.layer import ScoringHead, chunks, counts_of
 from bench_ecoc.scan import Scan
 from bench_ecoc.vectors import Vectors, learn, read
@@ -239,7 +239,7 @@ class Ecoc(ScoringHead):
         counts = torch.tensor(info.counts or [1] * self.tokens, dtype=torch.float64)
         total, ones = counts.sum().clamp(min=1), torch.zeros(self.length, dtype=torch.float64)
         packs, parts = (
-            torch.split(tensor, max(1, CELLS // self.length)) for tensor in (self.codes_packed.cpu(), counts)
+            torch.split(tensor, max(1, CHUNK_BITS // self.length)) for tensor in (self.codes_packed.cpu(), counts)
         )
         for packed, some in zip(packs, parts, strict=True):
             ones += some @ unpack(packed, self.length).double()

@@ -11,10 +11,10 @@ are no larger than those of a matrix product.
 import torch
 from torch import Tensor
 
-from bench_ecoc.codebook import CELLS, unpack
+from bench_ecoc.codebook import CHUNK_BITS, unpack
 
-BLOCK = 32  # ranks per exact product
-ROWS = 32  # positions per chunk, sized for the processor's cache
+BLOCK_RANKS = 32  # ranks per exact product
+CHUNK_POSITIONS = 32  # positions per chunk, sized for the processor's cache
 
 
 class Scan:
@@ -27,25 +27,25 @@ class Scan:
         steps = _steps(packed[order], bits)  # columns of changed bits, per rank
         number = torch.tensor([len(step) for step in steps])
         self.first = int((number != number[-1]).nonzero()[-1]) + 1
-        anchors = torch.arange(self.first, self.tokens, BLOCK)
+        anchors = torch.arange(self.first, self.tokens, BLOCK_RANKS)
         self.blocks = len(anchors)
         whole = torch.cat([torch.arange(self.first), anchors])
         self.codes = unpack(packed[order[whole]], bits).to(dtype)
         regular = torch.stack(steps[self.first :])
-        padding = regular.new_zeros(self.blocks * BLOCK - len(regular), regular.shape[1])
+        padding = regular.new_zeros(self.blocks * BLOCK_RANKS - len(regular), regular.shape[1])
         self.columns = torch.cat([regular, padding]).T.contiguous()  # [1 or 2, blocks * BLOCK]
 
     def __call__(self, z: Tensor) -> Tensor:
         """Return C_w . z by token [N, V], for `z` [N, d]."""
         scores = z.new_empty(len(z), self.tokens)
-        for begin in range(0, len(z), ROWS):
-            ranked = self._scores_by_rank(z[begin : begin + ROWS])
-            torch.index_select(ranked, 1, self.ranks, out=scores[begin : begin + ROWS])
+        for begin in range(0, len(z), CHUNK_POSITIONS):
+            ranked = self._scores_by_rank(z[begin : begin + CHUNK_POSITIONS])
+            torch.index_select(ranked, 1, self.ranks, out=scores[begin : begin + CHUNK_POSITIONS])
         return scores
 
     def by_rank(self, z: Tensor) -> Tensor:
         """Return C_r . z by rank [N, V], for `z` [N, d]."""
-        return torch.cat([self._scores_by_rank(some) for some in torch.split(z, ROWS)])
+        return torch.cat([self._scores_by_rank(some) for some in torch.split(z, CHUNK_POSITIONS)])
 
     def _scores_by_rank(self, z: Tensor) -> Tensor:
         products = z @ self.codes.T
@@ -53,7 +53,7 @@ class Scan:
         steps = signed.index_select(1, self.columns[0])
         for column in self.columns[1:]:
             steps += signed.index_select(1, column)
-        blocks = steps.view(len(z), self.blocks, BLOCK)
+        blocks = steps.view(len(z), self.blocks, BLOCK_RANKS)
         blocks[:, :, 0] = products[:, self.first :]
         rest = blocks.cumsum(2).flatten(1)[:, : self.tokens - self.first]
         return torch.cat([products[:, : self.first], rest], 1)
@@ -62,7 +62,7 @@ class Scan:
 def _steps(packed: Tensor, bits: int) -> list[Tensor]:
     """Return, for each rank, the columns of [z, -z] that lead to it from the previous one; none for the first."""
     steps = [torch.zeros(0, dtype=torch.int64)]
-    for ranks in torch.split(torch.arange(1, len(packed)), max(1, CELLS // bits)):
+    for ranks in torch.split(torch.arange(1, len(packed)), max(1, CHUNK_BITS // bits)):
         codes = unpack(packed[ranks], bits)
         rows, columns = (codes != unpack(packed[ranks - 1], bits)).nonzero(as_tuple=True)
         signed = columns + bits * (codes[rows, columns] == 0)

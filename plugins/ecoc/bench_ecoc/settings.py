@@ -14,7 +14,7 @@ Rate: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 # output layers
 
 
-class Full(Settings):
+class FullSoftmax(Settings):
     """A softmax over all tokens."""
 
     kind: Literal["full"] = "full"
@@ -58,7 +58,7 @@ class Adaptive(Settings):
 
 
 _Output: TypeAlias = Annotated[
-    Full | Sampled | NoiseContrastive | Hierarchical | Adaptive, Field(discriminator="kind")
+    FullSoftmax | Sampled | NoiseContrastive | Hierarchical | Adaptive, Field(discriminator="kind")
 ]
 OutputLayer: TypeAlias = Annotated[_Output, BeforeValidator(kinded(), json_schema_input_type=str | _Output)]
 

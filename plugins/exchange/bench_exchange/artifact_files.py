@@ -8,11 +8,11 @@ from typing import Any
 
 from bench_core.data import Prediction
 from bench_core.registry import stage_kinds
-from bench_core.storage.file_formats import SHAPES, Evaluation, parsed
+from bench_core.storage.file_formats import SHAPES, HistoryEntry, parsed
 
 MAX_LINE_BYTES = 2**26  #: of JSON
 AS_TOKENS = b'"actions": "tokens"', b'"actions": null'  # see `write_predictions`; quotes inside strings are escaped
-LINES: dict[str, Any] = {"history.jsonl": Evaluation, "predictions.jsonl.gz": Prediction, "parts.jsonl.gz": Any}
+LINES: dict[str, Any] = {"history.jsonl": HistoryEntry, "predictions.jsonl.gz": Prediction, "parts.jsonl.gz": Any}
 
 
 def carried() -> dict[str, tuple[str, ...]]:
@@ -68,8 +68,10 @@ def lines(content: bytes, max_bytes: int | None = None) -> Iterator[bytes]:
 def _check_replicates(content: bytes) -> None:
     import numpy as np
 
-    from block_bootstrap import BLOCKS, DRAWS
+    from block_bootstrap import BLOCKS, REPLICATES
 
     array = np.load(BytesIO(content), allow_pickle=False, max_header_size=1000)
-    if array.dtype != np.float64 or array.shape[1:] != (DRAWS,) or len(array) > len(BLOCKS):
-        raise ValueError(f"found {array.shape} {array.dtype}, expected {DRAWS} float64 replicates per block length")
+    if array.dtype != np.float64 or array.shape[1:] != (REPLICATES,) or len(array) > len(BLOCKS):
+        raise ValueError(
+            f"found {array.shape} {array.dtype}, expected {REPLICATES} float64 replicates per block length"
+        )

@@ -20,7 +20,7 @@ from bench_core.storage.artifact import Artifact
 from bench_core.storage.contents import differing
 from bench_core.storage.store import Store
 from bench_exchange.exporting import about
-from bench_exchange.unpacking import LIMIT, recorded_kind, refusal, unpack
+from bench_exchange.unpacking import MAX_UNPACKED_BYTES, recorded_kind, refusal, unpack
 from bench_exchange.verifying import verify_export
 
 
@@ -35,7 +35,9 @@ class Imported:
     unchecked: list[str] = field(default_factory=list)  # messages
 
 
-def import_run(path: Path, store: Store, runs: Path, limit: int = LIMIT, trust: bool = False) -> Imported:
+def import_run(
+    path: Path, store: Store, runs: Path, limit: int = MAX_UNPACKED_BYTES, trust: bool = False
+) -> Imported:
     """Add the artifacts of a file to a store and its run to the others; existing files are kept.
 
     Raises StoreError for an invalid file, for more than `limit` bytes unpacked, and, unless `trust` is set, for

@@ -84,7 +84,7 @@ class _MergedRun:
 
     def write(self, folder: Path) -> None:
         """Write the files of the run to a folder."""
-        from block_bootstrap import write_draws
+        from block_bootstrap import write_replicates
 
         texts = {name: text for section in sections() for name, text in section.united(self.runs).items()}
         texts["run.json"] = json.dumps(self._info(), indent=1, ensure_ascii=False)
@@ -94,7 +94,7 @@ class _MergedRun:
             (folder / name).write_text(text, encoding="utf-8")
         self._write_costs(folder / "costs.csv")
         self._copy_histories(folder / "history")
-        write_draws(folder / "draws.safetensors", self._draws())
+        write_replicates(folder / "draws.safetensors", self._draws())
         for section in sections():
             section.merge(self.runs, read_run(folder))
         self._write_stages(folder)

@@ -23,7 +23,7 @@ from bench_core.terminal import visible
 from bench_exchange.artifact_files import TooLarge, carried, check
 from bench_exchange.exporting import CONTENTS, run_files
 
-LIMIT = 8 * 2**30  #: default limit of the unpacked bytes of an export
+MAX_UNPACKED_BYTES = 8 * 2**30  #: default limit of the unpacked bytes of an export
 MAX_ENTRY_BYTES = 2**30  #: entries are read as a whole
 MAX_ERROR_CHARACTERS = 300
 DAMAGED = (BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError, zlib.error)
@@ -163,7 +163,7 @@ def _artifacts(store: Store, limit: int) -> list[Artifact]:
 
 def _check_run(folder: Path) -> None:
     """Read all files of a run; raise BenchError or ValueError for unreadable files."""
-    from block_bootstrap import StoredDraws
+    from block_bootstrap import StoredReplicates
 
     (folder / "history").mkdir(parents=True, exist_ok=True)
     for section in sections():
@@ -172,7 +172,7 @@ def _check_run(folder: Path) -> None:
     for path in (path for path in folder.iterdir() if path.is_file() and path.suffix != ".gz"):
         try:
             if path.suffix == ".safetensors":
-                StoredDraws(path)
+                StoredReplicates(path)
             else:
                 path.read_bytes().decode()
         except ValueError as error:

@@ -13,16 +13,16 @@ from pathlib import Path
 from bench_core import BenchError, Workers, plan
 from bench_core.errors import StoreError, SuiteError
 from bench_core.registry import sections
-from bench_core.runs.manifest import FILE, Named, Remark, files_of, listed, problems, read_manifest
+from bench_core.runs.manifest import FILE, NamedVersion, Remark, files_of, list_file, problems, read_manifest
 from bench_core.runs.results import Run, read_run
 from bench_core.runs.run_suite import suite_of
 from bench_core.runs.unverified import read_unverified
 from bench_core.storage.store import Store
-from bench_core.terminal import counted
+from bench_core.terminal import format_count
 from bench_exchange.compared_with_store import unlike_store
 from bench_exchange.recorded import contradictions
 from bench_exchange.repeating import Repeating
-from bench_exchange.unpacking import LIMIT, unpack
+from bench_exchange.unpacking import MAX_UNPACKED_BYTES, unpack
 
 RUN = ("cells.jsonl", "run.json", "stages.jsonl.gz")  # a folder with any of these is a run
 REPORT = ("results.json", "report.md", "report.html", "report.tex")  # a folder with any of these is a report
@@ -55,7 +55,7 @@ class Verifier:
         old = [folder for folder in folders if _is_old_report(folder)]
         if old:
             self.counts["version-0.1 report"] += len(old)
-            text = f"{counted(len(old), 'report')} of version 0.1, unchanged: their runs are unknown"
+            text = f"{format_count(len(old), 'report')} of version 0.1, unchanged: their runs are unknown"
             yield Remark(f"{path}: {text}", wrong=self.require_run)
         for folder in folders:
             if folder not in old:
@@ -76,7 +76,7 @@ class Verifier:
         self._count("run", run)
         yield from verify_run(run, self.store if self.store.root.is_dir() else None)
         if trusted := read_unverified(folder):
-            text = f"{counted(len(trusted), 'stage')} imported on trust or computed from such stages"
+            text = f"{format_count(len(trusted), 'stage')} imported on trust or computed from such stages"
             yield Remark(f"{folder}: {text}", wrong=False)
         if not self.store.root.is_dir():
             yield Remark(f"{folder}: there is no store at {self.store.root}: artifacts of the run", wrong=False)
@@ -100,7 +100,7 @@ class Verifier:
                 remarks += self._run(run.folder)
         yield from remarks
 
-    def _check_run_name(self, folder: Path, named: Named | None) -> Iterator[Remark]:
+    def _check_run_name(self, folder: Path, named: NamedVersion | None) -> Iterator[Remark]:
         """Yield a problem if the manifest of a report has no run, or another digest for an existing run."""
         if named is None:
             yield Remark(f"{folder / FILE}: the report has no run")
@@ -126,7 +126,7 @@ class Verifier:
     def _export(self, path: Path) -> Iterator[Remark]:
         with tempfile.TemporaryDirectory(prefix="bench-verify-") as name:
             try:
-                unpack(path, Path(name), LIMIT)
+                unpack(path, Path(name), MAX_UNPACKED_BYTES)
             except StoreError as error:
                 yield Remark(str(error))
                 return
@@ -208,7 +208,7 @@ def _old_reports() -> frozenset[str]:
 
 def folder_digest(folder: Path) -> str:
     """Return the digest of the names and contents of all files in a folder, without users' notes."""
-    entries = {name: listed(folder / name) for name in files_of(folder)}
+    entries = {name: list_file(folder / name) for name in files_of(folder)}
     lines = (f"{entry.sha256 if entry else 'no file'}  {name}\n" for name, entry in entries.items())
     return sha256("".join(lines).encode("utf-8", "backslashreplace")).hexdigest()
 

@@ -25,7 +25,7 @@ from click.testing import CliRunner
 import bench_core
 from bench_core import registry
 from bench_core.errors import StoreError, SuiteError
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.planning.cache_keys import key_of
 from bench_core.runs.manifest import NOTES
 from bench_core.runs.manifest import write_manifest as write_run_manifest
@@ -41,11 +41,11 @@ from bench_exchange.commands.import_ import command as import_command
 from bench_exchange.exporting import export_run
 from bench_exchange.importing import import_run
 from bench_exchange.merge import merge
-from bench_exchange.unpacking import LIMIT
+from bench_exchange.unpacking import MAX_UNPACKED_BYTES
 from bench_exchange.verifying import Verifier
 from bench_reports.render.report import screen
 from bench_upkeep.commands.plan import command as plan_command
-from block_bootstrap import DRAWS, write_draws
+from block_bootstrap import REPLICATES, write_replicates
 from code_digests import CodeDigests
 
 FIGURES = """
@@ -57,7 +57,7 @@ figures:
 """
 
 
-class Heard(Progress):
+class Heard(ProgressDisplay):
     def __init__(self):
         self.kinds, self.warnings = [], []
 
@@ -426,7 +426,7 @@ def changed(path, target, change, relist=True):
     return target
 
 
-def refused(path, home, limit=LIMIT):
+def refused(path, home, limit=MAX_UNPACKED_BYTES):
     """Return why a file is not taken in, after looking that it left nothing."""
     with pytest.raises(StoreError) as error:
         import_run(path, store_of(home), home / "runs", limit)
@@ -645,7 +645,7 @@ def test_replicates_and_parts_that_were_forged_everywhere_are_computed_again(awa
         name = first(all, "store/measure/", file)
         key = name.split("/")[2]
         content = BytesIO()
-        draws = np.full((1, DRAWS), 7.0)
+        draws = np.full((1, REPLICATES), 7.0)
         if file == "draws.npy":
             np.save(content, draws)
         else:
@@ -656,7 +656,7 @@ def test_replicates_and_parts_that_were_forged_everywhere_are_computed_again(awa
         def follow(run):
             found = read_run(run)
             told = {**found.draws, key: draws} if file == "draws.npy" else found.draws
-            write_draws(run / "draws.safetensors", sorted(told.items()))
+            write_replicates(run / "draws.safetensors", sorted(told.items()))
             numbers = {
                 one.artifacts[f"measure/{name}"]: number
                 for one in found.cells
@@ -689,7 +689,7 @@ def test_a_forged_number_of_code_that_is_not_here_is_told_of_as_not_checked(away
             ]
             write_stages(run / STAGES, stages)
             draws = read_run(run).draws
-            write_draws(
+            write_replicates(
                 run / "draws.safetensors",
                 sorted({new if name == key else name: one for name, one in draws.items()}.items()),
             )

@@ -31,7 +31,7 @@ from bench_core.storage.store import Store
 from bench_exchange.recorded import key_fits
 from bench_exchange.verifying import Verifier
 from bench_reports.render.report import write_report
-from block_bootstrap import StoredDraws, write_draws
+from block_bootstrap import StoredReplicates, write_replicates
 
 MORE = """
 figures:
@@ -114,7 +114,7 @@ def failed(cell):
 
 def without_draws():
     path = RUN / "draws.safetensors"
-    write_draws(path, [(name, np.zeros_like(one)) for name, one in [*StoredDraws(path).items()]])
+    write_replicates(path, [(name, np.zeros_like(one)) for name, one in [*StoredReplicates(path).items()]])
 
 
 def environment(word, value):
@@ -306,8 +306,10 @@ def forged_keys():
         found.append(replace(stage, key=new[stage.key], ingredients=ingredients))
     write_stages(RUN / STAGES, found)
     cells(lambda cell: cell | {"artifacts": {name: new[key] for name, key in cell["artifacts"].items()}})
-    draws = [*StoredDraws(RUN / "draws.safetensors").items()]
-    write_draws(RUN / "draws.safetensors", sorted(((new[key], one) for key, one in draws), key=lambda one: one[0]))
+    draws = [*StoredReplicates(RUN / "draws.safetensors").items()]
+    write_replicates(
+        RUN / "draws.safetensors", sorted(((new[key], one) for key, one in draws), key=lambda one: one[0])
+    )
     text = (RUN / "costs.csv").read_text()
     for key, other in new.items():
         text = text.replace(key[:16], other[:16])
@@ -351,8 +353,8 @@ def dropped_model():
     parts(suite_digest)
     cells(lambda cell: cell if cell["cell"]["model"] == "one" else None)
     kept = {key for cell in read_run(RUN).cells for key in cell.artifacts.values()}
-    draws = [*StoredDraws(RUN / "draws.safetensors").items()]
-    write_draws(RUN / "draws.safetensors", [(key, one) for key, one in draws if key in kept])
+    draws = [*StoredReplicates(RUN / "draws.safetensors").items()]
+    write_replicates(RUN / "draws.safetensors", [(key, one) for key, one in draws if key in kept])
 
 
 def dropped_metric():

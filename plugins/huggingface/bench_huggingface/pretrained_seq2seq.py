@@ -13,7 +13,7 @@ from bench_huggingface.joint_text import Joint
 from bench_huggingface.kv_cache import as_state
 from bench_huggingface.plugin import PretrainedSeq2SeqConfig
 from bench_huggingface.pretrained import PretrainedModel, sources_of
-from bench_huggingface.source_caches import EncodedSources, cached_sources
+from bench_huggingface.source_caches import CachedSources, cached_sources
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class DecoderState(State):
     """The state of a decoder for N rows."""
 
     past: Any  # a State for the output tokens
-    sources: EncodedSources
+    sources: CachedSources
 
 
 class PretrainedSeq2Seq(PretrainedModel):

@@ -16,7 +16,7 @@ Pair: TypeAlias = tuple[Tensor, Tensor]  # [N, heads, S, size] keys and values o
 
 
 @dataclass(frozen=True)
-class EncodedSources(State):
+class CachedSources(State):
     """Encoded sources; reordering rows with the same source, as in a beam, does not copy them."""
 
     layers: tuple[Pair, ...]
@@ -36,10 +36,10 @@ class EncodedSources(State):
         return cache_of([_layer(*pair) for pair in self.layers])
 
 
-def cached_sources(cache: DynamicCache, states: Tensor, mask: Tensor) -> EncodedSources:
+def cached_sources(cache: DynamicCache, states: Tensor, mask: Tensor) -> CachedSources:
     """Return the sources in the cache of a network after its first step."""
     layers = tuple((layer.keys, layer.values) for layer in cache.layers)
-    return EncodedSources(layers, states, mask, torch.arange(len(mask), device=mask.device))
+    return CachedSources(layers, states, mask, torch.arange(len(mask), device=mask.device))
 
 
 def _layer(keys: Tensor, values: Tensor) -> DynamicLayer:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 import bench_core
 from bench_authors.testing import Case, check_model
 from bench_core import Batch, DataError, Purpose, Rng, Scoring, Size, SuiteError, Training
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.stage_kinds import weights_of
 from bench_huggingface.numbering import Numbering
 from bench_language_modeling.plugin import SequenceCompletionConfig
@@ -306,7 +306,7 @@ def updates(run, store):
 def test_a_suite_evaluates_or_tunes_stores_and_decodes_them_and_leaves_out_what_is_not_there(save, task, tmp_path):
     saved = save()
     (tmp_path / "suite.yaml").write_text(SUITE)
-    places = {"store": tmp_path / "store", "out": tmp_path / "runs", "data": tmp_path, "progress": Progress()}
+    places = {"store": tmp_path / "store", "out": tmp_path / "runs", "data": tmp_path, "progress": ProgressDisplay()}
     run = bench_core.run(tmp_path / "suite.yaml", **places)
     status = {(cell.cell["model"], cell.cell["decoder"]): (cell.status, cell.reason) for cell in run.cells}
     for decoder in ("greedy", "beam"):

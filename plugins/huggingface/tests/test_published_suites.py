@@ -15,7 +15,7 @@ import bench_core
 import bench_notebook
 from bench_authors.looks.tasks import TaskLook
 from bench_core import Purpose, Rng, Scoring
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.storage.predictions import read_predictions
 from bench_huggingface.pretrained import PretrainedModel
 from bench_language_modeling.plugin import SequenceCompletionConfig
@@ -52,7 +52,7 @@ def run(tmp_path):
             text = text.replace(old, new)
         (tmp_path / "suite.yaml").write_text(dedent(text))
         places = {"store": tmp_path / "store", "out": tmp_path / "runs", "data": tmp_path / "data", "workers": 0}
-        return bench_core.run(tmp_path / "suite.yaml", **places, progress=Progress())
+        return bench_core.run(tmp_path / "suite.yaml", **places, progress=ProgressDisplay())
 
     publish(tmp_path / "t5", "t5")
     publish(tmp_path / "gpt2", "gpt2", n_positions=256)

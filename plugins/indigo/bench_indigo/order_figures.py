@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench_reports.api import (
     Block,
-    Cell,
     FigureData,
     FigureKind,
     Heading,
     Picture,
     Series,
     Span,
-    Table,
+    TableBlock,
+    TableCell,
     join,
     seed_of,
     text_cell,
@@ -136,23 +136,23 @@ def course_tables(picture: Picture) -> list[Block]:
     ]
 
 
-def _step_table(label: str, course: Sequence[GenerationStep]) -> Table:
+def _step_table(label: str, course: Sequence[GenerationStep]) -> TableBlock:
     rows = []
     for step in course:
         spans = [Span(plain(word)) for word in step.sequence]
         spans[step.slot] = replace(spans[step.slot], style="strong")
-        sequence = Cell([Span(LEFT), *spans, Span(RIGHT)])
+        sequence = TableCell([Span(LEFT), *spans, Span(RIGHT)])
         rows.append([text_cell(str(step.step)), text_cell(plain(step.word)), text_cell(str(step.slot)), sequence])
-    return Table("", f"{label}: steps", ["step", "word", "slot", "sequence"], rows, "left")
+    return TableBlock("", f"{label}: steps", ["step", "word", "slot", "sequence"], rows, "left")
 
 
-def _relation_table(label: str, course: Sequence[GenerationStep]) -> Table:
+def _relation_table(label: str, course: Sequence[GenerationStep]) -> TableBlock:
     names = [f"{turn} {plain(item)}" for turn, item in enumerate(items(course))]
     rows = [
         [text_cell(name), *(text_cell(SIGNS[each], "sign") for each in row)]
         for name, row in zip(names, relations(course), strict=True)
     ]
-    return Table("", f"{label}: relations", ["", *map(str, range(len(names)))], rows)
+    return TableBlock("", f"{label}: relations", ["", *map(str, range(len(names)))], rows)
 
 
 def plain(word: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench_core import DataError, Split
 from bench_language_modeling import cpython
-from bench_language_modeling.settings import GENERATED, Corpus, Diagnostic, English, Files, Named
+from bench_language_modeling.settings import GENERATED, Corpus, Diagnostic, English, NamedText, TextFiles
 from bench_language_modeling.text import Text
 from bench_text.api import SPLITS, corpora
 
@@ -25,7 +25,7 @@ def text(corpus: Corpus, data: Path) -> Text:
         from bench_language_modeling import diagnostics
 
         return diagnostics.text(corpus, _label(corpus))
-    if isinstance(corpus, Files):
+    if isinstance(corpus, TextFiles):
         paths = files(corpus, data)
         labels = {split: corpora.label(path) for split, path in paths.items()}
         return replace(_text(next(iter(labels.values())), paths), labels=labels)
@@ -47,16 +47,16 @@ def reads(corpus: Corpus, data: Path) -> Mapping[str, str]:
     """Return the digest of each file that is read; raise DataError if files are missing or empty."""
     if isinstance(corpus, English | Diagnostic):
         return {}
-    if isinstance(corpus, Files):
+    if isinstance(corpus, TextFiles):
         return {str(path): corpora.digest(path) for path in files(corpus, data).values()}
     if corpus.name == cpython.NAME:
         return {f"{cpython.NAME} {cpython.VERSION}": cpython.digest()}
     return {f"{corpus.name}/{path.name}": corpora.digest(path) for path in files(corpus, data).values()}
 
 
-def files(corpus: Named | Files, data: Path) -> dict[Split, Path]:
+def files(corpus: NamedText | TextFiles, data: Path) -> dict[Split, Path]:
     """Return the file of each split."""
-    if isinstance(corpus, Files):
+    if isinstance(corpus, TextFiles):
         corpora.check_files(corpus.own.values(), f"Relative paths start from {Path.cwd()}. Correct `corpus:`.")
         return corpus.own
     _check_name(corpus.name, data)

@@ -10,7 +10,7 @@ from bench_language_modeling import cpython
 from bench_language_modeling.corpus import files
 from bench_language_modeling.plugin import LanguageModelingConfig, SequenceCompletionConfig
 from bench_language_modeling.sentences import SPLITTERS
-from bench_language_modeling.settings import Corpus, Files, Named
+from bench_language_modeling.settings import Corpus, NamedText, TextFiles
 from bench_language_modeling.text import is_paragraph
 from bench_text.api import Lengths, check_tokenizer, corpora
 
@@ -22,7 +22,7 @@ def inspect_sentences(
     setting_names: str, minimum: int = MIN_SIZE,
 ) -> None:  # fmt: skip
     """Note splits with fewer than `minimum` sentences of `shortest` to `longest` tokens."""
-    splitter = "lines" if isinstance(corpus, Named) and corpus.name == "ptb" else splitter
+    splitter = "lines" if isinstance(corpus, NamedText) and corpus.name == "ptb" else splitter
     seen: dict[Split, set[int]] = {}
     for split, path in _files(inspection, corpus, tokenizer).items():
         with inspection.noting():
@@ -77,9 +77,9 @@ def _files(inspection: Inspection, corpus: Corpus, tokenizer: object) -> dict[Sp
     return {}
 
 
-def has_files(corpus: Corpus) -> TypeGuard[Named | Files]:
+def has_files(corpus: Corpus) -> TypeGuard[NamedText | TextFiles]:
     """Return whether a corpus is read from files."""
-    return isinstance(corpus, Files) or (isinstance(corpus, Named) and corpus.name != cpython.NAME)
+    return isinstance(corpus, TextFiles) or (isinstance(corpus, NamedText) and corpus.name != cpython.NAME)
 
 
 def _is_sampled(inspection: Inspection, path: Path) -> bool:

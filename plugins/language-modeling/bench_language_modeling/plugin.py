@@ -9,14 +9,14 @@ from pydantic import NonNegativeInt, PositiveInt, model_validator
 from bench_core import Purpose, TaskConfig, hookimpl
 from bench_core.files import digests_of
 from bench_language_modeling import corpus
-from bench_language_modeling.settings import Corpus, Named
+from bench_language_modeling.settings import Corpus, NamedText
 from bench_text.api import CorpusTaskConfig, Tokenizer, Words, tokenizer_digests
 
 
 class TokenizedConfig(CorpusTaskConfig):
     """Base class of the Configs of this plugin."""
 
-    corpus: Corpus = Named(name="cpython-docs")  #: the text: a name, a name with settings, or files
+    corpus: Corpus = NamedText(name="cpython-docs")  #: the text: a name, a name with settings, or files
     tokenizer: Tokenizer = Words()  #: `word`, `char`, `bpe`, `pretrained`, or a mapping with settings
 
     def reads(self, data: Path) -> Mapping[str, str]:

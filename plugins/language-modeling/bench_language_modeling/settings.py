@@ -17,13 +17,13 @@ class PlainCorpus(CorpusSplits):
         return tuple(filter(self.has, SPLITS))
 
 
-class Named(PlainCorpus):
+class NamedText(PlainCorpus):
     """`cpython-docs`, or a folder in the data directory."""
 
     name: str  #: corpus (see `bench data list`) or folder
 
 
-class Files(OwnSplits, PlainCorpus):
+class TextFiles(OwnSplits, PlainCorpus):
     """Your own files, with a paragraph or sentence per line and words separated by white space."""
 
     train: Path | None = None  #: training text
@@ -105,8 +105,8 @@ def _choice(value: Any) -> str:
 
 
 _Corpus: TypeAlias = Annotated[
-    Annotated[Named, Tag("named")]
-    | Annotated[Files, Tag("files")]
+    Annotated[NamedText, Tag("named")]
+    | Annotated[TextFiles, Tag("files")]
     | Annotated[English, Tag("english")]
     | Annotated[Copy, Tag("copy")]
     | Annotated[Cycle, Tag("cycle")]

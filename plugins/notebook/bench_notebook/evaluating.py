@@ -12,7 +12,7 @@ from typing import Any
 
 from bench_core.errors import SuiteError
 from bench_core.execution.executor import InProcess
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.files import data_folder
 from bench_core.optional import AUTHORS, installed_module
 from bench_core.planning.code_digests import code_digests
@@ -163,7 +163,7 @@ def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=2)
 
 
-class _Warnings(Progress):
+class _Warnings(ProgressDisplay):
     """Prints only warnings."""
 
     def warn(self, text: str) -> None:

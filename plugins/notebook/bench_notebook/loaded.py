@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bench_core.data import Prediction
 from bench_core.errors import PluginError, StoreError, SuiteError
 from bench_core.files import data_folder
-from bench_core.runs.results import SHORT, CellResult, Run, read_histories, read_run
+from bench_core.runs.results import KEY_CHARACTERS, CellResult, Run, read_histories, read_run
 from bench_core.runs.selecting import cell_name, chosen, name_on, only_one, run_folder
 from bench_core.stage_kinds import weights_of
 from bench_core.storage.store import Store
@@ -81,7 +81,7 @@ class LoadedRun:
         trainings: dict[str, Mapping[str, Any]] = {}
         for result in self.run.cells:
             axes: dict[str, Any] = {axis: result.cell.get(axis) for axis in (*TRAINING_AXES, "seed")}
-            trainings.setdefault(weights_of(result.artifacts)[:SHORT], axes)
+            trainings.setdefault(weights_of(result.artifacts)[:KEY_CHARACTERS], axes)
         return [{**trainings[key], **row} for key, rows in recorded.items() if key in trainings for row in rows]
 
     def outputs(

@@ -49,7 +49,7 @@ def sentence(errors: Sequence[ErrorDetails], schema: type[BaseModel], way: Seque
         return f"unknown key {loc[-1]!r}. {suggestion(str(loc[-1]), fields(schema, loc[:-1]))}"
     if kind == "missing":
         return f"the key {loc[-1]!r} is missing."
-    subject, finding = _subject(way), _describe_found(error.get("input"))
+    subject, finding = _subject(way), _describe_value(error.get("input"))
     if kind in ("literal_error", "enum"):
         return _choice(errors, subject)
     if kind in EXPECTED:
@@ -111,7 +111,7 @@ def _choice(errors: Sequence[ErrorDetails], subject: str) -> str:
         return f"{error['input']!r} is not a key of {subject}. {suggestion(str(error['input']), known)}"
     if not isinstance(error.get("input"), str):
         shapes = [f"one of {', '.join(known)}", *shapes]
-        return f"{subject} must be {' or '.join(dict.fromkeys(shapes))}{_describe_found(error.get('input'))}."
+        return f"{subject} must be {' or '.join(dict.fromkeys(shapes))}{_describe_value(error.get('input'))}."
     return f"{subject}: {_unknown_value(error['input'], known, 'Known')}" + (f" Or {shapes[0]}." if shapes else "")
 
 
@@ -127,7 +127,7 @@ def _subject(way: Sequence[str | int]) -> str:
     return f"an entry of {names[-1]!r}" if names else "it"
 
 
-def _describe_found(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     if not isinstance(value, str | int | float | bool | type(None) | list):
         return " (found a mapping)" if isinstance(value, Mapping) else ""
     literal = {True: "true", False: "false"}[value] if isinstance(value, bool) else "null" if value is None else value

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 X = TypeVar("X")
 
 IN_MEMORY = 2**24  # bytes of a spool before it moves to disk
-BLOCK = 2**20  # bytes per call of the compressor
+CHUNK_BYTES = 2**20  # bytes per call of the compressor
 
 
 def to_line(item: Any) -> bytes:
@@ -36,7 +36,7 @@ def pack_lines(path: Path, lines: Iterable[bytes]) -> None:
         for line in lines:
             waiting.append(line)
             size += len(line)
-            if size >= BLOCK:
+            if size >= CHUNK_BYTES:
                 file.write(pack.compress(b"".join(waiting)))
                 waiting, size = [], 0
         file.write(pack.compress(b"".join(waiting)))

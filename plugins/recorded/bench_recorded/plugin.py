@@ -135,7 +135,7 @@ class AsRecordedConfig(DecoderConfig):
 class ReferencesConfig(TaskConfig):
     """References in text files, one line per example, to score recorded outputs; has no training data."""
 
-    name, target = "references", "bench_recorded.references:References"
+    name, target = "references", "bench_recorded.references:RecordedReferences"
     inspector = "bench_recorded.inspecting:inspect_references"
 
     references: list[Path] = Field(min_length=1)  #: a file for each reference of an example, with equally many lines

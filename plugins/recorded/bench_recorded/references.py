@@ -16,7 +16,7 @@ from bench_recorded.reading.text_lines import read_parallel
 FILE = "lines.json"  # in the folder of the prepared task
 
 
-class References(Task):
+class RecordedReferences(Task):
     """Examples with references and optional sources, line by line; targets have no tokens but EOS."""
 
     config: ReferencesConfig

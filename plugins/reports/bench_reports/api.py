@@ -6,12 +6,28 @@ from bench_core.runs.results import CellResult, Run
 from bench_core.suites.cells import join
 from bench_core.terminal import visible
 from bench_reports.content.sorting import seed_of
-from bench_reports.document import Block, Cell, Document, Heading, Span, Table, text_cell
+from bench_reports.document import Block, Document, Heading, Span, TableBlock, TableCell, text_cell
 from bench_reports.figures.figure_data import FigureData, FigureKind, Picture, Series
 
 __all__ = [
-    "Block", "Cell", "CellResult", "FigureData", "FigureKind", "Heading", "Picture", "Run", "Series", "Span", "Table",
-    "join", "seed_of", "table_records", "tables_latex", "tables_text", "text_cell", "visible",
+    "Block",
+    "CellResult",
+    "FigureData",
+    "FigureKind",
+    "Heading",
+    "Picture",
+    "Run",
+    "Series",
+    "Span",
+    "TableBlock",
+    "TableCell",
+    "join",
+    "seed_of",
+    "table_records",
+    "tables_latex",
+    "tables_text",
+    "text_cell",
+    "visible",
 ]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell of a table."""
 
     spans: Sequence[Span]
@@ -80,13 +80,13 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """A table, with the notes below it."""
 
     id: str  # HTML id
     caption: str
     headings: Sequence[str]  # label column first
-    rows: Sequence[Sequence[Cell]]  # label column first
+    rows: Sequence[Sequence[TableCell]]  # label column first
     side: Side = "right"  # alignment of all columns except the labels
     notes: Notes | None = None
     description: str = ""
@@ -97,7 +97,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureBlock:
     """A figure, whose drawings are files of the report, with the notes below it."""
 
     id: str
@@ -135,14 +135,14 @@ class Claims:
         return Notes([*(f"{claim.id}: {claim.grounds}" for claim in self.items), self.meaning])
 
     @property
-    def table(self) -> Table:
+    def table(self) -> TableBlock:
         """The verdicts and statements as a table."""
         rows = [[text_cell(claim.id), text_cell(claim.verdict), text_cell(claim.statement)] for claim in self.items]
-        return Table("claims", "Claims", ["claim", "verdict", "statement"], rows, "left", self.notes)
+        return TableBlock("claims", "Claims", ["claim", "verdict", "statement"], rows, "left", self.notes)
 
 
 @dataclass(frozen=True)
-class Example:
+class ExampleBlock:
     """One example with the outputs of all cells."""
 
     name: str
@@ -159,18 +159,20 @@ class SideBySide:
 
 
 @dataclass(frozen=True)
-class Files:
+class FileList:
     """Links to files of the report."""
 
     paths: Sequence[str]
     introduction: str = ""
 
 
-Block: TypeAlias = Heading | Paragraph | Notes | Facts | Table | Figure | Claims | Example | SideBySide | Files
+Block: TypeAlias = (
+    Heading | Paragraph | Notes | Facts | TableBlock | FigureBlock | Claims | ExampleBlock | SideBySide | FileList
+)
 
 
 @dataclass(frozen=True)
-class Section:
+class DocumentSection:
     """A part of a document under a heading."""
 
     heading: str
@@ -183,7 +185,9 @@ class Section:
     @property
     def floats(self) -> bool:
         """Whether it has a figure or a table with a file, whose captions can replace the heading."""
-        return any(isinstance(block, Figure) or (isinstance(block, Table) and block.file) for block in self.blocks)
+        return any(
+            isinstance(block, FigureBlock) or (isinstance(block, TableBlock) and block.file) for block in self.blocks
+        )
 
 
 @dataclass(frozen=True)
@@ -192,17 +196,17 @@ class Document:
 
     title: str
     prompt: Sequence[Block]  # before the sections
-    sections: Sequence[Section]
+    sections: Sequence[DocumentSection]
     contents: bool = True  # whether to write a table of contents, if the format has one
 
-    def shown(self, name: Format) -> list[Section]:
+    def shown(self, name: Format) -> list[DocumentSection]:
         """Return the sections of a format."""
         return [section for section in self.sections if name in section.formats]
 
 
-def text_cell(text: str, style: Style = "") -> Cell:
+def text_cell(text: str, style: Style = "") -> TableCell:
     """Return a cell with text only."""
-    return Cell([Span(text, style)])
+    return TableCell([Span(text, style)])
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,7 @@ class Markup:
             written += word if span.joined or not (written and word) else f" {word}"
         return written
 
-    def rows(self, table: Table, between: str = "\n") -> list[list[str]]:
+    def rows(self, table: TableBlock, between: str = "\n") -> list[list[str]]:
         """Return the headings and rows of a table, labels first; spanning headings are joined by `between`."""
         parts = zip(*table.above, table.headings, strict=True)
         return [

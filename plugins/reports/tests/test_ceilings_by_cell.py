@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bench_core.runs.results import CellResult, Number
+from bench_core.runs.results import CellResult, Score
 from bench_reports.content.conditions import ceilings
 
 
 def cell(model, ceiling, task="t", seed=0):
     axes = {"task": task, "model": model, "decoder": "greedy", "split": "test", "hardware": "cpu", "seed": seed}
-    return CellResult(axes, "done", numbers={"exact": Number(value=1.0, digits=2, ceiling=ceiling)})
+    return CellResult(axes, "done", numbers={"exact": Score(value=1.0, digits=2, ceiling=ceiling)})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from bench_small.suites import SUITE
 
 import bench_core
 from bench_core.errors import SuiteError
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.suites.load import load
 from bench_reports.content.choices import choices
 from bench_reports.content.table_notes import footnotes
@@ -74,7 +74,7 @@ def test_what_is_skipped_on_purpose_is_no_candidate(tmp_path):
 
 def test_numbers_of_different_kinds_are_not_compared(tmp_path):
     first, *others = cells_of(dict.fromkeys(RNN, 1.0), "valid")
-    first = CellResult(first.cell, "done", numbers={"nats": Number(0.5, better=-1, kind="bound")})
+    first = CellResult(first.cell, "done", numbers={"nats": Score(0.5, better=-1, kind="bound")})
     assert "differ in kind or signature" in chosen(run_with(tmp_path, [first, *others])).reason
 
 

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from scipy.stats import binomtest, ttest_1samp, ttest_ind
 
 from bench_core.errors import SuiteError
-from bench_core.runs.results import Number
+from bench_core.runs.results import Score
 from bench_core.suites.load import load
 from bench_reports.content.claims import judge
 from bench_reports.language.of_suite import language
@@ -255,7 +255,7 @@ def test_a_value_that_is_missing_is_named_with_the_reason(tmp_path):
     assert [str(value) for value in one.values] == ["rnn 1.50 ± 0.71", "lstm failed"]
     alone = judged(tmp_path, [*cells_of(rnn=[1.0]), cell("lstm", "greedy", 0)], LESS)
     assert alone.remarks == ["v('rate', model='lstm') is missing: not measured"]
-    own = [*cells_of(rnn=[1.0]), cell("lstm", "greedy", 0, {"rate": Number(reason="no stop")}, "failed", "other")]
+    own = [*cells_of(rnn=[1.0]), cell("lstm", "greedy", 0, {"rate": Score(reason="no stop")}, "failed", "other")]
     assert judged(tmp_path, own, LESS).remarks == ["v('rate', model='lstm') is missing: failed, no stop"]
 
 

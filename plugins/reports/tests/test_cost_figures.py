@@ -16,7 +16,7 @@ import bench_core
 from bench_core.errors import SuiteError
 from bench_core.runs.results import COST_COLUMNS
 from bench_core.suites.load import load
-from bench_reports.content.cost_tables import Spent
+from bench_reports.content.cost_tables import StageCosts
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.figures.figures import cost_pictures
 from bench_reports.language.figure_schema import COSTS, OF_ALL_STAGES, Figure
@@ -100,7 +100,7 @@ def test_a_cell_without_a_cost_is_left_out_and_named(tmp_path):
 def test_a_cell_that_is_scored_in_two_ways_has_no_one_cost_of_that(tmp_path):
     run = costly_run(tmp_path, "stage,key,seconds\nscore,aaaaaaaaaaaaaaaa,1\nscore,bbbbbbbbbbbbbbbb,2\n")
     keys = {"score/one": "a" * 64, "score/other": "a" * 64}
-    spent = Spent(run)
+    spent = StageCosts(run)
     assert spent.of(replace(run.cells[0], artifacts=keys), "cost.score.seconds") == 1.0
     assert spent.of(replace(run.cells[0], artifacts={**keys, "score/other": "b" * 64}), "cost.score.seconds") is None
 

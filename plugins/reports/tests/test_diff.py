@@ -18,7 +18,7 @@ from sacrebleu.significance import PairedTest
 import bench_core
 from bench_core import Additive, Metric, Prediction, registry
 from bench_core.commands.main import main
-from bench_core.runs.results import Number
+from bench_core.runs.results import Score
 from bench_metrics.plugin import BleuConfig
 from bench_reports.content.contrasts import is_of_sacrebleu
 from bench_reports.content.example_diff import mark_changes, quartiles
@@ -88,7 +88,7 @@ def test_the_least_p_value_of_some_draws_is_a_limit(p, draws, text):
     ],
 )
 def test_sacrebleu_s_p_value_is_shown_of_its_own_metrics_alone(signature, shown):
-    assert is_of_sacrebleu(Number(signature=signature)) == shown
+    assert is_of_sacrebleu(Score(signature=signature)) == shown
 
 
 def test_p_values_agree_with_sacrebleu_s_approximate_randomization():

@@ -15,7 +15,7 @@ from bench_core.terminal import visible
 from bench_reports import document as doc
 from bench_reports.content.claims import judge
 from bench_reports.content.tables import grids
-from bench_reports.document import Block, Document, Section
+from bench_reports.document import Block, Document, DocumentSection
 from bench_reports.render.html import html_page, html_text
 from bench_reports.render.latex import latex, latex_report, table_files
 from bench_reports.render.markdown import markdown, markdown_report
@@ -27,9 +27,9 @@ ESCAPES = {"html": html_text, "latex": latex, "markdown": markdown, "terminal": 
 
 #: Types of blocks that a format does not show, on purpose.
 HIDDEN = {
-    "html": {doc.Example},
-    "latex": {doc.Files, doc.SideBySide},
-    "markdown": {doc.Files, doc.SideBySide},
+    "html": {doc.ExampleBlock},
+    "latex": {doc.FileList, doc.SideBySide},
+    "markdown": {doc.FileList, doc.SideBySide},
     "terminal": {doc.SideBySide},
 }
 
@@ -40,8 +40,8 @@ def blocks(text):
     """Return a block of each type, by its type, that has a text wherever it can have one."""
     spans = [doc.Span(text, style) for style in STYLES] + [doc.Span(text, joined=True), doc.Span(text, link="a.csv")]
     notes, pairs = doc.Notes([text, text]), [(text, text)]
-    table = doc.Table(
-        "t", text, [text] * 3, [[doc.text_cell(text), doc.Cell(spans, 1.0, "done"), doc.text_cell(text)]], "left"
+    table = doc.TableBlock(
+        "t", text, [text] * 3, [[doc.text_cell(text), doc.TableCell(spans, 1.0, "done"), doc.text_cell(text)]], "left"
     )
     about = {
         "notes": notes,
@@ -57,11 +57,13 @@ def blocks(text):
         notes,
         doc.Facts({text: text}, [text]),
         replace(table, **about),
-        doc.Figure("f", text, text, "bars", "figures", notes, details=[doc.Heading(text), replace(table, id="u")]),
+        doc.FigureBlock(
+            "f", text, text, "bars", "figures", notes, details=[doc.Heading(text), replace(table, id="u")]
+        ),
         doc.Claims([claim, claim], text),
-        doc.Example(text, {text: text}, pairs, [(text, [text])]),
+        doc.ExampleBlock(text, {text: text}, pairs, [(text, [text])]),
         doc.SideBySide({"cells": [visible(text)]}),
-        doc.Files(["a.csv"], text),
+        doc.FileList(["a.csv"], text),
     ]
     return {type(one): one for one in found}
 
@@ -69,12 +71,12 @@ def blocks(text):
 def whole(text):
     """Return a document of all types of blocks, and of those that there are in two ways."""
     found = blocks(text)
-    filed = replace(found[doc.Table], id="v", file=doc.TableFile("t", "tab:t", text, details=[text]))
-    undrawn = replace(found[doc.Figure], id="g", missing=text)
+    filed = replace(found[doc.TableBlock], id="v", file=doc.TableFile("t", "tab:t", text, details=[text]))
+    undrawn = replace(found[doc.FigureBlock], id="g", missing=text)
     compact = doc.Notes([text], compact=True)
-    sections = [Section(text, [one]) for one in (*found.values(), filed, undrawn, compact)]
+    sections = [DocumentSection(text, [one]) for one in (*found.values(), filed, undrawn, compact)]
     return Document(
-        text, [doc.Facts({"Source": text}, ["Source"])], [*sections, Section(text, [compact], aside=True)]
+        text, [doc.Facts({"Source": text}, ["Source"])], [*sections, DocumentSection(text, [compact], aside=True)]
     )
 
 
@@ -86,7 +88,7 @@ def test_there_is_an_example_here_of_every_type_and_a_writer_of_every_format():
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("kind", get_args(Block), ids=lambda kind: kind.__name__)
 def test_every_format_writes_every_type_of_block_or_leaves_it_out_on_purpose(name, kind):
-    text = FORMATS[name](Document("title", [], [Section("section", [blocks("Zebra")[kind]])]))
+    text = FORMATS[name](Document("title", [], [DocumentSection("section", [blocks("Zebra")[kind]])]))
     assert ("Zebra" in text) == (kind not in HIDDEN[name])
 
 
@@ -97,15 +99,15 @@ def test_a_type_that_a_format_forgets_is_an_error(name):
         text: str
 
     with pytest.raises(AssertionError):
-        FORMATS[name](Document("title", [], [Section("section", [Forgotten("x")])]))
+        FORMATS[name](Document("title", [], [DocumentSection("section", [Forgotten("x")])]))
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("style", STYLES)
 def test_every_format_writes_words_of_every_style(name, style):
     row = [doc.text_cell("label"), doc.text_cell("Zebra", style)]
-    table = doc.Table("t", "caption", ["a", "b"], [row])
-    assert "Zebra" in FORMATS[name](Document("title", [], [Section("section", [table])]))
+    table = doc.TableBlock("t", "caption", ["a", "b"], [row])
+    assert "Zebra" in FORMATS[name](Document("title", [], [DocumentSection("section", [table])]))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -164,7 +166,7 @@ def test_files_of_tables_are_escaped_and_in_ascii():
 
 
 def test_a_format_shows_the_sections_that_are_for_it():
-    sections = [Section(f"for {name}", [doc.Notes(["x"])], formats=(name,)) for name in FORMATS]
+    sections = [DocumentSection(f"for {name}", [doc.Notes(["x"])], formats=(name,)) for name in FORMATS]
     for name, write in FORMATS.items():
         text = write(Document("title", [], sections))
         assert [other for other in FORMATS if f"for {other}" in text] == [name]

@@ -20,8 +20,8 @@ from bench_reports.statistics.estimate import Estimate, Measured, contrast, diff
 from bench_reports.statistics.permutation import koehn_p_value
 from bench_reports.statistics.power import seeds_needed
 from bench_reports.statistics.shares import Share, share_of
-from bench_reports.statistics.tails import SMALLEST, Part, quantile
-from block_bootstrap import DRAWS
+from bench_reports.statistics.tails import MIN_P_VALUE, VariancePart, quantile
+from block_bootstrap import REPLICATES
 
 DICE = np.random.default_rng(0)
 
@@ -36,7 +36,7 @@ def of_examples(values, sample="s", weights=None, **settings):
     values = np.atleast_2d(values)
     if weights is None:
         weights = np.random.default_rng(1).multinomial(
-            values.shape[1], [1 / values.shape[1]] * values.shape[1], DRAWS
+            values.shape[1], [1 / values.shape[1]] * values.shape[1], REPLICATES
         )
     drawn = values @ weights.T / values.shape[1]
     return Measured(values.mean(1), drawn[:, None], values.shape[1], sample=sample, **settings)
@@ -124,9 +124,9 @@ def test_several_test_sets_are_averaged_with_their_own_errors():
 
 
 def test_draws_of_streams_are_those_of_blocks_as_long_as_either_needs():
-    drawn = np.stack([np.tile([-1.0, 1.0], DRAWS // 2) * size for size in (1, 2, 3)])[None]
+    drawn = np.stack([np.tile([-1.0, 1.0], REPLICATES // 2) * size for size in (1, 2, 3)])[None]
     stream = Measured(np.zeros(1), drawn, 160, (1, 4, 16), 1, sample="s")
-    needs = replace(stream, values=np.ones(1), draws=np.zeros((1, 3, DRAWS)), block=3)
+    needs = replace(stream, values=np.ones(1), draws=np.zeros((1, 3, REPLICATES)), block=3)
     assert contrast([stream], [1.0]).alone.variance == pytest.approx(1 * 160 / 159)
     found = difference(stream, needs)
     assert found.alone.variance == pytest.approx(4 * 40 / 39)
@@ -140,7 +140,7 @@ def test_what_examples_add_to_single_seeds_is_counted_once():
     """Where draws of seeds are independent, all of their variance is in that of the seeds already."""
     count, seeds = 100, 400
     values = DICE.normal(size=(seeds, count))  # the error of each seed's mean is 0.1, and its own
-    own = np.stack([DICE.normal(size=DRAWS) * 0.1 for _ in range(seeds)])
+    own = np.stack([DICE.normal(size=REPLICATES) * 0.1 for _ in range(seeds)])
     found = contrast([Measured(values.mean(1), own[:, None], count, sample="s")], [1.0])
     assert found.examples.variance < 0.1 * found.seeds.variance
     common = Measured(values.mean(1), np.repeat(own[:1], seeds, 0)[:, None], count, sample="s")
@@ -167,7 +167,7 @@ def test_p_is_the_level_whose_interval_just_reaches_the_null(seeds, level):
 def test_estimates_whose_own_error_is_larger_than_a_difference_do_not_show_it():
     one, other = whole(15.0, 15.0, 15.0, error=0.3), whole(15.2, 15.2, 15.2, error=0.05)
     assert difference(one, other).p() > 0.3
-    assert difference(whole(15.0, 15.0, 15.0), whole(15.2, 15.2, 15.2)).p() == SMALLEST
+    assert difference(whole(15.0, 15.0, 15.0), whole(15.2, 15.2, 15.2)).p() == MIN_P_VALUE
     assert difference(one, other).half_width() == pytest.approx(quantile(inf, 0.05) * np.hypot(0.3, 0.05))
 
 
@@ -192,7 +192,7 @@ def test_nothing_varies_in_a_known_number():
     found = contrast([whole(8.156, trained=False)], [1.0])
     assert not found.varies
     assert found.interval() == (8.156, 8.156)
-    assert (found.p(8.156), found.p(8.2)) == (1, SMALLEST)
+    assert (found.p(8.156), found.p(8.2)) == (1, MIN_P_VALUE)
 
 
 def test_the_detectable_difference_of_many_examples_is_2_8_errors():
@@ -203,9 +203,9 @@ def test_the_detectable_difference_of_many_examples_is_2_8_errors():
 
 
 def test_two_seeds_detect_hardly_anything():
-    found = Estimate(0.0, Part(1.0, 1.0), Part(0.0), Part(0.0))
+    found = Estimate(0.0, VariancePart(1.0, 1.0), VariancePart(0.0), VariancePart(0.0))
     assert found.detectable() == pytest.approx(39.1, rel=0.01)
-    assert replace(found, seeds=Part(1.0, 9.0)).detectable() == pytest.approx(3.46, rel=0.02)
+    assert replace(found, seeds=VariancePart(1.0, 9.0)).detectable() == pytest.approx(3.46, rel=0.02)
 
 
 # Comparisons
@@ -330,12 +330,12 @@ def test_koehn_s_p_values_are_those_of_sacrebleu():
     """Within the error of 1,000 draws, which are not the same ones: four standard errors of a share."""
     references, outputs = systems(300, [0.80, 0.80, 0.79, 0.77, 0.70], seed=3)
     named = [(f"system {number}", texts) for number, texts in enumerate(outputs)]
-    _, results = PairedTest(named, {"BLEU": BLEU()}, [references], test_type="bs", n_samples=DRAWS)()
+    _, results = PairedTest(named, {"BLEU": BLEU()}, [references], test_type="bs", n_samples=REPLICATES)()
     theirs = [one.p_value for one in results["BLEU"]][1:]
     (first, drawn), *others = bleu_draws(references, outputs)
     assert any(0.02 < p < 0.9 for p in theirs), "the case tells something"
     for (score, each), other in zip(others, theirs, strict=True):
-        room = 4 * np.sqrt(max(other * (1 - other), 1 / DRAWS) * 2 / DRAWS) + 1e-3
+        room = 4 * np.sqrt(max(other * (1 - other), 1 / REPLICATES) * 2 / REPLICATES) + 1e-3
         assert abs(koehn_p_value(first - score, drawn - each) - other) < room
 
 
@@ -353,7 +353,7 @@ def test_of_bleu_the_two_sided_p_value_is_about_twice_koehn_s():
 
 
 def test_a_larger_difference_needs_fewer_seeds():
-    pilot = Estimate(0.0, Part(0.5, 8.0), Part(0.01, 400), Part(0.01, 400))
+    pilot = Estimate(0.0, VariancePart(0.5, 8.0), VariancePart(0.01, 400), VariancePart(0.01, 400))
     needed = [seeds_needed(pilot, 5, apart) for apart in (0.5, 1.0, 2.0, 4.0)]
     assert needed == sorted(needed, reverse=True)
     assert needed[0] > 10 > needed[-1]
@@ -361,13 +361,16 @@ def test_a_larger_difference_needs_fewer_seeds():
 
 def test_with_a_pilot_that_knows_the_variance_the_number_of_seeds_is_that_of_the_textbook():
     """n = 2 (1.96 + 0.84)^2 (sd / apart)^2 for two groups, and a few more as their deviations are estimated."""
-    pilot = Estimate(0.0, Part(2 * 1.0 / 5, 1e6), Part(0.0), Part(0.0))
+    pilot = Estimate(0.0, VariancePart(2 * 1.0 / 5, 1e6), VariancePart(0.0), VariancePart(0.0))
     assert seeds_needed(pilot, 5, 0.5) == pytest.approx(2 * 2.8**2 / 0.25, rel=0.05)
 
 
 def test_no_number_of_seeds_makes_up_for_too_few_examples():
-    assert seeds_needed(Estimate(0.0, Part(1.0, 8.0), Part(1.0, 100), Part(1.0, 100)), 5, 1.0) is None
-    assert seeds_needed(Estimate(0.0, None, Part(0.0), Part(1.0, 100)), 1, 9.0) is None
+    assert (
+        seeds_needed(Estimate(0.0, VariancePart(1.0, 8.0), VariancePart(1.0, 100), VariancePart(1.0, 100)), 5, 1.0)
+        is None
+    )
+    assert seeds_needed(Estimate(0.0, None, VariancePart(0.0), VariancePart(1.0, 100)), 1, 9.0) is None
 
 
 def test_a_bound_is_reached_up_to_rounding():
@@ -382,7 +385,7 @@ def test_errors_and_skewness_of_any_size_give_numbers():
 
     def part():
         variance = random.choice([0.0, 1e-300, 1e-12, 1.0, 1e150, 1e300])
-        return Part(float(variance), float(random.choice([1.0, 2.0, 50.0, inf])))
+        return VariancePart(float(variance), float(random.choice([1.0, 2.0, 50.0, inf])))
 
     for _ in range(500):
         parts = [part(), part(), part(), part()]

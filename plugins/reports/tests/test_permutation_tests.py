@@ -35,7 +35,7 @@ from bench_reports.content.tables import grids
 from bench_reports.language.of_suite import language
 from bench_reports.render.records import records
 from bench_reports.render.report import write_report
-from bench_reports.statistics.permutation import DRAWS
+from bench_reports.statistics.permutation import REPLICATES
 from bench_reports.verification.run import verify_run
 
 TESTED = SUITE.replace("values: [ended, nats]}", "values: [ended, nats], test: permutation}").replace(
@@ -79,7 +79,7 @@ def pairs_of(grid):
 def test_a_table_has_the_p_values_of_the_exchanges_that_diff_makes(run, store):
     assert keep_permutations(run, grids(run), store) == {}
     (grid,) = grids(run)
-    number = max(DRAWS, PERMUTATIONS_PER_PAIR * pairs_of(grid))
+    number = max(REPLICATES, PERMUTATIONS_PER_PAIR * pairs_of(grid))
     assert len(grid.tests) >= 6
     for ours, theirs, test in compared(grid):
         name = grid.columns[test.first[1]].value

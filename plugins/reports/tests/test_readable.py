@@ -157,7 +157,7 @@ def test_labels_of_statistics_of_data_stand_over_their_columns(tmp_path):
 
 def table(headings, rows):
     file = doc.TableFile("t", "tab:t", "A table", 6.75, False, ())
-    return doc.Table("t", "t", headings, [[doc.text_cell(word) for word in row] for row in rows], file=file)
+    return doc.TableBlock("t", "t", headings, [[doc.text_cell(word) for word in row] for row in rows], file=file)
 
 
 WIDE = table(["Model", *["Mutual information (bits) ↑ (~ estimate)"] * 6], [["An RNN", *["1.25 ± 0.25"] * 6]])
@@ -187,7 +187,7 @@ def test_a_heading_breaks_within_no_word():
 def test_signatures_of_metrics_fit_the_lines_of_a_report(tmp_path):
     signature = "|".join(f"nrefs:{n}|order:{n}|reflen:closest|match:exact+stem+synonym|version:1.2" for n in range(9))
     notes = doc.Notes([f"bleu{n}: higher is better, signature {'x' * n}|{signature}." for n in range(9)])
-    report = latex_report(doc.Document("A report", [], [doc.Section("Measurement", [notes])]))
+    report = latex_report(doc.Document("A report", [], [doc.DocumentSection("Measurement", [notes])]))
     body = report.partition(r"\begin{document}")[2].partition(r"\end{document}")[0]
     assert [one for one in overfull(tmp_path, r"\setlength{\emergencystretch}{3em}" + body) if one > 1] == []
 

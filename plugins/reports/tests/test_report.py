@@ -148,8 +148,8 @@ def test_many_notes_take_a_float_of_their_own(tmp_path):
 
 def test_a_table_is_set_smaller_the_more_it_holds_across():
     for columns, size in ((2, 0), (6, 0), (10, 1), (12, 2), (40, 2)):
-        row = [doc.Cell([doc.Span("12 ± 3.4")])] * columns
-        assert Tabular(doc.Table("t", "t", ["m"] * columns, [row] * 3)).size(6.75) == SIZES[size], columns
+        row = [doc.TableCell([doc.Span("12 ± 3.4")])] * columns
+        assert Tabular(doc.TableBlock("t", "t", ["m"] * columns, [row] * 3)).size(6.75) == SIZES[size], columns
 
 
 @needs_latex

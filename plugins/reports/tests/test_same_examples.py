@@ -11,7 +11,7 @@ from bench_small.listed import FiledConfig
 from bench_small.runs import cell, run_of
 
 from bench_authors.availability import _digests
-from bench_reports.content.grid import Entry
+from bench_reports.content.grid import GridEntry
 from bench_reports.content.verdicts import same_examples
 from bench_reports.language.schema import Reference
 from bench_reports.plugin import ReportContents
@@ -25,7 +25,7 @@ def of(run, tasks):
 
 @pytest.mark.parametrize("said", [f"sha256:{DIGEST}", "", f"sha256:{'1' * 64}"])
 def test_examples_are_the_same_where_the_task_reads_the_file_that_the_suite_names(tmp_path, said):
-    entry = Entry("done", cells=(cell("rnn", "greedy", 0),))
+    entry = GridEntry("done", cells=(cell("rnn", "greedy", 0),))
     run, task = run_of(tmp_path, entry.cells, {}), entry.cells[0].cell["task"]
     reference = Reference(table="one", same_examples=said)
     assert same_examples(of(run, {task: {"test.txt": DIGEST}}), reference, entry) == said.endswith(DIGEST)

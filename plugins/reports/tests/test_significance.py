@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bench_small.runs import run_of, sampled, shown
 
-from bench_reports.content.grid import Column, Entry
+from bench_reports.content.grid import Column, GridEntry
 from bench_reports.content.result_tables import results_table
 from bench_reports.content.table_notes import footnotes
 from bench_reports.content.tables import grids
@@ -112,7 +112,7 @@ def test_on_a_log_scale_it_is_a_percentage(tmp_path):
     assert low < high < 1, "the ratio of the better to the worse"
     columns, entries = (
         [*grid.columns, Column("theirs", None, "rate")],
-        [[*row, Entry("none")] for row in grid.entries],
+        [[*row, GridEntry("none")] for row in grid.entries],
     )
     assert note in footnotes(run, replace(grid, columns=columns, entries=entries)), (
         "what is only published has no scale"

@@ -13,10 +13,10 @@ from bench_reports.statistics.estimate import Estimate, Measured, contrast, diff
 from bench_reports.statistics.looks import level_of, spent
 from bench_reports.statistics.measurements import interval_of
 from bench_reports.statistics.shares import share_of
-from bench_reports.statistics.tails import LEVEL, SMALLEST, Part, bent, straightened
+from bench_reports.statistics.tails import LEVEL, MIN_P_VALUE, VariancePart, bent, straightened
 
 DICE = np.random.default_rng(4)
-SKEWED = Estimate(10.0, Part(1.0, 4.0), Part(0.5, 60.0), Part(0.8, 60.0), skewness=0.7)
+SKEWED = Estimate(10.0, VariancePart(1.0, 4.0), VariancePart(0.5, 60.0), VariancePart(0.8, 60.0), skewness=0.7)
 
 
 def of_examples(values, **settings):
@@ -123,9 +123,9 @@ def test_a_share_of_no_case_in_several_trainings_is_limited_by_its_examples():
 
 
 def test_no_p_value_is_0():
-    assert contrast([Measured(np.array([8.0, 8.0]))], [1.0]).p(7.0) == SMALLEST
-    assert share_of(shares(3)).p_above(0.0) == SMALLEST
-    assert share_of(shares(0)).p_below(100.0) == SMALLEST
+    assert contrast([Measured(np.array([8.0, 8.0]))], [1.0]).p(7.0) == MIN_P_VALUE
+    assert share_of(shares(3)).p_above(0.0) == MIN_P_VALUE
+    assert share_of(shares(0)).p_below(100.0) == MIN_P_VALUE
 
 
 @pytest.mark.parametrize("looks", [1, 2, 20])
@@ -155,6 +155,7 @@ def test_a_published_number_of_another_test_set_has_an_error_of_its_own():
     same, four = of_two_samples(ours, 1.0)[1], of_two_samples(ours, 4.0)[1]
     assert four.variance == pytest.approx(2.5 * same.variance), "theirs is a fourth of ours"
     assert (
-        beside([1.0, 1.0], Printed(0.0, exact=True), None, 1, samples=of_two_samples(ours)).difference.p() == SMALLEST
+        beside([1.0, 1.0], Printed(0.0, exact=True), None, 1, samples=of_two_samples(ours)).difference.p()
+        == MIN_P_VALUE
     )
     assert SAME[0].variance == SAME[1].variance == 0

@@ -30,7 +30,7 @@ from bench_reports.render.fitting import pieces
 from bench_reports.render.latex_tables import INCH, SIZES, Tabular, too_wide
 from bench_reports.render.records import records
 from bench_reports.render.report import screen, write_report
-from bench_reports.render.terminal import WIDTH
+from bench_reports.render.terminal import LINE_CHARACTERS
 from bench_reports.render.written import report
 from bench_reports.statistics.comparisons import holm
 from bench_reports.verification.report import verify_report
@@ -42,7 +42,7 @@ from bench_reports.verification.written_tables import (
     plain_latex,
     plain_markdown,
 )
-from block_bootstrap import mark, write_draws
+from block_bootstrap import mark, write_replicates
 
 MODELS, DECODERS = ("rnn", "lstm", "gru"), ("greedy", "beam")
 MEANS = {"rnn": (5.0, 8.0), "lstm": (6.0, 7.0), "gru": (9.0, 9.5)}  # by decoder
@@ -62,7 +62,7 @@ def several(tmp_path, table=None, seeds=3, scale="linear", suite=None, metrics=(
         keys = {**one.artifacts, **{f"measure/{metric}": key for metric in metrics}}
         cells.append(replace(one, artifacts=keys))
     (tmp_path / "run").mkdir(exist_ok=True)
-    write_draws(tmp_path / "run" / "draws.safetensors", sorted(found.items()))
+    write_replicates(tmp_path / "run" / "draws.safetensors", sorted(found.items()))
     asked = {"rows": ["model"], "columns": ["decoder"], "values": [*metrics], **(table or {})}
     run = run_of(tmp_path, cells, asked, names=MODELS)
     return replace(run, suite=run.suite.model_copy(update=suite or {}))
@@ -362,7 +362,7 @@ def test_a_terminal_shows_no_line_that_is_longer_than_it(tmp_path):
     names = [f"model-{place}" for place in range(12)]
     cells = [cell(name, decoder, 0, {"rate": number(1.0)}) for name in names for decoder in DECODERS]
     run = run_of(tmp_path, cells, {"rows": ["decoder"], "columns": ["model"]}, names=names)
-    for width in (40, 60, WIDTH, 300):
+    for width in (40, 60, LINE_CHARACTERS, 300):
         assert max(map(len, screen(run, width).split("\n"))) <= width
     text = screen(run)
     assert all(text.count(name) >= 1 for name in names)
@@ -457,7 +457,7 @@ def test_tables_of_any_design_fit_an_article(tmp_path, options):
 def test_the_width_that_is_told_is_about_that_of_print(tmp_path):
     for columns, text in ((3, "12.35 ± 5.18"), (8, "1.2"), (5, "a word")):
         rows = [[doc.text_cell("row"), *[doc.text_cell(text)] * columns] for _ in range(3)]
-        tabular = Tabular(doc.Table("t", "t", ["", *[f"heading {n}" for n in range(columns)]], rows))
+        tabular = Tabular(doc.TableBlock("t", "t", ["", *[f"heading {n}" for n in range(columns)]], rows))
         for size in SIZES:
             body = tabular.set([line for one in tabular.rows() for line in one], size)
             body = body.partition(r"\ifdim")[0] + r"\typeout{wide: \the\wd0}"

@@ -20,7 +20,7 @@ from bench_small.runs import (
     written,
 )
 
-from bench_core.runs.results import Number
+from bench_core.runs.results import Score
 from bench_reports.content.numbers import printed, rounded
 from bench_reports.content.outputs import samples as gathered
 from bench_reports.content.result_tables import results_table
@@ -180,7 +180,7 @@ def test_a_row_fails_where_all_seeds_do_and_is_marked_where_some_do(tmp_path):
 
 def test_what_a_failed_cell_did_measure_counts(tmp_path):
     reason = "no stop within 10 tokens"
-    cells = [cell("rnn", "greedy", 0, {"rate": Number(reason=reason), "nats": number(2.0)}, "failed", "other")]
+    cells = [cell("rnn", "greedy", 0, {"rate": Score(reason=reason), "nats": number(2.0)}, "failed", "other")]
     run = run_of(tmp_path, cells, {"values": ["rate", "nats"]})
     assert shown(run) == {"greedy": {"rnn/rate": r"failed<sup>\[1\]</sup>", "rnn/nats": "2.00"}}
     assert grids(run)[0].reasons == [reason]

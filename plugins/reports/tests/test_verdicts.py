@@ -16,7 +16,7 @@ from scipy.stats import t, ttest_ind_from_stats
 
 from bench_core.errors import SuiteError
 from bench_core.suites.load import load
-from bench_reports.content.grid import Entry
+from bench_reports.content.grid import GridEntry
 from bench_reports.content.numbers import comparison_text
 from bench_reports.content.result_tables import differences_table
 from bench_reports.content.tables import grids
@@ -36,7 +36,7 @@ def ours(*values, **about):
     settings = {"scale": "linear", **about}
     scaled = np.log(values) if settings["scale"] == "log" else np.array(values, dtype=float)
     one = Measured(scaled, **settings) if np.isfinite(values).all() else None
-    return Entry(
+    return GridEntry(
         "done",
         len(values),
         summary(values),
@@ -103,7 +103,7 @@ def test_perplexities_are_compared_by_their_logarithms():
 
 
 def test_counts_that_no_training_changes_are_compared_as_they_are():
-    count = Entry("done", 1, Summary(76_488.0, None, 1))
+    count = GridEntry("done", 1, Summary(76_488.0, None, 1))
     assert verdict(count, {"mean": 78_274}, tolerance=1_600.0, better=0) == "different"
     assert verdict(count, {"mean": 78_274}, tolerance=2_000.0, better=0) == "equivalent"
     assert verdict(ours(5.0, 5.0, trained=False), {"mean": 5.0}, tolerance=0.0) == "equivalent"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bench_core import Batch, Loss, Scorer, Scores, Scoring, State, TaskInfo, Training, by_host
 from bench_core.kit import Softmax
-from bench_rnn.encoder import Encoder
+from bench_rnn.encoder import RecurrentEncoder
 from bench_rnn.plugin import BidirectionalLMConfig
 
 
@@ -26,7 +26,9 @@ class BidirectionalLM(nn.Module, Scorer):
         super().__init__()
         tokens, width = len(info.vocabulary), config.embedding or config.hidden
         self.embed = nn.Embedding(tokens, width)
-        self.encoder = Encoder(config.cell, width, config.hidden, config.layers, config.dropout, bidirectional=True)
+        self.encoder = RecurrentEncoder(
+            config.cell, width, config.hidden, config.layers, config.dropout, bidirectional=True
+        )
         self.head = nn.Linear(2 * config.hidden, tokens)
         self.dropout = nn.Dropout(config.dropout)
 

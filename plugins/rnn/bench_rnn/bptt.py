@@ -15,14 +15,14 @@ from torch.autograd.function import once_differentiable
 
 from bench_core import Rng
 from bench_rnn.cells import Layer, Recurrent, Units, layer_inputs, stack_layers, unstack
-from bench_rnn.settings import Detach, Full, Randomized, Truncated
+from bench_rnn.settings import Detach, FullOutput, Randomized, Truncated
 
 
 def through_time(
     rnn: Recurrent,
     inputs: Tensor,
     units: Units | None,
-    bptt: Full | Truncated | Detach | Randomized,
+    bptt: FullOutput | Truncated | Detach | Randomized,
     ids: Tensor,
     rng: Rng,
 ) -> tuple[Tensor, Units]:

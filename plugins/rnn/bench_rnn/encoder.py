@@ -10,7 +10,7 @@ from bench_rnn.cells import Recurrent
 from bench_rnn.plugin import Cell, Variant
 
 
-class Encoder(nn.Module):
+class RecurrentEncoder(nn.Module):
     """L layers of H units that read from left to right, or in both directions.
 
     f_s depends on f_{s-1}, and g_s on g_{s+1}; if bidirectional, both directions of the next layer read [f_s, g_s]. g

@@ -19,13 +19,13 @@ MISSING = -1  # a token before the first, or an unseen context
 
 
 @dataclass(frozen=True)
-class History(State):
+class NgramHistory(State):
     """The last tokens read."""
 
     tokens: Tensor  # [N, order - 1], padded with MISSING on the left
 
 
-class NGramLM(nn.Module, Stepper[History], Scorer):
+class NGramLM(nn.Module, Stepper[NgramHistory], Scorer):
     """p(w | the last order - 1 tokens), from counts of the tokens that followed them in training.
 
     Let c be the count of a context, c(w) the count of w after it, d the number of distinct tokens after it, and V the
@@ -62,19 +62,19 @@ class NGramLM(nn.Module, Stepper[History], Scorer):
         zeros = torch.zeros(mask.shape, dtype=torch.float64, device=mask.device)
         return Scores(zeros.masked_scatter(mask, self._probs_of(batch.at_real(windows)).log()).sum(1), memory=history)
 
-    def start(self, batch: Batch) -> tuple[Tensor, History]:
+    def start(self, batch: Batch) -> tuple[Tensor, NgramHistory]:
         return self._next(torch.cat([self._no_history(batch), batch.prompt], 1))
 
-    def step(self, state: History, actions: Tensor) -> tuple[Tensor, History]:
+    def step(self, state: NgramHistory, actions: Tensor) -> tuple[Tensor, NgramHistory]:
         return self._next(torch.cat([state.tokens, actions[:, None]], 1))
 
-    def _next(self, read: Tensor) -> tuple[Tensor, History]:
+    def _next(self, read: Tensor) -> tuple[Tensor, NgramHistory]:
         """Return log-probabilities of the token after `read` [N, V], and the history."""
         history = read[:, read.shape[1] - self.order + 1 :]
         probs = torch.full((len(read), self.tokens), 1 / self.tokens, dtype=torch.float64, device=read.device)
         for counts, complete, contexts in self._contexts(history):
             probs = self._refine(probs, counts.after(contexts), *counts.summary(contexts), complete)
-        return probs.log(), History(history)
+        return probs.log(), NgramHistory(history)
 
     def _probs_of(self, windows: Tensor) -> Tensor:
         """Return the probability of the last token of each window [M, order], given the tokens before it."""
@@ -116,11 +116,11 @@ class NGramLM(nn.Module, Stepper[History], Scorer):
                 numbers = counts.add_contexts(numbers, windows[:, -1 - length])
             counts.add(numbers, windows[:, -1])
 
-    def _windows(self, batch: Batch, past: History | None) -> tuple[Tensor, History]:
+    def _windows(self, batch: Batch, past: NgramHistory | None) -> tuple[Tensor, NgramHistory]:
         """Return each token of `gold` preceded by its context [N, T, order], and the history for the next window."""
         before = past.tokens if past else self._no_history(batch)
         read = torch.cat([before, batch.prompt, batch.gold], 1)
-        return read.unfold(1, self.order, 1)[:, -batch.gold.shape[1] :], History(read[:, -self.order : -1])
+        return read.unfold(1, self.order, 1)[:, -batch.gold.shape[1] :], NgramHistory(read[:, -self.order : -1])
 
     def _no_history(self, batch: Batch) -> Tensor:
         return batch.prompt.new_full((len(batch), self.order - 1), MISSING)

@@ -6,7 +6,7 @@ from typing import Literal, Self, TypeAlias
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from bench_core import Kind, ModelConfig, Scorer, Source, Stepper, hookimpl
-from bench_rnn.settings import BPTT, Full
+from bench_rnn.settings import BPTT, FullOutput
 
 Cell: TypeAlias = Literal["tanh", "relu", "identity", "gru", "lstm"]
 Variant: TypeAlias = Literal["torch", "notes"]
@@ -31,7 +31,7 @@ class RNNLMConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)  #: on embeddings, between layers and on the top layer's states
     tied: bool = False  #: one matrix for embedding and logits (Press and Wolf, 2017, arXiv:1608.05859)
     initial_scale: PositiveFloat | None = None  #: standard deviation of weights, biases 0; by default torch's
-    bptt: BPTT = Full()  #: how far gradients travel back in time
+    bptt: BPTT = FullOutput()  #: how far gradients travel back in time
     bidirectional: bool = False  #: always rejected, with the reason
 
     @field_validator("bidirectional")

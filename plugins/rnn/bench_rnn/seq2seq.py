@@ -10,7 +10,7 @@ from bench_core import Batch, SuiteError, TaskInfo, by_host
 from bench_core.kit import EncoderDecoder, Head, LanguageModelState, SourceStates
 from bench_rnn.attention import Attention
 from bench_rnn.cells import Recurrent, Units
-from bench_rnn.encoder import Encoder
+from bench_rnn.encoder import RecurrentEncoder
 from bench_rnn.lm import tie
 from bench_rnn.plugin import Seq2SeqConfig
 
@@ -48,7 +48,7 @@ class Seq2Seq(EncoderDecoder):
         tokens, width = len(info.vocabulary), config.embedding or hidden
         self.embed = nn.Embedding(tokens, width)
         self.source = _shared(self.embed, info) if config.shared else nn.Embedding(len(info.source_vocabulary), width)
-        self.encoder = Encoder(
+        self.encoder = RecurrentEncoder(
             config.cell, width, hidden, layers, config.dropout, config.bidirectional, config.variant
         )
         self.bridge = Bridge(hidden, layers, 1 + (config.cell == "lstm")) if config.bidirectional else nn.Identity()

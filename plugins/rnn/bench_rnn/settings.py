@@ -24,7 +24,7 @@ def _probability(value: Any) -> Any:
     return value
 
 
-class Full(Settings):
+class FullOutput(Settings):
     """The full gradient."""
 
     kind: Literal["full"] = "full"
@@ -51,5 +51,5 @@ class Randomized(Settings):
     pi: Annotated[float, Field(gt=0, le=1), BeforeValidator(_probability)]  #: probability of passing the gradient on
 
 
-_BPTT: TypeAlias = Annotated[Full | Truncated | Detach | Randomized, Field(discriminator="kind")]
+_BPTT: TypeAlias = Annotated[FullOutput | Truncated | Detach | Randomized, Field(discriminator="kind")]
 BPTT: TypeAlias = Annotated[_BPTT, BeforeValidator(kinded(), json_schema_input_type=str | _BPTT)]

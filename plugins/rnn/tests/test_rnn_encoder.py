@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bench_rnn.encoder import Encoder
+from bench_rnn.encoder import RecurrentEncoder
 
 LENGTH = torch.tensor([3, 6, 1, 4])
 
@@ -18,7 +18,7 @@ def _double():
 
 
 def encoder(cell="tanh", bidirectional=True, layers=2, dropout=0.0, **more):
-    return Encoder(cell, 3, 5, layers, dropout, bidirectional, **more)
+    return RecurrentEncoder(cell, 3, 5, layers, dropout, bidirectional, **more)
 
 
 def flat(found):
@@ -27,7 +27,7 @@ def flat(found):
 
 
 def test_both_directions_of_ones_give_the_notes_numbers():
-    both = Encoder("tanh", 1, 1, 1, 0.0, bidirectional=True)
+    both = RecurrentEncoder("tanh", 1, 1, 1, 0.0, bidirectional=True)
     for name, weight in both.named_parameters():
         torch.nn.init.constant_(weight, 0.0 if "bias" in name else 1.0)
     hidden, (units,) = both(torch.tensor([[[1.0], [0.0]]]), torch.tensor([2]))

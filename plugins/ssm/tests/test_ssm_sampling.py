@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bench_authors.testing import Case, check_decoder, tiny_batch
-from bench_authors.testing.toys import AncestralConfig, GreedyConfig, LatentConfig, RecurrentConfig
+from bench_authors.testing.toys import LatentConfig, ToyAncestralConfig, ToyGreedyConfig, ToyRecurrentConfig
 from bench_core import Rng, SuiteError, TaskInfo
 from bench_core.suites.check import misfit
 from bench_ssm.plugin import DeepSSMConfig, TrajectoryArgmaxConfig
@@ -25,17 +25,17 @@ def _double():
     torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize("decoder", [AncestralConfig(max_tokens=4), TrajectoryArgmaxConfig(max_tokens=4)])
+@pytest.mark.parametrize("decoder", [ToyAncestralConfig(max_tokens=4), TrajectoryArgmaxConfig(max_tokens=4)])
 def test_decoders_that_sample_keep_the_contracts(decoder):
     check_decoder(case(decoder))
 
 
 def test_decoders_are_told_apart_by_what_they_need():
-    assert misfit(TrajectoryArgmaxConfig(), RecurrentConfig())
-    assert misfit(GreedyConfig(), DeepSSMConfig())
+    assert misfit(TrajectoryArgmaxConfig(), ToyRecurrentConfig())
+    assert misfit(ToyGreedyConfig(), DeepSSMConfig())
     assert misfit(TrajectoryArgmaxConfig(), LatentConfig())
     with pytest.raises(SuiteError, match="trajectory-argmax"):
-        Case.of(RecurrentConfig(), TrajectoryArgmaxConfig())
+        Case.of(ToyRecurrentConfig(), TrajectoryArgmaxConfig())
 
 
 def test_tokens_are_the_most_probable_ones_along_the_trajectory_of_the_sample():

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from bench_text.ragged import Numbers, Ragged, padded
     from bench_text.sequence_task import SequenceTask
     from bench_text.settings import BytePairs, Characters, Codes, CorpusSplits, LearnedTokenizer, OwnSplits, Paths
-    from bench_text.settings import Pretrained, SentencePiece, TestName, Tokenizer, Words, both_sides, by_name, listed
+    from bench_text.settings import (
+        Pretrained,
+        SentencePiece,
+        TestName,
+        Tokenizer,
+        Words,
+        both_sides,
+        by_name,
+        as_list,
+    )
     from bench_text.stored_examples import StoredExamples
     from bench_text.token_sizes import TokenSizes
     from bench_text.tokenized import TokenizedTask, token_statistics
@@ -41,7 +50,7 @@ _HOMES = {
     "sequence_task": ["SequenceTask"],
     "settings": [
         "BytePairs", "Characters", "Codes", "LearnedTokenizer", "Pretrained", "SentencePiece", "CorpusSplits",
-        "OwnSplits", "Paths", "TestName", "Tokenizer", "Words", "both_sides", "by_name", "listed",
+        "OwnSplits", "Paths", "TestName", "Tokenizer", "Words", "both_sides", "by_name", "as_list",
     ],
     "stored_examples": ["StoredExamples"],
     "token_sizes": ["TokenSizes"],

@@ -18,7 +18,7 @@ from bench_text.ragged import Ragged
 from bench_text.stored_examples import StoredExamples, append_stop
 
 FILE = "train.dropout.json"
-SEEDS = 2**52  # number of seeds that a uniform number can select
+MAX_SEEDS = 2**52  # number of seeds that a uniform number can select
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class DropoutTexts:
     def rows(self, ids: torch.Tensor, rng: Rng) -> Iterator[list[int]]:
         """Yield the tokens of each text; skipped merges depend only on the rng and the example ids [R]."""
         for draw, text in zip(rng.uniform(ids).tolist(), self.texts, strict=True):
-            yield [self.ids.get(piece, 1) for piece in self.merges.cut(text, Random(int(draw * SEEDS)))]
+            yield [self.ids.get(piece, 1) for piece in self.merges.cut(text, Random(int(draw * MAX_SEEDS)))]
 
 
 def save(encoded: EncodedExamples, folder: Path) -> None:

@@ -73,7 +73,7 @@ class OwnSplits(CorpusSplits):
         return super().restricted(*splits).model_copy(update={**removed, "tests": tests})
 
 
-def listed(value: Any) -> Any:
+def as_list(value: Any) -> Any:
     """Convert a single string or path to a list."""
     return [value] if isinstance(value, str | Path) else value
 
@@ -87,7 +87,7 @@ def both_sides(value: Any) -> Any:
 
 #: A file or a list of files.
 Paths: TypeAlias = Annotated[
-    list[Path], Field(min_length=1), BeforeValidator(listed, json_schema_input_type=Path | list[Path])
+    list[Path], Field(min_length=1), BeforeValidator(as_list, json_schema_input_type=Path | list[Path])
 ]
 
 

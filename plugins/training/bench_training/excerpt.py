@@ -11,14 +11,14 @@ from bench_core.data import Batch, Purpose
 from bench_core.random_numbers import Rng
 from bench_core.task import Size, Split
 
-SECONDS = 2.0  #: for which batches are yielded
+EXCERPT_SECONDS = 2.0  #: for which batches are yielded
 
 
 class Excerpt(CheckedTask):
     """Yields the first batches of a split until the time limit, at least one; counts the elements of all batches."""
 
     def __init__(
-        self, task: CheckedTask, seconds: float = SECONDS, rows: int | None = None,
+        self, task: CheckedTask, seconds: float = EXCERPT_SECONDS, rows: int | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:  # fmt: skip
         super().__init__(task.task, task.info)

@@ -11,7 +11,7 @@ from bench_core.execution.progress import duration
 from bench_core.planning.hardware import device_name
 from bench_core.planning.stages import Stage
 from bench_core.storage.costs import Costs
-from bench_core.terminal import counted
+from bench_core.terminal import format_count
 from bench_training.speed import TrainingSpeed
 from bench_training.training_length import training_length
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NOT_KNOWN = "not known"
 EPOCH = 1000  #: assumed updates per epoch where the data are unknown
-AUTO = 256  #: assumed batch size for `batch_size: auto`
+ASSUMED_BATCH_SIZE = 256  #: assumed batch size for `batch_size: auto`
 #: Training settings that affect the number or the values of updates but not the duration of an update.
 LENGTH = frozenset({
     "lr", "warmup", "schedule", "epochs", "updates", "evaluate_every", "patience",
@@ -77,7 +77,11 @@ def rough_size(settings: Mapping[str, Any]) -> float:
     updates = sum(phase.updates for phase in training_length(training, EPOCH))
     sizes = [value for value in settings.get("model", {}).values() if type(value) is int]
     batch = training.get("batch_size", 1)
-    return updates * float(AUTO if batch == "auto" else batch) * (1.0 + sum(value * value for value in sizes))
+    return (
+        updates
+        * float(ASSUMED_BATCH_SIZE if batch == "auto" else batch)
+        * (1.0 + sum(value * value for value in sizes))
+    )
 
 
 def without_length(settings: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -118,7 +122,7 @@ def _training(stage: Stage, number: int, estimates: Any, failures: Mapping[str, 
     return row
 
 
-def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def table(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Format rows of trainings for a terminal, without empty columns.
 
     The CPU column is empty for trainings with only wall time.
@@ -165,6 +169,6 @@ def remarks(rows: Sequence[Mapping[str, Any]], only_calibrated: bool) -> Iterato
     unknown = sum(row["number"] for row in rows if row["seconds"] is None and not row["failure"])
     if unknown and not only_calibrated:
         yield (
-            f"No estimate for {counted(unknown, 'training')}: nothing comparable has run on this device. "
+            f"No estimate for {format_count(unknown, 'training')}: nothing comparable has run on this device. "
             "Use --calibrate to measure some updates of each model; this takes seconds."
         )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bench_core.errors import PluginError, SuiteError
 from bench_training.named_classes import class_of, tuples
-from bench_training.settings import Group, Optimizer, TrainingConfig
+from bench_training.settings import Optimizer, ParameterGroup, TrainingConfig
 
 #: Optimizer settings that change every row of an embedding at every step.
 DENSE_SETTINGS = ("weight_decay", "momentum")
@@ -71,7 +71,7 @@ def _by_optimizer(
         by_group.setdefault(number, []).append(parameter)
     common, separate = [], []
     for number, weights in sorted(by_group.items()):
-        group = config.groups[number] if number >= 0 else Group(match=("*",))
+        group = config.groups[number] if number >= 0 else ParameterGroup(match=("*",))
         settings = {**group.more, **({} if group.lr is None else {"lr": group.lr, "own_lr": True})}
         if group.optimizer is None:
             common.append((weights, settings))
@@ -81,7 +81,7 @@ def _by_optimizer(
     yield from separate
 
 
-def _matches(name: str, group: Group) -> bool:
+def _matches(name: str, group: ParameterGroup) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in group.match)
 
 

@@ -19,7 +19,7 @@ from bench_training.schedules import LearningRates
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """The progress of a training: its state except weights and optimizer."""
 
     planned: list[int] = field(default_factory=list)  # updates of each phase
@@ -44,7 +44,7 @@ class Resumable(ABC):
     device: torch.device
     checkpoints: Checkpoints | None
     group: DataParallel  # the processes that share each batch
-    progress: Progress
+    progress: TrainingProgress
     arithmetic: Precision
     average: WeightAverage | None
     optimizers: list[torch.optim.Optimizer]  # current phase

@@ -66,7 +66,7 @@ OptimizerSetting: TypeAlias = Annotated[
 ]
 
 
-class Group(OpenSettings):
+class ParameterGroup(OpenSettings):
     """A weight group with its own settings; further keys are arguments of the optimizer."""
 
     match: Names = Field(min_length=1)  #: weight name patterns, such as `embed.*`; the first matching group applies
@@ -152,7 +152,7 @@ class TrainingConfig(TrainingBase):
 
     optimizer: OptimizerSetting = Optimizer()  #: a name, or a mapping with settings
     lr: PositiveFloat = 1e-3  #: peak learning rate; see `schedule` and `warmup`
-    groups: tuple[Group, ...] = ()  #: weight groups with their own learning rates and settings
+    groups: tuple[ParameterGroup, ...] = ()  #: weight groups with their own learning rates and settings
     schedule: ScheduleSetting = (Schedule(),)  #: after `warmup`: a name, a mapping with settings, or a sequence
     warmup: NonNegativeInt = 0  #: updates of linear warm-up
     accumulate: PositiveInt = 1  #: parts of each batch, computed sequentially to save memory (gradient accumulation)

@@ -30,7 +30,7 @@ from bench_training.log import READ_EVERY, Average, DivergenceMonitor
 from bench_training.optimizers import check_groups, optimizers, set_peak
 from bench_training.precision import Precision
 from bench_training.reset import reset_modules
-from bench_training.resuming import Progress, Resumable
+from bench_training.resuming import Resumable, TrainingProgress
 from bench_training.schedules import LearningRates
 from bench_training.settings import Phase, TrainingConfig
 from bench_training.training_length import updates_of
@@ -57,7 +57,7 @@ class Trainer(Resumable):
 
     def __post_init__(self) -> None:
         check_groups(self.model, self.config)
-        self.progress = Progress()
+        self.progress = TrainingProgress()
         self.arithmetic = Precision(self.precision, self.device)
         self.average = WeightAverage(self.config.average) if self.config.average else None
         self.size = Size(1 if self.config.batch_size == "auto" else self.config.batch_size, self.config.batch_unit)

@@ -25,7 +25,7 @@ from bench_core.random_numbers import Rng
 from bench_training.clipping import clip_copies
 from bench_training.evaluation import Selection
 from bench_training.log import Average
-from bench_training.resuming import Progress
+from bench_training.resuming import TrainingProgress
 from bench_training.trainer import Trainer
 from bench_training.update import BatchLoss
 
@@ -169,7 +169,7 @@ class CopyProgress:
 
 
 @dataclass
-class JointProgress(Progress):
+class JointProgress(TrainingProgress):
     """The joint progress of several copies."""
 
     copies: list[CopyProgress] = field(default_factory=list)

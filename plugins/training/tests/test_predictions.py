@@ -29,7 +29,7 @@ from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import device_name
 from bench_core.planning.plan import plan
 from bench_core.planning.stages import StageRequest
-from bench_core.storage.costs import Costs, Record
+from bench_core.storage.costs import CostRecord, Costs
 from bench_core.storage.store import Store
 from bench_core.suites.load import load
 from bench_core.task import Size
@@ -161,7 +161,7 @@ def test_trainings_that_were_measured_while_the_machine_was_not_equally_busy_are
     found = planned()
     costs, keys, (one, _, two, _) = Costs(Store(tmp_path / "store")), CostKeys(found.stages), trainings(found)
     costs.write(keys.of_speed(one), speed(updates=(1.0,), setup=0.0, evaluation=0.0, cpu_rate=0.1))  # 30 of 300 s
-    costs.write(keys.of_record(two), Record(device=device_name("cpu"), seconds=60.0, cpu_seconds=60.0))
+    costs.write(keys.of_record(two), CostRecord(device=device_name("cpu"), seconds=60.0, cpu_seconds=60.0))
     estimates = CostEstimates(found.stages, costs)
     shorter, longer = estimates.of(one), estimates.of(two)
     assert (shorter.cpu_seconds, longer.cpu_seconds) == (30.0, 60.0)
@@ -174,8 +174,8 @@ def test_threads_take_less_wall_time_than_cpu_time_and_say_nothing_about_other_n
     double = replace(other, settings={**other.settings, "threads": 2})
     stages = {one.key: one for one in (single, double)}
     costs, keys = Costs(Store(tmp_path / "store")), CostKeys(stages)
-    costs.write(keys.of_record(single), Record(device=device_name("cpu"), seconds=40.0, cpu_seconds=30.0))
-    costs.write(keys.of_record(double), Record(device=device_name("cpu"), seconds=10.0, cpu_seconds=18.0))
+    costs.write(keys.of_record(single), CostRecord(device=device_name("cpu"), seconds=40.0, cpu_seconds=30.0))
+    costs.write(keys.of_record(double), CostRecord(device=device_name("cpu"), seconds=10.0, cpu_seconds=18.0))
     estimates = CostEstimates(stages, costs)
     assert estimates.rates == pytest.approx({1: 0.75, 2: 1.8}, rel=1e-4)
     assert estimates.of(double).seconds == pytest.approx(10.0, rel=1e-4)
@@ -185,8 +185,8 @@ def test_decoding_that_waits_is_predicted_by_its_own_wall_time(planned, tmp_path
     found = planned()
     costs, keys, (one, *_) = Costs(Store(tmp_path / "store")), CostKeys(found.stages), trainings(found)
     scoring = next(stage for stage in found.stages.values() if stage.kind == "score")
-    costs.write(keys.of_record(one), Record(device=device_name("cpu"), seconds=10.0, cpu_seconds=10.0))
-    costs.write(keys.of_record(scoring), Record(device=device_name("cpu"), seconds=50.0, cpu_seconds=1.0))
+    costs.write(keys.of_record(one), CostRecord(device=device_name("cpu"), seconds=10.0, cpu_seconds=10.0))
+    costs.write(keys.of_record(scoring), CostRecord(device=device_name("cpu"), seconds=50.0, cpu_seconds=1.0))
     predicted = CostEstimates(found.stages, costs).of(scoring)
     assert (predicted.seconds, predicted.cpu_seconds) == (50.0, 1.0)
 
@@ -195,7 +195,7 @@ def test_on_a_gpu_wall_time_alone_is_predicted(planned, tmp_path):
     found = planned(**{"device: cpu": "device: cuda"})
     costs, stage = Costs(Store(tmp_path / "store")), trainings(found)[0]
     costs.write(
-        CostKeys(found.stages).of_record(stage), Record(device=device_name("cuda"), seconds=9.0, cpu_seconds=3.0)
+        CostKeys(found.stages).of_record(stage), CostRecord(device=device_name("cuda"), seconds=9.0, cpu_seconds=3.0)
     )
     predicted = CostEstimates(found.stages, costs).of(stage)
     assert (predicted.seconds, predicted.cpu_seconds) == (9.0, None)
@@ -205,7 +205,7 @@ def test_records_and_calibrations_of_version_0_2_are_read_as_wall_time(planned, 
     found = planned()
     store = Store(tmp_path / "store")
     costs, keys, (one, _, two, _) = Costs(store), CostKeys(found.stages), trainings(found)
-    costs.write(keys.of_record(one), Record(device=device_name("cpu"), seconds=5.0))
+    costs.write(keys.of_record(one), CostRecord(device=device_name("cpu"), seconds=5.0))
     costs.write(keys.of_speed(two), speed())
     for path in costs.folder.iterdir():
         kept = {name: value for name, value in json.loads(path.read_text()).items() if value is not None}
@@ -222,22 +222,22 @@ def test_a_record_of_any_seed_counts_more_than_a_calibration_and_nothing_counts_
     costs, (stage, seed, other, _) = Costs(Store(tmp_path / "store")), trainings(found)
     keys = CostKeys(found.stages)
     costs.write(keys.of_speed(stage), speed())
-    costs.write(keys.of_record(stage), Record(device=device_name("cpu"), seconds=77.0))
+    costs.write(keys.of_record(stage), CostRecord(device=device_name("cpu"), seconds=77.0))
     estimates = CostEstimates(found.stages, costs)
     assert [estimates.of(one).seconds for one in (stage, seed, other)] == [77.0, 77.0, None]
     elsewhere = Costs(Store(tmp_path / "elsewhere"))
-    elsewhere.write(keys.of_record(stage), Record(device="another processor", seconds=77.0))
+    elsewhere.write(keys.of_record(stage), CostRecord(device="another processor", seconds=77.0))
     assert CostEstimates(found.stages, elsewhere).of(stage).seconds is None
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"device": "x"}', "[" * 100_000, '{"seconds": NaN, "device": "x"}'])
 def test_a_damaged_cost_is_no_cost(tmp_path, text):
     costs = Costs(Store(tmp_path))
-    costs.write("k" * 64, Record(device="x", seconds=1.0))
+    costs.write("k" * 64, CostRecord(device="x", seconds=1.0))
     (path,) = (tmp_path / "costs").iterdir()
-    assert costs.read(Record, "k" * 64, "x").seconds == 1.0
+    assert costs.read(CostRecord, "k" * 64, "x").seconds == 1.0
     path.write_text(text)
-    assert costs.read(Record, "k" * 64, "x") is None
+    assert costs.read(CostRecord, "k" * 64, "x") is None
 
 
 def test_a_run_records_what_its_stages_cost_and_a_plan_of_more_seeds_knows_it(suite_file, tmp_path):
@@ -462,7 +462,7 @@ def test_what_is_gone_is_not_counted():
     assert counted.peak <= 2 * 4000
 
 
-MODELS = [toys.RecurrentConfig, toys.SelfTerminatingConfig, toys.CodesConfig, toys.LatentConfig]
+MODELS = [toys.ToyRecurrentConfig, toys.SelfTerminatingConfig, toys.CodesConfig, toys.LatentConfig]
 
 
 @pytest.mark.parametrize("config", MODELS)
@@ -555,7 +555,7 @@ def test_a_plan_has_cpu_and_wall_time_and_says_how_busy_the_machine_was(suite_fi
 def test_a_plan_says_of_how_many_stages_wall_time_alone_is_known(suite_file, tmp_path):
     found = plan(load(suite_file()), tmp_path)
     costs, keys, (one, *_) = Costs(Store(tmp_path / "store")), CostKeys(found.stages), trainings(found)
-    costs.write(keys.of_record(one), Record(device=device_name("cpu"), seconds=5.0))
+    costs.write(keys.of_record(one), CostRecord(device=device_name("cpu"), seconds=5.0))
     stdout = invoke(tmp_path).stdout
     assert "Only wall time is known for 2 stages: version 0.2 did not record CPU time." in stdout
     assert "CPU each" not in stdout

@@ -21,7 +21,7 @@ from bench_core.computing.stage_runner import StageRunner
 from bench_core.errors import PluginError, SuiteError, TrainingError
 from bench_core.execution.failures import StageFailed
 from bench_core.execution.performing import perform
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.model import State, Training
 from bench_core.planning.plan import plan
 from bench_core.planning.stages import StageRequest
@@ -356,7 +356,7 @@ VMAPPED = {
 }
 
 
-class Heard(Progress):
+class Heard(ProgressDisplay):
     def __init__(self):
         self.kinds, self.warnings = [], []
 

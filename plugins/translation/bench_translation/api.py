@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench_translation.corpus import Lines, Parallel, parallel, reads
-from bench_translation.settings import Both, Files, Pair, Tokenizers
+from bench_translation.corpus import CorpusLines, Parallel, parallel, reads
+from bench_translation.settings import Both, FilePair, ParallelFiles, Tokenizers
 
 if TYPE_CHECKING:
     from bench_translation.parallel_task import ParallelTask
 
-__all__ = ["Both", "Files", "Lines", "Pair", "Parallel", "ParallelTask", "Tokenizers", "parallel", "reads"]
+__all__ = [
+    "Both",
+    "CorpusLines",
+    "FilePair",
+    "Parallel",
+    "ParallelFiles",
+    "ParallelTask",
+    "Tokenizers",
+    "parallel",
+    "reads",
+]
 
 
 def __getattr__(name: str) -> object:

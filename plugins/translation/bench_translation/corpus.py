@@ -11,7 +11,7 @@ from typing import TypeAlias
 from bench_core import DataError, Split
 from bench_text.api import SPLITS, corpora
 from bench_translation.layouts import LAYOUTS, ParallelLayout, folder
-from bench_translation.settings import Corpus, Files, Invented, NamedParallelCorpus, Pair
+from bench_translation.settings import Corpus, FilePair, Invented, NamedParallelCorpus, ParallelFiles
 
 Sides: TypeAlias = tuple[list[Path], list[Path]]  # files of source and target
 
@@ -20,7 +20,7 @@ INVENTED = ("en", "art")  # art: ISO 639-2 code of artificial languages
 
 
 @dataclass(frozen=True)
-class Lines:
+class CorpusLines:
     """The lines of one language of a split."""
 
     texts: list[str]
@@ -29,7 +29,7 @@ class Lines:
         None  # line numbers of the texts, counted from 0, if the split has only some of the lines
     )
 
-    def select(self, numbers: Sequence[int]) -> Lines:
+    def select(self, numbers: Sequence[int]) -> CorpusLines:
         """Return selected lines of a file."""
         return replace(self, texts=[self.texts[number] for number in numbers], numbers=numbers)
 
@@ -47,8 +47,8 @@ class Parallel:
 
     name: str  # shown in reports
     splits: Sequence[Split]
-    read: Callable[[Split], tuple[Lines, Lines]]  # source and target, of equal length
-    more: Callable[[Split], list[Lines]] = lambda split: []  # further targets; empty lines are ignored
+    read: Callable[[Split], tuple[CorpusLines, CorpusLines]]  # source and target, of equal length
+    more: Callable[[Split], list[CorpusLines]] = lambda split: []  # further targets; empty lines are ignored
     embedded: bool = False  # whether it needs no files
     labels: Mapping[Split, str] = field(default_factory=dict)  # names of splits in reports, if not all are `name`
 
@@ -83,7 +83,7 @@ def splits(corpus: Corpus) -> Sequence[Split]:
     known = (
         LAYOUTS[corpus.name].splits if isinstance(corpus, NamedParallelCorpus) and corpus.name in LAYOUTS else SPLITS
     )
-    names = dict.fromkeys([*(() if isinstance(corpus, Files) else known), *own_files])
+    names = dict.fromkeys([*(() if isinstance(corpus, ParallelFiles) else known), *own_files])
     return tuple(filter(corpus.has, names))
 
 
@@ -93,7 +93,7 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
         return _generate(corpus, pair)
     paths = files(corpus, pair, data)
 
-    def read(split: Split) -> tuple[Lines, Lines]:
+    def read(split: Split) -> tuple[CorpusLines, CorpusLines]:
         of_source, of_target = paths[split]
         source, target = _lines(of_source), _lines(of_target)
         for (source_file, source_lines), (target_file, target_lines) in zip(source.files, target.files, strict=True):
@@ -108,7 +108,7 @@ def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
         numbers = [number for number in range(len(source.texts)) if number % SHARE_LINES in share]
         return source.select(numbers), target.select(numbers)
 
-    def more(split: Split) -> list[Lines]:
+    def more(split: Split) -> list[CorpusLines]:
         (source, _), references = paths[split], [_lines([path]) for path in further_files(corpus, split, data)]
         expected = sum(len(corpora.read_lines(path)) for path in source) if references else 0
         for each in references:
@@ -133,11 +133,11 @@ def reads(corpus: Corpus, pair: tuple[str, str], data: Path) -> Mapping[str, str
     return corpora.digests(paths_read, data)
 
 
-def files(corpus: NamedParallelCorpus | Files, pair: tuple[str, str], data: Path) -> dict[Split, Sides]:
+def files(corpus: NamedParallelCorpus | ParallelFiles, pair: tuple[str, str], data: Path) -> dict[Split, Sides]:
     """Return the source and target files of each split."""
     wanted = splits(corpus)
     own_files = {split: _user_files(split, pair, data) for split, pair in corpus.own.items()}
-    if isinstance(corpus, Files):
+    if isinstance(corpus, ParallelFiles):
         return own_files
     layout = LAYOUTS.get(corpus.name) or _folder(corpus.name, pair, data)
     if "train" in wanted and "train" not in own_files:
@@ -156,14 +156,14 @@ def files(corpus: NamedParallelCorpus | Files, pair: tuple[str, str], data: Path
     return {split: own_files.get(split) or known[split] for split in wanted}
 
 
-def _user_files(split: Split, pair: Pair, data: Path) -> Sides:
+def _user_files(split: Split, pair: FilePair, data: Path) -> Sides:
     """Return a user's own files; raise DataError naming missing and empty ones."""
     source, target = ([data / path for path in side] for side in (pair.source, pair.target))
     corpora.check_files([*source, *target], f"Correct `{split}:` of the corpus.")
     return source, target
 
 
-def further_files(corpus: NamedParallelCorpus | Files, split: Split, data: Path) -> list[Path]:
+def further_files(corpus: NamedParallelCorpus | ParallelFiles, split: Split, data: Path) -> list[Path]:
     """Return the files of further translations; raise DataError naming missing and empty ones."""
     pair = corpus.own.get(split)
     paths = [data / path for path in pair.references] if pair else []
@@ -192,30 +192,30 @@ def _check_training(name: str, layout: ParallelLayout, pair: tuple[str, str], da
         )
 
 
-def share_of(corpus: NamedParallelCorpus | Files, split: Split) -> range | None:
+def share_of(corpus: NamedParallelCorpus | ParallelFiles, split: Split) -> range | None:
     """Return which of every hundred lines belong to a split; None if it has its own files."""
-    if isinstance(corpus, Files) or split in corpus.own:
+    if isinstance(corpus, ParallelFiles) or split in corpus.own:
         return None
     return LAYOUTS[corpus.name].shares.get(split) if corpus.name in LAYOUTS else None
 
 
-def _lines(paths: Sequence[Path]) -> Lines:
+def _lines(paths: Sequence[Path]) -> CorpusLines:
     """Concatenate files, without byte order marks at their beginnings."""
     texts = [corpora.read_lines(path) for path in paths]
     for each in texts:
         each[0] = each[0].removeprefix("\ufeff")
     sizes = [(str(path), len(each)) for path, each in zip(paths, texts, strict=True)]
-    return Lines([line for each in texts for line in each], sizes)
+    return CorpusLines([line for each in texts for line in each], sizes)
 
 
-def _name(corpus: NamedParallelCorpus | Files, paths: Mapping[Split, Sides]) -> str:
+def _name(corpus: NamedParallelCorpus | ParallelFiles, paths: Mapping[Split, Sides]) -> str:
     """Return the name in reports; own files are identified by the name and digest of the first."""
     labels = [f"{split} {paths[split][0][0].name} {corpora.digest(paths[split][0][0])[:8]}" for split in corpus.own]
     name = corpus.name if isinstance(corpus, NamedParallelCorpus) else "own files"
     return f"{name} ({', '.join(labels)})" if labels else name
 
 
-def _labels(corpus: NamedParallelCorpus | Files, paths: Mapping[Split, Sides]) -> dict[Split, str]:
+def _labels(corpus: NamedParallelCorpus | ParallelFiles, paths: Mapping[Split, Sides]) -> dict[Split, str]:
     """Return split names for reports if some are own files: the corpus name, or the first file and its digest."""
     if not corpus.own:
         return {}
@@ -228,10 +228,10 @@ def _labels(corpus: NamedParallelCorpus | Files, paths: Mapping[Split, Sides]) -
 def _generate(corpus: Invented, pair: tuple[str, str]) -> Parallel:
     from bench_translation import synthetic as invented
 
-    def read(split: Split) -> tuple[Lines, Lines]:
+    def read(split: Split) -> tuple[CorpusLines, CorpusLines]:
         sentence_pairs = invented.pairs(corpus, split)
         sides = [sentence.source for sentence in sentence_pairs], [sentence.target for sentence in sentence_pairs]
-        source, target = (Lines(texts, [(f"the generated {split}", len(texts))]) for texts in sides)
+        source, target = (CorpusLines(texts, [(f"the generated {split}", len(texts))]) for texts in sides)
         return (source, target) if pair == INVENTED else (target, source)
 
     return Parallel(

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench_core import DataError, Split, TaskInfo
 from bench_text.api import EncodedExamples, Example, Numbers, SequenceTask, join
-from bench_translation.corpus import Lines, Parallel
+from bench_translation.corpus import CorpusLines, Parallel
 
 MIN_TRAINING_PAIRS = 2
 
@@ -103,7 +103,7 @@ class ParallelTask(SequenceTask):
         return " ".join(words.split())
 
 
-def _check_full(split: Split, pairs: Sequence[tuple[str, str]], sides: tuple[Lines, Lines]) -> None:
+def _check_full(split: Split, pairs: Sequence[tuple[str, str]], sides: tuple[CorpusLines, CorpusLines]) -> None:
     """Raise DataError naming the first pair with an empty line."""
     empty = [number for number, pair in enumerate(pairs) if not all(pair)]
     if empty:

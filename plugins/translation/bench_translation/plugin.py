@@ -11,7 +11,7 @@ from bench_core.files import digests_of
 from bench_text.api import CorpusTaskConfig, Words
 from bench_translation import corpus, parsing, tags
 from bench_translation.layouts import LAYOUTS
-from bench_translation.settings import Both, Corpus, Files, Invented, NamedParallelCorpus, Parse, Tokenizers
+from bench_translation.settings import Both, Corpus, Invented, NamedParallelCorpus, ParallelFiles, Parse, Tokenizers
 
 UNDETERMINED = "und-und"  #: language pair of training inputs (ISO 639), where languages do not affect training
 
@@ -111,7 +111,7 @@ class TranslationConfig(CorpusTaskConfig):
     def _is_alike_in_all_languages(self) -> bool:
         """Return whether nothing depends on the languages: own files, without language-specific processing."""
         moses = [flag for side in ("source", "target") for flag in self.moses_of(getattr(self.tokenizer, side).kind)]
-        return isinstance(self.corpus, Files) and not (self.lowercase or self.parse or any(moses))
+        return isinstance(self.corpus, ParallelFiles) and not (self.lowercase or self.parse or any(moses))
 
     def moses_of(self, kind: str) -> tuple[bool, bool]:
         """Return whether Moses tokenizes and normalizes text of a tokenizer kind, in languages with spaces."""

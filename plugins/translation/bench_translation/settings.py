@@ -15,7 +15,7 @@ WAYS = (
 )
 
 
-class Pair(Settings):
+class FilePair(Settings):
     """Parallel files: line n of the target translates line n of the source; several files are concatenated."""
 
     source: Paths  #: sentences to translate
@@ -40,10 +40,10 @@ class Invented(CorpusSplits):
 class OwnPairs(OwnSplits):
     """A corpus some of whose splits may be your own files."""
 
-    train: Pair | None = None
-    valid: Pair | None = None
-    test: Pair | None = None
-    tests: dict[TestName, Pair] = {}  #: further test sets by name; each is a split of that name
+    train: FilePair | None = None
+    valid: FilePair | None = None
+    test: FilePair | None = None
+    tests: dict[TestName, FilePair] = {}  #: further test sets by name; each is a split of that name
 
     def trained_on(self) -> Self:
         """Return what training depends on: no further references."""
@@ -57,17 +57,17 @@ class NamedParallelCorpus(OwnPairs):
     """A known corpus or a folder of the data directory, with other files for some splits."""
 
     name: str = Field(min_length=1)  #: a corpus of `bench data list`, or a folder
-    train: Pair | None = None  #: files that replace this split
-    valid: Pair | None = None  #: files that replace this split
-    test: Pair | None = None  #: files that replace this split
+    train: FilePair | None = None  #: files that replace this split
+    valid: FilePair | None = None  #: files that replace this split
+    test: FilePair | None = None  #: files that replace this split
 
 
-class Files(OwnPairs):
+class ParallelFiles(OwnPairs):
     """Your own files."""
 
-    train: Pair | None = None  #: training pairs
-    valid: Pair | None = None  #: pairs for choosing weights and settings
-    test: Pair | None = None  #: pairs to report results on
+    train: FilePair | None = None  #: training pairs
+    valid: FilePair | None = None  #: pairs for choosing weights and settings
+    test: FilePair | None = None  #: pairs to report results on
 
     @model_validator(mode="after")
     def _check_splits(self) -> Self:
@@ -84,7 +84,7 @@ def _choice(value: Any) -> str:
 _Corpus: TypeAlias = Annotated[
     Annotated[Invented, Tag("invented")]
     | Annotated[NamedParallelCorpus, Tag("named")]
-    | Annotated[Files, Tag("files")],
+    | Annotated[ParallelFiles, Tag("files")],
     Discriminator(_choice),
 ]
 Corpus: TypeAlias = Annotated[_Corpus, BeforeValidator(by_name(), json_schema_input_type=str | _Corpus)]

@@ -12,7 +12,7 @@ from bench_core.storage.store import Store
 from bench_core.suites.suite import Suite
 from bench_upkeep.cost_estimates import CostEstimates
 
-SECONDS = 3.0  #: of timed updates per phase
+PHASE_SECONDS = 3.0  #: of timed updates per phase
 
 Tell = Callable[[str], None]
 
@@ -27,7 +27,7 @@ class Calibrating:
     executor: Executor
     estimates: CostEstimates
     tell: Tell = lambda text: None
-    seconds: float = SECONDS
+    seconds: float = PHASE_SECONDS
     failures: dict[str, str] = field(default_factory=dict)  # key of a stage -> error message
 
     def run(self, stages: Iterable[Stage]) -> None:

@@ -17,7 +17,7 @@ from typing import Literal
 from bench_core.planning.cost_keys import CostKeys
 from bench_core.planning.hardware import device_name
 from bench_core.planning.stages import Stage
-from bench_core.storage.costs import Costs, Record
+from bench_core.storage.costs import CostRecord, Costs
 
 Source = Literal["record", "calibration", "none"]
 
@@ -78,7 +78,7 @@ class CostEstimates:
         return forecast is not None and forecast.is_calibrated(stage, self.costs, self.keys.of_speed(stage))
 
     def _from_record(self, stage: Stage, key: str) -> CostEstimate | None:
-        record = self.costs.read(Record, key, device_name(stage.settings.get("device", "cpu")))
+        record = self.costs.read(CostRecord, key, device_name(stage.settings.get("device", "cpu")))
         if record is None:
             return None
         return CostEstimate(record.seconds, "record", record.peak, None if on_gpu(stage) else record.cpu_seconds)

@@ -22,7 +22,7 @@ OUTPUTS_PER_CHUNK = 10_000
 
 
 @dataclass(frozen=True)
-class Level:
+class NgramLevel:
     """N-grams of one length, and their contexts."""
 
     grams: Numbers  # [G] keys of n-grams, ascending
@@ -32,7 +32,7 @@ class Level:
     kinds: Numbers  # [C] N1(u), the number of distinct symbols after it
 
     @classmethod
-    def of(cls, keys: Numbers, weights: Floats, base: int) -> Level:
+    def of(cls, keys: Numbers, weights: Floats, base: int) -> NgramLevel:
         """Count n-grams by their keys, whose last digit in base `base` is the predicted symbol."""
         grams, places = np.unique(keys, return_inverse=True)
         counts: Floats = np.bincount(places, weights).astype(np.float64)
@@ -71,7 +71,7 @@ class WittenBell:
             raise SuiteError(f"{order}-grams of {symbols} symbols are too many to number. Choose a smaller `n`.")
         flat, places, rows = self._flatten(words)
         weights = np.asarray(counts, np.float64)[rows]
-        self.levels = [Level.of(keys, weights[at], self.base) for at, keys in self._keys(flat, places)]
+        self.levels = [NgramLevel.of(keys, weights[at], self.base) for at, keys in self._keys(flat, places)]
 
     def surprisal(self, words: Sequence[Sequence[int]]) -> Floats:
         """Return -ln p of each word [N], summed over its symbols."""

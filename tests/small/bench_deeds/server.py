@@ -74,7 +74,7 @@ def be_apart(request):
         os.dup2(descriptor, number)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["BENCH_DEEDS_STORE"] = request["store"]
-    drawing._kept.cache_clear()
+    drawing._cached_counts.cache_clear()
     clean.factor.cache_clear()
 
 

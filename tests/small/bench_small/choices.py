@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.suites.grids import expand, plainly
 from bench_small.runs import read_suite
 from placed_settings import Located, Problems
@@ -18,7 +18,7 @@ def cells_of(values, split, metric="nats", better=-1, decoder="greedy", task="wo
     for model, found in values.items():
         for seed, value in enumerate(found if isinstance(found, list) else [found]):
             axes = {"task": task, "model": model, "decoder": decoder, "split": split, "hardware": "default"}
-            number = Number(reason=value) if isinstance(value, str) else Number(value, examples=9, better=better)
+            number = Score(reason=value) if isinstance(value, str) else Score(value, examples=9, better=better)
             status = "failed" if isinstance(value, str) else "done"
             reason = value if isinstance(value, str) else ""
             yield CellResult({**axes, "seed": seed}, status, reason, {metric: number})

@@ -11,7 +11,7 @@ from random import Random
 
 import bench_core
 from bench_core.errors import StoreError
-from bench_core.execution.progress import Progress
+from bench_core.execution.progress import ProgressDisplay
 from bench_core.runs.results import Run
 from bench_core.storage.store import Store
 from bench_reports.render.report import write_report
@@ -31,7 +31,7 @@ figures:
 OF_THE_CLOCK = ("manifest.json", "stages.jsonl.gz", "costs.csv", "costs.html", "log")
 
 
-class Heard(Progress):
+class Heard(ProgressDisplay):
     """Keeps what a run warns of."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench_core.computing.part_class import part_class
 from bench_core.planning.planner import likelihood
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.runs.run_suite import effective_suite
 from bench_core.suites import yaml_source
 from bench_core.suites.cells import Cell, cells_of
@@ -28,12 +28,12 @@ def invented_run(path: Path, profile: str | None, folder: Path) -> Run:
     return Run(folder, file, {"label": suite.name, "samples": []}, cells, suite.sections, grids)
 
 
-def _numbers(suite: Suite, built: Mapping[str, object], cell: Cell, dice: random.Random) -> dict[str, Number]:
+def _numbers(suite: Suite, built: Mapping[str, object], cell: Cell, dice: random.Random) -> dict[str, Score]:
     return {name: _number(suite, name, built[name], cell, dice) for name in cell.metrics}
 
 
-def _number(suite: Suite, name: str, metric: object, cell: Cell, dice: random.Random) -> Number:
+def _number(suite: Suite, name: str, metric: object, cell: Cell, dice: random.Random) -> Score:
     _, kind = likelihood(suite.metrics[name], suite.models[cell.model].at(cell.task).config)
     about = {key: getattr(metric, key) for key in ("label", "unit", "digits", "better", "signature")}
     value = LARGE.get(about["unit"], 10.0) * dice.uniform(0.98, 1.02)
-    return Number(value, examples=1000, kind=kind, **about)
+    return Score(value, examples=1000, kind=kind, **about)

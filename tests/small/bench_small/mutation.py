@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from types import CodeType
 
-from bench_authors.testing.executed_code import MADE_UP, MODULE, Execution
+from bench_authors.testing.executed_code import MADE_UP, MODULE, TracedExecution
 from bench_core.planning.code_digests import code_digests, is_followed, without_garbage_collection
 from code_digests import Codebase, CodeDigests
 
@@ -43,7 +43,7 @@ class Drill:
     keys: dict[Roots, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, execution: Execution) -> Drill:
+    def of(cls, execution: TracedExecution) -> Drill:
         """Return the drill of stages that were recorded."""
         drill = cls()
         for key, stage in execution.stages.items():

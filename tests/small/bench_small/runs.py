@@ -8,7 +8,7 @@ from itertools import product
 from math import inf
 
 from bench_core import Additive
-from bench_core.runs.results import CellResult, Number, Run, cells_text, read_run
+from bench_core.runs.results import CellResult, Run, Score, cells_text, read_run
 from bench_core.runs.run_suite import sections_of
 from bench_core.suites.schema import SuiteFile
 from bench_reports.content.result_tables import results_table
@@ -24,7 +24,7 @@ HOSTILE = "a|b`c`*d*_e_<script>$f$\\g{h}%i#j&k^l~m\n- n\t[o](p)\x1b[31m\u202eé-
 
 def number(value, **settings):
     """Return a score that is of a whole population, unless settings tell of units that were sampled."""
-    return Number(value, **{"examples": 100, "unit": "%", "better": -1, "scale": "linear", **settings})
+    return Score(value, **{"examples": 100, "unit": "%", "better": -1, "scale": "linear", **settings})
 
 
 def cell(model, decoder, seed, numbers=None, status="done", reason=""):
@@ -84,7 +84,7 @@ def sampled(tmp_path, samples, **settings):
     `samples` are by model and seed the rate of each example; all models have the same examples.
     """
     from bench_core.computing.bootstrap import draws
-    from block_bootstrap import mark, write_draws
+    from block_bootstrap import mark, write_replicates
 
     metric, cells, found = Mean(None), [], {}
     for model, seeds in samples.items():
@@ -95,7 +95,7 @@ def sampled(tmp_path, samples, **settings):
             one = cell(model, "greedy", seed, {"rate": number(metric.combine([*rates]), **about)})
             cells.append(replace(one, artifacts={**one.artifacts, "measure/rate": key}))
     (tmp_path / "run").mkdir(exist_ok=True)
-    write_draws(tmp_path / "run" / "draws.safetensors", sorted(found.items()))
+    write_replicates(tmp_path / "run" / "draws.safetensors", sorted(found.items()))
     return cells
 
 

@@ -16,7 +16,7 @@ from bench_core.data import Prediction, TaskInfo
 from bench_core.metric import Metric
 from bench_core.storage.predictions import References
 
-ROWS = 8  #: predictions to measure again
+MAX_PREDICTIONS = 8  #: predictions to measure again
 COSTLY = 2.0  #: seconds after which a process does not repeat the look for a metric
 TOLERANCE = 1e-9  #: relative rounding error of a score
 STAGE_TOLERANCE = 1e-6  #: the same over all examples of a stage, which may be summed in single precision
@@ -44,8 +44,10 @@ class MetricLook:
         Bootstrap samples must score as their examples. Metrics that cannot score so few predictions are skipped.
         """
         number = len(predictions)
-        places = {crc32(f"{salt} {turn}".encode()) % number for turn in range(4 * ROWS)} if number else set()
-        some = [predictions[place] for place in sorted([*places][:ROWS])]
+        places = (
+            {crc32(f"{salt} {turn}".encode()) % number for turn in range(4 * MAX_PREDICTIONS)} if number else set()
+        )
+        some = [predictions[place] for place in sorted([*places][:MAX_PREDICTIONS])]
         config = repr(self.build().config)
         if not some or config in _costly:
             return
@@ -66,7 +68,7 @@ class MetricLook:
 
         Metrics with a costly look, or whose score takes more than half of `COSTLY`, are skipped.
         """
-        if len(parts) <= ROWS or repr(metric.config) in _costly:
+        if len(parts) <= MAX_PREDICTIONS or repr(metric.config) in _costly:
             return
         scores, whole, began = list[float](), [*parts], time.process_time()
         for several in (whole, whole[::-1]):

@@ -13,7 +13,7 @@ from torch import Tensor
 from bench_core.data import STOP, Batch, Hypothesis
 from bench_core.model import Stepper
 
-ROWS = 8  #: rows of a second look
+MAX_ROWS = 8  #: rows of a second look
 
 Outputs: TypeAlias = Sequence[Sequence[Hypothesis]]  #: the hypotheses of each row
 
@@ -34,7 +34,7 @@ class Chosen:
     def rows(self, batch: Batch) -> list[int]:
         """Return the indices of the rows with the lowest hashes in a batch, ascending."""
         ids = batch.ids.tolist()
-        return sorted(sorted(range(len(ids)), key=lambda row: self._rank(ids[row]))[:ROWS])
+        return sorted(sorted(range(len(ids)), key=lambda row: self._rank(ids[row]))[:MAX_ROWS])
 
     def _rank(self, example: int) -> int:
         return (example + self.salt) * 0x9E3779B97F4A7C15 % (1 << 64)

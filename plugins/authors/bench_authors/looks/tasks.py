@@ -14,9 +14,9 @@ from bench_core.data import STOP, Batch, Purpose, TaskInfo
 from bench_core.errors import Fault
 from bench_core.task import Size, Split
 
-ROWS = 8  #: rows of each split and purpose to read again
+MAX_ROWS = 8  #: rows of each split and purpose to read again
 REFERENCES = 64  #: rows whose references are compared with targets
-WHOLE = 2_000  #: limit of examples for counting the epochs of a split
+MAX_COUNTED_EXAMPLES = 2_000  #: limit of examples for counting the epochs of a split
 BATCH_SIZES = (7, 97)  #: batch sizes for counting epochs
 
 TWICE, ENDS, HIDDEN = "prepared_twice_it_is_the_same", "targets_end_with_stop", "targets_are_hidden_from_decoders"
@@ -59,7 +59,7 @@ class TaskLook:
     def _at_split(self, split: str) -> None:
         rows_by_purpose: dict[Purpose, dict[int, Row]] = {}
         for purpose in sorted(self.task.config.purposes(split)):
-            batch = next(iter(self.task.batches(split, purpose, Size(ROWS))), None)
+            batch = next(iter(self.task.batches(split, purpose, Size(MAX_ROWS))), None)
             if batch is not None:
                 rows_by_purpose[purpose] = rows_by_id(batch)
                 self._at_batch(batch, rows_by_purpose[purpose], split, purpose)
@@ -68,8 +68,8 @@ class TaskLook:
             self._at_references(split)
 
     def _at_batch(self, batch: Batch, rows: Mapping[int, Row], split: str, purpose: Purpose) -> None:
-        again = next(iter(self.task.batches(split, purpose, Size(ROWS))))
-        single = islice(self.task.batches(split, purpose, Size(1)), ROWS)
+        again = next(iter(self.task.batches(split, purpose, Size(MAX_ROWS))))
+        single = islice(self.task.batches(split, purpose, Size(1)), MAX_ROWS)
         other = any(rows.get(example, row) != row for few in single for example, row in rows_by_id(few).items())
         hidden = hides_targets(batch) if purpose is Purpose.DECODE else ""
         ends = batch.gold.gather(1, batch.length[:, None] - 1)
@@ -89,7 +89,7 @@ class TaskLook:
     def _differing_epochs(self, split: str, purpose: Purpose) -> Fault:
         """Return how epochs differ between batch sizes; empty if they do not, or are too long."""
         few, many = (self._ids(split, purpose, Size(size)) for size in BATCH_SIZES)
-        if max(len(few), len(many)) > WHOLE or sorted(few) == sorted(many):
+        if max(len(few), len(many)) > MAX_COUNTED_EXAMPLES or sorted(few) == sorted(many):
             return ""
         return (
             f"different epochs: {len(few)} examples in batches of {BATCH_SIZES[0]}, "
@@ -100,7 +100,7 @@ class TaskLook:
         ids: list[int] = []
         for batch in self.task.batches(split, purpose, size):
             ids += batch.ids.tolist()
-            if len(ids) > WHOLE:
+            if len(ids) > MAX_COUNTED_EXAMPLES:
                 break
         return ids
 

@@ -8,7 +8,7 @@ tests all contracts that apply to a part::
     def test_the_lstm_keeps_the_contracts():
         check_model(Case.of(LSTMConfig(hidden=6)))
 
-    @pytest.mark.parametrize("model", [toys.RecurrentConfig, toys.EncoderDecoderConfig, toys.InsertionConfig])
+    @pytest.mark.parametrize("model", [toys.ToyRecurrentConfig, toys.ToyEncoderDecoderConfig, toys.InsertionConfig])
     def test_beam_search_keeps_the_contracts(model):
         check_decoder(Case.of(model(), BeamConfig(width=3, max_tokens=4)))
 

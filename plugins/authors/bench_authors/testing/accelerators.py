@@ -16,7 +16,7 @@ from bench_core import Hypothesis, Loss, Sampler, Scorer, SuiteError, Vmappable
 from bench_core.model import Training
 from bench_training.api import Stack, stacked
 
-STEPS = 3  #: token limit of samples
+MAX_TOKENS = 3  #: token limit of samples
 
 
 @contextmanager
@@ -100,8 +100,8 @@ def it_samples_on_an_accelerator_as_on_the_cpu(case: Case) -> None:
     """Compare samples, whose randomness must depend on the ids of examples."""
     with accelerator() as device:
         there = moved(case, device)
-        samples = there.model.sample(there.batch, STEPS, there.rng)
-    _assert_same_outputs(samples, case.model.sample(case.batch, STEPS, case.rng))
+        samples = there.model.sample(there.batch, MAX_TOKENS, there.rng)
+    _assert_same_outputs(samples, case.model.sample(case.batch, MAX_TOKENS, case.rng))
 
 
 @catches(mutants.COMPUTING_ON_THE_CPU[0], when=can(Vmappable))

@@ -24,7 +24,7 @@ _PERFORM = StageRunner.perform.__code__
 
 
 @dataclass
-class Execution:
+class TracedExecution:
     """The code executed in stages."""
 
     stages: dict[str, Stage] = field(default_factory=dict)  # stages by key
@@ -68,7 +68,7 @@ def _definitions(digests: CodeDigests, module: str, code: CodeType) -> Iterator[
 
 
 @contextmanager
-def recorded(execution: Execution) -> Iterator[None]:
+def recorded(execution: TracedExecution) -> Iterator[None]:
     """Record the code executed in the stages of this process."""
     perform = StageRunner.perform
 
@@ -115,7 +115,7 @@ def uncovered_code(suite: str | Path, folder: Path, **options: Any) -> Mapping[s
     Results that depend on such a function would be reused after it changes. `options` are options of
     `bench_core.run`; `folder` receives store and runs.
     """
-    execution = Execution()
+    execution = TracedExecution()
     with recorded(execution):
         run(suite, store=folder / "store", out=folder / "runs", workers=0, **options)
     return execution.uncovered()

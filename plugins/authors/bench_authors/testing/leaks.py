@@ -12,7 +12,7 @@ from bench_core import Batch, Rng, Stepper
 
 STEPS, ROWS = 500, 64  #: training steps and rows of each, with new tokens
 TOKENS, WORDS = 8, 4  #: maximal number of tokens and of distinct tokens in a target
-SHARE = 0.6  #: share of the minimal cost below which other errors, such as a missing token, are ruled out
+MAX_COST_SHARE = 0.6  #: share of the minimal cost below which other errors, such as a missing token, are ruled out
 
 
 def leak(case: Case, by: str) -> str:
@@ -25,10 +25,14 @@ def leak(case: Case, by: str) -> str:
     try:
         with torch.enable_grad():
             least = _length(case) * log(_words(case))
-            cost = inf if _is_cheap_when_blind(case, by, least) else _cost_after_training(case, by, SHARE * least)
+            cost = (
+                inf
+                if _is_cheap_when_blind(case, by, least)
+                else _cost_after_training(case, by, MAX_COST_SHARE * least)
+            )
     except Exception:  # the calling contract reports the error
         return ""
-    if not 0 <= cost < SHARE * least:
+    if not 0 <= cost < MAX_COST_SHARE * least:
         return ""
     return (
         f"the model sees what it predicts: trained on random tokens, which have an entropy of "

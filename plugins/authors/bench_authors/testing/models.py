@@ -17,7 +17,7 @@ from bench_authors.testing.leaks import leak
 from bench_authors.testing.mutants import models as mutants
 from bench_core import Batch, Kind, Rng, Sampler, Scorer, Scores, Scoring, Stepper, SuiteError, Vmappable
 
-DRAWS = 20_000  # samples
+SAMPLES = 20_000  # samples
 QUICK_DIVISOR = 20  # divisor of the number of samples in quick trials
 REPEATS = 8  # copies of each row, with different ids
 MAX_STANDARD_ERRORS = 5  # tolerance of frequencies in standard errors
@@ -135,7 +135,7 @@ def samples_occur_as_often_as_their_score_says(case: Case) -> None:
     """Compare likelihoods with frequencies of many samples: exact values and estimates equal, bounds not above."""
     words = range(1, min(5, len(case.info.vocabulary)))
     targets = [target for length in range(3) for target in product(words, repeat=length)]
-    number = DRAWS // QUICK_DIVISOR if case.quick else DRAWS
+    number = SAMPLES // QUICK_DIVISOR if case.quick else SAMPLES
     samples = case.model.sample(repeat_row(case, [()] * number), 3, case.rng.fork("sample"))
     counts = Counter(tuple(output.tokens) for output in samples if output.finished)
     share = torch.tensor([counts[target] / number for target in targets], device=case.batch.ids.device)

@@ -11,12 +11,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits, linear, logsig
 
 from bench_authors.testing.toys import (
     CodesConfig,
-    EncoderDecoderConfig,
     InsertionConfig,
     LatentConfig,
-    RecurrentConfig,
     RescorerConfig,
     SelfTerminatingConfig,
+    ToyEncoderDecoderConfig,
+    ToyRecurrentConfig,
 )
 from bench_core import (
     STOP,
@@ -38,7 +38,7 @@ from bench_core import (
 
 
 @dataclass(frozen=True)
-class RecurrentState(State):
+class ToyRecurrentState(State):
     """The state of a recurrent toy after the tokens so far, with its source."""
 
     hidden: Tensor  # [N, H]
@@ -47,19 +47,19 @@ class RecurrentState(State):
     padding: Tensor | None = None  # [N, S] padding of the source
 
 
-class Recurrent(nn.Module, Stepper[RecurrentState], Scorer):
+class ToyRecurrent(nn.Module, Stepper[ToyRecurrentState], Scorer):
     """p(y) = prod_t p(y_t | h_t), with h_t = tanh(W h_{t-1} + U y_{t-1})."""
 
-    def __init__(self, config: RecurrentConfig, info: TaskInfo) -> None:
+    def __init__(self, config: ToyRecurrentConfig, info: TaskInfo) -> None:
         super().__init__()
         self.embed = nn.Embedding(len(info.vocabulary), config.hidden)
         self.cell = nn.RNN(config.hidden, config.hidden, batch_first=True)
         self.logits = nn.Linear(config.hidden, len(info.vocabulary))
 
-    def start(self, batch: Batch) -> tuple[Tensor, RecurrentState]:
+    def start(self, batch: Batch) -> tuple[Tensor, ToyRecurrentState]:
         return self._next(batch.prompt, self._begin(batch))
 
-    def step(self, state: RecurrentState, actions: Tensor) -> tuple[Tensor, RecurrentState]:
+    def step(self, state: ToyRecurrentState, actions: Tensor) -> tuple[Tensor, ToyRecurrentState]:
         return self._next(actions[:, None], state)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
@@ -75,42 +75,44 @@ class Recurrent(nn.Module, Stepper[RecurrentState], Scorer):
         weights = batch.extras.get("weight", torch.ones_like(batch.ids))[:, None] * batch.mask
         return Loss(-(gains * weights).sum() / weights.sum(), weights.sum(), memory=memory)
 
-    def _begin(self, batch: Batch) -> RecurrentState:
+    def _begin(self, batch: Batch) -> ToyRecurrentState:
         zeros = self.embed.weight.new_zeros(len(batch), self.cell.hidden_size)
-        return RecurrentState(zeros, zeros[:, 0])
+        return ToyRecurrentState(zeros, zeros[:, 0])
 
-    def _next(self, tokens: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def _next(self, tokens: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
         hidden, memory = self._run(tokens, memory)
         log_probs, memory = self._log_probs(hidden[:, -1:], memory)
         return log_probs[:, 0], memory
 
-    def _read(self, batch: Batch, memory: RecurrentState | None) -> tuple[Tensor, RecurrentState]:
+    def _read(self, batch: Batch, memory: ToyRecurrentState | None) -> tuple[Tensor, ToyRecurrentState]:
         """Return the hidden states [N, T, H] that predict `gold`."""
         hidden, memory = self._run(batch.inputs, memory or self._begin(batch))
         return hidden[:, -batch.gold.shape[1] :], memory
 
-    def _run(self, tokens: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def _run(self, tokens: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
         hidden, last = self.cell(self.embed(tokens), memory.hidden[None].contiguous())
         return hidden, replace(memory, hidden=last[0])
 
-    def _log_probs(self, hidden: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def _log_probs(self, hidden: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
         """Return log-probabilities [N, T, V] of the tokens after `hidden` [N, T, H]."""
         return self.logits(hidden).log_softmax(2), memory
 
-    def _gains(self, hidden: Tensor, gold: Tensor, memory: RecurrentState, by: str) -> tuple[Tensor, RecurrentState]:
+    def _gains(
+        self, hidden: Tensor, gold: Tensor, memory: ToyRecurrentState, by: str
+    ) -> tuple[Tensor, ToyRecurrentState]:
         """Return the log-probability of each token of `gold` [N, T]."""
         log_probs, memory = self._log_probs(hidden, memory)
         return log_probs.gather(2, gold[:, :, None])[:, :, 0], memory
 
 
-class SelfTerminating(Recurrent):
+class ToySelfTerminating(ToyRecurrent):
     """alpha_t = alpha_{t-1} (1 - epsilon) sigmoid(a_t), p(stop) = 1 - alpha_t (Welleck et al., 2020, section 4.2)."""
 
     def __init__(self, config: SelfTerminatingConfig, info: TaskInfo) -> None:
         super().__init__(config, info)
         self.log_keep = log1p(-config.epsilon)
 
-    def _log_probs(self, hidden: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def _log_probs(self, hidden: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
         stop, words = self.logits(hidden).tensor_split([1], 2)
         log_alpha = memory.log_alpha[:, None] + (self.log_keep + logsigmoid(stop[:, :, 0])).cumsum(1)  # [N, T]
         stopped = (-torch.expm1(log_alpha)).log()[:, :, None]
@@ -118,7 +120,7 @@ class SelfTerminating(Recurrent):
         return log_probs, replace(memory, log_alpha=log_alpha[:, -1])
 
 
-class Codes(Recurrent):
+class ToyCodes(ToyRecurrent):
     """p(token) is a softmax over codewords; independent bits are a bound."""
 
     codebook: Tensor  # [V, B] distinct rows of 0 and 1
@@ -133,20 +135,22 @@ class Codes(Recurrent):
         codes = rng.shared("codes", (2**bits,)).argsort()[:tokens, None]
         self.codebook.copy_(codes >> torch.arange(bits) & 1)
 
-    def _log_probs(self, hidden: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def _log_probs(self, hidden: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
         return (self.logits(hidden) @ self.codebook.T).log_softmax(2), memory
 
-    def _gains(self, hidden: Tensor, gold: Tensor, memory: RecurrentState, by: str) -> tuple[Tensor, RecurrentState]:
+    def _gains(
+        self, hidden: Tensor, gold: Tensor, memory: ToyRecurrentState, by: str
+    ) -> tuple[Tensor, ToyRecurrentState]:
         if by == "exact":
             return super()._gains(hidden, gold, memory, by)
         costs = binary_cross_entropy_with_logits(self.logits(hidden), self.codebook[gold], reduction="none")
         return -costs.sum(2), memory
 
 
-class EncoderDecoder(Recurrent):
+class ToyEncoderDecoder(ToyRecurrent):
     """p(y | x), with attention from every h_t to the states of a recurrent encoder."""
 
-    def __init__(self, config: EncoderDecoderConfig, info: TaskInfo) -> None:
+    def __init__(self, config: ToyEncoderDecoderConfig, info: TaskInfo) -> None:
         super().__init__(config, info)
         self.source = nn.Embedding(len(info.source_vocabulary), config.hidden)
         self.encoder = nn.RNN(config.hidden, config.hidden, batch_first=True)
@@ -155,14 +159,14 @@ class EncoderDecoder(Recurrent):
         assert batch.source_length is not None
         return batch.source_length + 2
 
-    def _begin(self, batch: Batch) -> RecurrentState:
+    def _begin(self, batch: Batch) -> ToyRecurrentState:
         assert batch.source is not None
         assert batch.source_length is not None
         places = torch.arange(batch.source.shape[1], device=batch.source.device)
         units = self.encoder(self.source(batch.source))[0]
         return replace(super()._begin(batch), source=units, padding=places >= batch.source_length[:, None])
 
-    def _log_probs(self, hidden: Tensor, memory: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def _log_probs(self, hidden: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
         assert memory.source is not None
         assert memory.padding is not None
         fit = (hidden @ memory.source.transpose(1, 2)).masked_fill(memory.padding[:, None], -torch.inf)  # [N, T, S]
@@ -257,7 +261,7 @@ def insert(words: Tensor, slots: Tensor, new: Tensor) -> Tensor:
     return torch.where(places == slots[:, None], new[:, None], moved)
 
 
-class Latent(nn.Module, Sampler, Scorer, Vmappable):
+class ToyLatent(nn.Module, Sampler, Scorer, Vmappable):
     """h_t = h_{t-1} + g(h_{t-1}) + xi_t, y_t ~ p(y | h_t), without feedback (Schmidt and Hofmann, 2018)."""
 
     def __init__(self, config: LatentConfig, info: TaskInfo) -> None:
@@ -339,7 +343,7 @@ class Rescorer(nn.Module, Scorer):
 
     def __init__(self, config: RescorerConfig, info: TaskInfo) -> None:
         super().__init__()
-        self.inner = Recurrent(config, info)
+        self.inner = ToyRecurrent(config, info)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         return self.inner.loss(batch, training)

@@ -31,7 +31,7 @@ from bench_core import (
 )
 
 
-class Greedy(Decoder[Stepper[Any]]):
+class ToyGreedy(Decoder[Stepper[Any]]):
     """Takes the most probable action at every step, the lowest if tied."""
 
     def decode(self, model: Stepper[Any], batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
@@ -39,14 +39,14 @@ class Greedy(Decoder[Stepper[Any]]):
         return [[output] for output in outputs]
 
 
-class Ancestral(Decoder[Sampler]):
+class ToyAncestral(Decoder[Sampler]):
     """Samples from the model."""
 
     def decode(self, model: Sampler, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
         return [[output] for output in model.sample(batch, self.config.max_tokens, rng)]
 
 
-class Exhaustive(Decoder[Stepper[Any]]):
+class ToyExhaustive(Decoder[Stepper[Any]]):
     """Enumerates every hypothesis, for all rows in parallel."""
 
     def decode(self, model: Stepper[Any], batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
@@ -124,7 +124,7 @@ class Reversal(Letters):
         return replace(batch, source=source, source_length=batch.length - 1)
 
 
-class Stream(Letters):
+class ToyStream(Letters):
     """All words of a split as a stream, in windows of at most two rows."""
 
     def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
@@ -157,7 +157,7 @@ def _pad(rows: list[list[int]], width: int) -> Tensor:
     return torch.tensor([[*row, *[STOP] * (width - len(row))] for row in rows])
 
 
-class ExactMatch(Metric[int]):
+class ToyExactMatch(Metric[int]):
     """Share of examples whose first text is one of the references."""
 
     better, unit = 1, "%"
@@ -170,7 +170,7 @@ class ExactMatch(Metric[int]):
         return 100 * sum(parts) / len(parts)
 
 
-class Perplexity(Metric[tuple[float, float]]):
+class ToyPerplexity(Metric[tuple[float, float]]):
     """exp of the nats per token, including EOS."""
 
     better, unit = -1, ""

@@ -26,10 +26,10 @@ from bench_core import (
 )
 
 
-class RecurrentConfig(ModelConfig):
+class ToyRecurrentConfig(ModelConfig):
     """A left-to-right recurrent network that carries its memory across windows of a stream."""
 
-    name, target = "toy-recurrent", "bench_authors.testing.toy_models:Recurrent"
+    name, target = "toy-recurrent", "bench_authors.testing.toy_models:ToyRecurrent"
     capabilities: ClassVar[Set[type[Model]]] = {Stepper, Scorer}
     likelihoods: ClassVar[Mapping[str, Kind]] = {"exact": Kind.EXACT}
 
@@ -39,18 +39,18 @@ class RecurrentConfig(ModelConfig):
         return True
 
 
-class SelfTerminatingConfig(RecurrentConfig):
+class SelfTerminatingConfig(ToyRecurrentConfig):
     """A left-to-right model with an increasing probability of EOS, from a state of the output layer."""
 
-    name, target = "toy-self-terminating", "bench_authors.testing.toy_models:SelfTerminating"
+    name, target = "toy-self-terminating", "bench_authors.testing.toy_models:ToySelfTerminating"
 
     epsilon: float = Field(0.05, gt=0, lt=1)
 
 
-class CodesConfig(RecurrentConfig):
+class CodesConfig(ToyRecurrentConfig):
     """A left-to-right model with token probabilities from bits of codewords."""
 
-    name, target = "toy-codes", "bench_authors.testing.toy_models:Codes"
+    name, target = "toy-codes", "bench_authors.testing.toy_models:ToyCodes"
     likelihoods = {"exact": Kind.EXACT, "bits": Kind.BOUND}
 
     bits: PositiveInt = 7
@@ -59,10 +59,10 @@ class CodesConfig(RecurrentConfig):
         return False
 
 
-class EncoderDecoderConfig(RecurrentConfig):
+class ToyEncoderDecoderConfig(ToyRecurrentConfig):
     """A left-to-right model that attends to the tokens of a padded source."""
 
-    name, target = "toy-encoder-decoder", "bench_authors.testing.toy_models:EncoderDecoder"
+    name, target = "toy-encoder-decoder", "bench_authors.testing.toy_models:ToyEncoderDecoder"
     sources = {Source.TOKENS}
 
 
@@ -79,7 +79,7 @@ class InsertionConfig(ModelConfig):
 class LatentConfig(ModelConfig):
     """A latent trajectory without feedback from words."""
 
-    name, target = "toy-latent", "bench_authors.testing.toy_models:Latent"
+    name, target = "toy-latent", "bench_authors.testing.toy_models:ToyLatent"
     capabilities = {Sampler, Scorer, Vmappable}
     likelihoods = {"elbo": Kind.BOUND, "trajectories": Kind.ESTIMATE}
     evaluation = {"trajectories"}
@@ -88,31 +88,31 @@ class LatentConfig(ModelConfig):
     trajectories: PositiveInt = 500
 
 
-class RescorerConfig(RecurrentConfig):
+class RescorerConfig(ToyRecurrentConfig):
     """A scorer of given targets without decoding, and so not a model family."""
 
     name, target = "toy-rescorer", "bench_authors.testing.toy_models:Rescorer"
     capabilities = {Scorer}
 
 
-class GreedyConfig(DecoderConfig):
+class ToyGreedyConfig(DecoderConfig):
     """The most probable action at every step."""
 
-    name, target = "toy-greedy", "bench_authors.testing.toy_parts:Greedy"
+    name, target = "toy-greedy", "bench_authors.testing.toy_parts:ToyGreedy"
     needs = Stepper
 
 
-class AncestralConfig(DecoderConfig):
+class ToyAncestralConfig(DecoderConfig):
     """Ancestral samples of the model."""
 
-    name, target = "toy-ancestral", "bench_authors.testing.toy_parts:Ancestral"
+    name, target = "toy-ancestral", "bench_authors.testing.toy_parts:ToyAncestral"
     needs = Sampler
 
 
-class ExhaustiveConfig(DecoderConfig):
+class ToyExhaustiveConfig(DecoderConfig):
     """The most probable of all hypotheses, for tiny vocabularies."""
 
-    name, target = "toy-exhaustive", "bench_authors.testing.toy_parts:Exhaustive"
+    name, target = "toy-exhaustive", "bench_authors.testing.toy_parts:ToyExhaustive"
     needs = Stepper
 
     outputs: PositiveInt = 4
@@ -136,24 +136,24 @@ class ReversalConfig(LettersConfig):
 class StreamConfig(LettersConfig):
     """Read all words as one stream, in windows."""
 
-    name, target = "toy-stream", "bench_authors.testing.toy_parts:Stream"
+    name, target = "toy-stream", "bench_authors.testing.toy_parts:ToyStream"
 
     window: PositiveInt = 5
 
 
-class ExactMatchConfig(MetricConfig):
+class ToyExactMatchConfig(MetricConfig):
     """Share of texts that equal a reference."""
 
-    name, target = "toy-exact-match", "bench_authors.testing.toy_parts:ExactMatch"
+    name, target = "toy-exact-match", "bench_authors.testing.toy_parts:ToyExactMatch"
 
     def bounds(self) -> tuple[float, float]:
         return 0, 100
 
 
-class PerplexityConfig(MetricConfig):
+class ToyPerplexityConfig(MetricConfig):
     """Perplexity per target token."""
 
-    name, target = "toy-perplexity", "bench_authors.testing.toy_parts:Perplexity"
+    name, target = "toy-perplexity", "bench_authors.testing.toy_parts:ToyPerplexity"
     needs = Scorer
 
     by: str = ""
@@ -166,10 +166,10 @@ class PerplexityConfig(MetricConfig):
 def bench_models() -> list[type[ModelConfig]]:
     """Return a model of each family."""
     return [
-        RecurrentConfig,
+        ToyRecurrentConfig,
         SelfTerminatingConfig,
         CodesConfig,
-        EncoderDecoderConfig,
+        ToyEncoderDecoderConfig,
         InsertionConfig,
         LatentConfig,
     ]
@@ -178,7 +178,7 @@ def bench_models() -> list[type[ModelConfig]]:
 @hookimpl
 def bench_decoders() -> list[type[DecoderConfig]]:
     """Return decoders that exercise all contracts."""
-    return [GreedyConfig, AncestralConfig, ExhaustiveConfig]
+    return [ToyGreedyConfig, ToyAncestralConfig, ToyExhaustiveConfig]
 
 
 @hookimpl
@@ -190,4 +190,4 @@ def bench_tasks() -> list[type[TaskConfig]]:
 @hookimpl
 def bench_metrics() -> list[type[MetricConfig]]:
     """Return a metric of outputs and a metric of likelihoods."""
-    return [ExactMatchConfig, PerplexityConfig]
+    return [ToyExactMatchConfig, ToyPerplexityConfig]

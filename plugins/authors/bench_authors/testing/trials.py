@@ -37,7 +37,7 @@ from bench_core.computing.memory_errors import is_out_of_memory
 from bench_core.computing.part_class import part_class
 from bench_core.computing.process_state import defined_state
 from bench_core.execution.performing import WATCH
-from bench_core.execution.watching import SHOWN
+from bench_core.execution.watching import MAX_NAMES
 from bench_core.execution.worker import Reporter, main
 from bench_core.registry import PartKind, configured, meaning
 
@@ -245,7 +245,7 @@ def service(reporter: Reporter) -> Callable[[Any], dict[str, Any]]:
         try_part(trial, data, folder, reporter.say, (BaseException,), skip)
         names, _, lingering = WATCH.end(_part_modules(trial))
         if names:
-            reporter.say(broken={LEAVES_CODE: f"it replaced {', '.join(names[:SHOWN])}"})
+            reporter.say(broken={LEAVES_CODE: f"it replaced {', '.join(names[:MAX_NAMES])}"})
         return {"done": True, "spoilt": bool(names or lingering)}
 
     return perform

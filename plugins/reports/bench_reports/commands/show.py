@@ -14,7 +14,7 @@ from bench_core.terminal import say, to_json
 
 if TYPE_CHECKING:
     from bench_core.data import Prediction
-    from bench_core.runs.results import CellResult, Number, Run
+    from bench_core.runs.results import CellResult, Run, Score
     from bench_core.storage.store import Store
 
 OUTPUTS = 3
@@ -93,7 +93,7 @@ def text(cell: CellResult, outputs: Sequence[Prediction], between: Intervals) ->
     return "\n".join(lines)
 
 
-def _words(number: Number, interval: tuple[float, float] | None) -> list[str]:
+def _words(number: Score, interval: tuple[float, float] | None) -> list[str]:
     from bench_reports.content.numbers import rounded
 
     value = "–" if number.value is None else rounded(number.value, number.digits)

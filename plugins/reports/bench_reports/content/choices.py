@@ -6,7 +6,7 @@ from itertools import product
 from math import inf, isfinite, isnan
 from typing import Any, Literal, TypeAlias
 
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.suites.axes import Axis
 from bench_core.suites.cells import join
 from bench_core.suites.grids import ModelGrid, gathered, origins, spelled, word
@@ -196,7 +196,7 @@ def _best(chosen: ChosenCombination, candidates: Mapping[str, Sequence[CellResul
     ]
     if lacking:
         first, cell = lacking[0]
-        why = cell.numbers.get(choice.by, Number()).reason or cell.reason or cell.status
+        why = cell.numbers.get(choice.by, Score()).reason or cell.reason or cell.status
         count = len({name for name, _ in lacking})
         text = f"{count:,} of {len(candidates):,} {among} have no {choice.by} on {choice.split}"
         return replace(chosen, reason=f"{text} ({first}: {why})")

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_reports.content.environments import abridged
 from bench_reports.content.sorting import by_key, names_on
 from input_digests import described
 
-LONGEST = 300  # characters of a reason in a footnote; the list of incomplete cells has the full text
+MAX_REASON_CHARACTERS = 300  # characters of a reason in a footnote; the list of incomplete cells has the full text
 
 
 def limits(run: Run) -> list[str]:
@@ -76,7 +76,7 @@ def corpus_note(run: Run, tasks: Iterable[str]) -> str:
     return f"Corpus: {names}." if names else ""
 
 
-def description(number: Number, examples: Collection[int], cells: Iterable[CellResult], metric: str) -> str:
+def description(number: Score, examples: Collection[int], cells: Iterable[CellResult], metric: str) -> str:
     """Return unit, direction, likelihood, number of examples, signature and ceilings of a number."""
     words = [
         number.unit,

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import TypeAlias
 
 from bench_core.errors import SuiteError
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.runs.selecting import cell_name
 from bench_reports.content.sorting import number_of, seed_of
 from bench_reports.statistics.estimate import Estimate, difference
@@ -24,7 +24,7 @@ class Contrast:
 
     metric: str
     pairs: Sequence[Pair]
-    number: Number  # a number of A, for unit, digits, direction and scale
+    number: Score  # a number of A, for unit, digits, direction and scale
     ours: Summary
     theirs: Summary
     unlike: str = ""  # why the numbers have no difference
@@ -90,7 +90,7 @@ def contrast(name: str, pairs: Sequence[Pair]) -> Contrast:
     )
 
 
-def _why_unlike(numbers: Sequence[Number]) -> str:
+def _why_unlike(numbers: Sequence[Score]) -> str:
     """Return why numbers are not comparable, such as different signatures; empty if they are."""
     for what in ("signature", "kind", "unit"):
         words = list(dict.fromkeys(getattr(number, what) or "none" for number in numbers))
@@ -129,6 +129,6 @@ def _with_test(run: Run, untested: Contrast) -> Contrast:
     return replace(untested, estimate=estimate, koehn=koehn)
 
 
-def is_of_sacrebleu(number: Number) -> bool:
+def is_of_sacrebleu(number: Score) -> bool:
     """Return whether a number comes from a sacreBLEU metric, recognized by the version in its signature."""
     return re.search(r"(^|\|)version:", number.signature) is not None

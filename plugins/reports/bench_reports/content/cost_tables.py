@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, TypeAlias
 
 from bench_core.errors import StoreError
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.stage_kinds import WEIGHTS, weights_of
 from bench_core.suites.axes import AXES
 from bench_reports.content.numbers import number
@@ -29,7 +29,7 @@ KEY = 16  # characters of a key in costs.csv
 
 
 @dataclass(frozen=True)
-class Spent:
+class StageCosts:
     """The costs of the stages behind each cell of a run."""
 
     run: Run
@@ -47,10 +47,10 @@ class Spent:
 
 def with_cost(run: Run, cells: Sequence[CellResult], name: str) -> list[CellResult]:
     """Return cells with a training cost, such as `cost.train.cpu_seconds`, added to their numbers."""
-    spent, priced = Spent(run), []
+    spent, priced = StageCosts(run), []
     for cell in cells:
         value = spent.of(cell, name)
-        cost = Number(value, "" if value else "its cost is unknown", better=-1, scale="log", bounds=(0.0, inf))
+        cost = Score(value, "" if value else "its cost is unknown", better=-1, scale="log", bounds=(0.0, inf))
         training = weights_of(cell.artifacts)
         measured = {**cell.artifacts, f"measure/{name}": training}
         priced.append(replace(cell, numbers={**cell.numbers, name: cost}, artifacts=measured))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import floor, isfinite, log10, sqrt
 from statistics import median
 
-from bench_reports.content.grid import Column, Entry, Grid
+from bench_reports.content.grid import Column, Grid, GridEntry
 from bench_reports.content.sorting import by_key
 
 SIGNIFICANT = 2  # digits of a standard error
@@ -55,7 +55,7 @@ def worth(errors: Iterable[float], default: int) -> int:
     return max(0, min(default, SIGNIFICANT - 1 - floor(log10(median(positive))))) if positive else default
 
 
-def _errors(entries: Iterable[Entry]) -> Iterator[float]:
+def _errors(entries: Iterable[GridEntry]) -> Iterator[float]:
     for entry in entries:
         if entry.interval:
             yield (entry.interval[1] - entry.interval[0]) / NORMAL

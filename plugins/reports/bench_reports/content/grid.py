@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from bench_core.runs.results import CellResult, Number
+from bench_core.runs.results import CellResult, Score
 from bench_reports.language.published import Published, Value
 from bench_reports.language.schema import Table
 from bench_reports.statistics.intervals import Summary
@@ -58,7 +58,7 @@ class Column:
     label: str  # shared by the columns that a column is split into
     names: Names | None  # on the column axes; None if only the published table has the column
     value: str  # the metric
-    number: Number = field(default_factory=Number)  # a sample number, for unit, digits, kind and signature
+    number: Score = field(default_factory=Score)  # a sample number, for unit, digits, kind and signature
     first: bool = True  # whether it is the first column with its label
     mark: str = ""  # distinguishes columns with the same label
     of: Literal["cells", "average", "ranks"] = "cells"  # source of the numbers: cells, or other columns
@@ -71,7 +71,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Entry:
+class GridEntry:
     """An entry of a table: the mean over seeds, or the reason why there is none."""
 
     status: Status
@@ -114,7 +114,7 @@ class Grid:
     table: Table
     rows: Sequence[Row]
     columns: Sequence[Column]
-    entries: Sequence[Sequence[Entry]]  # [rows, columns]
+    entries: Sequence[Sequence[GridEntry]]  # [rows, columns]
     cells: Sequence[CellResult]  # all cells of the table
     published: Published | None
     notes: Sequence[str] = ()  # additional footnotes

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from bench_core.runs.results import CellResult, Number
+from bench_core.runs.results import CellResult, Score
 from bench_core.suites.cells import join
 from bench_reports.content.numbers import summary_text
 from bench_reports.language.expressions import Query, Term
@@ -14,7 +14,7 @@ from bench_reports.language.schema import Claim
 from bench_reports.statistics.intervals import Summary, rounded, summary
 
 if TYPE_CHECKING:
-    from bench_reports.statistics.claim_tests import Pair
+    from bench_reports.statistics.claim_tests import ClaimPair
 
 LEVEL = 0.05  #: significance level of a claim
 MIN_P = 1e-6  # smaller p-values are below the resolution of the tests
@@ -38,7 +38,7 @@ class ClaimValue:
 
     query: Query
     cell: Query  # the query with `chosen` names replaced by the selection
-    numbers: Mapping[int, Number] = field(default_factory=dict)  # by seed
+    numbers: Mapping[int, Score] = field(default_factory=dict)  # by seed
     cells: Mapping[int, CellResult] = field(default_factory=dict)  # by seed, only with a number
     status: Literal["done", "failed", "not run"] = "not run"
     reason: str = ""  # why seeds have no number
@@ -60,7 +60,7 @@ class ClaimValue:
     def __str__(self) -> str:
         name = join(*(name for _, name in self.cell.axes))
         chosen = f"(chosen by {self.query.chosen})" if self.query.chosen and self.numbers else ""
-        number = next(iter(self.numbers.values()), Number())
+        number = next(iter(self.numbers.values()), Score())
         sign = {"bound": "≥" if number.better > 0 else "≤", "estimate": "≈"}.get(number.kind, "")
         value = summary_text(self.summary, number.digits) if self.numbers else self.status
         return " ".join(word for word in (name, chosen, sign, value) if word)
@@ -68,7 +68,7 @@ class ClaimValue:
     @property
     def bounds(self) -> tuple[float, float] | None:
         """The lowest and highest possible score; None if the metric declared no bounds in the run."""
-        number = next(iter(self.numbers.values()), Number())
+        number = next(iter(self.numbers.values()), Score())
         low, high = number.bounds or ((0.0, 100.0) if number.scale == "share" else (None, None))
         return None if low is None or high is None else (float(low), float(high))
 
@@ -86,7 +86,7 @@ class Evidence:
 
     term: Term | None = None
     values: Sequence[ClaimValue] = ()
-    pair: Pair | None = None  # None if nothing was tested
+    pair: ClaimPair | None = None  # None if nothing was tested
     verdict: Verdict = "unclear"  # why nothing was tested
     where: str = ""  # " in this training" or " in these trainings" if there are too few to generalize
     unresolved: str = ""  # comparisons below the error of an estimate

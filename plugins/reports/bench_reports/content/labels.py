@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bench_core.runs.results import Number, Run
+from bench_core.runs.results import Run, Score
 from bench_reports.content.grid import Column, Grid, Names, Row
 from bench_reports.language.schema import Table
 
@@ -17,7 +17,7 @@ def types_of(run: Run) -> dict[str, str]:
     return {name: str(settings.get("name", name)).rpartition("/")[2] for name, settings in run.suite.metrics.items()}
 
 
-def own_label(types: Mapping[str, str], name: str, number: Number) -> str:
+def own_label(types: Mapping[str, str], name: str, number: Score) -> str:
     """Return the metric's own label; empty if it has none, or if several metrics of its type share the label."""
     type_name = types.get(name, name)
     return number.label if type_name == name or [*types.values()].count(type_name) == 1 else ""
@@ -61,13 +61,13 @@ class TableLabels:
         heading = ", ".join(self.declared.get(name, name) for name in axes)
         return heading[:1].upper() + heading[1:]
 
-    def metric(self, name: str, number: Number) -> str:
+    def metric(self, name: str, number: Score) -> str:
         """Return the label of a metric with its unit, and an arrow in the better direction."""
         label = self.plain_metric(name, number)
         unit = f" ({number.unit})" if number.unit and number.unit not in label.lower() else ""
         return f"{label}{unit}{ARROWS.get(number.better, '')}"
 
-    def plain_metric(self, name: str, number: Number) -> str:
+    def plain_metric(self, name: str, number: Score) -> str:
         """Return the label of a metric without unit and arrow: declared, its own, or its name."""
         return self.declared.get(name) or own_label(self.types, name, number) or name
 

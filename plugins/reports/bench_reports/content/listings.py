@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bench_core.runs.results import Number, Run
+from bench_core.runs.results import Run, Score
 from bench_core.suites.cells import join
 from bench_core.suites.grids import word
 from bench_reports.content.choices import ChosenCombination, choice_note, choices, resolve_choices
-from bench_reports.content.grid import Column, Entry, Grid, Row, Status, printed_values
+from bench_reports.content.grid import Column, Grid, GridEntry, Row, Status, printed_values
 from bench_reports.content.sorting import names_on
 from bench_reports.language.of_suite import language
 from bench_reports.language.schema import Table
@@ -20,8 +20,8 @@ class Listing:
     """The labels, entries and footnotes of a table."""
 
     rows: Sequence[str]
-    numbers: Mapping[str, Number]  # unit and digits by column
-    entries: dict[tuple[str, str], Entry] = field(default_factory=dict)  # by row and column
+    numbers: Mapping[str, Score]  # unit and digits by column
+    entries: dict[tuple[str, str], GridEntry] = field(default_factory=dict)  # by row and column
     notes: list[str] = field(default_factory=list)
 
 
@@ -30,10 +30,10 @@ def chosen_settings(run: Run, table: Table) -> Listing:
     made = [chosen for chosen in resolve_choices(choices(run), table.chosen) if _covers(table, chosen)]
     settings = dict.fromkeys(setting for chosen in made for setting in chosen.grid.settings)
     columns = [join(*(_names(chosen)[axis] for axis in table.columns)) for chosen in made]
-    listing = Listing(list(settings), dict.fromkeys(columns, Number(digits=0)))
+    listing = Listing(list(settings), dict.fromkeys(columns, Score(digits=0)))
     for chosen, column in zip(made, columns, strict=True):
         for setting in chosen.grid.settings:
-            entry = Entry("done", text=word(chosen.settings.get(setting)))
+            entry = GridEntry("done", text=word(chosen.settings.get(setting)))
             listing.entries[setting, column] = entry if chosen.name else _lacking("not run", chosen.reason)
         listing.notes.append(choice_note(run, chosen))
     return listing
@@ -58,7 +58,9 @@ def task_statistics(run: Run, table: Table) -> Listing:
         for name in table.values:
             none = _lacking(about[task].get("status", "none"), about[task].get("reason", ""))
             value = by_task[task].get(name)
-            listing.entries[task, name] = none if value is None else Entry("done", 1, Summary(float(value), None, 1))
+            listing.entries[task, name] = (
+                none if value is None else GridEntry("done", 1, Summary(float(value), None, 1))
+            )
         lacking = [name for name in table.values if name not in by_task[task]]
         if by_task[task] and lacking:
             listing.notes.append(
@@ -67,14 +69,14 @@ def task_statistics(run: Run, table: Table) -> Listing:
     return listing
 
 
-def _number(name: str, by_task: Sequence[Mapping[str, int | float]]) -> Number:
+def _number(name: str, by_task: Sequence[Mapping[str, int | float]]) -> Score:
     """Return unit and digits of a statistic; without a unit if the first task lacks the statistic."""
     unit = name.rpartition("/")[2].replace("_", " ") if by_task and name in by_task[0] else ""
-    return Number(unit=unit, digits=2 if any(isinstance(known.get(name), float) for known in by_task) else 0)
+    return Score(unit=unit, digits=2 if any(isinstance(known.get(name), float) for known in by_task) else 0)
 
 
-def _lacking(status: Status, reason: str) -> Entry:
-    return Entry(status, reasons=(reason,) if reason else ())
+def _lacking(status: Status, reason: str) -> GridEntry:
+    return GridEntry(status, reasons=(reason,) if reason else ())
 
 
 def statistics(about: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
@@ -99,9 +101,9 @@ def fill_listing(run: Run, table: Table) -> Grid:
     ]
     columns += [Column(name, None, "") for name in theirs[1] if name not in listing.numbers]
 
-    def entry(row: Row, column: Column) -> Entry:
+    def entry(row: Row, column: Column) -> GridEntry:
         value = printed.get((row.label, column.label))
-        none = Entry("not run" if value and None in (row.names, column.names) else "none")
+        none = GridEntry("not run" if value and None in (row.names, column.names) else "none")
         return replace(listing.entries.get((row.label, column.label), none), published=value)
 
     entries = [[entry(row, column) for column in columns] for row in rows]

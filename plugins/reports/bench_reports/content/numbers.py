@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from math import isfinite, isnan
 from typing import Any
 
-from bench_reports.content.grid import Entry, PublishedComparison
+from bench_reports.content.grid import GridEntry, PublishedComparison
 from bench_reports.language.published import Value
 from bench_reports.language.published import number as published_number
 from bench_reports.statistics.intervals import Summary
@@ -15,7 +15,7 @@ NUMBER = re.compile(r"[−+-]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?(?![\w.:-])")
 STARS = ((0.01, "**"), (0.05, "*"))  #: marks of p-values below these
 
 
-def ours(entry: Entry, digits: int, spread: str = "std") -> str:
+def ours(entry: GridEntry, digits: int, spread: str = "std") -> str:
     """Return our value with its `spread`, or its status."""
     if entry.text:
         return entry.text

@@ -14,7 +14,7 @@ from bench_reports.content.choices import choices, place_of
 from bench_reports.content.conditions import with_quotation_marks
 from bench_reports.content.numbers import rounded
 from bench_reports.content.sorting import by_key
-from bench_reports.document import Example
+from bench_reports.document import ExampleBlock
 
 MAX_LISTED_CHARACTERS = 300  # characters of an output in a list
 MAX_STEPS = 30  # steps of an output in a list
@@ -46,7 +46,7 @@ REMEDY = (
 
 
 @dataclass(frozen=True)
-class Sample(Example):
+class Sample(ExampleBlock):
     """One example with the outputs of all cells of the first seed."""
 
     records: Sequence[Mapping[str, Any]] = ()  # stored record of each output

@@ -9,7 +9,7 @@ from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.grids import gathered
 from bench_reports.content.conditions import (
-    LONGEST,
+    MAX_REASON_CHARACTERS,
     by_task,
     corpora,
     exemptions,
@@ -44,7 +44,7 @@ def comparability(run: Run) -> list[str]:
         reason.rstrip(".") for table in language(run).tables if table.reference for reason in obstacles(run, table)
     ]
     unlike = [
-        f"Not comparable with the published numbers: {shortened(reason, LONGEST)}."
+        f"Not comparable with the published numbers: {shortened(reason, MAX_REASON_CHARACTERS)}."
         for reason in dict.fromkeys(reasons)
     ]
     missing = sum(cell.status != "done" for cell in run.cells)

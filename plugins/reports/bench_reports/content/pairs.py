@@ -12,7 +12,7 @@ from bench_reports.content.labels import TableLabels
 from bench_reports.content.numbers import rounded, signed, stars
 from bench_reports.content.result_tables import JOINED, file_of, levels
 from bench_reports.content.sorting import by_key
-from bench_reports.document import Cell, Notes, Span, Table, text_cell
+from bench_reports.document import Notes, Span, TableBlock, TableCell, text_cell
 from bench_reports.statistics.comparisons import Comparison, all_pairs
 from bench_reports.statistics.measurements import printed
 
@@ -71,7 +71,7 @@ def pairs_of(grid: Grid) -> Iterator[RowPair]:
                     yield RowPair(row, other, column, test)
 
 
-def pairs_table(run: Run, grid: Grid) -> Table | None:
+def pairs_table(run: Run, grid: Grid) -> TableBlock | None:
     """Return the differences between all pairs of rows as a table; None if there are no comparisons."""
     pairs = {(pair.row.label, pair.other.label, id(pair.column)): pair for pair in pairs_of(grid)}
     columns = [column for column in grid.columns if any(key[2] == id(column) for key in pairs)]
@@ -85,7 +85,7 @@ def pairs_table(run: Run, grid: Grid) -> Table | None:
             rows.append([text_cell(f"{_name(row)} − {_name(other)}"), *map(_cell, cells)])
     name, caption = grid.table.id, f"{grid.table.caption or grid.table.id}: all pairs"
     file = file_of(run, grid.table, f"{name}-pairs", caption, ())
-    return Table(
+    return TableBlock(
         f"pairs-{name}", f"{name}: all pairs", [TableLabels.of(run, grid.table).corner(), *leaves], rows,
         notes=Notes([MEANING]), above=[["", *level] for level in above], file=file,
     )  # fmt: skip
@@ -95,7 +95,7 @@ def _name(row: Row) -> str:
     return JOINED.join(row.shown) or row.label
 
 
-def _cell(pair: RowPair | None) -> Cell:
+def _cell(pair: RowPair | None) -> TableCell:
     if pair is None:
         return text_cell("–")
-    return Cell([Span(pair.text)], pair.difference)  # not bold, as plain text would write bold as another star
+    return TableCell([Span(pair.text)], pair.difference)  # not bold, as plain text would write bold as another star

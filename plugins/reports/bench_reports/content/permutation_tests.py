@@ -18,12 +18,12 @@ from bench_core.errors import StoreError
 from bench_core.runs.results import Run, plain_file
 from bench_reports.content.contrasts import contrast
 from bench_reports.content.example_diff import StoredEvidence, read_evidence
-from bench_reports.content.grid import Entry, Grid, Test
+from bench_reports.content.grid import Grid, GridEntry, Test
 from bench_reports.content.significance import mark_significance
 from bench_reports.content.sorting import by_key, seed_of
 from bench_reports.language.of_suite import language
 from bench_reports.statistics.comparisons import holm
-from bench_reports.statistics.permutation import DRAWS
+from bench_reports.statistics.permutation import REPLICATES
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -86,12 +86,12 @@ def _correct(grid: Grid, results: Sequence[PermutationResult]) -> Iterator[Test]
             yield replace(test, p=result.p, adjusted=p, exchanges=result.draws, detectable=detectable)
 
 
-def pair_name(ours: Entry, theirs: Entry) -> str:
+def pair_name(ours: GridEntry, theirs: GridEntry) -> str:
     """Return an order-independent name of two numbers, from the keys of their measurements."""
     return sha256(json.dumps(sorted([[*ours.keys], [*theirs.keys]])).encode()).hexdigest()[:32]
 
 
-def compared_entries(grid: Grid) -> Iterator[tuple[Entry, Entry, str]]:
+def compared_entries(grid: Grid) -> Iterator[tuple[GridEntry, GridEntry, str]]:
     """Yield both entries of each test, and their metric."""
     for test in grid.tests:
         (row, column), (other, _) = test.first, test.other
@@ -107,7 +107,7 @@ def keep_permutations(run: Run, filled: Iterable[Grid], store: Store) -> dict[st
     for grid in filled:
         if grid.table.test != "permutation":
             continue
-        number = max(DRAWS, PERMUTATIONS_PER_PAIR * len(grid.rows) * (len(grid.rows) - 1) // 2)
+        number = max(REPLICATES, PERMUTATIONS_PER_PAIR * len(grid.rows) * (len(grid.rows) - 1) // 2)
         for ours, theirs, metric in compared_entries(grid):
             name = pair_name(ours, theirs)
             if name in results and results[name].draws >= number:
@@ -121,7 +121,7 @@ def keep_permutations(run: Run, filled: Iterable[Grid], store: Store) -> dict[st
     return reasons
 
 
-def exchange_test(run: Run, store: Store, metric: str, entries: Sequence[Entry], draws: int) -> float | str:
+def exchange_test(run: Run, store: Store, metric: str, entries: Sequence[GridEntry], draws: int) -> float | str:
     """Return the p-value of two entries of a table, paired by seed, or the reason why there is none."""
     by_measurement = {cell.artifacts.get(f"measure/{metric}", ""): cell for cell in run.cells}
     ours, theirs = ([by_measurement[key] for key in entry.keys] for entry in entries)

@@ -12,7 +12,7 @@ from bench_reports.content.grid import Column, Grid
 from bench_reports.content.tables import grids
 from bench_reports.statistics.comparisons import compared
 from bench_reports.statistics.power import seeds_needed
-from bench_reports.statistics.tails import Part
+from bench_reports.statistics.tails import VariancePart
 
 
 def power_rows(run: Run, seeds: int, differences: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def _rows(grid: Grid, seeds: int, differences: Mapping[str, float]) -> Iterator[
         wanted = _on_scale(column, differences[column.value]) if column.value in differences else abs(estimate.value)
         needed = seeds_needed(estimate, pilot, wanted)
         freedom = estimate.seeds.freedom * (seeds - 1) / max(1, pilot - 1)
-        planned = replace(estimate, seeds=Part(estimate.seeds.variance * pilot / seeds, freedom))
+        planned = replace(estimate, seeds=VariancePart(estimate.seeds.variance * pilot / seeds, freedom))
         yield {
             "table": grid.table.id,
             "metric": column.heading if column.value in column.heading else f"{column.value} ({column.heading})",

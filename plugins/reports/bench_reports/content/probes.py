@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 from bench_reports.content.sorting import by_key, name_on, names_on, ordered, seed_of
@@ -31,7 +31,7 @@ class ProbeStatement:
         return str(self.cell.probes[self.probe]["measured"].get(self.statement["metric"], ""))
 
     @property
-    def number(self) -> Number | None:
+    def number(self) -> Score | None:
         """The measured number; None if it is missing or NaN."""
         number = self.cell.numbers.get(self.metric)
         return None if number is None or number.value is None or isnan(number.value) else number

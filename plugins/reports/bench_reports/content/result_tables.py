@@ -5,20 +5,20 @@ from math import isnan
 from typing import TypeAlias
 
 from bench_core.runs.results import Run
-from bench_reports.content.grid import Column, Entry, Grid, Names
+from bench_reports.content.grid import Column, Grid, GridEntry, Names
 from bench_reports.content.labels import TableLabels
 from bench_reports.content.numbers import comparison_text, number, ours, printed, signed, stars
 from bench_reports.content.table_notes import details, footnotes, rules
-from bench_reports.document import Cell, Notes, Span, Table, TableFile, text_cell
+from bench_reports.document import Notes, Span, TableBlock, TableCell, TableFile, text_cell
 from bench_reports.language.figure_schema import WIDTHS
 from bench_reports.language.schema import Table as TableSchema
 
-Cells: TypeAlias = Sequence[Sequence[Cell]]
+Cells: TypeAlias = Sequence[Sequence[TableCell]]
 JOINED = ", "  # between the names of a row
 BESIDE = " beside the published"  #: after the id of a table, as the heading of its differences
 
 
-def results_table(run: Run, grid: Grid) -> Table:
+def results_table(run: Run, grid: Grid) -> TableBlock:
     """Return a table of results, with published numbers next to ours."""
     table, digits = grid.table, [column.number.digits for column in grid.columns]
     marks = {reason: f"[{place}]" for place, reason in enumerate(grid.reasons, 1)}
@@ -38,7 +38,7 @@ def file_of(run: Run, table: TableSchema, name: str, caption: str, remarks: Sequ
     return TableFile(name, label, caption, width, table.width == "column", remarks)
 
 
-def differences_table(run: Run, grid: Grid, file_name: str = "") -> Table | None:
+def differences_table(run: Run, grid: Grid, file_name: str = "") -> TableBlock | None:
     """Return a table of differences, ours minus published, with verdicts; None if nothing is comparable."""
     if not (places := _comparable_columns(grid)):
         return None
@@ -75,7 +75,7 @@ def _table(
     cells: Cells,
     notes: Notes,
     file: TableFile,
-) -> Table:
+) -> TableBlock:
     """Return a table with row and column labels, transposed if the declaration says so."""
     parts = [row.shown or (row.label,) for row in grid.rows]
     headings = [column.shown or (column.heading,) for column in columns]
@@ -85,7 +85,7 @@ def _table(
         lines = [[*column] for column in zip(*lines, strict=True)]
     above, leaves = levels(headings)
     rows = [[text_cell(JOINED.join(part)), *line] for part, line in zip(parts, lines, strict=True)]
-    return Table(
+    return TableBlock(
         name, caption, [corner, *leaves], rows, notes=notes, above=[["", *level] for level in above],
         within=[(JOINED.join(part[:-1]), part[-1]) for part in parts], file=file,
     )  # fmt: skip
@@ -98,7 +98,7 @@ def levels(headings: Sequence[Names]) -> tuple[list[list[str]], list[str]]:
     return [[names[level] for names in padded] for level in range(depth - 1)], [names[-1] for names in padded]
 
 
-def _cell(entry: Entry, digits: int, table: TableSchema, footnotes: Mapping[str, str]) -> Cell:
+def _cell(entry: GridEntry, digits: int, table: TableSchema, footnotes: Mapping[str, str]) -> TableCell:
     """Return our number with its marks, its difference from the baseline, and the published number."""
     marks = [] if entry.complete or entry.summary is None else [f"†{entry.summary.n}/{entry.seeds}"]
     marks += [footnotes[reason] for reason in entry.reasons[:1]]
@@ -109,17 +109,17 @@ def _cell(entry: Entry, digits: int, table: TableSchema, footnotes: Mapping[str,
     if entry.change is not None and not isnan(entry.change):
         spans.append(Span(f"({signed(entry.change, digits)}{stars(entry.p)})"))
     spans += [Span(printed(entry.published, 0 if entry.text else digits), "small")] if entry.published else []
-    return Cell(spans, _value(entry), "" if entry.text else entry.status)
+    return TableCell(spans, _value(entry), "" if entry.text else entry.status)
 
 
-def _value(entry: Entry) -> float | None:
+def _value(entry: GridEntry) -> float | None:
     """Return the unrounded number of an entry."""
     if entry.text:
         return number(entry.text)
     return None if entry.summary is None or isnan(entry.summary.mean) else entry.summary.mean
 
 
-def _difference(entry: Entry, column: Column) -> Cell:
+def _difference(entry: GridEntry, column: Column) -> TableCell:
     comparison = entry.comparison
     spans = [Span(comparison_text(comparison, column.number.digits))]
-    return Cell(spans, comparison.difference, comparison.verdict) if comparison else Cell(spans)
+    return TableCell(spans, comparison.difference, comparison.verdict) if comparison else TableCell(spans)

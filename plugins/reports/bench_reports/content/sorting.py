@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.suites.axes import AXES, Axis
 from bench_core.suites.schema import Hardware
 
@@ -40,7 +40,7 @@ def seed_of(cell: CellResult) -> int:
     return int(cell.cell.get("seed", 0))
 
 
-def number_of(cell: CellResult, metric: str) -> Number | None:
+def number_of(cell: CellResult, metric: str) -> Score | None:
     """Return the number of a metric in a cell; None if it has no value."""
     number = cell.numbers.get(metric)
     return number if number and number.value is not None else None
@@ -54,7 +54,7 @@ def applicable(run: Run, cells: Sequence[CellResult], metric: str) -> list[CellR
 
 def why_missing(cell: CellResult, metric: str) -> str:
     """Return why a metric has no number: its own reason, or the reason of its cell."""
-    reason = cell.numbers.get(metric, Number()).reason
+    reason = cell.numbers.get(metric, Score()).reason
     return reason if reason not in ("", "not run") else cell.reason
 
 

@@ -9,8 +9,8 @@ from statistics import fmean, geometric_mean
 
 import numpy as np
 
-from bench_core.runs.results import Number
-from bench_reports.content.grid import Column, Entry, Grid
+from bench_core.runs.results import Score
+from bench_reports.content.grid import Column, Grid, GridEntry
 from bench_reports.content.sorting import by_key, seed_of
 from bench_reports.statistics.estimate import Measured, contrast
 from bench_reports.statistics.intervals import Summary, summary
@@ -21,7 +21,7 @@ RANK_DIGITS = 1
 
 def with_summaries(grid: Grid) -> Grid:
     """Return a table with its averages and ranks, each over the columns of a metric."""
-    added: list[tuple[Column, list[Entry]]] = []
+    added: list[tuple[Column, list[GridEntry]]] = []
     for places in _alike(grid):
         column = replace(grid.columns[places[0]], names=("average",), label="average", first=False, of="average")
         if grid.table.average:
@@ -51,11 +51,11 @@ def _alike(grid: Grid) -> Iterator[list[int]]:
 def _average_column(column: Column, grid: Grid, places: Sequence[int]) -> Column:
     """Return a column of averages; the averaged signatures may differ, as between languages."""
     signatures = dict.fromkeys(grid.columns[place].number.signature for place in places)
-    number: Number = replace(column.number, signature=", ".join(signatures))
+    number: Score = replace(column.number, signature=", ".join(signatures))
     return replace(column, number=number, mark=column.mark if len(signatures) == 1 else "")
 
 
-def _average(row: Sequence[Entry], places: Sequence[int], scale: str) -> Entry:
+def _average(row: Sequence[GridEntry], places: Sequence[int], scale: str) -> GridEntry:
     """Return the mean of a row over columns, or the geometric mean on a log scale.
 
     Without a mean if a column has no number, and without a standard deviation if the seeds of columns differ.
@@ -63,10 +63,10 @@ def _average(row: Sequence[Entry], places: Sequence[int], scale: str) -> Entry:
     entries = [row[place] for place in places]
     means = [entry.summary.mean for entry in entries if entry.summary]
     if len(means) < len(entries):
-        return Entry("none")
+        return GridEntry("none")
     measured = _measurements(entries)
     if len(measured) < len(entries):  # a number that is infinite, say
-        return Entry("done", 1, Summary(_mean(means, scale), None, 1))
+        return GridEntry("done", 1, Summary(_mean(means, scale), None, 1))
     estimate = contrast(measured, [1 / len(measured)] * len(measured))
     mean = _mean(means, scale)
     seeds = [[seed_of(cell) for cell in entry.cells] for entry in entries]
@@ -76,7 +76,7 @@ def _average(row: Sequence[Entry], places: Sequence[int], scale: str) -> Entry:
     sample = "|".join(entry.sample for entry in entries)
     measure = partial(_measurements, entries)
     average = replace(spread, mean=mean)
-    return Entry("done", average.n, average, interval=interval, measure=measure, sample=sample)
+    return GridEntry("done", average.n, average, interval=interval, measure=measure, sample=sample)
 
 
 def _mean(means: Sequence[float], scale: str) -> float:
@@ -84,7 +84,7 @@ def _mean(means: Sequence[float], scale: str) -> float:
     return geometric_mean(means) if scale == "log" and min(means) > 0 else fmean(means)
 
 
-def _measurements(entries: Sequence[Entry]) -> tuple[Measured, ...]:
+def _measurements(entries: Sequence[GridEntry]) -> tuple[Measured, ...]:
     return tuple(chain.from_iterable(entry.measured for entry in entries))
 
 
@@ -94,17 +94,17 @@ def _by_seed(measured: Sequence[Measured]) -> list[float]:
     return [exp(value) if measured[0].scale == "log" else float(value) for value in values]
 
 
-def _ranks(grid: Grid, places: Sequence[int]) -> list[Entry]:
+def _ranks(grid: Grid, places: Sequence[int]) -> list[GridEntry]:
     """Return the mean ranks of rows among the rows with a number in all columns; tied rows share their mean rank."""
     complete = [number for number, row in enumerate(grid.entries) if all(_is_ranked(row[place]) for place in places)]
     ranks = {number: fmean(_rank(grid, complete, number, place) for place in places) for number in complete}
     return [
-        Entry("done", 1, Summary(ranks[number], None, 1)) if number in ranks else Entry("none")
+        GridEntry("done", 1, Summary(ranks[number], None, 1)) if number in ranks else GridEntry("none")
         for number in range(len(grid.entries))
     ]
 
 
-def _is_ranked(entry: Entry) -> bool:
+def _is_ranked(entry: GridEntry) -> bool:
     return entry.summary is not None and not isnan(entry.summary.mean)
 
 
@@ -131,7 +131,7 @@ def with_differences(grid: Grid) -> Grid:
     return replace(grid, entries=entries)
 
 
-def _with_difference(entry: Entry, baseline: Entry) -> Entry:
+def _with_difference(entry: GridEntry, baseline: GridEntry) -> GridEntry:
     if entry.summary is None or baseline.summary is None:
         return entry
     return replace(entry, change=entry.summary.mean - baseline.summary.mean)

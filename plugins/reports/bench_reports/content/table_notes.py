@@ -4,7 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bench_core.runs.results import Run
-from bench_reports.content.conditions import LONGEST, corpus_note, description, run_limits, span, with_quotation_marks
+from bench_reports.content.conditions import (
+    MAX_REASON_CHARACTERS,
+    corpus_note,
+    description,
+    run_limits,
+    span,
+    with_quotation_marks,
+)
 from bench_reports.content.environments import unlike, unverified
 from bench_reports.content.grid import Grid
 from bench_reports.content.labels import TableLabels
@@ -60,7 +67,10 @@ def rules(run: Run, grid: Grid) -> list[str]:
     assert grid.table.reference
     difference = "Difference: ours minus published."
     if notes := obstacles(run, grid.table):
-        return [difference, *(f"Not comparable: {shortened(reason.rstrip('.'), LONGEST)}." for reason in notes)]
+        return [
+            difference,
+            *(f"Not comparable: {shortened(reason.rstrip('.'), MAX_REASON_CHARACTERS)}." for reason in notes),
+        ]
     assert grid.published
     notes = [difference, MEANING_OF_VERDICTS]
     compared = [entry for row in grid.entries for entry in row if entry.comparison and entry.cells]
@@ -192,6 +202,8 @@ def _published_note(grid: Grid) -> str:
 
 
 def _reasons(grid: Grid) -> Iterable[str]:
-    yield from (f"[{place}] {shortened(reason, LONGEST)}" for place, reason in enumerate(grid.reasons, 1))
+    yield from (
+        f"[{place}] {shortened(reason, MAX_REASON_CHARACTERS)}" for place, reason in enumerate(grid.reasons, 1)
+    )
     if any(len(entry.reasons) > 1 for row in grid.entries for entry in row):
         yield "If seeds are missing for different reasons, only the first reason is listed."

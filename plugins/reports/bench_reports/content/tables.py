@@ -8,13 +8,13 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.suites.axes import Axis
 from bench_core.suites.cells import join
 from bench_reports.content.choices import ChosenCombination, choices, collapse, label, place_of, resolve_choices
 from bench_reports.content.default_tables import tables_of
 from bench_reports.content.digits import with_digits
-from bench_reports.content.grid import Column, Entry, Grid, Names, Row, Status, printed_values
+from bench_reports.content.grid import Column, Grid, GridEntry, Names, Row, Status, printed_values
 from bench_reports.content.labels import with_labels
 from bench_reports.content.listings import fill_listing
 from bench_reports.content.sorting import (
@@ -122,7 +122,7 @@ def _grid(run: Run, table: Table, cells: Sequence[CellResult]) -> Grid:
     rows = _rows(run, table, groups, dict.fromkeys(row for row, _ in printed))
     columns = _columns(run, table, groups, dict.fromkeys(column for _, column in printed))
 
-    def entry(row: Row, column: Column) -> Entry:
+    def entry(row: Row, column: Column) -> GridEntry:
         cells = applicable(run, groups.get((row.names, column.names), ()), column.value)
         return _entry(run, cells, column, printed.get((row.label, column.label)))
 
@@ -170,15 +170,15 @@ def _columns(run: Run, table: Table, groups: Groups, printed: Collection[str]) -
 
 def _split(run: Run, column: Column, cells: Iterable[CellResult]) -> list[Column]:
     """Split a column into a column for each kind and signature of its numbers."""
-    numbers: dict[Variant, Number] = {}
+    numbers: dict[Variant, Score] = {}
     for cell in cells:
         if number := number_of(cell, column.value):
             numbers.setdefault(_variant(number), number)
     if not numbers:
         same = (number for cell in run.cells if (number := number_of(cell, column.value)))
-        example = next(same, Number())
+        example = next(same, Score())
         about = {name: getattr(example, name) for name in ("digits", "label", "unit", "better")}
-        return [Column(column.label, column.names, column.value, Number(**about))]
+        return [Column(column.label, column.names, column.value, Score(**about))]
     variants = sorted(
         numbers, key=lambda variant: (KINDS.index(variant.kind) if variant.kind in KINDS else 9, variant)
     )
@@ -190,11 +190,11 @@ def _split(run: Run, column: Column, cells: Iterable[CellResult]) -> list[Column
     ]
 
 
-def _variant(number: Number) -> Variant:
+def _variant(number: Score) -> Variant:
     return Variant(number.kind, number.signature)
 
 
-def _mark(number: Number, variants: Sequence[Variant]) -> str:
+def _mark(number: Score, variants: Sequence[Variant]) -> str:
     """Return the mark that distinguishes a variant from the others; bounds and estimates are always marked."""
     signs = {"bound": "≥ bound" if number.better > 0 else "≤ bound", "estimate": "~ estimate"}
     kinds = {variant.kind for variant in variants}
@@ -211,7 +211,7 @@ def _difference(signature: str, signatures: Sequence[str]) -> str:
     return "|".join(field for field in signature.split("|") if field not in shared) or signature or "no signature"
 
 
-def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Value | None) -> Entry:
+def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Value | None) -> GridEntry:
     """Average over seeds; seeds whose numbers have another variant belong to another column."""
     from bench_reports.statistics.measurements import interval_of, measured
 
@@ -219,13 +219,13 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
     numbers = {seed_of(cell): number for cell in cells if (number := number_of(cell, column.value))}
     alike = {seed: number for seed, number in numbers.items() if _variant(number) == _variant(column.number)}
     if numbers and not alike:
-        return Entry("none")
+        return GridEntry("none")
     missing = [cell for cell in cells if seed_of(cell) not in numbers]
     seeds = len(alike) + len({seed_of(cell) for cell in missing})
     reasons = tuple(dict.fromkeys(reason for cell in missing if (reason := why_missing(cell, column.value))))
     if not alike:
         published = published if column.first else None
-        return Entry(_status(missing, published), seeds, reasons=reasons, published=published)
+        return GridEntry(_status(missing, published), seeds, reasons=reasons, published=published)
     values = [number.value for number in alike.values() if number.value is not None]
     behind = tuple(
         {seed_of(cell): cell for cell in cells if seed_of(cell) in alike and number_of(cell, column.value)}.values()
@@ -237,7 +237,7 @@ def _entry(run: Run, cells: Sequence[CellResult], column: Column, published: Val
         about |= {"interval": interval_of(measurement), "apart": tuple(values) if measurement.is_mixed else ()}
     examples = tuple(number.examples for number in alike.values())
     samples = {number.sample for number in alike.values()}
-    return Entry(
+    return GridEntry(
         "done", seeds, summary(values), examples=examples, reasons=reasons, published=published, cells=behind,
         error=max(number.error for number in alike.values()),
         keys=tuple(cell.artifacts.get(f"measure/{column.value}", "") for cell in behind),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isfinite, isnan, log
 
 from bench_core.runs.results import Run
-from bench_reports.content.grid import Column, Entry, Grid, PublishedComparison
+from bench_reports.content.grid import Column, Grid, GridEntry, PublishedComparison
 from bench_reports.language.published import Published, Value, number
 from bench_reports.language.schema import Reference, Table
 
@@ -20,7 +20,7 @@ def with_verdicts(run: Run, grid: Grid) -> Grid:
     comparable, directions = not obstacles(run, grid.table), _directions(reference, printed)
     columns = {reference.columns.get(name, name): name for name in printed.columns}
 
-    def judge(column: Column, entry: Entry) -> Entry:
+    def judge(column: Column, entry: GridEntry) -> GridEntry:
         if entry.summary is None or entry.published is None:
             return entry
         better = column.number.better or directions.get(column.label, 0)
@@ -38,7 +38,7 @@ def with_verdicts(run: Run, grid: Grid) -> Grid:
     return replace(grid, entries=entries)
 
 
-def same_examples(run: Run, reference: Reference, entry: Entry) -> bool:
+def same_examples(run: Run, reference: Reference, entry: GridEntry) -> bool:
     """Return whether the suite declares the published test set for an entry, and its tasks read that file."""
     read = (run.info.get("read") or {}).get("tasks") or {}
     tasks = {str(cell.cell["task"]) for cell in entry.cells}
@@ -56,7 +56,7 @@ def obstacles(run: Run, table: Table) -> list[str]:
 
 
 def comparison(
-    entry: Entry, printed: Value, runs: int, tolerance: float | None, better: int, ratio: float | None = None
+    entry: GridEntry, printed: Value, runs: int, tolerance: float | None, better: int, ratio: float | None = None
 ) -> PublishedComparison | None:
     """Compare a mean over seeds with a published mean over `runs` trainings; None if either is not a number.
 

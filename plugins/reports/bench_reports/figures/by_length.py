@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from bench_core.data import Prediction, TaskInfo
 from bench_core.errors import BenchError, StoreError
 from bench_core.runs.provenance import recorded_part
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.storage.file_formats import Real
 from bench_core.storage.predictions import References, read_lines, read_predictions
 from bench_reports.content.sorting import applicable, why_missing
@@ -167,13 +167,13 @@ def _usable_record(data: FigureData, result: CellResult, record: ByLength | None
     """Return the record of a cell if it has parts; else note the reason and return None."""
     if record and record.parts:
         return record
-    known = result.numbers.get(data.figure.y, Number()).value is not None
+    known = result.numbers.get(data.figure.y, Score()).value is not None
     missing = NOT_STORED.format(data.figure.y) if known else why_missing(result, data.figure.y)
     data.leave_out(result, (record.reason or "it has no examples") if record else missing)
     return None
 
 
-def _points(data: FigureData, number: Number, curves: Sequence[Sequence[Part]]) -> list[LengthPoint]:
+def _points(data: FigureData, number: Score, curves: Sequence[Sequence[Part]]) -> list[LengthPoint]:
     """Return the mean over seeds in each bin; seeds with other examples have bins, and points, of their own."""
     bins: dict[tuple[int, int], list[Part]] = defaultdict(list)
     for parts in curves:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.registry import hook
-from bench_core.runs.results import CellResult, Number, Run
+from bench_core.runs.results import CellResult, Run, Score
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES
 from bench_core.suites.cells import join
@@ -95,7 +95,7 @@ class Picture:
     series: Sequence[Series] = ()
     x_label: str = ""
     y_label: str = ""
-    numbers: Mapping[str, Number] = field(default_factory=dict)  # a number of each metric, for unit and signature
+    numbers: Mapping[str, Score] = field(default_factory=dict)  # a number of each metric, for unit and signature
     notes: Sequence[str] = ()
     cells: Sequence[CellResult] = ()  # all cells that it covers
     missing: Sequence[tuple[str, str]] = ()  # cells that are left out, and why
@@ -208,9 +208,9 @@ class FigureData:
         name = cell_name({axis: result.cell[axis] for axis in axes if axis in result.cell})
         self.missing[name, reason or result.status] = None
 
-    def number(self, metric: str) -> Number:
+    def number(self, metric: str) -> Score:
         """Return a number of a metric; raise SuiteError if kinds or signatures differ between cells."""
-        by_kind: dict[tuple[str, str], tuple[str, Number]] = {}
+        by_kind: dict[tuple[str, str], tuple[str, Score]] = {}
         for result in self.cells:
             number = result.numbers.get(metric)
             if number and number.value is not None:
@@ -219,7 +219,7 @@ class FigureData:
         if len(by_kind) > 1:
             kinds = "; ".join(f"{label}: {', '.join(filter(None, kind))}" for kind, (label, _) in by_kind.items())
             raise SuiteError(f"{metric} has several kinds or signatures, which a figure cannot mix ({kinds}).")
-        return next((number for _, number in by_kind.values()), Number())
+        return next((number for _, number in by_kind.values()), Score())
 
 
 def check_unique_seeds(cells: Sequence[CellResult]) -> Sequence[CellResult]:
@@ -258,7 +258,7 @@ def is_number(value: object) -> bool:
     return type(value) in (int, float)
 
 
-def axis_label(figure: Figure, numbers: Mapping[str, Number]) -> str:
+def axis_label(figure: Figure, numbers: Mapping[str, Score]) -> str:
     """Return the label of an axis of metrics: each with its unit, or the common unit of several."""
     units = {number.unit for number in numbers.values()}
     if len(numbers) > 1 and len(units) == 1 and "" not in units:
@@ -266,7 +266,7 @@ def axis_label(figure: Figure, numbers: Mapping[str, Number]) -> str:
     return ", ".join(with_unit(figure.label_of(metric), number) for metric, number in numbers.items())
 
 
-def with_unit(name: str, number: Number) -> str:
+def with_unit(name: str, number: Score) -> str:
     """Return a name with the unit of its number; bounds and estimates are marked as such."""
     unit = "" if f" {number.unit} ".lower() in f" {name} ".lower() else number.unit
     words = [unit, number.kind if number.kind in ("bound", "estimate") else ""]

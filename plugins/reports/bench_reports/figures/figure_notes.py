@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from bench_core.runs.results import Run
-from bench_reports.content.conditions import LONGEST, corpus_note, description, run_limits, span
+from bench_reports.content.conditions import MAX_REASON_CHARACTERS, corpus_note, description, run_limits, span
 from bench_reports.content.environments import abridged, unlike, unverified
 from bench_reports.content.outputs import shortened
 from bench_reports.content.sorting import name_on
@@ -49,4 +49,4 @@ def _left_out(picture: Picture) -> Iterable[str]:
     for name, reason in picture.missing:
         names.setdefault(reason, []).append(name)
     for reason, left in names.items():
-        yield f"Left out: {abridged(left, '; ')}: {shortened(reason.rstrip('.'), LONGEST)}."
+        yield f"Left out: {abridged(left, '; ')}: {shortened(reason.rstrip('.'), MAX_REASON_CHARACTERS)}."

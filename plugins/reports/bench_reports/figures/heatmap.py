@@ -9,7 +9,7 @@ from math import isfinite, log
 from typing import TYPE_CHECKING, Any
 
 from bench_core.errors import SuiteError
-from bench_core.runs.results import CellResult, Number
+from bench_core.runs.results import CellResult, Score
 from bench_reports.content.numbers import rounded
 from bench_reports.content.sorting import applicable, why_missing
 from bench_reports.figures.figure_data import (
@@ -67,7 +67,7 @@ def _tile(data: FigureData, column: str, cells: Sequence[CellResult]) -> Tile:
     """Return the mean over seeds, and note cells without a number."""
     metric, values, missing = data.figure.value, list[float](), list[CellResult]()
     for result in applicable(data.run, cells, metric):
-        value = result.numbers.get(metric, Number()).value
+        value = result.numbers.get(metric, Score()).value
         if value is not None:
             values.append(value)
         else:

@@ -9,7 +9,7 @@ from math import ceil, floor, fsum
 from typing import NamedTuple
 
 from bench_core.errors import SuiteError
-from bench_core.runs.results import CellResult, Number
+from bench_core.runs.results import CellResult, Score
 from bench_core.suites.cells import join
 from bench_reports.content.sorting import applicable, why_missing
 from bench_reports.figures.distributions import DISTRIBUTIONS, Counts, pool_counts
@@ -80,7 +80,7 @@ def _spreads(
         for result in applicable(data.run, cells, metric):
             record = known.get(identity(result.cell))
             if record is None:
-                measured = result.numbers.get(metric, Number()).value is not None
+                measured = result.numbers.get(metric, Score()).value is not None
                 data.leave_out(result, NOT_STORED.format(metric) if measured else why_missing(result, metric))
             elif record.reason:
                 raise SuiteError(f"{record.reason}: no {data.figure.kind} can be drawn.")

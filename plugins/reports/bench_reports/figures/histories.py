@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
-from bench_core.runs.results import SHORT, CellResult, Number
+from bench_core.runs.results import KEY_CHARACTERS, CellResult, Score
 from bench_core.stage_kinds import weights_of
 from bench_core.suites.axes import TRAINING_AXES
 from bench_reports.figures.error_bars import mean_of_values
@@ -43,7 +43,7 @@ def _histories(data: FigureData, cells: Iterable[CellResult]) -> Iterator[tuple[
     for result in {
         tuple(result.cell.get(axis) for axis in (*TRAINING_AXES, "seed")): result for result in cells
     }.values():
-        history = data.run.histories.get(weights_of(result.artifacts)[:SHORT])
+        history = data.run.histories.get(weights_of(result.artifacts)[:KEY_CHARACTERS])
         if history:
             yield result, history
         else:
@@ -121,11 +121,11 @@ def _entry_label(data: FigureData) -> str:
     return with_unit(name, _metric_behind(data))
 
 
-def _metric_behind(data: FigureData) -> Number:
+def _metric_behind(data: FigureData) -> Score:
     """Return a number with the unit and the scale of the metric behind a history entry, if known."""
     parts, name = data.run.suite.metrics.items(), data.figure.y
     metrics = {metric for metric, part in parts if name.endswith(f" {part.get('name')}")}
     numbers = [number for result in data.run.cells for metric, number in result.numbers.items() if metric in metrics]
     about = {(number.unit, number.scale) for number in numbers if number.value is not None}
     unit, scale = about.pop() if len(about) == 1 else ("", "")
-    return Number(unit=unit, scale=scale)
+    return Score(unit=unit, scale=scale)

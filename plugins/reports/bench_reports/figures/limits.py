@@ -8,7 +8,7 @@ from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from bench_core.runs.results import Number
+from bench_core.runs.results import Score
 from bench_reports.figures.error_bars import INTERVAL_NAMES, RANGES
 from bench_reports.figures.figure_data import Picture, has_place
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OVERSHOOT = 0.04  # of its length, by which an axis goes beyond the bound of a metric
-USUAL = 2.0  # intervals beyond all means, from which on others are cut
+MIN_CUT_RATIO = 2.0  # intervals beyond all means, from which on others are cut
 TIMES, LONG = 10.0, 1e3  # on a log axis: factor beyond all means, and factor of an unusually long interval
 AXES: Sequence[Literal["x", "y"]] = ("x", "y")
 CUT = "Intervals that extend far beyond all means are cut at the end of the axis; their ends are in the CSV."
@@ -72,7 +72,7 @@ def cuts_of(picture: Picture, axis: Literal["x", "y"] = "y") -> Cuts:
             low = min(value for value in (*means, *chain(*pairs)) if value >= low) / 2
         beyond = low / reach, high * reach
     else:
-        reach = max(map(abs, means)) + USUAL * median(high - low for low, high in pairs)
+        reach = max(map(abs, means)) + MIN_CUT_RATIO * median(high - low for low, high in pairs)
         low, high = min(means) - reach, max(means) + reach
         beyond = low - reach, high + reach
     return Cuts(low if least < low else -inf, high if most > high else inf, *beyond)
@@ -98,7 +98,7 @@ def cut_note(picture: Picture) -> Iterator[str]:
 
 def _stay_in_range(axes: Axes, picture: Picture) -> None:
     """Extend the y axis at most slightly beyond 0, or beyond 100 % of a share, unless something is drawn there."""
-    number = picture.numbers.get(picture.figure.y, Number())
+    number = picture.numbers.get(picture.figure.y, Score())
     _, highest = RANGES.get(number.scale, (0.0, inf))
     rows = [row for group in picture.series for row in group.rows]
     values = (value for row in rows for value in (row.mean, row.low, row.high))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bench_core.errors import SuiteError
-from bench_core.runs.results import CellResult, Number
-from bench_reports.content.cost_tables import Spent, cost_label
+from bench_core.runs.results import CellResult, Score
+from bench_reports.content.cost_tables import StageCosts, cost_label
 from bench_reports.content.sorting import applicable, why_missing
 from bench_reports.figures.error_bars import SeedMean, mean_of_cells, mean_of_values
 from bench_reports.figures.figure_data import (
@@ -31,7 +31,7 @@ class Quantity:
     """A metric or a cost of the cells of a figure."""
 
     data: FigureData
-    spent: Spent
+    spent: StageCosts
     name: str
 
     @property
@@ -39,11 +39,11 @@ class Quantity:
         return self.name in self.data.figure.costs
 
     @cached_property
-    def number(self) -> Number:
+    def number(self) -> Score:
         """A number of it; raises SuiteError if it is not measured, or has several kinds."""
         if not self.cost and self.name not in self.data.run.suite.metrics:
             raise SuiteError(f"the run does not measure {self.name}.")
-        return Number() if self.cost else self.data.number(self.name)
+        return Score() if self.cost else self.data.number(self.name)
 
     def label(self, axis: str) -> str:
         """Return the label of the axis `x` or `y`."""
@@ -56,7 +56,7 @@ class Quantity:
 
     def value(self, result: CellResult) -> float | None:
         """Return its value in a cell, if any."""
-        return self.spent.of(result, self.name) if self.cost else result.numbers.get(self.name, Number()).value
+        return self.spent.of(result, self.name) if self.cost else result.numbers.get(self.name, Score()).value
 
     def mean(self, cells: Sequence[CellResult]) -> SeedMean:
         """Return its mean over cells that have it, with the interval of tables; for a cost, over seeds."""
@@ -76,7 +76,7 @@ class Quantity:
 
 def place_picture(data: FigureData) -> Picture:
     """Return lines or bars against an axis or a setting; raise SuiteError where two cells share a place."""
-    figure, quantity = data.figure, Quantity(data, Spent(data.run), data.figure.y)
+    figure, quantity = data.figure, Quantity(data, StageCosts(data.run), data.figure.y)
     assert figure.place
     values = {data.word(result, figure.place): data.value(result, figure.place) for result in data.cells}
     numeric = figure.kind == "line" and figure.place.setting is not None and all(map(is_number, values.values()))
@@ -124,7 +124,7 @@ def _complete_cells(cells: Sequence[CellResult], *quantities: Quantity) -> list[
 
 def scatter_picture(data: FigureData) -> Picture:
     """Return points by two metrics or costs, means over seeds that have both; a line joins them by their x."""
-    figure, spent = data.figure, Spent(data.run)
+    figure, spent = data.figure, StageCosts(data.run)
     x, y = Quantity(data, spent, figure.x), Quantity(data, spent, figure.y)
     unknown = {x.name, y.name}.difference(data.run.suite.metrics, figure.costs)
     if unknown:

@@ -11,7 +11,7 @@ from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, TRAINING_AXES
 from bench_core.suites.check import needs_scores
 from bench_core.suites.grids import gathered
-from bench_core.suites.names import Names, listed
+from bench_core.suites.names import Names, join_names
 from bench_reports.language.claim_proofs import truth
 from bench_reports.language.expressions import QUANTIFIER, Query, Term, read
 from bench_reports.language.figure_schema import TRAINING_COSTS
@@ -156,7 +156,7 @@ class _Claims:
         if name not in results:
             what = f"{query} does not say which" if not name else f"choice {choice.id!r} has no result {name!r}"
             return (
-                f"{what}: the results are {listed([*results])}. Write `{choice.axis}={next(iter(results))!r}`.",
+                f"{what}: the results are {join_names([*results])}. Write `{choice.axis}={next(iter(results))!r}`.",
                 query,
             )
         if choice.axis == "decoder" and "decoder" not in self._axes(query.metric):
@@ -188,7 +188,7 @@ class _Claims:
             return [f"{query}: {text}"]
         values = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
         return [
-            f"{query} does not say which {axis}: {listed(several)}. Add one, such as `{axis}={several[0]!r}`."
+            f"{query} does not say which {axis}: {join_names(several)}. Add one, such as `{axis}={several[0]!r}`."
             for axis, several in values.items()
             if len(several) > 1
         ]

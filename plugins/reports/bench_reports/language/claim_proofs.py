@@ -2,7 +2,7 @@
 
 An expression is false for all values if no values make it true. Its comparisons become polynomial inequalities.
 Linear inequalities are decided by exact arithmetic. A product or power becomes a variable with bounds of its own,
-and the bounds of its factors are bisected until this decides, or until `STEPS` systems are solved: what is not
+and the bounds of its factors are bisected until this decides, or until `MAX_SYSTEMS` systems are solved: what is not
 refuted by then counts as possible.
 """
 
@@ -34,7 +34,7 @@ from bench_reports.language.claim_formulas import (
 from bench_reports.language.expressions import QUANTIFIER, Term
 from bench_reports.language.simplex import Simplex, Value
 
-STEPS = 200  #: systems of inequalities solved per question, at most
+MAX_SYSTEMS = 200  #: systems of inequalities solved per question, at most
 MAX_FACTORS = 12  # inequalities that are multiplied in pairs
 
 
@@ -73,7 +73,7 @@ class _Search:
     """Searches for values that satisfy a formula; their products are variables of their own."""
 
     box: dict[Name, Range]
-    steps: int = STEPS
+    steps: int = MAX_SYSTEMS
     system: _System = field(default_factory=lambda: _System())
 
     def is_possible(self, wanted: Sequence[Formula], chosen: Sequence[Above] = ()) -> bool:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, SECTIONS, TRAINING_AXES, Axis
 from bench_core.suites.grids import word
-from bench_core.suites.names import Names, listed
+from bench_core.suites.names import Names, join_names
 from bench_core.suites.training import training_schema
 from bench_reports.language.figure_schema import Figure
 from bench_reports.language.of_suite import language
@@ -53,7 +53,7 @@ def _check_axes(names: Names, keys: list[str | int], figure: Figure) -> None:
         with suppress(Unreadable):
             several = names.ambiguous(axis, _names_in_figure(names, figure, axis))
             if len(several) > 1 and axis not in figure.grouping_axes:
-                text = f"figure {getattr(figure, 'id', '')!r} does not say which {axis}: {listed(several)}. "
+                text = f"figure {getattr(figure, 'id', '')!r} does not say which {axis}: {join_names(several)}. "
                 way = "Make it x or y" if figure.kind == "heat" else f"Put `{axis}` in its `by`"
                 names.problems.add(keys, f"{text}{way}, or select one by `where`.")
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, Axis
-from bench_core.suites.names import Names, listed
+from bench_core.suites.names import Names, join_names
 from bench_reports.language.choice_check import check_chosen, check_id, check_where_choices
 from bench_reports.language.of_suite import language
 from bench_reports.language.schema import Table
@@ -55,7 +55,7 @@ def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:
             shown = [name for name in names_in_table(names, table, axis) if name in table.where.get(axis, [name])]
             several = names.ambiguous(axis, shown)
             if len(several) > 1 and axis not in (*table.rows, *table.columns):
-                text = f"table {getattr(table, 'id', '')!r} does not say which {axis}: {listed(several)}. "
+                text = f"table {getattr(table, 'id', '')!r} does not say which {axis}: {join_names(several)}. "
                 names.problems.add(keys, f"{text}Put `{axis}` in its rows or columns, or select one by `where`.")
 
 

@@ -19,7 +19,7 @@ from jinja2.filters import do_mark_safe as as_html
 
 from bench_core.terminal import visible
 from bench_reports import document as doc
-from bench_reports.document import Block, Document, Markup, Section
+from bench_reports.document import Block, Document, DocumentSection, Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
 PAPER = re.compile(r"https?://[^\s<>\"']*[\w/]|arXiv:\d{4}\.\d{4,5}(?:v\d+)?")
@@ -70,40 +70,40 @@ HTML = Markup(
 )  # fmt: skip
 
 
-def _contents(sections: Sequence[Section]) -> list[list[Section]]:
+def _contents(sections: Sequence[DocumentSection]) -> list[list[DocumentSection]]:
     """Return the lines of contents: one for each table and figure, and one for all other sections."""
     listed = [section for section in sections if section.entry]
     others = [section for section in listed if not section.floats]
     return [*([section] for section in listed if section.floats), others] if listed else []
 
 
-def _section(section: Section) -> str:
-    space = "\n" * any(isinstance(block, doc.Figure) for block in section.blocks)
+def _section(section: DocumentSection) -> str:
+    space = "\n" * any(isinstance(block, doc.FigureBlock) for block in section.blocks)
     return _macro("section", section, as_html(html_part(section.blocks))) + space
 
 
 def _block(block: Block) -> str:
     match block:
-        case doc.Heading() | doc.Paragraph() | doc.Notes() | doc.Facts() | doc.Table() | doc.Figure():
+        case doc.Heading() | doc.Paragraph() | doc.Notes() | doc.Facts() | doc.TableBlock() | doc.FigureBlock():
             return _macro(type(block).__name__.lower(), block)
-        case doc.Files() | doc.SideBySide():
+        case doc.FileList() | doc.SideBySide():
             return _macro(type(block).__name__.lower(), block)
         case doc.Claims(items, meaning):
             return _macro("table", _claims(items)) + _macro("notes", doc.Notes([meaning]))
-        case doc.Example():  # pages show outputs side by side
+        case doc.ExampleBlock():  # pages show outputs side by side
             return ""
     assert_never(block)
 
 
-def _claims(claims: Iterable[doc.JudgedClaim]) -> doc.Table:
+def _claims(claims: Iterable[doc.JudgedClaim]) -> doc.TableBlock:
     """Return claims with their expressions and the grounds of their verdicts."""
     rows = []
     for claim in claims:
-        verdict = doc.Cell([doc.Span(claim.verdict)], status=claim.verdict.partition(" (")[0])
-        statement = doc.Cell([doc.Span(claim.statement), doc.Span(claim.expression, "code")])
+        verdict = doc.TableCell([doc.Span(claim.verdict)], status=claim.verdict.partition(" (")[0])
+        statement = doc.TableCell([doc.Span(claim.statement), doc.Span(claim.expression, "code")])
         rows.append([doc.text_cell(claim.id), verdict, statement, doc.text_cell(claim.grounds)])
     headings = ["claim", "verdict", "statement", "judged by"]
-    return doc.Table("claims", "Claims of the suite and their verdicts", headings, rows, "left")
+    return doc.TableBlock("claims", "Claims of the suite and their verdicts", headings, rows, "left")
 
 
 def _macro(name: str, *arguments: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from bench_reports import document as doc
-from bench_reports.document import Block, Document, Section
+from bench_reports.document import Block, Document, DocumentSection
 from bench_reports.render.latex_tables import breakable, plain_table, table_file, too_wide
 from bench_reports.render.latex_text import LATEX, latex
 
@@ -38,11 +38,11 @@ def too_wide_tables(document: Document) -> list[str]:
     return [*filter(None, map(too_wide, _tables(document)))]
 
 
-def _tables(document: Document) -> list[doc.Table]:
-    return [block for section in document.sections for block in section.blocks if isinstance(block, doc.Table)]
+def _tables(document: Document) -> list[doc.TableBlock]:
+    return [block for section in document.sections for block in section.blocks if isinstance(block, doc.TableBlock)]
 
 
-def _section(section: Section) -> str:
+def _section(section: DocumentSection) -> str:
     """Return a section; if it floats, captions replace headings, and the next section begins on a new page."""
     if section.floats:
         return _blocks(block for block in section.blocks if not isinstance(block, doc.Heading)) + "\\clearpage\n"
@@ -63,16 +63,16 @@ def _block(block: Block) -> str:
             return _list([f"{name}: {text}" for name, text in items.items()])
         case doc.Notes(items):
             return _list(items) if items else ""
-        case doc.Table():
+        case doc.TableBlock():
             return f"\\input{{tables/{block.file.name}.tex}}\n" if block.file else _table(block)
-        case doc.Figure():
+        case doc.FigureBlock():
             return _figure(block) + _block(block.notes)
         case doc.Claims(items):
             claims = [(f"{latex(claim.id)}, {latex(claim.verdict)}", latex(claim.statement)) for claim in items]
             return _descriptions(claims) + _block(block.notes)
-        case doc.Example():
+        case doc.ExampleBlock():
             return _example(block)
-        case doc.Files() | doc.SideBySide():
+        case doc.FileList() | doc.SideBySide():
             return ""
     assert_never(block)
 
@@ -88,7 +88,7 @@ def _descriptions(pairs: Iterable[tuple[str, str]]) -> str:
     return f"\\begin{{description}}\n{lines}\\end{{description}}\n"
 
 
-def _table(table: doc.Table) -> str:
+def _table(table: doc.TableBlock) -> str:
     """Return a table in place, below its description; a table of text needs some space."""
     above = f"{latex(table.description)}\n" if table.description else ""
     space = "\n\\medskip" if table.side == "left" else ""
@@ -96,7 +96,7 @@ def _table(table: doc.Table) -> str:
     return f"{above}{space}\\noindent\n{plain_table(table)}{below}"
 
 
-def _figure(figure: doc.Figure) -> str:
+def _figure(figure: doc.FigureBlock) -> str:
     if figure.missing:
         return f"\\subsection*{{{latex(figure.heading)}}}\nNot drawn: {latex(figure.missing)}\n"
     drawing = f"\\sbox{{\\fitted}}{{\\includegraphics{{{figure.folder}/{figure.id}.pdf}}}}%\n{LOWERED}%\n{FITTED}\n"
@@ -104,7 +104,7 @@ def _figure(figure: doc.Figure) -> str:
     return f"\\begin{{figure}}[htbp]\n\\centering\n{drawing}{caption}\\end{{figure}}\n"
 
 
-def _example(example: doc.Example) -> str:
+def _example(example: doc.ExampleBlock) -> str:
     given = [(latex(name), latex(text)) for name, text in example.given.items()]
     outputs = [(latex(cell), latex(output)) for cell, output in example.outputs]
     return f"\\subsubsection*{{{latex(example.name)}}}\n{_descriptions([*given, *outputs])}"

@@ -19,7 +19,7 @@ MAX_LINES = 55  # of rows and notes per float
 LINE = 100  # characters per line of a note
 NARROW = 8  # characters per line of a broken heading, at least
 NEGLIGIBLE = 0.01  # of the font size: shrinking by less is not reported
-PAGE = 6.7  # inches of a line in a report
+LINE_INCHES = 6.7  # inches of a line in a report
 INCH = 72.27  # points
 NEEDS = r"% Needs \usepackage{booktabs} and \usepackage{graphicx}."
 BREAKS = ("/", "+", r"\_", r"\textbar{}")  # after which a line of a note may end
@@ -35,23 +35,27 @@ class TypeSize(NamedTuple):
     @property
     def before(self) -> str:
         """Return the commands that set it."""
-        narrower = rf"\setlength{{\tabcolsep}}{{{self.space / 2:g}pt}}" if self.space != SPACE else ""
+        narrower = rf"\setlength{{\tabcolsep}}{{{self.space / 2:g}pt}}" if self.space != COLUMN_POINTS else ""
         return self.command + narrower
 
 
-SPACE = 12.0
-SIZES = (TypeSize(r"\small", 4.6, SPACE), TypeSize(r"\footnotesize", 4.25, SPACE), TypeSize(r"\scriptsize", 3.8, 8.0))
+COLUMN_POINTS = 12.0
+SIZES = (
+    TypeSize(r"\small", 4.6, COLUMN_POINTS),
+    TypeSize(r"\footnotesize", 4.25, COLUMN_POINTS),
+    TypeSize(r"\scriptsize", 3.8, 8.0),
+)
 
 
 @dataclass(frozen=True)
 class Tabular:
     """The rows of a table in LaTeX."""
 
-    table: doc.Table
+    table: doc.TableBlock
     broken: bool = False  # whether headings wider than their columns are broken into lines
 
     @classmethod
-    def fitting(cls, table: doc.Table, inches: float) -> Tabular:
+    def fitting(cls, table: doc.TableBlock, inches: float) -> Tabular:
         """Return the rows of a table, with broken headings if it is otherwise too wide at the largest font size."""
         whole = cls(table)
         return whole if whole.width(SIZES[0]) <= inches * INCH else cls(table, broken=True)
@@ -123,7 +127,7 @@ class Tabular:
         return "\n".join([rf"\sbox0{{{size.before}%", *tabular, *fitted])
 
 
-def table_file(table: doc.Table) -> str:
+def table_file(table: doc.TableBlock) -> str:
     """Return the file of a table: floats with caption, label and notes, and measurement details in comments."""
     assert table.file
     tabular = Tabular.fitting(table, table.file.inches)
@@ -139,14 +143,14 @@ def table_file(table: doc.Table) -> str:
     return f"{NEEDS}\n{comments}{''.join(floats)}"
 
 
-def plain_table(table: doc.Table) -> str:
+def plain_table(table: doc.TableBlock) -> str:
     """Return a table in place, without a caption."""
-    tabular = Tabular.fitting(table, PAGE)
+    tabular = Tabular.fitting(table, LINE_INCHES)
     lines = [line for row in tabular.rows() for line in row]
-    return f"{tabular.set(lines, tabular.size(PAGE))}\n\\par\n"
+    return f"{tabular.set(lines, tabular.size(LINE_INCHES))}\n\\par\n"
 
 
-def too_wide(table: doc.Table) -> str:
+def too_wide(table: doc.TableBlock) -> str:
     """Return a message if a table is wider than its place even at the smallest font size; else an empty string."""
     if not table.file:
         return ""
@@ -160,7 +164,7 @@ def too_wide(table: doc.Table) -> str:
     return f"tables/{table.file.name}.tex is about {wide:.1f} in wide, for a place of {room:g} in: {shrunk}. {advice}"
 
 
-def _pieces(table: doc.Table, rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+def _pieces(table: doc.TableBlock, rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
     """Yield the lines of each float; the last has room for the notes."""
     below = sum(1 + len(note) // LINE for note in (table.notes.items if table.notes else ()))
     number = max(1, ceil(len(rows) / MAX_ROWS))
@@ -171,7 +175,7 @@ def _pieces(table: doc.Table, rows: Sequence[Sequence[str]]) -> Iterator[list[st
         yield [line for row in rows[start : start + each] for line in row]
 
 
-def _float(table: doc.Table, file: doc.TableFile, rows: str, number: int, last: bool) -> str:
+def _float(table: doc.TableBlock, file: doc.TableFile, rows: str, number: int, last: bool) -> str:
     """Return one float; every float after the first is marked as continued."""
     kind = "table" if file.in_column else "table*"
     more = r" (continued)" if number else ""
@@ -182,7 +186,7 @@ def _float(table: doc.Table, file: doc.TableFile, rows: str, number: int, last: 
     return "\n".join(lines) + "\n"
 
 
-def _notes(table: doc.Table) -> list[str]:
+def _notes(table: doc.TableBlock) -> list[str]:
     notes = [breakable(latex(note)) for note in (table.notes.items if table.notes else ())]
     if not notes:
         return []

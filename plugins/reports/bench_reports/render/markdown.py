@@ -10,10 +10,10 @@ from tabulate import tabulate
 
 from bench_core.terminal import visible
 from bench_reports import document as doc
-from bench_reports.document import Block, Document, Markup, Section
+from bench_reports.document import Block, Document, DocumentSection, Markup
 from bench_reports.render.fitting import pieces
 
-WIDTH = 150  # characters per line of a table of results
+MAX_LINE_CHARACTERS = 150  # characters per line of a table of results
 WRAPPED = 24  # characters beyond which a cell is wrapped
 
 
@@ -41,7 +41,7 @@ MARKDOWN = Markup(
 )
 
 
-def _section(section: Section) -> str:
+def _section(section: DocumentSection) -> str:
     return f"\n## {markdown(section.heading)}\n{_blocks(section.blocks)}"
 
 
@@ -59,15 +59,15 @@ def _block(block: Block) -> str:
             return _list([f"{name}: {text}" for name, text in items.items()])
         case doc.Notes(items):
             return _list(items) if items else ""
-        case doc.Table():
+        case doc.TableBlock():
             return _table(block)
-        case doc.Figure():
+        case doc.FigureBlock():
             return _figure(block)
         case doc.Claims():
             return _table(block.table)
-        case doc.Example():
+        case doc.ExampleBlock():
             return _example(block)
-        case doc.Files() | doc.SideBySide():
+        case doc.FileList() | doc.SideBySide():
             return ""
     assert_never(block)
 
@@ -76,9 +76,9 @@ def _list(items: Iterable[str]) -> str:
     return "\n" + "".join(f"- {markdown(item)}\n" for item in items)
 
 
-def _table(table: doc.Table) -> str:
+def _table(table: doc.TableBlock) -> str:
     """Return a table with its notes, the description first; all columns except the first use its alignment."""
-    rows, width = MARKDOWN.rows(table, "<br>"), WIDTH if table.file else inf
+    rows, width = MARKDOWN.rows(table, "<br>"), MAX_LINE_CHARACTERS if table.file else inf
     tables = [_pipes(piece, table.side) for piece in pieces(rows, width, len(" | "), WRAPPED)]
     notes = [table.description] * bool(table.description) + [*(table.notes.items if table.notes else ())]
     below = _list(notes) if table.notes or notes else ""
@@ -90,19 +90,19 @@ def _pipes(rows: Sequence[Sequence[str]], side: doc.Side) -> str:
     return f"{tabulate(rows[1:], rows[0], tablefmt='pipe', colalign=sides, disable_numparse=True)}\n"
 
 
-def _figure(figure: doc.Figure) -> str:
+def _figure(figure: doc.FigureBlock) -> str:
     if figure.missing:
         return f"\nNot drawn: {markdown(figure.missing)}\n" + _block(figure.notes)
     image = f"\n![{markdown(figure.caption)}]({figure.folder}/{figure.id}.svg)\n"
     return image + _blocks(figure.details) + _block(figure.notes)
 
 
-def _example(example: doc.Example) -> str:
+def _example(example: doc.ExampleBlock) -> str:
     """Return the inputs of an example, a table of its outputs, and the growth of some outputs."""
     given = "\n" * bool(example.given)
     given += "".join(f"- {markdown(name)}: {markdown(text)}\n" for name, text in example.given.items())
     rows = [[doc.text_cell(cell), doc.text_cell(output)] for cell, output in example.outputs]
-    outputs = _table(doc.Table("", "", ["cell", "output"], rows, "left"))
+    outputs = _table(doc.TableBlock("", "", ["cell", "output"], rows, "left"))
     courses = [
         f"\n{markdown(cell)}, word by word:\n\n" + "".join(f"1. {markdown(step)}\n" for step in steps)
         for cell, steps in example.courses

@@ -10,7 +10,7 @@ from bench_reports.content.claims import judge
 from bench_reports.content.default_tables import tables_of
 from bench_reports.content.page import incomplete
 from bench_reports.content.tables import grids
-from bench_reports.document import Block, Section
+from bench_reports.document import Block, DocumentSection
 from bench_reports.render.html import html_part
 from bench_reports.render.report_document import summary
 
@@ -26,17 +26,17 @@ def notebook_html(run: Run) -> str:
         return ""
     sections = [*summary(run, grids(run), judge(run)).sections]
     if missing := incomplete(run):
-        sections.insert(0, Section("Incomplete cells", [doc.Notes(missing)]))
+        sections.insert(0, DocumentSection("Incomplete cells", [doc.Notes(missing)]))
     blocks = [block for section in sections for block in _with_heading(section)]
     mark = sha256(html_part(blocks).encode("utf-8", "backslashreplace")).hexdigest()[:DIGEST_CHARACTERS]
     return html_part(
-        replace(block, id=f"{block.id}-{mark}") if isinstance(block, doc.Table) else block for block in blocks
+        replace(block, id=f"{block.id}-{mark}") if isinstance(block, doc.TableBlock) else block for block in blocks
     )
 
 
-def _with_heading(section: Section) -> Iterator[Block]:
+def _with_heading(section: DocumentSection) -> Iterator[Block]:
     """Yield the blocks of a section below its heading, unless a table has the same caption."""
-    captions = [block.caption for block in section.blocks if isinstance(block, doc.Table)]
+    captions = [block.caption for block in section.blocks if isinstance(block, doc.TableBlock)]
     if section.heading and section.heading not in captions:
         yield doc.Heading(section.heading)
     yield from section.blocks

@@ -9,7 +9,7 @@ from bench_core.suites.cells import join
 from bench_core.terminal import visible
 from bench_reports.content.choices import choices
 from bench_reports.content.environments import environments
-from bench_reports.content.grid import Column, Entry, Grid, Row
+from bench_reports.content.grid import Column, Grid, GridEntry, Row
 from bench_reports.content.judgements import Judgement
 from bench_reports.content.numbers import json_data
 from bench_reports.content.sorting import ordered
@@ -26,7 +26,7 @@ def records(grid: Grid) -> list[dict[str, Any]]:
     ]
 
 
-def _record(row: Row, column: Column, entry: Entry) -> dict[str, Any]:
+def _record(row: Row, column: Column, entry: GridEntry) -> dict[str, Any]:
     summary, printed, compared = entry.summary, entry.published, entry.comparison
     low, high = entry.interval or (None, None)
     return {

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench_core.errors import StoreError
-from bench_core.runs.manifest import FILE, Named, inside, read_manifest, write_manifest
+from bench_core.runs.manifest import FILE, NamedVersion, inside, read_manifest, write_manifest
 from bench_core.runs.reporting import identity
 from bench_core.runs.results import COST_COLUMNS, Run
 from bench_reports.content.claims import judge
@@ -22,7 +22,7 @@ from bench_reports.render.latex_text import in_utf_8
 from bench_reports.render.markdown import markdown_report
 from bench_reports.render.records import csv_text, records, results_text
 from bench_reports.render.report_document import DrawnFigure, costs_document, report_document, summary
-from bench_reports.render.terminal import SCREEN, WIDTH, notes_text, terminal_text
+from bench_reports.render.terminal import LINE_CHARACTERS, SCREEN, notes_text, terminal_text
 from plain_files import to_csv
 
 
@@ -42,7 +42,7 @@ def write_report(run: Run, folder: Path, utf_8: bool = False) -> list[Path]:
     except OSError as error:
         why = str(error.strerror or error).lower()
         raise StoreError(f"{place}: cannot be written: {why}. Choose another folder with --out.") from None
-    named = Named(run.folder.resolve().name, run_digest(run), **identity(run))
+    named = NamedVersion(run.folder.resolve().name, run_digest(run), **identity(run))
     write_manifest(folder, "report", named.name, files, run=named, code=code_digest())
     return [folder / name for name in (*files, FILE)]
 
@@ -57,7 +57,7 @@ def contents(run: Run, utf_8: bool = False) -> dict[str, bytes]:
     return files | {name: in_utf_8(files[name].decode()).encode() for name in latex}
 
 
-def screen(run: Run, width: int = WIDTH) -> str:
+def screen(run: Run, width: int = LINE_CHARACTERS) -> str:
     """Return the tables and claims of a run with their footnotes, for a terminal of this width."""
     return terminal_text(summary(run, grids(run), judge(run)), width)
 

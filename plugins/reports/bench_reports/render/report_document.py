@@ -20,7 +20,7 @@ from bench_reports.content.pairs import pairs_table
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
 from bench_reports.content.result_tables import differences_table, files_of_differences, results_table
 from bench_reports.content.table_notes import measurement
-from bench_reports.document import Block, Cell, Document, Section, Side, Span, Table, text_cell
+from bench_reports.document import Block, Document, DocumentSection, Side, Span, TableBlock, TableCell, text_cell
 from bench_reports.figures.figure_data import Picture, kind_of
 from bench_reports.figures.figure_notes import figure_notes
 from bench_reports.language.of_suite import language
@@ -59,19 +59,19 @@ def report_document(
 
 def summary(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> Document:
     """Return the tables and claims of a run, for a terminal."""
-    sections = [*table_sections(run, filled), *_claims(judged), Section("", [doc.Notes(limits(run))])]
+    sections = [*table_sections(run, filled), *_claims(judged), DocumentSection("", [doc.Notes(limits(run))])]
     return Document("", [], sections)
 
 
-def table_sections(run: Run, filled: Iterable[Grid]) -> list[Section]:
+def table_sections(run: Run, filled: Iterable[Grid]) -> list[DocumentSection]:
     """Return the tables of a run, for a terminal."""
     sections = []
     for grid in filled:
-        sections.append(Section(grid.table.caption or grid.table.id, [results_table(run, grid)]))
+        sections.append(DocumentSection(grid.table.caption or grid.table.id, [results_table(run, grid)]))
         if differences := differences_table(run, grid):
-            sections.append(Section("Comparison with published numbers", [differences]))
+            sections.append(DocumentSection("Comparison with published numbers", [differences]))
         if pairs := pairs_table(run, grid):
-            sections.append(Section("All pairs", [pairs]))
+            sections.append(DocumentSection("All pairs", [pairs]))
     return sections
 
 
@@ -84,67 +84,67 @@ def costs_document(run: Run, stages: Stages, drawn: Iterable[DrawnFigure] = ()) 
     links = [doc.Span("Report", link="report.html"), doc.Span("·"), doc.Span("costs.csv", link="costs.csv")]
     sections = [
         *(_figure(run, figure, "costs") for figure in drawn),
-        Section("By kind of stage", [kinds, doc.Notes([RATES], compact=True)]),
-        Section("By stage", [longest, left_out] if number > shown else [longest]),
+        DocumentSection("By kind of stage", [kinds, doc.Notes([RATES], compact=True)]),
+        DocumentSection("By stage", [longest, left_out] if number > shown else [longest]),
     ]
     return Document(f"Costs: {title(run)}", [doc.Paragraph([[doc.Span(COSTS)], links])], sections, contents=False)
 
 
-def text_table(name: str, caption: str, lines: Sequence[Sequence[str]], side: Side = "right") -> Table:
+def text_table(name: str, caption: str, lines: Sequence[Sequence[str]], side: Side = "right") -> TableBlock:
     """Return a table of text whose first line is its headings; columns of numbers can be sorted numerically."""
     labels = [text_cell(line[0]) for line in lines[1:]]
     columns = [_column(column) for column in zip(*lines[1:], strict=True)][1:]
     rows = [[label, *(column[place] for column in columns)] for place, label in enumerate(labels)]
-    return Table(name, caption, lines[0], rows, side)
+    return TableBlock(name, caption, lines[0], rows, side)
 
 
-def _column(column: Sequence[str]) -> list[Cell]:
+def _column(column: Sequence[str]) -> list[TableCell]:
     """Return a column of text with its numbers, or without numbers if it also holds other words."""
     numbers = [number(word) for word in column]
     mixed = any(value is None and word not in ("", "–") for value, word in zip(numbers, column, strict=True))
-    return [Cell([Span(word)], None if mixed else value) for value, word in zip(numbers, column, strict=True)]
+    return [TableCell([Span(word)], None if mixed else value) for value, word in zip(numbers, column, strict=True)]
 
 
-def _data(run: Run) -> Iterator[Section]:
+def _data(run: Run) -> Iterator[DocumentSection]:
     """Yield what a reader must know before the results."""
     if notes := comparability(run):
-        yield Section("Limits to comparability", [doc.Notes(notes)], "limits", formats=PAGE, aside=True)
+        yield DocumentSection("Limits to comparability", [doc.Notes(notes)], "limits", formats=PAGE, aside=True)
     if rows := statistics(run):
-        yield Section("Data", [text_table("statistics", "Data statistics", rows)], "statistics-section")
+        yield DocumentSection("Data", [text_table("statistics", "Data statistics", rows)], "statistics-section")
 
 
-def _results(run: Run, grid: Grid, file: str) -> Section:
+def _results(run: Run, grid: Grid, file: str) -> DocumentSection:
     """Return a table of results, its differences from published numbers, if any, and links to their files."""
     ours, differences = results_table(run, grid), differences_table(run, grid, file)
     pairs = pairs_table(run, grid)
     more = [table for table in (differences, pairs) if table]
     beside: list[Block] = [block for table in more for block in (doc.Heading(table.caption), table)]
     numbers = [f"tables/{grid.table.id}.csv", *[f"tables/{grid.table.id}-pairs.csv"] * bool(pairs)]
-    links = doc.Files([*numbers, *(f"tables/{table.file.name}.tex" for table in (ours, *more) if table.file)])
+    links = doc.FileList([*numbers, *(f"tables/{table.file.name}.tex" for table in (ours, *more) if table.file)])
     heading = ": ".join(filter(None, [grid.table.id, grid.table.caption]))
-    return Section(heading, [ours, *beside, links], f"{ours.id}-section", grid.table.id)
+    return DocumentSection(heading, [ours, *beside, links], f"{ours.id}-section", grid.table.id)
 
 
-def _figure(run: Run, drawn: DrawnFigure, folder: str) -> Section:
+def _figure(run: Run, drawn: DrawnFigure, folder: str) -> DocumentSection:
     picture, files = drawn
     figure, kind = picture.figure, kind_of(picture.figure.kind)
     heading, notes = ": ".join(filter(None, [figure.id, figure.caption])), doc.Notes(figure_notes(run, picture))
     svg, details = files.get("svg", b""), kind.details(picture) if kind and not picture.empty else ()
     caption = figure.caption or figure.id
-    block = doc.Figure(figure.id, heading, caption, figure.kind, folder, notes, picture.empty, svg, details)
-    return Section(heading, [block], f"figure-{figure.id}", figure.id)
+    block = doc.FigureBlock(figure.id, heading, caption, figure.kind, folder, notes, picture.empty, svg, details)
+    return DocumentSection(heading, [block], f"figure-{figure.id}", figure.id)
 
 
-def _findings(run: Run, judged: Sequence[Judgement]) -> Iterator[Section]:
+def _findings(run: Run, judged: Sequence[Judgement]) -> Iterator[DocumentSection]:
     """Yield the consequences of the results, and further findings."""
     yield from _claims(judged)
     if probes := _probes(run):
-        yield Section("Probes", probes, "probes-section", "Probes")
+        yield DocumentSection("Probes", probes, "probes-section", "Probes")
     if made := [choice_note(run, choice) for choice in choices(run)]:
-        yield Section("Choices", [doc.Notes(made)], "choices-section", "Choices", PAGE)
+        yield DocumentSection("Choices", [doc.Notes(made)], "choices-section", "Choices", PAGE)
 
 
-def _claims(judged: Iterable[Judgement]) -> Iterator[Section]:
+def _claims(judged: Iterable[Judgement]) -> Iterator[DocumentSection]:
     judged = [*judged]
     claims = []
     for judgement in judged:
@@ -153,7 +153,9 @@ def _claims(judged: Iterable[Judgement]) -> Iterator[Section]:
             doc.JudgedClaim(judgement.claim.id, judgement.verdict, statement, judgement.claim.expression, grounds)
         )
     if claims:
-        yield Section("Claims", [doc.Claims(claims, f"{MEANING} {chance(judged)}")], "claims-section", "Claims")
+        yield DocumentSection(
+            "Claims", [doc.Claims(claims, f"{MEANING} {chance(judged)}")], "claims-section", "Claims"
+        )
 
 
 def _probes(run: Run) -> list[Block]:
@@ -169,28 +171,30 @@ def _probes(run: Run) -> list[Block]:
     return blocks
 
 
-def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[Section]:
+def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[DocumentSection]:
     """Yield how numbers were measured, for readers who reproduce them; on a page, the limits are at the top."""
     elsewhere = ", ".join(figure.id for figure in language(run).figures if figure.costs)
     costs = [f"{ELSEWHERE}: {elsewhere}."] if elsewhere else []
     if notes := [*measurement(run, filled), *costs]:
-        yield Section("Measurement", [doc.Notes([*notes, *limits(run)])], "measurement-section", "Measurement")
+        yield DocumentSection(
+            "Measurement", [doc.Notes([*notes, *limits(run)])], "measurement-section", "Measurement"
+        )
 
 
-def _cells(run: Run) -> Iterator[Section]:
+def _cells(run: Run) -> Iterator[DocumentSection]:
     """Yield the outputs of cells, which a page shows side by side, and the cells without outputs."""
     shown = samples(run)
     hidden = [doc.Notes([text]) for text in withheld_note(run, shown)]
     if shown:
         block = doc.SideBySide(side_by_side(shown))
-        yield Section("Outputs side by side", [block, *hidden], "outputs-section", "Outputs", PAGE)
+        yield DocumentSection("Outputs side by side", [block, *hidden], "outputs-section", "Outputs", PAGE)
     if missing := incomplete(run):
-        yield Section("Incomplete cells", [doc.Notes(missing)], "incomplete-section", "Incomplete cells")
+        yield DocumentSection("Incomplete cells", [doc.Notes(missing)], "incomplete-section", "Incomplete cells")
     if shown:
-        yield Section("Sample outputs", [*few(run, shown), *hidden], formats=OTHERS)
+        yield DocumentSection("Sample outputs", [*few(run, shown), *hidden], formats=OTHERS)
 
 
-def _provenance(run: Run, costs: bool) -> Section:
+def _provenance(run: Run, costs: bool) -> DocumentSection:
     """Return the environments of cells, and the other files of a report, for a page."""
     table = text_table("environments", "Environments of the cells", environment_rows(run), "left")
     table = replace(table, folded="Environments: versions, hardware, digests of code")
@@ -200,6 +204,6 @@ def _provenance(run: Run, costs: bool) -> Section:
         doc.Span("costs.csv", joined=True, link="costs.csv"),
         doc.Span(").", joined=True),
     ]
-    files = doc.Files(["report.md", "report.tex", "results.json"], "Other formats of this report:")
+    files = doc.FileList(["report.md", "report.tex", "results.json"], "Other formats of this report:")
     blocks: list[Block] = [table, *([doc.Paragraph([spent])] if costs else []), files]
-    return Section("Provenance", blocks, "provenance-section", "Provenance", PAGE)
+    return DocumentSection("Provenance", blocks, "provenance-section", "Provenance", PAGE)

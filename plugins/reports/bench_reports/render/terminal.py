@@ -12,14 +12,14 @@ from bench_reports import document as doc
 from bench_reports.document import Block, Document, Markup
 from bench_reports.render.fitting import PADDING, pieces
 
-WIDTH = 100  # characters per line
+LINE_CHARACTERS = 100  # characters per line
 GAP = 2  # characters between columns
 SCREEN = "report.txt"  #: the file of a report with its terminal text
 
 TERMINAL = Markup(visible, {"strong": "*{}*", "raised": " {}", "small": "({})"})
 
 
-def terminal_text(document: Document, width: int = WIDTH) -> str:
+def terminal_text(document: Document, width: int = LINE_CHARACTERS) -> str:
     """Return a document for a terminal of this width, with a blank line after each table and each list."""
     screen = Screen(width)
     lines = [visible(document.title)] * bool(document.title) + screen.lines(document.prompt)
@@ -28,7 +28,7 @@ def terminal_text(document: Document, width: int = WIDTH) -> str:
     return "\n".join(lines)
 
 
-def notes_text(notes: Iterable[str], width: int = WIDTH) -> str:
+def notes_text(notes: Iterable[str], width: int = LINE_CHARACTERS) -> str:
     """Return notes for a terminal of this width."""
     return "\n".join(line for note in notes for line in Screen(width).note_lines(visible(note)))
 
@@ -53,16 +53,16 @@ class Screen:
                 return self._list(f"{name}: {text}" for name, text in items.items())
             case doc.Notes(items):
                 return self._list(items)
-            case doc.Table():
+            case doc.TableBlock():
                 return self._table(block)
-            case doc.Figure():
+            case doc.FigureBlock():
                 shown = f"Not drawn: {block.missing}" if block.missing else f"{block.folder}/{block.id}.svg"
                 return [visible(shown), *self.lines(block.details), *self._list(block.notes.items)]
             case doc.Claims():
                 return self._table(block.table)
-            case doc.Example():
+            case doc.ExampleBlock():
                 return self._example(block)
-            case doc.Files(paths, introduction):
+            case doc.FileList(paths, introduction):
                 return [visible(" ".join([introduction, *paths])), ""]
             case doc.SideBySide():
                 return []
@@ -79,13 +79,13 @@ class Screen:
         """Return the lines of a note."""
         return wrap(text, self.width, initial_indent="  ", subsequent_indent="    ", break_long_words=False) or [""]
 
-    def _table(self, table: doc.Table) -> list[str]:
+    def _table(self, table: doc.TableBlock) -> list[str]:
         """Lay out a table below its description; all columns except the first use its alignment."""
         above = [visible(table.description)] if table.description else []
         tables = [_columns(rows, table.side) for rows in self._pieces(table)]
         return [*above, *"\n\n".join(tables).split("\n"), *self._list(table.notes.items if table.notes else ())]
 
-    def _pieces(self, table: doc.Table) -> Iterable[list[list[str]]]:
+    def _pieces(self, table: doc.TableBlock) -> Iterable[list[list[str]]]:
         """Yield the rows of tables that fit a line; in a table of text, the last column is wrapped instead."""
         rows = TERMINAL.rows(table)
         if table.side == "right":
@@ -94,7 +94,7 @@ class Screen:
         rest = sum(max(map(len, column)) + GAP for column in [*zip(*padded, strict=True)][:-1])
         return [[[*row[:-1], "\n".join(wrap(row[-1], max(30, self.width - rest))) or row[-1]] for row in rows]]
 
-    def _example(self, example: doc.Example) -> list[str]:
+    def _example(self, example: doc.ExampleBlock) -> list[str]:
         pairs = [*example.given.items(), *example.outputs]
         pairs += [(cell, step) for cell, steps in example.courses for step in steps]
         return [visible(example.name), *self._list(f"{name}: {text}" for name, text in pairs)]

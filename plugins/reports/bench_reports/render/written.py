@@ -7,7 +7,7 @@ from bench_core.errors import StoreError
 from bench_core.runs.manifest import problems, read_manifest
 from bench_core.runs.results import Run
 from bench_reports.render.code import code_digest
-from bench_reports.render.terminal import SCREEN, WIDTH
+from bench_reports.render.terminal import LINE_CHARACTERS, SCREEN
 
 MIN_WIDTH = 40  # characters per line
 
@@ -21,7 +21,7 @@ def report(run: Run, folder: Path) -> str:
 
     if not is_up_to_date(run, folder):
         write_report(run, folder)
-    if (columns := get_terminal_size((WIDTH, 24)).columns) < WIDTH:
+    if (columns := get_terminal_size((LINE_CHARACTERS, 24)).columns) < LINE_CHARACTERS:
         from bench_reports.render.report import screen
 
         return screen(run, max(columns, MIN_WIDTH))

@@ -9,10 +9,10 @@ from bench_reports.language.claim_terms import Extreme, Piece, Values, number, p
 from bench_reports.language.expressions import QUANTIFIER, Query, Term
 from bench_reports.statistics.estimate import EVERYWHERE, Estimate, Measured, contrast
 from bench_reports.statistics.shares import share_of
-from bench_reports.statistics.tails import SMALLEST
+from bench_reports.statistics.tails import MIN_P_VALUE
 
 
-class Pair(NamedTuple):
+class ClaimPair(NamedTuple):
     """The p-values of a statement and of its negation."""
 
     true: float
@@ -27,7 +27,7 @@ class Quantified(NamedTuple):
     trainings: int
 
 
-UNTESTED = Pair(1.0, 1.0)  # of a comparison with a constant truth value: nothing is shown
+UNTESTED = ClaimPair(1.0, 1.0)  # of a comparison with a constant truth value: nothing is shown
 
 ROUNDING = 1e-6  # of slopes, which are finite differences
 MAX_EXPONENT = 709.0  # exp of more overflows
@@ -45,7 +45,7 @@ class ClaimTest:
     quantified: list[Quantified] = field(default_factory=list)
     mixed: list[Query] = field(default_factory=list)  # tested for these trainings only, as trainings differ in kind
 
-    def p_values(self, term: Term) -> Pair | None:
+    def p_values(self, term: Term) -> ClaimPair | None:
         """Return the p-values of a statement and of its negation; None if all its comparisons are vacuous.
 
         A conjunction has the largest p-value of its parts (intersection-union; Berger, 1982), a disjunction the
@@ -54,7 +54,7 @@ class ClaimTest:
         pair = self._p_values(term)
         return pair if self.comparisons > len(self.vacuous) else None
 
-    def _p_values(self, term: Term) -> Pair:
+    def _p_values(self, term: Term) -> ClaimPair:
         kind = term.operation
         if kind == "not":
             return _contrary(self._p_values(term.parts[0]))
@@ -72,7 +72,7 @@ class ClaimTest:
             self.vacuous.append(words(term))
         return pair or UNTESTED
 
-    def _in_every_training(self, condition: Term) -> Pair:
+    def _in_every_training(self, condition: Term) -> ClaimPair:
         """Test a condition in each training by its examples alone, except in trainings where it is vacuous."""
         if condition.operation in ("and", "all"):
             return _every([self._in_every_training(part) for part in condition.parts])
@@ -88,14 +88,16 @@ class ClaimTest:
             self.vacuous.append(words(condition))
         return _every(pairs) if pairs else UNTESTED
 
-    def _equal(self, left: Piece, right: Piece, equal: bool) -> Pair:
+    def _equal(self, left: Piece, right: Piece, equal: bool) -> ClaimPair:
         """Test an equality of counts: it holds if it is exact; sampled numbers can never show it."""
         gap, slopes = self._gap(left, right)
         sampled = gap.varies or any(self.measured[query].draws is not None for query in slopes)
-        pair = Pair(SMALLEST, 1.0) if not (sampled or gap.value) else Pair(1.0, max(gap.p(), SMALLEST))
+        pair = (
+            ClaimPair(MIN_P_VALUE, 1.0) if not (sampled or gap.value) else ClaimPair(1.0, max(gap.p(), MIN_P_VALUE))
+        )
         return pair if equal else _contrary(pair)
 
-    def _below(self, low: Piece, high: Piece) -> Pair | None:
+    def _below(self, low: Piece, high: Piece) -> ClaimPair | None:
         """Return the p-values of low < high; None if its truth value is constant."""
         for side, every in ((high, "min"), (low, "max")):
             if isinstance(side, Extreme):
@@ -106,7 +108,7 @@ class ClaimTest:
         assert isinstance(high, Term)
         return self._test_difference(low, high)
 
-    def _test_difference(self, low: Term, high: Term) -> Pair | None:
+    def _test_difference(self, low: Term, high: Term) -> ClaimPair | None:
         gap, slopes = self._gap(low, high)
         measurements = [self.measured[query] for query in slopes]
         if len(measurements) == 1 and measurements[0].is_mixed:
@@ -120,12 +122,12 @@ class ClaimTest:
             self.unresolved.append(f"{words(low)} and {words(high)}")
         if len(measurements) == 1 and (share := share_of(measurements[0])) and (slope := next(iter(slopes.values()))):
             null = share.value - gap.value / slope  # value at which both sides are equal
-            pair = Pair(share.p_above(null), share.p_below(null))
+            pair = ClaimPair(share.p_above(null), share.p_below(null))
             pair = pair if slope > 0 else _contrary(pair)
         else:
             above = gap.p_above()
-            pair = _at_least_sign_test(Pair(above, 1 - above), gap.value, measurements, [*slopes.values()])
-        return Pair(max(pair.true, SMALLEST), max(pair.false, SMALLEST))
+            pair = _at_least_sign_test(ClaimPair(above, 1 - above), gap.value, measurements, [*slopes.values()])
+        return ClaimPair(max(pair.true, MIN_P_VALUE), max(pair.false, MIN_P_VALUE))
 
     def _gap(self, low: Piece, high: Piece) -> tuple[Estimate, Mapping[Query, float]]:
         """Return high - low, and its slopes in the means behind it.
@@ -150,16 +152,16 @@ class ClaimTest:
         return (estimate.only_these() if self.only_these else estimate), slopes
 
 
-def _every(pairs: Sequence[Pair]) -> Pair:
-    return Pair(max(pair.true for pair in pairs), min(1.0, len(pairs) * min(pair.false for pair in pairs)))
+def _every(pairs: Sequence[ClaimPair]) -> ClaimPair:
+    return ClaimPair(max(pair.true for pair in pairs), min(1.0, len(pairs) * min(pair.false for pair in pairs)))
 
 
-def _any(pairs: Sequence[Pair]) -> Pair:
+def _any(pairs: Sequence[ClaimPair]) -> ClaimPair:
     return _contrary(_every([_contrary(pair) for pair in pairs]))
 
 
-def _contrary(pair: Pair) -> Pair:
-    return Pair(pair.false, pair.true)
+def _contrary(pair: ClaimPair) -> ClaimPair:
+    return ClaimPair(pair.false, pair.true)
 
 
 def in_training(measurement: Measured, seed: int) -> Measured:
@@ -169,7 +171,9 @@ def in_training(measurement: Measured, seed: int) -> Measured:
     return replace(measurement, values=measurement.values[place : place + 1], draws=draws)
 
 
-def _at_least_sign_test(pair: Pair, gap: float, measurements: Sequence[Measured], slopes: Sequence[float]) -> Pair:
+def _at_least_sign_test(
+    pair: ClaimPair, gap: float, measurements: Sequence[Measured], slopes: Sequence[float]
+) -> ClaimPair:
     """Return the p-values of a difference of two shares, at least those of the exact test without a margin.
 
     A normal distribution overstates the evidence if few examples differ between both.
@@ -182,10 +186,10 @@ def _at_least_sign_test(pair: Pair, gap: float, measurements: Sequence[Measured]
     margin = slopes[0] * (measurements[0].mean - measurements[1].mean) - gap
     negligible = ROUNDING * abs(slopes[0])
     true = max(pair.true, signs.true) if margin >= -negligible else pair.true
-    return Pair(true, max(pair.false, signs.false) if margin <= negligible else pair.false)
+    return ClaimPair(true, max(pair.false, signs.false) if margin <= negligible else pair.false)
 
 
-def sign_test(ours: Measured, theirs: Measured) -> Pair | None:
+def sign_test(ours: Measured, theirs: Measured) -> ClaimPair | None:
     """Return the p-values of one share above another on the same examples of one training; None for anything else.
 
     If both shares were equal, an example that is a case of only one would be a case of either with probability 1/2
@@ -207,7 +211,7 @@ def sign_test(ours: Measured, theirs: Measured) -> Pair | None:
     def at_least(cases: int) -> float:
         return float(bdtrc(cases, unlike, 0.5) + (bdtrc(cases - 1, unlike, 0.5) if cases else 1.0)) / 2
 
-    return Pair(at_least((unlike + ahead) // 2), at_least((unlike - ahead) // 2))
+    return ClaimPair(at_least((unlike + ahead) // 2), at_least((unlike - ahead) // 2))
 
 
 def _natural(measurement: Measured, value: float) -> float:

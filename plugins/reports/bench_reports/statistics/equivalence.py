@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from bench_reports.statistics.estimate import NONE, Estimate, Measured, contrast, together
-from bench_reports.statistics.tails import LEVEL, Part
+from bench_reports.statistics.tails import LEVEL, VariancePart
 
 Verdict: TypeAlias = Literal["equivalent", "better", "worse", "different", "cannot tell"]
 
@@ -36,14 +36,16 @@ class EquivalenceResult:
     seeds: int | None = None  # number of seeds that would decide, if differences and deviations are what they seem
 
 
-Samples: TypeAlias = tuple[Part, Part]  # variance by the examples of both: added to that of seeds, and whole
+Samples: TypeAlias = tuple[
+    VariancePart, VariancePart
+]  # variance by the examples of both: added to that of seeds, and whole
 SAME: Samples = (NONE, NONE)  #: both are on the same examples
 
 
 def of_two_samples(ours: Measured, ratio: float = 1.0) -> Samples:
     """Return the error of two test sets: ours, and one with `1 / ratio` times as many examples."""
     estimate = contrast([ours], [1.0])
-    both = [Part(part.variance * (1 + ratio), part.freedom) for part in (estimate.examples, estimate.alone)]
+    both = [VariancePart(part.variance * (1 + ratio), part.freedom) for part in (estimate.examples, estimate.alone)]
     return both[0], both[1]
 
 
@@ -87,13 +89,15 @@ def _deviation(ours: Sequence[float]) -> float | None:
     return float(np.std(ours, ddof=1)) if len(ours) > 1 else None
 
 
-def _variance(count: int, ours: float | None, printed: Printed) -> Part | None:
+def _variance(count: int, ours: float | None, printed: Printed) -> VariancePart | None:
     """Return the variance of a difference of means over trainings; an unknown deviation is taken from the other."""
     theirs = printed.deviation if printed.runs > 1 else None
     if ours is not None and theirs is not None:
-        return together([Part(ours**2 / count, count - 1.0), Part(theirs**2 / printed.runs, printed.runs - 1.0)])
+        return together(
+            [VariancePart(ours**2 / count, count - 1.0), VariancePart(theirs**2 / printed.runs, printed.runs - 1.0)]
+        )
     known, freedom = (theirs, printed.runs - 1.0) if ours is None else (ours, count - 1.0)
-    return None if known is None else Part(known**2 * (1 / count + 1 / printed.runs), freedom)
+    return None if known is None else VariancePart(known**2 * (1 / count + 1 / printed.runs), freedom)
 
 
 def _seeds_that_tell(

@@ -21,14 +21,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_reports.statistics.tails import LEVEL, POWER, Array, Part, detectable, p_above, reach, skewness_of
+from bench_reports.statistics.tails import LEVEL, POWER, Array, VariancePart, detectable, p_above, reach, skewness_of
 
 ROUNDING = 1e-11  # of numbers: relative differences due to the order of summation
 UNDERSTATED = 3.0  #: times 1 / sqrt(N): how much less skewed a sample is than its population, by simulation
 EVERYWHERE = (-inf, inf)
 
 
-NONE = Part(0.0)
+NONE = VariancePart(0.0)
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ class Estimate:
     """A number with its error: for other trainings and examples, and for these trainings alone."""
 
     value: float
-    seeds: Part | None  # None with one seed: conclusions are limited to this training
-    examples: Part  # what the examples add to the part of the seeds
-    alone: Part  # the whole part of the examples, for these trainings alone
-    error: Part = NONE  # variance of estimators
-    floor: Part = NONE  # variance for shares without a case, or without a counterexample
+    seeds: VariancePart | None  # None with one seed: conclusions are limited to this training
+    examples: VariancePart  # what the examples add to the part of the seeds
+    alone: VariancePart  # the whole part of the examples, for these trainings alone
+    error: VariancePart = NONE  # variance of estimators
+    floor: VariancePart = NONE  # variance for shares without a case, or without a counterexample
     skewness: float = 0.0  # skewness of the part of the examples
     bounds: tuple[float, float] = EVERYWHERE  # smallest and largest possible value
 
@@ -172,7 +172,7 @@ class Estimate:
         largest = max(detectable(parts, power) for parts in self._parts())
         return largest * self.half_width() / replace(self, skewness=0.0).half_width() if largest else largest
 
-    def _parts(self) -> Iterator[Sequence[Part]]:
+    def _parts(self) -> Iterator[Sequence[VariancePart]]:
         """Yield the parts of the variance for these trainings and, if known, for others."""
         yield self.alone, self.error, self.floor
         if self.seeds is not None:
@@ -196,14 +196,16 @@ def contrast(measured: Sequence[Measured], weights: Sequence[float], value: floa
         known &= len(series) > 1 or not any(measurement.trained for measurement, _ in group)
         if len(series) > 1:
             variance = float(series.var(ddof=1)) / len(series)
-            seeds.append(Part(variance if variance > least**2 else 0.0, len(series) - 1.0))
+            seeds.append(VariancePart(variance if variance > least**2 else 0.0, len(series) - 1.0))
         samples.add(group)
     error = fsum((measurement.error * weight) ** 2 for measurement, weight in pairs)
     known &= len(measured) != 1 or not measured[0].is_mixed
     examples, alone, skewness = samples.parts()
-    floor = Part(fsum(samples.floor.values()))
+    floor = VariancePart(fsum(samples.floor.values()))
     value = value if abs(value) > least else 0.0
-    return Estimate(value, together(seeds) if known else None, examples, alone, Part(error), floor, skewness, bounds)
+    return Estimate(
+        value, together(seeds) if known else None, examples, alone, VariancePart(error), floor, skewness, bounds
+    )
 
 
 def _between(pairs: Group) -> tuple[float, float]:
@@ -217,13 +219,13 @@ def difference(ours: Measured, theirs: Measured) -> Estimate:
     return contrast([ours, theirs], [1.0, -1.0])
 
 
-def together(parts: Sequence[Part]) -> Part:
+def together(parts: Sequence[VariancePart]) -> VariancePart:
     """Return the sum of independent variances, with the degrees of freedom of Welch and Satterthwaite."""
     total = fsum(v for v, _ in parts)
     if not total:
-        return Part(total, min((freedom for _, freedom in parts), default=inf))
+        return VariancePart(total, min((freedom for _, freedom in parts), default=inf))
     squares = fsum((v / total) ** 2 / freedom for v, freedom in parts)  # as fractions, which do not overflow
-    return Part(total, 1 / squares if squares else inf)
+    return VariancePart(total, 1 / squares if squares else inf)
 
 
 Group: TypeAlias = Sequence[tuple[Measured, float]]  # measurements with their weights
@@ -277,7 +279,7 @@ class _Samples:
             if count > 1:
                 self.single_seed[name] += float((some - mean).var(1).sum()) / (count - 1) / count
 
-    def parts(self) -> tuple[Part, Part, float]:
+    def parts(self) -> tuple[VariancePart, VariancePart, float]:
         """Return what examples add to the seeds' part of the variance, their whole part, and its skewness."""
         more, alone = [], []
         for name in self.members:
@@ -286,8 +288,8 @@ class _Samples:
             variance = float(np.var(self.moved[name])) * small
             variance = variance if variance > self.least else 0.0
             freedom = 1 / (1 / max(units - 1, 1e-9) + 1 / max(1, self.moved[name].size - 1))
-            alone.append(Part(variance, freedom))
-            more.append(Part(max(0.0, variance - self.single_seed[name] * small), freedom))
+            alone.append(VariancePart(variance, freedom))
+            more.append(VariancePart(max(0.0, variance - self.single_seed[name] * small), freedom))
             if variance:
                 moved = self.moved[name] - self.moved[name].mean()
                 skewness = float(((moved / moved.std()) ** 3).mean())

@@ -14,7 +14,7 @@ from bench_reports.statistics.shares import Share, share_of
 from block_bootstrap import BLOCKS
 
 if TYPE_CHECKING:
-    from bench_core.runs.results import CellResult, Number, Run
+    from bench_core.runs.results import CellResult, Run, Score
 
 OLDER = "measured by an older version that stored no data for tests: run the suite again"
 NO_DRAWS = "the run stores no bootstrap replicates: run the suite again"
@@ -61,7 +61,7 @@ def measured(run: Run, cells: Sequence[CellResult], metric: str) -> Measured | s
     )
 
 
-def _bounds(numbers: Sequence[Number]) -> tuple[float, float]:
+def _bounds(numbers: Sequence[Score]) -> tuple[float, float]:
     """Return the bounds of numbers on the scale of their tests: declared, or those of any share or perplexity."""
     scale = numbers[0].scale
     declared = [number.bounds for number in numbers if number.bounds]
@@ -72,7 +72,7 @@ def _bounds(numbers: Sequence[Number]) -> tuple[float, float]:
     return log(low) if low > 0 else -inf, log(high) if high > 0 else inf
 
 
-def _error(number: Number) -> float:
+def _error(number: Score) -> float:
     """Return the standard error of a number itself, on the scale of its tests."""
     return number.error / abs(number.value) if number.scale == "log" and number.value else number.error
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bench_core.metric import Metric
 
-DRAWS = 1_000
+REPLICATES = 1_000
 MAX_EXCHANGES = 2**22  # per batch
 ROUNDING = 1e-9  # of scores, by which equal differences may seem to differ
 
@@ -21,7 +21,7 @@ Parts: TypeAlias = Sequence[Any]
 
 
 def permutation_p_value(
-    metric: Metric[Any], pairs: Sequence[tuple[Parts, Parts]], draws: int = DRAWS, block: int = 1
+    metric: Metric[Any], pairs: Sequence[tuple[Parts, Parts]], draws: int = REPLICATES, block: int = 1
 ) -> float:
     """Return how often random exchanges lead as far from 0 as the difference of two scores, in either direction.
 

@@ -5,13 +5,13 @@ from math import sqrt
 import numpy as np
 
 from bench_reports.statistics.estimate import Estimate
-from bench_reports.statistics.tails import LEVEL, POWER, Part, quantile, spreads
+from bench_reports.statistics.tails import LEVEL, POWER, VariancePart, quantile, spreads
 
 MAX_SEEDS = 1_000
 PILOTS = 16  # possible true variances, given a pilot's estimate
 
 
-def chance(difference: float, seeds: Part, fixed: Estimate) -> float:
+def chance(difference: float, seeds: VariancePart, fixed: Estimate) -> float:
     """Return the probability of detecting a true difference with this variance of means over seeds.
 
     Its degrees of freedom are those of the experiment's estimate. All other parts are taken from `fixed`.
@@ -51,4 +51,6 @@ def _power(estimate: Estimate, seeds: int, difference: float, more: int) -> floa
     ratios = spreads(round(min(pilot, 1e5), 2))
     ratios = ratios[:: max(1, len(ratios) // PILOTS)]
     variance, freedom = estimate.seeds.variance * seeds / more, pilot * (more - 1) / max(1, seeds - 1)
-    return float(np.mean([chance(difference, Part(variance / ratio**2, freedom), estimate) for ratio in ratios]))
+    return float(
+        np.mean([chance(difference, VariancePart(variance / ratio**2, freedom), estimate) for ratio in ratios])
+    )

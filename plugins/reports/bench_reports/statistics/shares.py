@@ -9,7 +9,7 @@ trainings could be of another kind (63 % for three).
 from dataclasses import dataclass
 
 from bench_reports.statistics.estimate import Measured
-from bench_reports.statistics.tails import LEVEL, SMALLEST
+from bench_reports.statistics.tails import LEVEL, MIN_P_VALUE
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Share:
         from scipy.special import bdtrc
 
         share = min(max(null / 100, 0.0), 1.0)
-        return max(SMALLEST, float(bdtrc(self.cases - 1, self.examples, share))) if self.cases else 1.0
+        return max(MIN_P_VALUE, float(bdtrc(self.cases - 1, self.examples, share))) if self.cases else 1.0
 
     def p_below(self, null: float = 0.0) -> float:
         """Return the p-value of the statement that the true share is below `null`: P(as many cases or fewer)."""
         from scipy.special import bdtr
 
-        return max(SMALLEST, float(bdtr(self.cases, self.examples, min(max(null / 100, 0.0), 1.0))))
+        return max(MIN_P_VALUE, float(bdtr(self.cases, self.examples, min(max(null / 100, 0.0), 1.0))))
 
 
 def share_of(measured: Measured) -> Share | None:

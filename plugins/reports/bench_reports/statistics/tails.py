@@ -13,37 +13,37 @@ Array: TypeAlias = NDArray[np.float64]
 
 LEVEL = 0.05  #: of tests; intervals have 1 - LEVEL
 POWER = 0.8  #: with which a detectable difference is detected
-SMALLEST = 1e-12  #: p-value: 1,000 replicates carry no information about smaller tails
+MIN_P_VALUE = 1e-12  #: p-value: 1,000 replicates carry no information about smaller tails
 MAX_FREEDOM = 1e9  # degrees of freedom; practically infinite
 FAR = 1e30  # standard errors; their cube is finite
 
 
-class Part(NamedTuple):
+class VariancePart(NamedTuple):
     """A variance, and the degrees of freedom of its estimate."""
 
     variance: float
     freedom: float = inf
 
 
-def _weighted_error(parts: Sequence[Part], multiple: Callable[[float], float]) -> float:
+def _weighted_error(parts: Sequence[VariancePart], multiple: Callable[[float], float]) -> float:
     """Return an error times the mean of multiples by degrees of freedom, weighted by the variances of its parts."""
     total = fsum(variance for variance, _ in parts)
     return fsum(v * multiple(freedom) for v, freedom in parts if v) / sqrt(total) if total else 0.0
 
 
-def critical_width(parts: Sequence[Part], level: float) -> float:
+def critical_width(parts: Sequence[VariancePart], level: float) -> float:
     """Return an error times its critical value."""
     return _weighted_error(parts, lambda freedom: quantile(freedom, level))
 
 
-def p_above(parts: Sequence[Part], skewed: tuple[float, float], distance: float) -> float:
+def p_above(parts: Sequence[VariancePart], skewed: tuple[float, float], distance: float) -> float:
     """Return the one-sided p-value of the statement that a number, estimated `distance` above 0, is above 0."""
     total = fsum(variance for variance, _ in parts)
     if not distance or not total:
-        return 0.5 if not distance else SMALLEST / 2 if distance > 0 else 1 - SMALLEST / 2
+        return 0.5 if not distance else MIN_P_VALUE / 2 if distance > 0 else 1 - MIN_P_VALUE / 2
     error = sqrt(total)
     straight = straightened(max(-FAR, min(distance / error, FAR)), skewness_of(skewed, total))
-    tail = max(_level(parts, abs(straight) * error), SMALLEST) / 2
+    tail = max(_level(parts, abs(straight) * error), MIN_P_VALUE) / 2
     return tail if straight > 0 else 1 - tail
 
 
@@ -56,10 +56,10 @@ def skewness_of(skewed: tuple[float, float], total: float) -> float:
     return float(skewness * min(1.0, variance / total) ** 1.5)
 
 
-def _level(parts: Sequence[Part], distance: float) -> float:
+def _level(parts: Sequence[VariancePart], distance: float) -> float:
     """Return the level at which the half-width of an interval without skewness is `distance`."""
-    if critical_width(parts, SMALLEST) <= distance:
-        return SMALLEST
+    if critical_width(parts, MIN_P_VALUE) <= distance:
+        return MIN_P_VALUE
     total = fsum(variance for variance, _ in parts)
     if (freedom := next((freedom for variance, freedom in parts if variance == total), None)) is not None:
         from scipy.special import stdtr
@@ -69,11 +69,13 @@ def _level(parts: Sequence[Part], distance: float) -> float:
 
     if critical_width(parts, 1 - 1e-9) >= distance:
         return 1.0
-    level = brentq(lambda exponent: critical_width(parts, 10**exponent) - distance, log10(SMALLEST), log10(1 - 1e-9))
+    level = brentq(
+        lambda exponent: critical_width(parts, 10**exponent) - distance, log10(MIN_P_VALUE), log10(1 - 1e-9)
+    )
     return float(10**level)
 
 
-def reach(parts: Sequence[Part], skewed: tuple[float, float], level: float) -> tuple[float, float]:
+def reach(parts: Sequence[VariancePart], skewed: tuple[float, float], level: float) -> tuple[float, float]:
     """Return how far a test at `level` extends below an estimate, and (negative) above it."""
     total = fsum(variance for variance, _ in parts)
     if not total:
@@ -99,7 +101,7 @@ def bent(straight: float, skewness: float) -> float:
     return 3 / skewness * (float(np.cbrt(1 + skewness * (straight - skewness / 6))) - 1)
 
 
-def detectable(parts: Sequence[Part], power: float) -> float:
+def detectable(parts: Sequence[VariancePart], power: float) -> float:
     """Return the true difference that is detected with some power."""
     return _weighted_error(parts, lambda freedom: _multiple(freedom, power))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 MAX_POINTS = 200  #: points of a curve
 STEPS = ("step", "epoch")  # not drawn as series
-DIGITS = 6  # significant digits
+SIGNIFICANT_DIGITS = 6  # significant digits
 
 
 @dataclass(frozen=True)
@@ -41,4 +41,4 @@ def _is_number(value: Any) -> bool:
 
 
 def _round(value: Any) -> float | None:
-    return float(f"{value:.{DIGITS}g}") if _is_number(value) and isfinite(value) else None
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if _is_number(value) and isfinite(value) else None

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from bench_core.errors import BenchError
 from bench_core.runs.manifest import Manifest
-from bench_core.runs.results import Axes, CellResult, Number, plain_file, read_histories, read_run
+from bench_core.runs.results import Axes, CellResult, Score, plain_file, read_histories, read_run
 from bench_core.storage.file_formats import Open, parsed
 from bench_reports.content.conditions import corpus_text
 from bench_reports.content.environments import ALWAYS
@@ -73,7 +73,7 @@ class _Cell(Open):
     cell: Axes
     status: Literal["done", "failed", "not run"]
     reason: str = ""
-    numbers: dict[str, Number] = {}
+    numbers: dict[str, Score] = {}
 
 
 class _Task(Open):

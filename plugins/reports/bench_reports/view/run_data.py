@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from math import isfinite
 from typing import Any, Generic, TypeVar
 
-from bench_core.runs.results import SHORT, CellResult, Number
+from bench_core.runs.results import KEY_CHARACTERS, CellResult, Score
 from bench_core.stage_kinds import weights_of
 from bench_core.terminal import legible, visible
 from bench_reports.content.outputs import shortened
@@ -21,7 +21,7 @@ from bench_reports.view.reading import PageEntry
 
 MAX_TEXT_CHARACTERS = 3_000  #: characters of an output, a prompt or a reference
 MAX_TITLE_CHARACTERS = 300  #: characters of a title
-DIGITS = 10  # significant digits
+SIGNIFICANT_DIGITS = 10  # significant digits
 STATUSES = ("done", "failed", "not run")
 
 T = TypeVar("T", bound=Hashable)
@@ -80,7 +80,7 @@ def run_data(entry: PageEntry) -> dict[str, Any]:
     )
 
     def packed_cell(cell: CellResult) -> list[Any]:
-        training = weights_of(cell.artifacts)[:SHORT]
+        training = weights_of(cell.artifacts)[:KEY_CHARACTERS]
         curve = curves[training] if training in entry.curves else -1
         values: list[Any] = []
         missing: list[Any] = []
@@ -132,7 +132,7 @@ def _text(text: str) -> str:
     return legible(shortened(text, MAX_TEXT_CHARACTERS))
 
 
-def _variant(metric: str, number: Number) -> tuple[Any, ...]:
+def _variant(metric: str, number: Score) -> tuple[Any, ...]:
     """Return the properties of a number other than its value, for comparability and printing."""
     words = (metric, number.unit, number.kind, number.signature, number.sample)
     return (*words, number.examples, number.better, number.digits)
@@ -142,7 +142,7 @@ def _number(value: float | None) -> float | str | None:
     """Return a number with 10 significant digits; infinities and NaN as strings."""
     if value is None:
         return None
-    return float(f"{value:.{DIGITS}g}") if isfinite(value) else str(value)
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if isfinite(value) else str(value)
 
 
 def _visible_name(name: str) -> str:
