@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bench_core.execution.workers import Workers
     from bench_core.host_copies import (
         by_host,
-        kept_on_host,
+        cached_on_host,
         knows_host_copy,
         on_host,
         remember,
@@ -72,7 +72,7 @@ _HOMES = {
     "execution.workers": ["Workers"],
     "inspection": ["Inspection"],
     "host_copies": [
-        "by_host", "kept_on_host", "knows_host_copy", "on_host", "remember", "to_device", "waits_for_device",
+        "by_host", "cached_on_host", "knows_host_copy", "on_host", "remember", "to_device", "waits_for_device",
     ],
     "hooks": ["API", "hookimpl", "hookspec"],
     "metric": ["Metric", "Additive"],

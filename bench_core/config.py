@@ -244,7 +244,7 @@ class TaskConfig(Config):
         """Return the separator of prompts and targets: a space, or nothing in languages without spaces."""
         return "" if self.language in UNSPACED and not self.tokenized else " "
 
-    def known(self, info: TaskInfo) -> TaskInfo:
+    def complete(self, info: TaskInfo) -> TaskInfo:
         """Return the task info of `prepare`, completed from these settings."""
         return replace(info, source=self.source, language=self.language, tokenized=self.tokenized)
 

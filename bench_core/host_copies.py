@@ -72,7 +72,7 @@ def remember(tensor: Tensor, host: Tensor) -> None:
         setattr(tensor, _NAME, (_identity(tensor), host))
 
 
-def kept_on_host(tensor: Tensor) -> Tensor:
+def cached_on_host(tensor: Tensor) -> Tensor:
     """Return a host copy of a tensor that rarely changes, such as a buffer; copied again only after changes."""
     if not knows_host_copy(tensor):
         with waits_for_device("tensors fixed before training are copied once"):

@@ -81,7 +81,7 @@ class Section:
         """Return the files of `texts` for a run merged from `Run`s, by name."""
         return {}
 
-    def kept(self, folder: Path) -> Mapping[str, Any]:
+    def read_texts(self, folder: Path) -> Mapping[str, Any]:
         """Read the files of `texts` in a run folder; return data as `beside` does, raise ValueError if damaged."""
         return {}
 

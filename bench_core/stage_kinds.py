@@ -37,7 +37,7 @@ class Forecast(Protocol):
     def rows(self, stages: Sequence[Any], estimates: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
         """Return the known costs of stages, with one row for stages of equal cost."""
 
-    def shown(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def table(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the rows to print on a terminal."""
 
     def remarks(self, rows: Sequence[Mapping[str, Any]], only_calibrated: bool) -> Iterator[str]:

@@ -91,7 +91,7 @@ class Task(ABC):
         """
         return {}
 
-    def written(self, split: Split) -> Mapping[int, str]:
+    def target_spellings(self, split: Split) -> Mapping[int, str]:
         """Return the texts of targets by id, as spelled by their tokens, if they differ from the first reference.
 
         They bound the scores of outputs. Reasons are lower case, `<unk>`, or lost whitespace. By default none.

@@ -255,7 +255,7 @@ def test_a_change_that_cannot_matter_in_every_file_leaves_every_key_alone(keys, 
 #: Definitions of the core with texts of several words that are in keys: they are warnings, labels, and names of settings.
 WITH_WORDS = {
     "evaluate:Examples", "memory_errors:is_out_of_memory", "isolation:apart", "process_state:",
-    "checkpoint:Checkpoints", "compilation:CompiledLoss", "vmapped:JointTrainer", "host_copies:kept_on_host",
+    "checkpoint:Checkpoints", "compilation:CompiledLoss", "vmapped:JointTrainer", "host_copies:cached_on_host",
     "training:TrainingConfig",
 }  # fmt: skip
 

@@ -41,7 +41,7 @@ def prepared(tmp_path):
         given = {"corpus": corpus, "sentences": "lines", "prefix": 1, **settings}
         config = SequenceCompletionConfig.model_validate(given)
         task = config.load()(config, tmp_path)
-        return task, config.known(task.prepare(tmp_path))
+        return task, config.complete(task.prepare(tmp_path))
 
     return prepare
 

@@ -160,7 +160,7 @@ def test_a_system_that_says_every_token_right_has_a_bleu_of_100_in_lower_case_to
     folder = translations / "task"
     folder.mkdir()
     task = config.load()(config, folder)
-    info = config.known(task.prepare(translations))
+    info = config.complete(task.prepare(translations))
     (batch,) = task.batches("train", Purpose.DECODE, Size(100))  # of which every word is known
     said = [
         task.text(gold[: length - 1]) for gold, length in zip(batch.gold.tolist(), batch.length.tolist(), strict=True)

@@ -65,7 +65,7 @@ def test_a_kind_of_a_plugin_is_performed_stored_and_carried_like_those_of_the_co
     assert store.get("audit", stage.key).file("audit.json").read_text() == "7"
     assert store.get("audit", stage.key).manifest["cost"]["words"] == 3
     assert audits == [(stage.key, True)]
-    assert (stage.action, stage.about, stage.is_taken) == ("audit with care", AUDIT, False)
+    assert (stage.action, stage.about, stage.is_extracted) == ("audit with care", AUDIT, False)
     assert carried()["audited"] == reported_files("audit") == ("audit.json",)
     assert records()["audit"] == "audited"
     assert [*stage_kinds()] == [
@@ -97,7 +97,7 @@ def test_a_stage_that_takes_its_artifact_from_a_joint_one_costs_nothing_itself(s
     found = plan(
         load(suite_file(**{"training: {": "training: {vmap_seeds: true, ", "seeds: 1": "seeds: 2"})), tmp_path
     )
-    taken = {kind: {one.is_taken for one in found.stages.values() if one.kind == kind} for kind in stage_kinds()}
+    taken = {kind: {one.is_extracted for one in found.stages.values() if one.kind == kind} for kind in stage_kinds()}
     assert taken["vmapped"] == taken["decode"] == {False}
     assert taken["train"] == {True}
 

@@ -62,7 +62,7 @@ class Examples:
         """Decode the examples and yield predictions."""
         references, texts = self.task.references(self.split), self._texts
         is_own = isinstance(model, OwnVocabulary)
-        spelled = {} if is_own or isinstance(model, TextGenerator) else self.task.written(self.split)
+        spelled = {} if is_own or isinstance(model, TextGenerator) else self.task.target_spellings(self.split)
         last, done, lost = list[Prediction](), 0, 0
         look = self._second_look(model, decoder)
 

@@ -84,8 +84,8 @@ class CheckedTask(Task):
     def separators(self, split: Split) -> Mapping[int, str]:
         return self._by_id("separators", self.task.separators(split), _is_text, ONE_TEXT)
 
-    def written(self, split: Split) -> Mapping[int, str]:
-        return self._by_id("written", self.task.written(split), _is_text, ONE_TEXT)
+    def target_spellings(self, split: Split) -> Mapping[int, str]:
+        return self._by_id("target_spellings", self.task.target_spellings(split), _is_text, ONE_TEXT)
 
     def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         sizes = self.task.target_sizes(split)

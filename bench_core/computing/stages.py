@@ -42,7 +42,7 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     seeded = generators()  # both preparations start from the same state
     info = task.prepare(context.data)
     check_info(info, task)
-    checked, splits = CheckedTask(task, task.config.known(info)), _splits(stage)
+    checked, splits = CheckedTask(task, task.config.complete(info)), _splits(stage)
     look = second_look("tasks", checked, laws(stage), splits)
     if time.process_time() - began < MAX_REPEATED_SECONDS:
         with TemporaryDirectory(dir=folder) as place:
@@ -51,7 +51,7 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
             look.prepared_again(info, again.prepare(context.data), Path(place))
             restore(states)
     look.at_examples()
-    info = task.config.known(_with_base(info, base, task))
+    info = task.config.complete(_with_base(info, base, task))
     for split, texts in info.extras.get("texts", {}).items():
         if number := texts.get("unwritable"):
             lost: Fault = f"{number:,} of {texts['references']:,} references of {split!r}"
@@ -132,7 +132,7 @@ def measure(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     source = context.input(stage, "predictions")
     predictions = read_predictions(source.file("predictions.jsonl.gz"))
     split = source.manifest["ingredients"]["settings"]["split"]
-    info = TaskInfo(**context.store.kept(*stage.inputs["task"]).json("task_info.json"))
+    info = TaskInfo(**context.store.find(*stage.inputs["task"]).json("task_info.json"))
     metric, parts, value = measured(built("metric", stage.settings["metric"]), info, predictions)
     groups = [prediction.id if prediction.group is None else prediction.group for prediction in predictions]
     groups = groups if metric.population == "sample" else []

@@ -212,7 +212,7 @@ def _all_inputs(
         new = digests(inputs)
         if (text := warning(inputs)) and warn:
             runner.warn(text)
-        before = [runner.store.kept(*key).manifest.get("observed", {}) for key in stage.inputs.values()]
+        before = [runner.store.find(*key).manifest.get("observed", {}) for key in stage.inputs.values()]
         modified = changed(runner.earlier)
     if modified:
         raise PluginError(

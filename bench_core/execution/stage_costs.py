@@ -28,7 +28,7 @@ def total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any
 
 def record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None:
     """Store the costs of a stage on this device, except for stages taken from a joint training, which are free."""
-    if request.cost_key and not request.stage.is_taken:
+    if request.cost_key and not request.stage.is_extracted:
         device = device_name(request.stage.settings.get("device", "cpu"))
         spent = {name: cost[name] for name in ("seconds", "cpu_seconds")}
         Costs(store).write(request.cost_key, CostRecord(device=device, peak=int(cost["peak_mib"] * 2**20), **spent))

@@ -37,7 +37,7 @@ class Stage:
         return call(self.about.action, self) if self.about.action else self.kind
 
     @property
-    def is_taken(self) -> bool:
+    def is_extracted(self) -> bool:
         """Return whether its artifact is extracted from that of a joint stage, which costs nothing."""
         return any(stage_kind(kind).joint for kind, _ in self.inputs.values())
 

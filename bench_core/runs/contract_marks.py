@@ -13,7 +13,7 @@ UNTESTED_SUFFIX = ".untried"  #: of the mark of a model that was trained without
 
 def contract_mark(stage: Stage, store: Store) -> Path | None:
     """Return the file that marks a model as fulfilling its contracts; None for stages without training."""
-    if not stage.about.trains or stage.is_taken:
+    if not stage.about.trains or stage.is_extracted:
         return None
     model_code = {name: code for name, code in stage.code.items() if name.startswith(("model", "inner"))}
     ingredients = [model_code, stage.settings["model"]["name"], stage.libraries, stage.settings.get("exempt", [])]

@@ -279,7 +279,7 @@ def read_run(folder: Path) -> Run:
             suite, grids = effective_suite(source)
         info["label"] = info.get("label") or suite.suite
         others = sections_of(source, grids)
-        others |= {name: value for section in sections() for name, value in section.kept(folder).items()}
+        others |= {name: value for section in sections() for name, value in section.read_texts(folder).items()}
     except (OSError, ValueError) as error:
         raise _unreadable(folder, error) from None
     return Run(folder, suite, info, cells, others, grids)

@@ -151,7 +151,7 @@ class CellRecord:
         for stage in self.plan.stages.values():
             if not stage.about.brief:
                 with suppress(StoreError):
-                    manifest = self.store.kept(stage.kind, stage.key).manifest
+                    manifest = self.store.find(stage.kind, stage.key).manifest
                     environment_json = json.dumps(manifest["provenance"]) if "provenance" in manifest else ""
                     digests = files_digest(manifest), computed_digest(manifest)
                     artifacts[stage.key] = StoredArtifact(
@@ -193,7 +193,7 @@ class CellRecord:
     @cached_property
     def _undeclared(self) -> dict[str, Dependencies]:
         """The inputs of each stage that are not covered by its key, with digests, by key."""
-        stages = [(self.store.kept_as(stage.kind, stage.key), stage.key) for stage in self.plan.stages.values()]
+        stages = [(self.store.stored_kind(stage.kind, stage.key), stage.key) for stage in self.plan.stages.values()]
         inputs_by_key = {stage[1]: self.store.dependencies[stage] for stage in stages if self.store.has(*stage)}
         return {key: renamed(inputs, self._portable) for key, inputs in inputs_by_key.items() if inputs}
 
@@ -296,7 +296,7 @@ class CellRecord:
                 label = re.sub(r"[^A-Za-z0-9.-]", "_", stage.label)  # portable file names
                 name = f"{label[:MAX_LABEL_CHARACTERS]}-{stage.key[:KEY_CHARACTERS]}.jsonl"
                 with suppress(StoreError):  # reports mention missing histories
-                    shutil.copyfile(self.store.kept(stage.kind, stage.key).file(HISTORY), folder / name)
+                    shutil.copyfile(self.store.find(stage.kind, stage.key).file(HISTORY), folder / name)
 
     def _draws(self) -> Iterator[tuple[str, Any]]:
         """Yield the key and the bootstrap replicates of each measure stage, sorted by key."""

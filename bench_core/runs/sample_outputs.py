@@ -33,7 +33,7 @@ def samples(suite: Suite, plan: Plan, store: Store, tasks: Mapping[str, Any]) ->
 def stored_json(store: Store, kind: str, key: str, name: str) -> Any:
     """Return the content of a stored JSON file, or None if the stage did not finish."""
     try:
-        return store.kept(kind, key).json(name)
+        return store.find(kind, key).json(name)
     except StoreError:
         return None
 

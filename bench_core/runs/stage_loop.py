@@ -207,7 +207,7 @@ class StageLoop:
         return None
 
     def _set_aside_if_damaged(self, kind: str, key: str) -> bool:
-        kind = self.store.kept_as(kind, key)
+        kind = self.store.stored_kind(kind, key)
         try:
             self.store.get(kind, key).check()
         except StoreError as error:

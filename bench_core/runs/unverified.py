@@ -25,7 +25,7 @@ def trusted_stages(store: Store, folder: Path) -> dict[str, Sequence[str]]:
     missing_code: dict[str, Sequence[str]] = {}
     for stage in read_stages(folder).values() if (store.root / TRUSTED).exists() else ():
         with suppress(StoreError):
-            manifest = store.kept(stage.kind, stage.key).manifest
+            manifest = store.find(stage.kind, stage.key).manifest
             if TRUSTED in manifest:
                 missing_code[stage.key] = manifest[TRUSTED]
     return missing_code

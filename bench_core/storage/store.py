@@ -95,18 +95,18 @@ class Store:
         """Return an artifact; raise StoreError if there is none or its manifest is damaged."""
         return read_artifact(self.path(kind, key), kind, key)
 
-    def kept_as(self, kind: str, key: str) -> str:
+    def stored_kind(self, kind: str, key: str) -> str:
         """Return the kind under which an artifact or its imported record is stored; `kind` if neither is."""
         record = records().get(kind)
         return record if record and not self.has(kind, key) and self.has(record, key) else kind
 
-    def kept(self, kind: str, key: str) -> Artifact:
+    def find(self, kind: str, key: str) -> Artifact:
         """Return an artifact or its imported record; raise StoreError if neither is stored."""
-        return self.get(self.kept_as(kind, key), key)
+        return self.get(self.stored_kind(kind, key), key)
 
     def is_stored(self, stage: Stage, record_suffices: bool = False) -> bool:
         """Return whether the artifact of a stage is stored and current; optionally, its imported record suffices."""
-        kind = self.kept_as(stage.kind, stage.key) if record_suffices else stage.kind
+        kind = self.stored_kind(stage.kind, stage.key) if record_suffices else stage.kind
         return self.has(kind, stage.key) and not changed(self.dependencies[kind, stage.key])
 
     def changed_inputs(self, kind: str, key: str) -> list[str]:

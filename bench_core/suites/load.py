@@ -99,7 +99,7 @@ def _check_names(names: Names, parts: Parts) -> None:
     with suppress(Unreadable):
         names.each("skip", names.suite.skip, (_check_skip,))
     with suppress(Unreadable):
-        names.known(["quote"], "task", () if isinstance(names.suite.quote, bool) else names.suite.quote)
+        names.check_known(["quote"], "task", () if isinstance(names.suite.quote, bool) else names.suite.quote)
     with suppress(Unreadable):
         names.each("exempt", names.suite.exempt, (_check_exemption,))
     reports: dict[tuple[Keys, str], dict[str, None]] = {}  # problems of trainings -> names of their models
@@ -118,12 +118,12 @@ def _check_names(names: Names, parts: Parts) -> None:
 
 def _check_skip(names: Names, keys: list[str | int], skip: Skip) -> None:
     for axis, skipped in skip:
-        names.known([*keys, axis], axis, skipped)
+        names.check_known([*keys, axis], axis, skipped)
 
 
 def _check_exemption(names: Names, keys: list[str | int], exemption: Exemption) -> None:
     parts = [name for axis in ("model", "decoder", "metric") for name in names.names(axis)]
-    names.known([*keys, "part"], "task", [exemption.part], parts)
+    names.check_known([*keys, "part"], "task", [exemption.part], parts)
 
 
 def _check_trainings(
@@ -145,7 +145,7 @@ def _check_select(names: Names, key: str, select: Select, place: Callable[[Keys]
     for axis, name in (("metric", getattr(select, "metric", "loss")), ("decoder", getattr(select, "decoder", None))):
         if name is not None and (axis, name) != ("metric", "loss"):
             keys = place((key, axis))
-            names.known(keys, axis, [name])
+            names.check_known(keys, axis, [name])
             names.present(keys, axis, name)
 
 

@@ -44,7 +44,9 @@ class Names:
                 with suppress(Unreadable):
                     check(self, [section, number], entry)
 
-    def known(self, keys: Sequence[str | int], axis: str, names: Iterable[str], more: Iterable[str] = ()) -> None:
+    def check_known(
+        self, keys: Sequence[str | int], axis: str, names: Iterable[str], more: Iterable[str] = ()
+    ) -> None:
         """Report names that are neither on the axis nor in `more`."""
         known = dict.fromkeys([*self.names(axis), *sorted(self.whole.get(f"{axis}s", ())), *more])
         for name in names:

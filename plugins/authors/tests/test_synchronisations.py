@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, one_hot
 from bench_authors.testing import Case, tiny_batch, toys
 from bench_authors.testing.accelerators import moved
 from bench_authors.testing.pretended import GPU, Pretended, synchronisations, undeclared
-from bench_core import Rng, by_host, kept_on_host, on_host, to_device, waits_for_device
+from bench_core import Rng, by_host, cached_on_host, on_host, to_device, waits_for_device
 from bench_training.evaluation import Selection
 from bench_training.log import READ_EVERY
 from bench_training.settings import TrainingConfig
@@ -221,11 +221,11 @@ def test_a_copy_of_a_modified_tensor_has_its_own_host_copy():
 
     first = torch.zeros(2, device="cuda")
     first += 1
-    assert kept_on_host(first).tolist() == [1, 1]
+    assert cached_on_host(first).tolist() == [1, 1]
     other = deepcopy(first)
     other += 1
     assert on_host(other).tolist() == [2, 2]
-    assert kept_on_host(first).tolist() == [1, 1]
+    assert cached_on_host(first).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("change", ["moved", "replaced", "selected"])

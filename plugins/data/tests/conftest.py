@@ -56,6 +56,6 @@ def prepared(tmp_path):
         folder = tmp_path / "prepared"
         folder.mkdir(exist_ok=True)
         task = config.load()(config, folder)
-        return task, config.known(task.prepare(tmp_path))
+        return task, config.complete(task.prepare(tmp_path))
 
     return preparing

@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from bench_core import Rng, SuiteError, TaskInfo, by_host, kept_on_host
+from bench_core import Rng, SuiteError, TaskInfo, by_host, cached_on_host
 from bench_ecoc.layer import ScoringHead, counts_of
 from bench_ecoc.orders import by_count
 
@@ -67,7 +67,7 @@ class AdaptiveSoftmax(ScoringHead):
 
     def _clusters(self, gold: Tensor) -> Tensor:
         """Return the cluster of each token on the host [M], 0 for tokens of the head."""
-        return torch.bucketize(kept_on_host(self.ranks)[gold], torch.tensor(self.edges), right=True)
+        return torch.bucketize(cached_on_host(self.ranks)[gold], torch.tensor(self.edges), right=True)
 
 
 def _places_of(number: int, clusters: Tensor) -> Tensor:

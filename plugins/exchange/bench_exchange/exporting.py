@@ -85,7 +85,7 @@ def _copy_run(source: Path, target: Path) -> None:
 
 def _add(exported: Exported, store: Store, kind: str, key: str, target: Path, numbers_only: bool) -> None:
     """Copy the exported files of an artifact and count it, or record why it is left out."""
-    here = store.kept_as(kind, key)
+    here = store.stored_kind(kind, key)
     if not os.path.lexists(store.path(here, key)):
         exported.missing += 1
         return

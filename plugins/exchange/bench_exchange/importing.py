@@ -92,7 +92,7 @@ def _add(artifacts: Sequence[Artifact], store: Store, missing: Mapping[str, Sequ
         for artifact in artifacts:
             manifest, key = artifact.manifest, artifact.manifest["key"]
             kind = recorded_kind(manifest["kind"])
-            here = store.kept_as(kind, key)
+            here = store.stored_kind(kind, key)
             if why := _conflict(manifest, store, here, imported.left_out):
                 imported.left_out[key] = f"{kind} {key} is left out: {why}"
             elif store.has(here, key):

@@ -81,7 +81,7 @@ def _request(stored: Artifact, places: Mapping[str, str]) -> StageRequest:
 
 def _has(store: Store, stage: Any, kind: str, key: str) -> bool:
     """Return whether an input of a stage is available; metrics need only the exported files of a task."""
-    return store.has(store.kept_as(kind, key) if stage.kind == "measure" else kind, key)
+    return store.has(store.stored_kind(kind, key) if stage.kind == "measure" else kind, key)
 
 
 def _parts(stage: Any) -> str:

@@ -67,7 +67,7 @@ def prepared(data, kind=LanguageModelingConfig, **settings):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     task = config.load()(config, folder)
-    return task, config.known(task.prepare(data))
+    return task, config.complete(task.prepare(data))
 
 
 def bits_of(text):

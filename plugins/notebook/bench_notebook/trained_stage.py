@@ -104,7 +104,7 @@ class TrainedCells:
             missing = "the weights are" if role == "model" else "the tokenizer and data are"
             failed = [result.reason for result in self.cells if result.reason and not recorded[key].result]
             why = f" It failed: {failed[0]}" if failed else ""
-            imported = " Imported runs do not contain them." if self.store.kept_as(kind, key) != kind else ""
+            imported = " Imported runs do not contain them." if self.store.stored_kind(kind, key) != kind else ""
             raise StoreError(
                 f"{self.label}: {missing} not in the store {self.store.root} ({kind} {key[:12]}).{imported}{why} Set "
                 f"--store to the store of the run, or run its suite: bench run {self.run.folder / 'suite.yaml'}"

@@ -199,7 +199,7 @@ class Document:
     sections: Sequence[DocumentSection]
     contents: bool = True  # whether to write a table of contents, if the format has one
 
-    def shown(self, name: Format) -> list[DocumentSection]:
+    def sections_for(self, name: Format) -> list[DocumentSection]:
         """Return the sections of a format."""
         return [section for section in self.sections if name in section.formats]
 

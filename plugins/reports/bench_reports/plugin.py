@@ -113,7 +113,7 @@ class ReportContents(Section):
             PUBLISHED: _json_text({name: table for run in runs for name, table in language(run).published.items()})
         }
 
-    def kept(self, folder: Path) -> Mapping[str, Any]:
+    def read_texts(self, folder: Path) -> Mapping[str, Any]:
         """Return the published tables in a run folder; none if the run was written without this plugin."""
         from bench_core.runs.results import reading
         from bench_core.storage.file_formats import parsed

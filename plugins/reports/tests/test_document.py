@@ -180,6 +180,10 @@ def test_a_report_is_one_document_and_a_terminal_shows_its_tables_and_claims(tmp
     run = run_of(tmp_path, cells, {"caption": "Rates"}, title="Report")
     document = report_document(run, grids(run), [], [], costs=True)
     assert [one.heading for one in document.sections] == ["Limits to comparability", "t: Rates", "Measurement", "Incomplete cells", "Provenance"]  # fmt: skip
-    assert [one.heading for one in document.shown("markdown")] == ["t: Rates", "Measurement", "Incomplete cells"]
-    assert [one.heading for one in summary(run, grids(run), judge(run)).shown("terminal")] == ["Rates", ""]
+    assert [one.heading for one in document.sections_for("markdown")] == [
+        "t: Rates",
+        "Measurement",
+        "Incomplete cells",
+    ]
+    assert [one.heading for one in summary(run, grids(run), judge(run)).sections_for("terminal")] == ["Rates", ""]
     assert document.sections[1].blocks[0] == summary(run, grids(run), judge(run)).sections[0].blocks[0]

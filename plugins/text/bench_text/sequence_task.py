@@ -88,7 +88,7 @@ class SequenceTask(TokenizedTask):
             StoredExamples.of(encoded, self.config.source, self.prefix).save(self.folder, split)
             rows = [*self._text_rows(encoded, is_spaced)]
             self._save_texts(split, rows)
-            texts[split] = {"asked": digest_of(rows), **self._save_written(split, encoded)}
+            texts[split] = {"asked": digest_of(rows), **self._save_spellings(split, encoded)}
             self._save_names(split, encoded.examples)
             if split != "train" and not self.prefix and len(encoded) == len(examples):
                 self.save_sizes(split, self._sizes(encoded))
@@ -228,7 +228,7 @@ class SequenceTask(TokenizedTask):
         numbers = {group: index for index, group in enumerate(dict.fromkeys(groups.values()))}
         return {number: numbers[group] for number, group in groups.items()}
 
-    def written(self, split: Split) -> Mapping[int, str]:
+    def target_spellings(self, split: Split) -> Mapping[int, str]:
         """Return the texts of target tokens that differ from the first reference; none of train."""
         return dict(self.load_json(f"{split}.written.json", []))
 
@@ -305,7 +305,7 @@ class SequenceTask(TokenizedTask):
         """Write the texts of each example to decode."""
         self.save_json(f"{split}.texts.json", [*rows])
 
-    def _save_written(self, split: Split, encoded: EncodedExamples) -> dict[str, int]:
+    def _save_spellings(self, split: Split, encoded: EncodedExamples) -> dict[str, int]:
         """Write the targets that their tokens change; return the numbers of all and of changed references."""
         if split == "train":
             return {}

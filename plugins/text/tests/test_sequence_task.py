@@ -50,7 +50,7 @@ def pairs(tmp_path):
 
 def prepared(config, folder, data=Path()):
     task = config.load()(config, folder)
-    return task, config.known(task.prepare(data))
+    return task, config.complete(task.prepare(data))
 
 
 def one(task, split="train", purpose=Purpose.SCORE):

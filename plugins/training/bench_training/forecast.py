@@ -96,7 +96,7 @@ def without_length(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def rows(stages: Sequence[Stage], estimates: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return a row of costs for each group of trainings that take equally long."""
-    trainings = [stage for stage in stages if stage.about.trains and not stage.is_taken]
+    trainings = [stage for stage in stages if stage.about.trains and not stage.is_extracted]
     numbers = Counter(estimates.keys.of_record(stage) for stage in trainings)
     firsts = {estimates.keys.of_record(stage): stage for stage in reversed(trainings)}
     return [_training(firsts[key], number, estimates, failures) for key, number in numbers.items()]

@@ -32,7 +32,7 @@ class Calibrating:
 
     def run(self, stages: Iterable[Stage]) -> None:
         """Calibrate the trainings among `stages`, equally fast ones only once; errors are in `failures`."""
-        trainings = [stage for stage in stages if stage.about.forecast and not stage.is_taken]
+        trainings = [stage for stage in stages if stage.about.forecast and not stage.is_extracted]
         check_devices(self.suite, trainings)
         failed: dict[str, str] = {}  # speed key -> error message
         with self.store.in_use():

@@ -45,7 +45,7 @@ class CostEstimates:
 
     def of(self, stage: Stage) -> CostEstimate:
         """Return the predicted cost of a stage."""
-        if stage.is_taken:
+        if stage.is_extracted:
             return CostEstimate(0.0, "record", 0, 0.0)
         estimate = self._at_individual_rate(stage)
         rate = self.rates.get(stage.settings["threads"]) if _is_training(stage) else None
@@ -94,7 +94,7 @@ class CostEstimates:
 
 def _is_training(stage: Stage) -> bool:
     """Return whether a stage performs updates itself."""
-    return stage.about.trains and not stage.is_taken
+    return stage.about.trains and not stage.is_extracted
 
 
 def total(seconds: Iterable[float | None]) -> tuple[float, int]:

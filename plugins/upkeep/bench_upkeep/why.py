@@ -158,11 +158,11 @@ def _differences(
 ) -> Iterator[IngredientDifference]:
     """Yield the differences of a stage from another artifact, input stages first."""
     if then == stage.key:
-        for name in store.changed_inputs(store.kept_as(stage.kind, then), then):
+        for name in store.changed_inputs(store.stored_kind(stage.kind, then), then):
             yield IngredientDifference("input", name, None, None, f"{name}: changed since it was read")
         return
     try:
-        recorded = store.kept(stage.kind, then).manifest["ingredients"]
+        recorded = store.find(stage.kind, then).manifest["ingredients"]
         before, inputs = (
             ingredients(recorded, then),
             {role: str(key) for role, (_, key) in recorded["inputs"].items()},

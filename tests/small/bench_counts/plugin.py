@@ -31,7 +31,7 @@ class CountsSection(Section):
 
     def keep(self, run, store):
         keys = {key for one in run.cells for name, key in one.artifacts.items() if name.startswith("count/")}
-        found = {key: store.kept("count", key).json("count.json") for key in sorted(keys) if store.has("count", key)}
+        found = {key: store.find("count", key).json("count.json") for key in sorted(keys) if store.has("count", key)}
         if found:
             (run.folder / FILE).write_text(json.dumps(found))
 
@@ -43,7 +43,7 @@ class CountsSection(Section):
         from bench_core.runs.manifest import Remark
 
         for key, one in self.counts(run).items():
-            if store and store.has("count", key) and store.kept("count", key).json("count.json") != one:
+            if store and store.has("count", key) and store.find("count", key).json("count.json") != one:
                 yield Remark(f"{run.folder / FILE}: {key[:8]} is not as in the store")
 
     def counts(self, run):

@@ -140,7 +140,7 @@ class TaskCase:
 
         Purposes with a batch that `continues` belong to `windows` automatically.
         """
-        info = config.known(config.load()(config, folder).prepare(data))
+        info = config.complete(config.load()(config, folder).prepare(data))
         return cls(config, config.load()(config, folder), info, data, folder, size, windows)
 
     def purposes(self) -> list[tuple[str, Purpose]]:
@@ -191,7 +191,7 @@ class TextCase:
         generation = Generation(decoder, split, 0, RNG, folder)
         return cls(config, config.load()(config, info).eval(), decoder.load()(decoder), prompts, generation)
 
-    def written(self, prompts: Sequence[Prompt] | None = None) -> list[list[Hypothesis]]:
+    def generate_texts(self, prompts: Sequence[Prompt] | None = None) -> list[list[Hypothesis]]:
         """Return the hypotheses of each prompt."""
         outputs = self.decoder.decode_texts(self.model, self.prompts if prompts is None else prompts, self.generation)
         return [[*row] for row in outputs]

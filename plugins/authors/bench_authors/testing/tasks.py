@@ -156,7 +156,7 @@ def prepared_twice_it_is_the_same(case: TaskCase) -> None:
             preparations.append((info, digests(Path(name)), dict(case.config.reads(case.data))))
     for first, second in zip(*preparations, strict=True):
         assert first == second, "two preparations differ"
-    assert case.config.known(preparations[0][0]) == case.info, "another preparation gives other task info"
+    assert case.config.complete(preparations[0][0]) == case.info, "another preparation gives other task info"
 
 
 @catches(mutants.keeps_a_set_in_its_facts, mutants.repeats_a_token)

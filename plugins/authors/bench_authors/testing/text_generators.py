@@ -16,7 +16,7 @@ def check_text_generator(case: TextCase) -> list[str]:
 @catches(*mutants.GIVING_NO_TEXT)
 def every_prompt_has_a_text(case: TextCase) -> None:
     """Check that each prompt has a hypothesis and each hypothesis a text."""
-    answers = case.written()
+    answers = case.generate_texts()
     assert len(answers) == len(case.prompts), f"{len(answers)} answers to {len(case.prompts)} prompts"
     for prompt, row in zip(case.prompts, answers, strict=True):
         assert row, f"no hypothesis for prompt {prompt.id}"
@@ -28,16 +28,18 @@ def every_prompt_has_a_text(case: TextCase) -> None:
 @catches(mutants.remembers_how_often_it_was_asked, mutants.counts_its_neighbours)
 def a_prompt_is_answered_alone_as_among_others(case: TextCase) -> None:
     """Compare answers alone and in a batch, for a fixed seed."""
-    among = case.written()
+    among = case.generate_texts()
     for prompt, row in zip(case.prompts, among, strict=True):
-        (alone,) = case.written([prompt])
+        (alone,) = case.generate_texts([prompt])
         assert alone == row, f"prompt {prompt.id} has another answer alone: {alone}, not {row}"
 
 
 @catches(mutants.answers_in_the_order_of_ids)
 def answers_are_in_the_order_of_prompts(case: TextCase) -> None:
     """Compare answers to prompts in reverse order."""
-    assert case.written([*reversed(case.prompts)]) == [*reversed(case.written())], "answers are in another order"
+    assert case.generate_texts([*reversed(case.prompts)]) == [*reversed(case.generate_texts())], (
+        "answers are in another order"
+    )
 
 
 @catches(mutants.learns)

@@ -148,7 +148,7 @@ class StoredEvidence:
         artifact = self.store.get("measure", cell.artifacts.get(f"measure/{name}", "none"))
         ingredients = artifact.manifest["ingredients"]
         predictions = self.predictions(*ingredients["inputs"]["predictions"])
-        info = TaskInfo(**self.store.kept(*ingredients["inputs"]["task"]).json("task_info.json"))
+        info = TaskInfo(**self.store.find(*ingredients["inputs"]["task"]).json("task_info.json"))
         config = recorded_part("metric", ingredients)
         metric = config.load()(config)
         metric = metric.prepare(info, References(predictions))

@@ -94,7 +94,7 @@ def _parts(store: Store, key: str, length: str, bins: int | Ends) -> Iterator[Pa
     ingredients = artifact.manifest["ingredients"]
     kind, predictions_key = ingredients["inputs"]["predictions"]
     predictions = read_predictions(store.get(kind, predictions_key).file("predictions.jsonl.gz"))
-    info = TaskInfo(**store.kept(*ingredients["inputs"]["task"]).json("task_info.json"))
+    info = TaskInfo(**store.find(*ingredients["inputs"]["task"]).json("task_info.json"))
     config = recorded_part("metric", ingredients)
     metric = config.load()(config).prepare(info, References(predictions))
     parts, lengths = (

@@ -18,9 +18,9 @@ def check_choices(names: Names) -> None:
 def _check_by(names: Names, keys: list[str | int], choice: Choice) -> None:
     """Report an unknown metric or decoder, or one that cannot be used for the comparison."""
     note = names.problems.add
-    names.known([*keys, "by"], "metric", [choice.by])
+    names.check_known([*keys, "by"], "metric", [choice.by])
     if choice.decoder is not None:
-        names.known([*keys, "decoder"], "decoder", [choice.decoder])
+        names.check_known([*keys, "decoder"], "decoder", [choice.decoder])
     metric = names.suite.metrics.get(choice.by)
     if metric is not None and metric.needs is not Scorer and choice.axis == "model" and choice.decoder is None:
         text = f"{choice.by!r} measures generated text: add a decoder, such as `decoder: greedy`."
@@ -41,7 +41,7 @@ def _check_grids(names: Names, keys: list[str | int], choice: Choice) -> None:
     """Report models without a grid."""
     keys = [*keys, "model"]
     for name in choice.model:
-        names.known(keys, "model", [name])
+        names.check_known(keys, "model", [name])
         if name in names.names("model") and name not in {*names.suite.grids, *names.whole["grids"]}:
             text = f"model {name!r} has no grid to choose from. Add one: `grid: {{SETTING: [VALUE, VALUE]}}`."
             names.problems.add(keys, text)
@@ -52,7 +52,7 @@ def _check_decoders(names: Names, keys: list[str | int], choice: Choice) -> None
     keys = [*keys, "decoders"]
     known, seen = {*names.names("decoder"), *names.whole["decoders"]}, dict[str, str]()
     for name, decoders in choice.decoders.items():
-        names.known([*keys, name], "decoder", decoders)
+        names.check_known([*keys, name], "decoder", decoders)
         if name in known or not name:
             text = f"{name!r} is a decoder of this suite; the" if name else "the"
             text = f"{text} chosen decoder needs a new name, such as `best-beam`."

@@ -28,23 +28,23 @@ def check_figures(names: Names) -> None:
 
 def _check_metrics(names: Names, keys: list[str | int], figure: Figure) -> None:
     """Report unknown metrics."""
-    names.known([*keys, "values"], "metric", getattr(figure, "values", ()))
+    names.check_known([*keys, "values"], "metric", getattr(figure, "values", ()))
     if figure.kind == "heat":
-        names.known([*keys, "value"], "metric", [figure.value])
+        names.check_known([*keys, "value"], "metric", [figure.value])
     if figure.kind in ("line", "bar", "scatter") and not figure.history:
         arranged = figure.place or figure.by_length
         for side in "y" if arranged else "xy":
             with suppress(Unreadable):
                 name = getattr(figure, side)
-                names.known([*keys, side], "metric", [] if name.startswith("cost.") else [name])
+                names.check_known([*keys, side], "metric", [] if name.startswith("cost.") else [name])
 
 
 def _check_where(names: Names, keys: list[str | int], figure: Figure) -> None:
     for axis, chosen in figure.where.items():
         with suppress(Unreadable):
-            names.known([*keys, "where", axis], axis, chosen)
+            names.check_known([*keys, "where", axis], axis, chosen)
     if figure.at and figure.place:
-        names.known([*keys, "at"], figure.place.axis, figure.at)
+        names.check_known([*keys, "at"], figure.place.axis, figure.at)
 
 
 def _check_axes(names: Names, keys: list[str | int], figure: Figure) -> None:

@@ -35,7 +35,7 @@ def check_tables(names: Names) -> None:
 
 def _check_values(names: Names, keys: list[str | int], table: Table) -> None:
     if table.of == "results":
-        names.known([*keys, "values"], "metric", table.values)
+        names.check_known([*keys, "values"], "metric", table.values)
     if table.of != "tasks" and not names.whole["models"] and not names.names("model"):
         name = getattr(table, "id", "")
         text = f"table {name!r} shows results of models, but the suite has no models. A table `of: tasks` needs none."
@@ -45,7 +45,7 @@ def _check_values(names: Names, keys: list[str | int], table: Table) -> None:
 def _check_where(names: Names, keys: list[str | int], table: Table) -> None:
     for axis, chosen in table.where.items():
         with suppress(Unreadable):
-            names.known([*keys, "where", axis], axis, chosen, groups(names, table, axis))
+            names.check_known([*keys, "where", axis], axis, chosen, groups(names, table, axis))
 
 
 def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:

@@ -30,7 +30,7 @@ def html_page(document: Document) -> str:
     """Return a document as a page, with a table of contents if any section has an entry in it."""
     style, script = asset("page.css"), asset("words.js") + asset("page.js")
     inline = {"policy": security_policy(style, script), "style": as_html(style), "script": as_html(script)}
-    sections = document.shown("html")
+    sections = document.sections_for("html")
     contents = _contents(sections) if document.contents else []
     body = as_html(html_part(document.prompt) + "".join(map(_section, sections)))
     page = _templates().get_template("page.html.j2")

@@ -23,7 +23,7 @@ PREAMBLE = r"""\documentclass{article}
 
 def latex_report(document: Document) -> str:
     """Return a document as LaTeX, which needs the files of its tables and figures in the same folder."""
-    sections = "".join(map(_section, document.shown("latex")))
+    sections = "".join(map(_section, document.sections_for("latex")))
     title = f"\\section*{{{latex(document.title)}}}\n"
     return PREAMBLE + title + _blocks(document.prompt) + sections + "\\end{document}\n"
 

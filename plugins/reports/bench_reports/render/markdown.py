@@ -19,7 +19,7 @@ WRAPPED = 24  # characters beyond which a cell is wrapped
 
 def markdown_report(document: Document) -> str:
     """Return a document as Markdown, with a blank line before each block."""
-    sections = [*map(_section, document.shown("markdown"))]
+    sections = [*map(_section, document.sections_for("markdown"))]
     return f"# {markdown(document.title)}\n" + _blocks(document.prompt) + "".join(sections)
 
 

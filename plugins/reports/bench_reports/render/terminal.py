@@ -23,7 +23,7 @@ def terminal_text(document: Document, width: int = LINE_CHARACTERS) -> str:
     """Return a document for a terminal of this width, with a blank line after each table and each list."""
     screen = Screen(width)
     lines = [visible(document.title)] * bool(document.title) + screen.lines(document.prompt)
-    for section in document.shown("terminal"):
+    for section in document.sections_for("terminal"):
         lines += [*screen.heading(section.heading), *screen.lines(section.blocks)]
     return "\n".join(lines)
 

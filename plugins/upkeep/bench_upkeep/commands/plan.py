@@ -146,7 +146,7 @@ def _show(
     say(tabulate([{name: row[name] for name in COLUMNS} for row in rows], headers="keys"))
     for forecast, known in forecasts:
         if any(row["seconds"] is not None for row in known):
-            say(f"\n{tabulate(forecast.shown(known), headers='keys')}")
+            say(f"\n{tabulate(forecast.table(known), headers='keys')}")
     remarks = [text for forecast, known in forecasts for text in forecast.remarks(known, is_calibrated)]
     for text in [*clocks(pending, estimates), *remarks]:
         say(f"\n{text}")
