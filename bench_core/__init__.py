@@ -100,7 +100,11 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [*_HOME]
 
 #: Deprecated names, moved to bench-notebook; removed in the next release.
-_MOVED = ("LoadedRun", "StoredPredictions", "TrainedModel", "evaluate", "load")
+_MOVED = ("LoadedRun", "StoredOutcomes", "TrainedModel", "evaluate", "load")
+#: Former names; removed in the next release.
+_RENAMED = {
+    "Noise": "Rng", "Outcome": "Prediction", "StoredOutcomes": "StoredPredictions", "kept_on_host": "cached_on_host",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -112,7 +116,12 @@ def __getattr__(name: str) -> Any:
             DeprecationWarning,
             stacklevel=2,
         )
-        return getattr(optional_module(NOTEBOOK, "", f"bench_core.{name}"), name)
+        return getattr(optional_module(NOTEBOOK, "", f"bench_core.{name}"), _RENAMED.get(name, name))
+    if name in _RENAMED:
+        from bench_core.former_names import warn_of_former
+
+        warn_of_former(f"bench_core.{name}", _RENAMED[name])
+        name = _RENAMED[name]
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

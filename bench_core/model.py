@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from typing_extensions import TypeVar
 
 from bench_core.errors import PluginError
+from bench_core.former_names import formerly
 from bench_core.generation_loop import draw, generate
 from bench_core.tensor_rows import Rows
 
@@ -33,6 +34,7 @@ class State(Rows):
     """The state of N generations in progress; subclass it as a frozen dataclass of tensors, rows first."""
 
 
+@formerly(noise="rng")
 @dataclass(frozen=True)
 class Training:
     """The inputs of a loss besides the batch."""
@@ -58,6 +60,7 @@ class Loss:
     memory: State | None = None  # passed on to the next batch if that continues this one
 
 
+@formerly(noise="rng")
 @dataclass(frozen=True)
 class Scoring:
     """The inputs of a score besides the batch."""
@@ -85,6 +88,7 @@ class TextScore:
     stop: bool = False  # whether both numbers include EOS
 
 
+@formerly(noise="rng")
 @dataclass(frozen=True)
 class Generation:
     """The inputs of a text generator or TextScorer besides the texts."""

@@ -14,6 +14,7 @@ from bench_core.optional import TRAINING, source
 from bench_core.registry import sections, stage_kinds, suggestion
 from bench_core.stage_kinds import call
 from bench_core.suites import yaml_source as located
+from bench_core.suites.former_settings import rename_settings
 from bench_core.suites.grids import expand, origins, plainly
 from bench_core.suites.names import Names
 from bench_core.suites.parts import Parts, section
@@ -59,8 +60,10 @@ def examine(
 ) -> tuple[Suite, Problems]:
     """Resolve a suite; return it with its problems. Invalid sections are absent or unreadable."""
     problems = Problems(source)
+    rename_settings(source, problems)
     whole = _names(source)
     asked = _apply(source, problems, profile, settings, seeds)
+    rename_settings(source, problems)  # of --set
     effective = {key: value for key, value in source.data.items() if key != "profiles"}
     grids = expand(source, problems)
     file = plainly(suite_file(source.data, problems), grids)
