@@ -66,8 +66,8 @@ class DeepSSMConfig(ModelConfig):
     trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, which all targets of a score share
     information_draws: NonNegativeInt = 20  #: noise samples per mutual information; 0 disables it
     positions: PositiveInt = 10  #: number of steps over which mutual information and entropy are averaged
-    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories behind their values in the training log; 0 for none
-    log_every: PositiveInt = 10  #: log these values in one of so many updates
+    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories behind both values in the training log; 0 for none
+    log_every: PositiveInt = 10  #: number of updates between logged values of mutual information and entropy
 
     @model_validator(mode="after")
     def _check_masks(self) -> Self:
