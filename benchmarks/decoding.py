@@ -1,6 +1,6 @@
-"""Time the decoders beside plain loops over the same model: `python benchmarks/decoding.py [--quick]`.
+"""Compare decoders with plain loops over the same model: `python benchmarks/decoding.py [--quick]`.
 
-The model is an LSTM of random weights whose words follow Zipf's law; each row stops after a length of its own.
+The model is an LSTM with random weights and Zipfian token frequencies; each row ends after its own number of tokens.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from torch import Tensor, nn
 from bench_core import Batch, DecoderConfig, Rng, State, Stepper
 from bench_decoders.plugin import BeamConfig, GreedyConfig, NucleusConfig, TopKConfig
 
-MEAN_LENGTH, CAP, WIDTH = 25, 1500, 4
+MEAN_LENGTH, MAX_TOKENS, WIDTH = 25, 1500, 4
 
 
 @dataclass(frozen=True)
-class Memory(State):
-    units: tuple[Tensor, Tensor]  # [N, L, H] hidden units and cells
-    left: Tensor  # [N] tokens before stop
+class Countdown(State):
+    units: tuple[Tensor, Tensor]  # [N, L, H] hidden states and cells
+    left: Tensor  # [N] tokens before EOS
 
 
-class LSTM(nn.Module, Stepper[Memory]):
-    """Two layers of 256 units; stop is certain at the end of a row, and impossible before."""
+class ZipfLSTM(nn.Module, Stepper[Countdown]):
+    """Two layers of 256 units; EOS is certain at the end of a row, and impossible before."""
 
     def __init__(self, vocabulary: int, hidden: int = 256, layers: int = 2) -> None:
         super().__init__()
@@ -39,47 +39,47 @@ class LSTM(nn.Module, Stepper[Memory]):
         self.rnn = nn.LSTM(hidden, hidden, layers, batch_first=True)
         self.project = nn.Linear(hidden, vocabulary)
         for weight in self.rnn.parameters():
-            nn.init.normal_(weight, std=0.2)  # units that move
-        nn.init.normal_(self.project.weight, std=0.6)  # distributions as peaked as those of a trained model
+            nn.init.normal_(weight, std=0.2)  # activations that vary
+        nn.init.normal_(self.project.weight, std=0.6)  # as peaked as a trained model
         self.project.bias.data = -torch.arange(1.0, vocabulary + 1).log()
 
     def loss(self, batch: Batch, training: Any) -> Any:
         raise NotImplementedError
 
-    def start(self, batch: Batch) -> tuple[Tensor, Memory]:
+    def start(self, batch: Batch) -> tuple[Tensor, Countdown]:
         return self._next(batch.prompt, None, batch.extras["left"])
 
-    def step(self, state: Memory, actions: Tensor) -> tuple[Tensor, Memory]:
+    def step(self, state: Countdown, actions: Tensor) -> tuple[Tensor, Countdown]:
         return self._next(actions[:, None], state.units, state.left - 1)
 
-    def _next(self, tokens: Tensor, units: tuple[Tensor, Tensor] | None, left: Tensor) -> tuple[Tensor, Memory]:
+    def _next(self, tokens: Tensor, units: tuple[Tensor, Tensor] | None, left: Tensor) -> tuple[Tensor, Countdown]:
         h, c = units or (None, None)
         past = None if h is None or c is None else (h.transpose(0, 1).contiguous(), c.transpose(0, 1).contiguous())
         hidden, (h, c) = self.rnn(self.embed(tokens), past)
         logits = self.project(hidden[:, -1])
         logits[:, 0] = torch.where(left > 0, -torch.inf, 50.0)
-        return logits.log_softmax(1), Memory((h.transpose(0, 1), c.transpose(0, 1)), left)
+        return logits.log_softmax(1), Countdown((h.transpose(0, 1), c.transpose(0, 1)), left)
 
 
 def examples(left: Tensor) -> Batch:
-    """Return rows that stop after `left` tokens [N] each; each has a first word of its own."""
+    """Return rows that end after `left` [N] tokens, with distinct first tokens."""
     ids = torch.arange(len(left))
     prompt = torch.stack([torch.zeros_like(ids), ids + 1], 1)
     return Batch(ids, prompt, torch.zeros_like(prompt), torch.ones_like(ids), extras={"left": left})
 
 
 def endless(number: int) -> Batch:
-    return examples(torch.full((number,), CAP))
+    return examples(torch.full((number,), MAX_TOKENS))
 
 
 def geometric(number: int) -> Tensor:
-    """Return tokens before stop [N]; with stop their mean is about MEAN_LENGTH."""
+    """Return numbers of tokens before EOS [N]; including EOS, their mean is about MEAN_LENGTH."""
     uniform = Rng(0).fork("lengths").uniform(torch.arange(number))
-    return (uniform.log() / torch.tensor(1 - 1 / MEAN_LENGTH).log()).long().clamp(max=CAP - 1)
+    return (uniform.log() / torch.tensor(1 - 1 / MEAN_LENGTH).log()).long().clamp(max=MAX_TOKENS - 1)
 
 
-def plain_loop(model: LSTM, number: int, steps: int) -> None:
-    """Take the most probable word `steps` times in all rows."""
+def plain_loop(model: ZipfLSTM, number: int, steps: int) -> None:
+    """Take the most probable token `steps` times in all rows."""
     log_probs, state = model.start(endless(number))
     for _ in range(steps - 1):
         log_probs, state = model.step(state, log_probs.argmax(1))
@@ -87,13 +87,13 @@ def plain_loop(model: LSTM, number: int, steps: int) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    begin = perf_counter()
+    start = perf_counter()
     work()
-    return perf_counter() - begin
+    return perf_counter() - start
 
 
 def relative(work: Callable[[], object], share: float, plain: Callable[[], object], repeats: int) -> list[float]:
-    """Return the ratios of the time of `work` to `share` of that of `plain`, each run just before it."""
+    """Return ratios of the time of `work` to `share` times that of `plain`, which runs just before it."""
     work()
     ratios = []
     for _ in range(repeats):
@@ -103,7 +103,7 @@ def relative(work: Callable[[], object], share: float, plain: Callable[[], objec
 
 
 def report(vocabulary: int, number: int, steps: int, repeats: int) -> str:
-    model = LSTM(vocabulary).eval()
+    model = ZipfLSTM(vocabulary).eval()
 
     def decode(config: DecoderConfig, batch: Batch) -> Callable[[], object]:
         return lambda: config.load()(config).decode(model, batch, Rng(1))
@@ -112,16 +112,16 @@ def report(vocabulary: int, number: int, steps: int, repeats: int) -> str:
         plain_loop(model, number, steps)
 
     left = geometric(number)
-    useful = int(left.sum()) + number  # tokens, stop included
-    chains = number // WIDTH + number * (steps - 1)  # a beam begins with one chain a row
-    each = number * steps  # rows that the plain loop steps
+    useful = int(left.sum()) + number  # tokens, including EOS
+    beams = number // WIDTH + number * (steps - 1)  # a beam starts with one hypothesis per row
+    each = number * steps  # row steps of the plain loop
     cases = [
-        (f"greedy, whole rows (mean length {useful / number:.1f})", GreedyConfig(max_tokens=CAP), left, useful, 1.25),
+        (f"greedy rows, mean length {useful / number:.1f}", GreedyConfig(max_tokens=MAX_TOKENS), left, useful, 1.25),
         ("greedy step", GreedyConfig(max_tokens=steps), None, each, None),
         ("top-k step (k = 4)", TopKConfig(k=4, max_tokens=steps), None, each, 1.2),
         ("nucleus step (mass 0.4)", NucleusConfig(mass=0.4, max_tokens=steps), None, each, 1.5),
         ("nucleus step (mass 0.9)", NucleusConfig(mass=0.9, max_tokens=steps), None, each, None),
-        (f"beam-{WIDTH} step, per live chain", BeamConfig(width=WIDTH, max_tokens=steps), None, chains, 1.3),
+        (f"beam-{WIDTH} step, per live hypothesis", BeamConfig(width=WIDTH, max_tokens=steps), None, beams, 1.3),
     ]
     lines = []
     for what, config, lengths, rows, budget in cases:
@@ -147,13 +147,13 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rows, words and turns, for a look")
+    parser.add_argument("--quick", action="store_true", help="use tiny sizes, to test the script")
     quick = parser.parse_args().quick
     vocabulary, number, steps, repeats = (1_000, 40, 3, 1) if quick else (33_000, 1_000, 6, 5)
     torch.manual_seed(0)
     print(
         f"Plain loop: start, step and argmax over a full batch of {number:,} rows, V = {vocabulary:,}, LSTM of "
-        f"2 x 256. Times are per row and step, median of {repeats}, each beside a run of the plain loop.\n{machine()}.\n"
+        f"2 x 256. Times are per row and step, medians of {repeats} runs, each paired with a run of the plain loop.\n{machine()}.\n"
     )
     with torch.no_grad():
         print(report(vocabulary, number, steps, repeats))

@@ -1,7 +1,7 @@
-"""What looking at what parts return costs: `python benchmarks/guards.py [--quick]`; prints a Markdown table.
+"""Measure the cost of checking the results of parts: `python benchmarks/guards.py [--quick]`; prints a Markdown table.
 
-Decoding: the core's loop takes the most probable word of an LSTM, which never stops; looks are timed in place.
-Training: the time of looking at a batch and a loss, beside that of an update of the quickstart's LSTM. Medians.
+Decoding: the core's loop takes the most probable token of an LSTM that never ends; checks are timed in place.
+Training: the time of checking a batch and a loss, relative to an update of the quickstart's LSTM. Medians.
 """
 
 from __future__ import annotations
@@ -27,62 +27,62 @@ from bench_rnn.lm import RecurrentLM
 from bench_rnn.plugin import RNNLMConfig
 
 BUDGET = 0.02
-ROWS, PREFIX = 32, 10
+ROWS, PROMPT = 32, 10
 
 
-class Endless(RecurrentLM):
-    """Never stops."""
+class EndlessLM(RecurrentLM):
+    """A language model that never predicts EOS."""
 
-    def _next(self, *given: object) -> tuple[Tensor, LanguageModelState]:
-        log_probs, state = super()._next(*given)  # type: ignore[arg-type]
+    def _next(self, *args: object) -> tuple[Tensor, LanguageModelState]:
+        log_probs, state = super()._next(*args)  # type: ignore[arg-type]
         return log_probs.index_fill(1, log_probs.new_tensor([STOP], dtype=torch.long), -torch.inf), state
 
 
 def batch_of(rows: int, tokens: int, vocabulary: int) -> Batch:
-    """Return sentences of Zipf's words, with a prefix."""
+    """Return rows of Zipfian tokens with a prompt."""
     ids = torch.arange(rows)
-    words = float(vocabulary - 1) ** Rng(1).uniform(ids, 0, PREFIX + tokens)
-    prompt = torch.nn.functional.pad(words.long()[:, :PREFIX], (1, 0))
-    gold = torch.nn.functional.pad(words.long()[:, PREFIX:-1], (0, 1))
+    words = float(vocabulary - 1) ** Rng(1).uniform(ids, 0, PROMPT + tokens)
+    prompt = torch.nn.functional.pad(words.long()[:, :PROMPT], (1, 0))
+    gold = torch.nn.functional.pad(words.long()[:, PROMPT:-1], (0, 1))
     return Batch(ids, prompt, gold, torch.full_like(ids, tokens))
 
 
 def cpu(work: Callable[[], object]) -> float:
-    begin = process_time()
+    start = process_time()
     work()
-    return process_time() - begin
+    return process_time() - start
 
 
-class Clock:
-    """Adds up the time that calls of functions take, where they are called."""
+class CallClock:
+    """Sums the time of calls of functions."""
 
     def __init__(self) -> None:
         self.total = 0
 
     def timed(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any) -> Any:
-            begin = perf_counter_ns()
-            found = work(*given)
-            self.total += perf_counter_ns() - begin
-            return found
+        def call(*args: Any) -> Any:
+            start = perf_counter_ns()
+            result = work(*args)
+            self.total += perf_counter_ns() - start
+            return result
 
         return call
 
 
 def step(vocabulary: int, rows: int, steps: int, repeats: int, thorough: bool = False) -> list[object]:
-    """Return the time of a step, and the share of it that goes into looks, each timed where it happens."""
+    """Return a table row: the time of a step, and the relative time of its checks, timed in place."""
     info = TaskInfo([str(word) for word in range(vocabulary)])
-    model = Endless(RNNLMConfig(hidden=128, layers=2), info).eval()
-    batch, clocks = batch_of(rows, 1, vocabulary), (Clock(), Clock(), Clock())
-    whole, inside, outside = clocks  # all of it; what a guarded model does; what the model does
+    model = EndlessLM(RNNLMConfig(hidden=128, layers=2), info).eval()
+    batch, clocks = batch_of(rows, 1, vocabulary), (CallClock(), CallClock(), CallClock())
+    whole, inside, outside = clocks  # everything; the guarded model; the model alone
 
     def decode() -> None:
-        own = {name: outside.timed(getattr(model, name)) for name in ("start", "step", "limit", "read")}
+        methods = {name: outside.timed(getattr(model, name)) for name in ("start", "step", "limit", "read")}
         with ExitStack() as stack:
-            stack.enter_context(replaced(vars(model), own))
+            stack.enter_context(replaced(vars(model), methods))
             stack.enter_context(guarded(model, vocabulary, thorough, 1 if thorough else CHECK_INTERVAL))
-            own = {name: inside.timed(getattr(model, name)) for name in own}
-            stack.enter_context(replaced(vars(model), own))
+            methods = {name: inside.timed(getattr(model, name)) for name in methods}
+            stack.enter_context(replaced(vars(model), methods))
             whole.timed(generate)(model, batch, lambda log_probs, ids, step: log_probs.argmax(1), steps)
 
     decode()
@@ -90,15 +90,15 @@ def step(vocabulary: int, rows: int, steps: int, repeats: int, thorough: bool = 
     for _ in range(repeats):
         whole.total = inside.total = outside.total = 0
         decode()
-        looks = inside.total - outside.total
-        times.append((whole.total - looks) / steps / 1e3)
-        shares.append(looks / (whole.total - looks))
-    first = "step of a first batch" if thorough else "step"
-    return [f"{first}, {rows} rows, V = {vocabulary:,}", f"{median(times):,.0f}", *shown(sorted(shares))]
+        checks = inside.total - outside.total
+        times.append((whole.total - checks) / steps / 1e3)
+        shares.append(checks / (whole.total - checks))
+    first = "step of the first batch" if thorough else "step"
+    return [f"{first}, {rows} rows, V = {vocabulary:,}", f"{median(times):,.0f}", *summary(sorted(shares))]
 
 
 def update(vocabulary: int, tokens: int, repeats: int) -> list[object]:
-    """Return the time of an update of the quickstart's LSTM, and what looking adds to it."""
+    """Return a table row: the time of an update of the quickstart's LSTM, and the relative time of its checks."""
     info = TaskInfo([str(word) for word in range(vocabulary)])
     model = RecurrentLM(RNNLMConfig(cell="lstm", hidden=128, layers=2, dropout=0.1), info)
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
@@ -110,31 +110,31 @@ def update(vocabulary: int, tokens: int, repeats: int) -> list[object]:
         model.loss(batch, training).value.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
-    def look() -> None:
+    def check() -> None:
         for _ in range(100):
             misfit(batch, info)
             check_loss(loss, model)
             bool((loss.weight > 0) & (loss.weight < torch.inf))
 
-    learn(), look()
-    pairs = [(cpu(learn), cpu(look) / 100) for _ in range(repeats)]
+    learn(), check()
+    pairs = [(cpu(learn), cpu(check) / 100) for _ in range(repeats)]
     whole = median(learned for learned, _ in pairs)
     return [
         f"update, {ROWS} rows of {tokens} tokens, V = {vocabulary:,}",
         f"{whole * 1e6:,.0f}",
-        *shown(sorted(looked / whole for _, looked in pairs)),
+        *summary(sorted(checked / whole for _, checked in pairs)),
     ]
 
 
-def shown(shares: list[float]) -> tuple[str, str, str]:
-    """Return the median of shares in order, the middle half of them, and whether the median is in the budget."""
+def summary(shares: list[float]) -> tuple[str, str, str]:
+    """Return the median and the interquartile range of sorted shares, and whether the median is within the budget."""
     low, middle, high = quantiles(shares, n=4)
     return f"{100 * middle:.1f} %", f"{100 * low:.1f} to {100 * high:.1f}", "yes" if middle < BUDGET else "no"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the size")
+    parser.add_argument("--quick", action="store_true", help="use fewer steps and runs, to test the script")
     quick = parser.parse_args().quick
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -143,7 +143,7 @@ def main() -> None:
         table = [step(words, rows, steps, repeats) for words in (1_000, 5_000, 20_000) for rows in (32, 128)]
         table += [step(5_000, 128, steps, repeats, thorough=True)]
     table.append(update(1_000, 25, repeats))
-    heads = ["what", "microseconds", "looking adds", "middle half", f"below {BUDGET:.0%}"]
+    heads = ["what", "microseconds", "overhead", "middle half", f"below {BUDGET:.0%}"]
     print(
         tabulate(
             table,

@@ -1,8 +1,8 @@
-"""What searching orders costs in training, and placing words in decoding: `python benchmarks/insertion.py [--quick]`.
+"""Measure the cost of order search in training and of slots in decoding: `python benchmarks/insertion.py [--quick]`.
 
-Prints two Markdown tables of ratios to a run beside each in the same process: updates of InDIGO with searched orders
-beside updates of the same model from left to right, and greedy decoding beside the plain Transformer of the same
-layers and relations. Weights are random, so a wrapper forbids stop, and all rows take equally many words.
+Prints two Markdown tables of ratios to a baseline run alternately in the same process: updates of InDIGO with searched
+orders relative to left-to-right updates of the same model, and greedy decoding relative to a plain Transformer with the
+same layers and relations. Weights are random, so a wrapper forbids EOS, and all rows have equally many words.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from bench_indigo.plugin import IndigoConfig, TransformerConfig
 from bench_training.optimizers import optimizers
 from bench_training.settings import TrainingConfig
 
-MEAN, SPREAD = 13, 6  # words of a target, give or take
-SIZES = ((64, 1_000, 10.0, 1.3), (256, 8_000, 7.0, 1.15))  # d, V, and the budgets of W = 8 and of decoding
+MEAN, SPREAD = 13, 6  # target lengths are MEAN ± SPREAD words
+SIZES = ((64, 1_000, 10.0, 1.3), (256, 8_000, 7.0, 1.15))  # d, V, budgets of W = 8 and of decoding
 
 Work = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Setting:
+class ModelSizes:
     """The sizes of all models in a table."""
 
     width: int
@@ -51,7 +51,7 @@ class Setting:
         return config.load()(config, self.info)
 
     def batch(self, rows: int) -> Batch:
-        """Return targets of mixed lengths, and sources of as many words."""
+        """Return targets of mixed lengths, with sources of the same lengths."""
         rng, ids = Rng(1), torch.arange(rows)
         words = MEAN - SPREAD + (rng.fork("length").uniform(ids) * (2 * SPREAD + 1)).long()
         steps = int(words.max()) + 1
@@ -60,8 +60,8 @@ class Setting:
         return Batch(ids, torch.zeros(rows, 1).long(), gold, words + 1, gold.flip(1).roll(1, 1), words + 1)
 
 
-class Endless(Stepper):
-    """A model that never stops by itself."""
+class EndlessStepper(Stepper):
+    """A wrapper that forbids EOS."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -71,38 +71,38 @@ class Endless(Stepper):
         raise NotImplementedError
 
     def start(self, batch: Batch) -> tuple[Tensor, Any]:
-        return self._going(*self.model.start(batch))
+        return self._forbid_end(*self.model.start(batch))
 
     def step(self, state: Any, actions: Tensor) -> tuple[Tensor, Any]:
-        return self._going(*self.model.step(state, actions))
+        return self._forbid_end(*self.model.step(state, actions))
 
     def read(self, actions: list[int]) -> list[int]:
-        found: list[int] = self.model.read(actions)
-        return found
+        tokens: list[int] = self.model.read(actions)
+        return tokens
 
-    def _going(self, log_probs: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def _forbid_end(self, log_probs: Tensor, state: Any) -> tuple[Tensor, Any]:
         log_probs[:, STOP] = -torch.inf
         return log_probs, state
 
 
 def updates(model: Any, batch: Batch) -> Work:
-    """Return one update of a model."""
+    """Return a function that performs one update of a model."""
     model.train()
-    steppers = optimizers(model, TrainingConfig(), torch.device("cpu"))
+    optimizer_list = optimizers(model, TrainingConfig(), torch.device("cpu"))
 
     def run() -> None:
         model.zero_grad()
         model.loss(batch, Training(0, 1, 0, 1, Rng(2))).value.backward()
-        for stepper in steppers:
-            stepper.step()
+        for optimizer in optimizer_list:
+            optimizer.step()
 
     return run
 
 
 def decoding(model: Any, batch: Batch, words: int) -> Work:
-    """Return greedy decoding of so many words a row."""
+    """Return a function that greedily decodes `words` words per row."""
     decoder = GreedyConfig(max_tokens=words).load()(GreedyConfig(max_tokens=words))
-    endless = Endless(model.eval())
+    endless = EndlessStepper(model.eval())
 
     def run() -> None:
         with torch.no_grad():
@@ -112,29 +112,29 @@ def decoding(model: Any, batch: Batch, words: int) -> Work:
 
 
 def row(name: str, run: Work, plain: Work, repeats: int, budget: float | None = None) -> list[str]:
-    """Return a line of a table: seconds of both, in turns that go first in turn, and the median of their ratios."""
+    """Return a table row: median times of both, which take turns to run first, and the median of their ratios."""
     run()
     plain()
-    turns = []
-    for turn in range(repeats):
-        order = (run, plain) if turn % 2 else (plain, run)
-        times = {work: _timed(work) for work in order}
-        turns.append((times[run], times[plain]))
-    ratios = [one / other for one, other in turns]
-    own, beside = (median(times) for times in zip(*turns, strict=True))
+    pairs = []
+    for number in range(repeats):
+        order = (run, plain) if number % 2 else (plain, run)
+        times = {work: _seconds(work) for work in order}
+        pairs.append((times[run], times[plain]))
+    ratios = [time / other for time, other in pairs]
+    ours, baseline = (median(times) for times in zip(*pairs, strict=True))
     verdict = "" if budget is None else f"{budget:g}: {'met' if median(ratios) <= budget else 'not met'}"
     spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-    return [name, f"{1000 * own:.1f}", f"{1000 * beside:.1f}", f"{median(ratios):.2f}", spread, verdict]
+    return [name, f"{1000 * ours:.1f}", f"{1000 * baseline:.1f}", f"{median(ratios):.2f}", spread, verdict]
 
 
-def _timed(run: Work) -> float:
-    began = perf_counter()
+def _seconds(run: Work) -> float:
+    start = perf_counter()
     run()
-    return perf_counter() - began
+    return perf_counter() - start
 
 
-def training_rows(setting: Setting, rows: int, repeats: int, budget: float) -> list[list[str]]:
-    """Return lines on updates: eight searched orders, one of eight, and a search for one."""
+def training_rows(setting: ModelSizes, rows: int, repeats: int, budget: float) -> list[list[str]]:
+    """Return table rows of updates: eight searched orders, one of eight, and a beam of one."""
     batch, what = setting.batch(rows), f"d = {setting.width}, V = {setting.vocabulary:,}: "
     plain = updates(setting.model(IndigoConfig, order="l2r"), batch)
     cases: list[tuple[str, dict[str, Any], float | None]] = [
@@ -148,8 +148,8 @@ def training_rows(setting: Setting, rows: int, repeats: int, budget: float) -> l
     ]
 
 
-def decoding_rows(setting: Setting, words: int, repeats: int, budget: float) -> list[list[str]]:
-    """Return lines on greedy decoding of one row and of 64."""
+def decoding_rows(setting: ModelSizes, words: int, repeats: int, budget: float) -> list[list[str]]:
+    """Return table rows of greedy decoding, for 1 and for 64 rows."""
     lines = []
     for rows in (1, 64):
         batch = setting.batch(rows)
@@ -162,14 +162,14 @@ def decoding_rows(setting: Setting, words: int, repeats: int, budget: float) -> 
     return lines
 
 
-def table(lines: Sequence[Sequence[str]], beside: str) -> str:
-    """Return Markdown."""
-    heads = ["what", "ms", f"{beside} beside it", "ratio", "in single turns", "budget"]
+def table(lines: Sequence[Sequence[str]], baseline: str) -> str:
+    """Return a Markdown table."""
+    heads = ["what", "ms", f"{baseline}, ms", "ratio", "range", "budget"]
     return str(tabulate(lines, heads, tablefmt="github", disable_numparse=True))
 
 
 def machine() -> str:
-    """Return what this runs on."""
+    """Return processor, threads and version of torch."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -179,19 +179,17 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="a small network, fewer rows, words and turns, for a look"
-    )
+    parser.add_argument("--quick", action="store_true", help="use tiny sizes, to test the script")
     quick = parser.parse_args().quick
     torch.set_num_threads(1)
     rows, words, repeats, sizes = (2, 4, 1, SIZES[:1]) if quick else (32, 24, 5, SIZES)
-    settings = [(Setting(width, vocabulary), update, decode) for width, vocabulary, update, decode in sizes]
-    print(f"Two layers of encoder and decoder, 4 heads. Medians of {repeats} turns. {machine()}.\n")
+    settings = [(ModelSizes(width, vocabulary), update, decode) for width, vocabulary, update, decode in sizes]
+    print(f"Two layers of encoder and decoder, 4 heads. Medians of {repeats} runs. {machine()}.\n")
     lines = [line for setting, budget, _ in settings for line in training_rows(setting, rows, repeats, budget)]
     what = f"{rows} targets of {MEAN - SPREAD} to {MEAN + SPREAD} words"
-    print(f"Updates on {what}, all orders that are found in the loss unless stated.\n\n{table(lines, 'l2r')}\n")
+    print(f"Updates on {what}; the loss uses all orders in the beam unless stated.\n\n{table(lines, 'l2r')}\n")
     lines = [line for setting, _, budget in settings for line in decoding_rows(setting, words, repeats, budget)]
-    print(f"Greedy decoding of {words} words a row.\n\n{table(lines, 'plain Transformer')}")
+    print(f"Greedy decoding of {words} words per row.\n\n{table(lines, 'plain Transformer')}")
 
 
 if __name__ == "__main__":

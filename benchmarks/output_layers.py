@@ -1,7 +1,7 @@
-"""What output layers cost: `python benchmarks/output_layers.py [--quick]`.
+"""Compare output layers with the full softmax: `python benchmarks/output_layers.py [--quick]`.
 
-A whole update (32 windows of 35 tokens, a 2 x 400 LSTM with sparse gradients of its embedding, Adam) and a decoding step
-of 100 rows, of each output layer and of the full softmax in turns.
+Times whole updates (32 windows of 35 tokens, a 2 x 400 LSTM with sparse embedding gradients, Adam) and decoding steps of
+100 rows, alternating with the full softmax.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bench_training.optimizers import optimizers
 from bench_training.settings import TrainingConfig
 
 VOCABULARIES = (10_000, 33_278, 267_735)
-ROWS, WINDOW, DECODED = 32, 35, 100
+ROWS, WINDOW, DECODING_ROWS = 32, 35, 100
 CUTOFFS = {10_000: [2000], 33_278: [4000, 20_000], 267_735: [20_000, 60_000]}
-BUDGETS = {  # at least so many times as fast as the full softmax: updates, and decoding steps
+BUDGETS = {  # minimum speed-up over the full softmax, of updates and of decoding steps
     (33_278, "ecoc-100"): (10.0, 2.0),
     (33_278, "ecoc-1000"): (None, 1.0),
     (267_735, "ecoc-100"): (60.0, 2.0),
@@ -34,7 +34,7 @@ BUDGETS = {  # at least so many times as fast as the full softmax: updates, and 
 
 
 def settings(tokens: int) -> dict[str, dict[str, Any]]:
-    """Return what to build, the full softmax first."""
+    """Return the settings of each output layer, the full softmax first."""
     cutoffs = CUTOFFS.get(tokens, [tokens // 5])
     return {
         "full": {"output": "full"},
@@ -47,48 +47,48 @@ def settings(tokens: int) -> dict[str, dict[str, Any]]:
     }
 
 
-def built(tokens: int, wanted: dict[str, Any], hidden: int) -> ConditionalLM:
-    """Return a model that is set up, for tokens whose counts follow Zipf's law."""
-    kind: type[RecurrentConfig] = SoftmaxLMConfig if "output" in wanted else ECOCLMConfig
-    config = kind.model_validate({"hidden": hidden, "embedding": hidden, "dropout": 0.2, **wanted})
+def build(tokens: int, output: dict[str, Any], hidden: int) -> ConditionalLM:
+    """Return a model that is set up for Zipfian token counts."""
+    kind: type[RecurrentConfig] = SoftmaxLMConfig if "output" in output else ECOCLMConfig
+    config = kind.model_validate({"hidden": hidden, "embedding": hidden, "dropout": 0.2, **output})
     info = TaskInfo([str(token) for token in range(tokens)], [10_000_000 // (rank + 1) for rank in range(tokens)])
     model: ConditionalLM = config.load()(config, info)
     model.setup(info, Rng(1))
     return model
 
 
-def window(tokens: int, turn: int) -> Batch:
-    """Return windows of tokens, log-uniform in rank as Zipf's law has it."""
+def window(tokens: int, seed: int) -> Batch:
+    """Return windows of Zipfian tokens, whose ranks are log-uniform."""
     ids = torch.arange(ROWS)
-    drawn = Rng(turn).uniform(ids, 0, WINDOW + 1)
-    stream = (float(tokens) ** drawn).long().clamp(max=tokens - 1)
+    uniform = Rng(seed).uniform(ids, 0, WINDOW + 1)
+    stream = (float(tokens) ** uniform).long().clamp(max=tokens - 1)
     return Batch(ids, stream[:, :1], stream[:, 1:], ids * 0 + WINDOW)
 
 
 @dataclass
 class Contender:
-    """A model, and what is timed of it."""
+    """A model, with the operations to time."""
 
     model: ConditionalLM
     tokens: int
 
     def __post_init__(self) -> None:
         self.optimizers = optimizers(self.model, TrainingConfig(), torch.device("cpu"))
-        self.turn = 0
+        self.updates = 0
 
     def update(self) -> None:
         self.model.train()
-        self.turn += 1
+        self.updates += 1
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        training = Training(self.turn, 100, 0, 1, Rng(self.turn))
-        torch.autograd.backward(self.model.loss(window(self.tokens, self.turn), training).value)
+        training = Training(self.updates, 100, 0, 1, Rng(self.updates))
+        torch.autograd.backward(self.model.loss(window(self.tokens, self.updates), training).value)
         for optimizer in self.optimizers:
             optimizer.step()
 
     def steps(self, number: int) -> Callable[[], None]:
-        """Return greedy steps over rows that never end."""
-        ids = torch.arange(DECODED)
+        """Return a function that performs greedy steps without EOS."""
+        ids = torch.arange(DECODING_ROWS)
         batch = Batch(ids, ids[:, None] * 0, ids[:, None] * 0, ids * 0 + 1)
 
         def run() -> None:
@@ -102,44 +102,44 @@ class Contender:
 
 
 def seconds(run: Callable[[], None]) -> float:
-    began = perf_counter()
+    start = perf_counter()
     run()
-    return perf_counter() - began
+    return perf_counter() - start
 
 
-def in_turns(one: Callable[[], None], other: Callable[[], None], repeats: int) -> tuple[float, float]:
-    """Return the median time of both, after a turn that does not count."""
-    pairs = [(seconds(one), seconds(other)) for _ in range(repeats + 1)][1:]
+def alternate(run: Callable[[], None], plain: Callable[[], None], repeats: int) -> tuple[float, float]:
+    """Return the median times of both, after an uncounted warm-up run."""
+    pairs = [(seconds(run), seconds(plain)) for _ in range(repeats + 1)][1:]
     return median(first for first, _ in pairs), median(second for _, second in pairs)
 
 
 def rows(tokens: int, hidden: int, repeats: int, number: int) -> list[tuple[Any, ...]]:
-    """Return the rows of the table for one vocabulary."""
-    full, found = Contender(built(tokens, {"output": "full"}, hidden), tokens), []
-    for name, wanted in settings(tokens).items():
-        if wanted.get("bits", 0) > tokens:
+    """Return the table rows of one vocabulary size."""
+    full, table = Contender(build(tokens, {"output": "full"}, hidden), tokens), []
+    for name, output in settings(tokens).items():
+        if output.get("bits", 0) > tokens:
             continue
-        ours = full if name == "full" else Contender(built(tokens, wanted, hidden), tokens)
-        update, plain = in_turns(ours.update, full.update, repeats)
-        step, plain_step = (each / number for each in in_turns(ours.steps(number), full.steps(number), repeats))
+        ours = full if name == "full" else Contender(build(tokens, output, hidden), tokens)
+        update, plain = alternate(ours.update, full.update, repeats)
+        step, plain_step = (each / number for each in alternate(ours.steps(number), full.steps(number), repeats))
         weights = sum(parameter.numel() for parameter in ours.model.head.parameters())
-        faster, sooner = BUDGETS.get((tokens, name), (None, None))
-        trained, decoded = (1e3 * update, plain / update, faster), (1e3 * step, plain_step / step, sooner)
-        found.append((f"{tokens:,}", name, f"{weights:,}", *trained, *decoded))
-    return found
+        update_budget, step_budget = BUDGETS.get((tokens, name), (None, None))
+        updates, steps = (1e3 * update, plain / update, update_budget), (1e3 * step, plain_step / step, step_budget)
+        table.append((f"{tokens:,}", name, f"{weights:,}", *updates, *steps))
+    return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a small vocabulary and network, for a look")
-    parser.add_argument("--tokens", type=int, nargs="+", default=VOCABULARIES, help="sizes of the vocabulary")
-    told = parser.parse_args()
-    sizes, hidden, repeats, number = (told.tokens, 400, 7, 5) if not told.quick else ((2000,), 64, 1, 2)
+    parser.add_argument("--quick", action="store_true", help="use tiny sizes, to test the script")
+    parser.add_argument("--tokens", type=int, nargs="+", default=VOCABULARIES, help="vocabulary sizes")
+    options = parser.parse_args()
+    sizes, hidden, repeats, number = (options.tokens, 400, 7, 5) if not options.quick else ((2000,), 64, 1, 2)
     torch.manual_seed(0)
     table = [row for tokens in sizes for row in rows(tokens, hidden, repeats, number)]
-    headers = ("V", "output layer", "its weights", "update, ms", "times as fast", "at least")
-    headers += ("step, ms", "times as fast", "at least")
-    print(f"Beside the full softmax; medians of {repeats} turns. {machine()}.\n")
+    headers = ("V", "output layer", "weights", "update, ms", "speed-up", "budget")
+    headers += ("step, ms", "speed-up", "budget")
+    print(f"Speed-up over the full softmax; medians of {repeats} runs. {machine()}.\n")
     print(tabulate(table, headers, tablefmt="github", floatfmt=".1f", missingval=""))
 
 

@@ -1,4 +1,4 @@
-"""What `bench plan --calibrate` predicts beside what the trainings then take, for ten small ones of different families."""
+"""Compare predictions of `bench plan --calibrate` with the actual costs of ten small trainings of different families."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench_core.suites.load import load
 from bench_upkeep.calibrating import PHASE_SECONDS, Calibrating
 from bench_upkeep.cost_estimates import CostEstimates
 
-FACTOR = 1.5  #: within which a prediction of CPU time is to be
+FACTOR = 1.5  #: budget: maximum factor between predicted and measured CPU time
 
 SENTENCES = "{name: sequence-completion, corpus: {name: english, sentences: 3000}, prefix: 3}"
 STREAM = "{name: language-modeling, corpus: {name: english, sentences: 3000}}"
@@ -57,13 +57,13 @@ def suite_of(name: str, folder: Path) -> Path:
     return path
 
 
-def measured(name: str, folder: Path, seconds: float) -> dict[str, object]:
-    """Calibrate a training, and perform it; return a row of the table."""
+def measure(name: str, folder: Path, seconds: float) -> dict[str, object]:
+    """Calibrate a training, then perform it; return a table row."""
     store, suite = Store(folder / "store"), load(suite_of(name, folder))
-    found = plan(suite, folder)
-    (stage,) = [one for one in found.stages.values() if one.kind == "train"]
+    graph = plan(suite, folder)
+    (stage,) = [stage for stage in graph.stages.values() if stage.kind == "train"]
     with Workers(1, store.root, folder) as executor:
-        work = Calibrating(suite, found, store, executor, CostEstimates(found.stages, Costs(store)), seconds=seconds)
+        work = Calibrating(suite, graph, store, executor, CostEstimates(graph.stages, Costs(store)), seconds=seconds)
         work.run([stage])
         if stage.key in work.failures:
             raise SystemExit(f"{name}: {work.failures[stage.key]}")
@@ -81,18 +81,18 @@ def measured(name: str, folder: Path, seconds: float) -> dict[str, object]:
 
 
 def rows(quick: bool) -> Iterator[dict[str, object]]:
-    """Yield a row for each training, each in a store of its own."""
+    """Yield a table row per training, each with its own store."""
     names = ["LSTM on a stream"] if quick else [*TRAININGS]
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
-            yield measured(name, Path(folder), 0.2 if quick else PHASE_SECONDS)
+            yield measure(name, Path(folder), 0.2 if quick else PHASE_SECONDS)
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="one training")
-    print("## Predictions (`predictions.py`): `bench plan --calibrate` beside the training\n")
+    parser.add_argument("--quick", action="store_true", help="run one training only")
+    print("## Predictions (`predictions.py`): `bench plan --calibrate` and actual costs\n")
     print(tabulate(rows(parser.parse_args().quick), headers="keys", tablefmt="pipe", floatfmt=".2f"))
 
 

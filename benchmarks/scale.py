@@ -1,8 +1,8 @@
-"""What many cells, artifacts and predictions cost: `python benchmarks/scale.py [--quick] [--only WORD] [--in FOLDER]`.
+"""Measure many cells, artifacts and predictions: `python benchmarks/scale.py [--quick] [--only WORD] [--in FOLDER]`.
 
-A store, a run and predictions of the given sizes are made up first. Then each piece of work, and the plainest program that reads
-or computes the same beside it, is a process of its own: processor seconds and the most memory that it held, with what
-Python and the imports take. With `--in` what was made up stays in the folder, for the next time.
+First generates a store, a run and predictions of the given sizes. Then each task, and the simplest program that reads or
+computes the same, runs in a separate process; reported are CPU seconds and peak memory, including Python and imports. With
+`--in`, generated data stay in the folder and are reused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MODELS, DECODERS = 20, 25
 
 
 def write_suite(folder: Path, seeds: int) -> Path:
-    """Write a suite of 500 cells a seed."""
+    """Write a suite of 500 cells per seed."""
     path = folder / f"suite-{seeds}.yaml"
     models = (f"  m{n}: {{name: rnn-lm, hidden: 4, layers: 1, dropout: {n / 100}}}" for n in range(MODELS))
     decoders = (f"  d{n}: {{name: greedy, max_tokens: {n + 1}}}" for n in range(DECODERS))
@@ -53,11 +53,11 @@ def write_suite(folder: Path, seeds: int) -> Path:
     return path
 
 
-# what is made up
+# generated data
 
 
 def make_store(folder: Path, seeds: int) -> None:
-    """Write every artifact of a suite; 1,520 a seed."""
+    """Write all artifacts of a suite, 1,520 per seed."""
     from bench_core.planning.plan import plan
     from bench_core.storage.store import Store
     from bench_core.suites.load import load
@@ -73,8 +73,8 @@ def make_store(folder: Path, seeds: int) -> None:
 
 
 def _prepared(place: Path, share: float) -> None:
-    task_info = {"vocabulary": ["</s>", "a", "b"], "counts": [3, 4, 5], "extras": {"embedded": True}}
-    (place / "task_info.json").write_text(json.dumps(task_info), encoding="utf-8")
+    info = {"vocabulary": ["</s>", "a", "b"], "counts": [3, 4, 5], "extras": {"embedded": True}}
+    (place / "task_info.json").write_text(json.dumps(info), encoding="utf-8")
 
 
 def _trained(place: Path, share: float) -> None:
@@ -111,19 +111,19 @@ FILL: dict[str, Callable[[Path, float], None]] = {
 
 
 def predictions() -> Iterator[Any]:
-    """Yield predictions without end."""
+    """Yield predictions endlessly."""
     from bench_core import Hypothesis, Prediction
 
     number = 0
     while True:
         text = f"the words of example {number} and then some more of them"
         tokens = [(number * place) % 1000 + 1 for place in range(1, 21)]
-        found = Hypothesis(tokens, number % 7 > 0, log_prob=-number / 13, actions=tokens)
-        yield Prediction(number, "the words", [text], [found], [text.upper()], None, 21, 12)
+        hypothesis = Hypothesis(tokens, number % 7 > 0, log_prob=-number / 13, actions=tokens)
+        yield Prediction(number, "the words", [text], [hypothesis], [text.upper()], None, 21, 12)
         number += 1
 
 
-# pieces of work, of what was made up in a folder
+# tasks on generated data in a folder
 
 
 def plan_cells(folder: Path, seeds: int) -> None:
@@ -134,7 +134,7 @@ def plan_cells(folder: Path, seeds: int) -> None:
 
 
 def plain_keys(folder: Path, seeds: int) -> None:
-    """Hash as much JSON as there are stages."""
+    """Hash one piece of JSON per stage."""
     stage = {"settings": {"name": "rnn-lm", "hidden": 4}, "inputs": {"model": ["train", "0" * 64]}, "code": "0" * 500}
     for number in range(seeds * (MODELS + 3 * MODELS * DECODERS)):
         hashlib.sha256(json.dumps({**stage, "seed": number}, sort_keys=True).encode()).hexdigest()
@@ -164,7 +164,7 @@ def hash_files(folder: Path, size: int) -> None:
 
 
 def write_folder(folder: Path, seeds: int) -> None:
-    """Write the folder of a run of which everything is stored."""
+    """Write the folder of a run whose artifacts are all stored."""
     from bench_core.planning.plan import plan
     from bench_core.runs.run_writer import CellRecord
     from bench_core.storage.store import Store
@@ -181,7 +181,7 @@ def write_folder(folder: Path, seeds: int) -> None:
 
 
 def plain_folder(folder: Path, seeds: int) -> None:
-    """Read what is in a run folder from the store, one file after the other."""
+    """Plan, and read the files of the store that a run folder contains."""
     plan_cells(folder, seeds)
     for kind, name in (("measure", "number.json"), ("measure", "draws.npy"), ("decode", "samples.json")):
         for path in (folder / "store" / kind).glob("*"):
@@ -199,7 +199,7 @@ def report(folder: Path, seeds: int) -> None:
 
 
 def parse_cells(folder: Path, seeds: int) -> None:
-    """Read the lines of the cells as JSON, and write them again."""
+    """Parse the lines of the cells as JSON, and write them back."""
     cells = [json.loads(line) for line in (folder / "run" / "cells.jsonl").read_bytes().splitlines()]
     (folder / "cells.json").write_text(json.dumps(cells), encoding="utf-8")
 
@@ -212,9 +212,12 @@ def write_many(folder: Path, number: int) -> None:
 
 def plain_write(folder: Path, number: int) -> None:
     with gzip.open(folder / "plain.gz", "wb", 6) as file:
-        for one in islice(predictions(), number):
-            found = {**vars(one), "hypotheses": [{**vars(own), "actions": "tokens"} for own in one.hypotheses]}
-            file.write((json.dumps(found, sort_keys=True, ensure_ascii=False) + "\n").encode())
+        for prediction in islice(predictions(), number):
+            line = {
+                **vars(prediction),
+                "hypotheses": [{**vars(h), "actions": "tokens"} for h in prediction.hypotheses],
+            }
+            file.write((json.dumps(line, sort_keys=True, ensure_ascii=False) + "\n").encode())
 
 
 def read_many(folder: Path, number: int) -> None:
@@ -228,16 +231,16 @@ def plain_read(folder: Path, number: int) -> None:
         assert sum(1 for line in file if json.loads(line)) == number
 
 
-def give_json(folder: Path, number: int) -> None:
-    _give(folder, "jsonl")
+def export_json(folder: Path, number: int) -> None:
+    _export(folder, "jsonl")
 
 
-def give_csv(folder: Path, number: int) -> None:
-    _give(folder, "csv")
+def export_csv(folder: Path, number: int) -> None:
+    _export(folder, "csv")
 
 
-def _give(folder: Path, form: Any) -> None:
-    """Write the predictions of a run of one cell, as `bench outputs` does."""
+def _export(folder: Path, form: Any) -> None:
+    """Write the predictions of a run with one cell, as `bench outputs` does."""
     from bench_core.runs.results import CellResult, Run
     from bench_core.storage.store import Store
     from bench_core.suites.schema import SuiteFile
@@ -255,13 +258,13 @@ def _give(folder: Path, form: Any) -> None:
     write_lines(Outputs(run, store).lines(form), out)
 
 
-def plain_give(folder: Path, number: int) -> None:
+def plain_export(folder: Path, number: int) -> None:
     with gzip.open(folder / "predictions.gz") as file, (folder / "plain.jsonl").open("w", encoding="utf-8") as lines:
         lines.writelines(json.dumps(json.loads(line)) + "\n" for line in file)
 
 
 def measure_many(folder: Path, number: int) -> None:
-    """Measure a sum of all predictions with 1,000 bootstrap samples, as the stage does."""
+    """Compute a metric of all predictions with 1,000 bootstrap samples, as the stage does."""
     from bench_core import TaskInfo
     from bench_core.computing.bootstrap import draws
     from bench_core.computing.result_checks import measured
@@ -277,7 +280,7 @@ def measure_many(folder: Path, number: int) -> None:
 
 
 def plain_measure(folder: Path, number: int) -> None:
-    """Read lengths, and draw 1,000 bootstrap samples of all of them."""
+    """Read all lengths and sum 1,000 bootstrap samples of them."""
     import numpy as np
 
     with gzip.open(folder / "predictions.gz") as file:
@@ -290,7 +293,7 @@ def plain_measure(folder: Path, number: int) -> None:
 def _bench(*words: object) -> None:
     from bench_core.commands.main import main
 
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (until the process ends)
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (open until exit)
     sys.argv = ["bench", *map(str, words)]
     try:
         main()
@@ -299,69 +302,67 @@ def _bench(*words: object) -> None:
             raise
 
 
-#: What is done, by whom besides us, of how many of what, and its budgets in seconds and MB
+#: title, our function, the plain function, kind of size, budgets in seconds and MB
 WORK: list[tuple[str, Callable[[Path, int], None], Callable[[Path, int], None], str, tuple[Any, Any]]] = [
     ("plan of {:,} cells", plan_cells, plain_keys, "few", (2, "")),
     ("plan of {:,} cells", plan_cells, plain_keys, "many", (20, 400)),
     ("`store ls` of {:,} artifacts", list_store, read_manifests, "artifacts", ("", "")),
     ("`store verify` of {:,} artifacts", verify_store, hash_files, "artifacts", ("", "")),
     ("run folder of {:,} cells", write_folder, plain_folder, "few", ("", "")),
-    ("its reading", read_folder, parse_cells, "few", ("", "")),
+    ("reading the run folder", read_folder, parse_cells, "few", ("", "")),
     ("report of {:,} cells", report, parse_cells, "few", (3, 250)),
     ("`store gc` of {:,} artifacts", clean_store, read_manifests, "artifacts", ("", "")),
     ("{:,} predictions written", write_many, plain_write, "predictions", ("", "")),
     ("{:,} predictions read", read_many, plain_read, "predictions", ("", "")),
-    ("{:,} predictions given as JSON", give_json, plain_give, "predictions", ("", "")),
-    ("{:,} predictions given as CSV", give_csv, plain_give, "predictions", ("", "")),
+    ("{:,} predictions exported as JSON", export_json, plain_export, "predictions", ("", "")),
+    ("{:,} predictions exported as CSV", export_csv, plain_export, "predictions", ("", "")),
     ("{:,} predictions measured", measure_many, plain_measure, "predictions", ("", "")),
 ]
 
 
 def cost(work: Callable[[Path, int], None], folder: Path, size: int) -> tuple[float, float]:
-    """Return processor seconds and MB of a process that does some work."""
+    """Return CPU seconds and peak MB of a process that runs `work`."""
     command = [sys.executable, __file__, "--do", work.__name__, "--size", str(size), "--in", str(folder)]
-    found = subprocess.run(command, check=True, capture_output=True, encoding="utf-8")
-    seconds, memory = map(float, found.stdout.split())
+    process = subprocess.run(command, check=True, capture_output=True, encoding="utf-8")
+    seconds, memory = map(float, process.stdout.split())
     return seconds, memory
 
 
 def do(name: str, folder: Path, size: int) -> None:
-    """Do some work in this process, and print what it cost."""
-    own, begun = sys.stdout, time.process_time()
+    """Run a function in this process, and print its CPU seconds and peak MB."""
+    stdout, start = sys.stdout, time.process_time()
     globals()[name](folder, size)
-    spent = time.process_time() - begun
-    print(spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000, file=own)
+    spent = time.process_time() - start
+    print(spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000, file=stdout)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes, for a look")
-    parser.add_argument("--only", default="", help="only work whose name has this word")
-    parser.add_argument("--in", type=Path, dest="folder", help="where everything is made up")
-    parser.add_argument("--do", help="internal: one piece of work")
+    parser.add_argument("--quick", action="store_true", help="use small sizes, to test the script")
+    parser.add_argument("--only", default="", help="run only tasks whose title contains this word")
+    parser.add_argument("--in", type=Path, dest="folder", help="folder of generated data, which is kept")
+    parser.add_argument("--do", help="internal: run one function")
     parser.add_argument("--size", type=int, default=0)
-    given = parser.parse_args()
-    if given.do:
-        do(given.do, given.folder, given.size)
+    options = parser.parse_args()
+    if options.do:
+        do(options.do, options.folder, options.size)
         return
-    folder = given.folder or Path(tempfile.mkdtemp(prefix="bench-scale-"))
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="bench-scale-"))
     try:
-        print(table(folder, given.quick, given.only))
+        print(table(folder, options.quick, options.only))
     finally:
-        if not given.folder:
+        if not options.folder:
             shutil.rmtree(folder)
 
 
 def table(folder: Path, quick: bool, only: str) -> str:
-    """Return what everything costs."""
+    """Return a Markdown table of all costs."""
     from tabulate import tabulate
 
     folder.mkdir(parents=True, exist_ok=True)
     seeds, few, many, number = (1, 1, 2, 2_000) if quick else (33, 20, 200, 1_000_000)
     if not (folder / "store").exists():
-        cost(
-            make_store, folder, seeds
-        )  # in a process of its own: what a process holds counts for those that it starts
+        cost(make_store, folder, seeds)  # in a process: children inherit its peak memory
     artifacts = sum(1 for _ in (folder / "store").glob("*/*/manifest.json"))
     cells = MODELS * DECODERS
     sizes = {"few": few, "many": many, "artifacts": artifacts, "predictions": number}

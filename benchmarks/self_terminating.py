@@ -1,6 +1,6 @@
-"""What self-termination costs: `python benchmarks/self_terminating.py [--quick]`.
+"""Measure the cost of self-termination: `python benchmarks/self_terminating.py [--quick]`.
 
-The same LSTM with a softmax and with a self-terminating layer, an update and a decoding step of each in turns.
+Times updates and decoding steps of the same LSTM with a softmax and with a self-terminating layer, in alternation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BUDGETS = {"update": 1.3, "decoding step": 1.15}
 
 
 def updates(model: RecurrentLM, batches: Sequence[Batch]) -> Callable[[], None]:
-    """Return one update for every batch."""
+    """Return a function that performs one update per batch."""
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
     training = Training(0, 1, 0, 1, Rng(0))
 
@@ -40,7 +40,7 @@ def updates(model: RecurrentLM, batches: Sequence[Batch]) -> Callable[[], None]:
 
 
 def steps(model: RecurrentLM, rows: int, number: int) -> Callable[[], None]:
-    """Return greedy steps over rows that never end."""
+    """Return a function that performs greedy steps without EOS."""
     ids = torch.arange(rows)
     prompt = torch.cat([ids.new_zeros(rows, 1), 1 + ids[:, None].expand(-1, PREFIX)], 1)
     batch = Batch(ids, prompt, ids.new_zeros(rows, 1), ids.new_ones(rows))
@@ -55,21 +55,21 @@ def steps(model: RecurrentLM, rows: int, number: int) -> Callable[[], None]:
 
 
 def ratios(run: Callable[[], None], plain: Callable[[], None], repeats: int) -> list[float]:
-    """Return how much longer `run` takes than `plain`, in turns, after a pass of each that does not count."""
-    found = []
+    """Return ratios of the times of `run` and `plain`, in alternation, after an uncounted warm-up run."""
+    values = []
     for _ in range(repeats + 1):
         times = []
-        for one in (run, plain):
-            began = perf_counter()
-            one()
-            times.append(perf_counter() - began)
-        found.append(times[0] / times[1])
-    return found[1:]
+        for work in (run, plain):
+            start = perf_counter()
+            work()
+            times.append(perf_counter() - start)
+        values.append(times[0] / times[1])
+    return values[1:]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer batches, words and turns, for a look")
+    parser.add_argument("--quick", action="store_true", help="use tiny sizes, to test the script")
     quick = parser.parse_args().quick
     batches, decoded, number, repeats, vocabulary = (1, 50, 2, 1, 1_000) if quick else (6, 1000, 20, 8, VOCABULARY)
     torch.manual_seed(0)
@@ -78,20 +78,20 @@ def main() -> None:
     plain = RecurrentLM(RNNLMConfig.model_validate(settings), info)
     ours = SelfTerminatingRNNLM(SelfTerminatingRNNLMConfig.model_validate(settings), info)
     rows = bucketed(sentences(batches * 32, vocabulary))
-    found = {"update": ratios(updates(ours, rows), updates(plain, rows), repeats)}
+    measured = {"update": ratios(updates(ours, rows), updates(plain, rows), repeats)}
     for model in (plain, ours):
         model.eval()
-    found["decoding step"] = ratios(steps(ours, decoded, number), steps(plain, decoded, number), repeats)
+    measured["decoding step"] = ratios(steps(ours, decoded, number), steps(plain, decoded, number), repeats)
     table = [
         (name, median(values), f"{min(values):.2f} to {max(values):.2f}", BUDGETS[name])
-        for name, values in found.items()
+        for name, values in measured.items()
     ]
     print(
-        f"A self-terminating {LAYERS} x {HIDDEN} LSTM beside the plain one, V = {vocabulary:,}; steps of {decoded:,} rows; ",
+        f"A self-terminating {LAYERS} x {HIDDEN} LSTM relative to the plain one, V = {vocabulary:,}; steps of {decoded:,} rows; ",
         end="",
     )
-    print(f"medians of {repeats} turns. {machine()}.\n")
-    print(tabulate(table, ("what", "ratio", "in single turns", "budget"), tablefmt="github", floatfmt=".2f"))
+    print(f"medians of {repeats} runs. {machine()}.\n")
+    print(tabulate(table, ("what", "ratio", "range", "budget"), tablefmt="github", floatfmt=".2f"))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What significance costs: `python benchmarks/significance.py [--quick]`.
+"""Compare significance tests with sacrebleu: `python benchmarks/significance.py [--quick]`.
 
-BLEU of 5 systems of 3,000 segments, 1,000 draws: the paired bootstrap and the paired permutation test of each system
-against the first, in turns with those of sacrebleu: from texts, and from the statistics of each segment, which a store
-keeps and `bench diff` begins with. Times are those of the processor, whatever else is going on.
+Runs the paired bootstrap and the paired permutation test of BLEU (5 systems, 3,000 segments, 1,000 replicates), each system
+against the first, alternating with sacrebleu: from texts, and from stored statistics per segment, which `bench diff` uses.
+Times are CPU times.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ WORDS = [f"word{number}" for number in range(2_000)]
 METRIC = BleuConfig().load()(BleuConfig())
 
 
-class Counted(BLEU):
-    """BLEU that has counted the n-grams of all texts before."""
+class PrecomputedBLEU(BLEU):
+    """BLEU with precomputed n-gram counts of all texts."""
 
     def __init__(self, references: Sequence[str], outputs: Sequence[Sequence[str]]) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Counted(BLEU):
 
 
 def texts(segments: int) -> tuple[list[str], list[list[str]]]:
-    """Return references of 5 to 45 words, and what systems of different qualities make of them."""
+    """Return references of 5 to 45 words, and outputs of systems of different quality."""
     dice = random.Random(0)
     references = [dice.choices(WORDS, k=dice.randint(5, 45)) for _ in range(segments)]
 
@@ -54,21 +54,21 @@ def texts(segments: int) -> tuple[list[str], list[list[str]]]:
     return [" ".join(line) for line in references], outputs
 
 
-def measured(references: Sequence[str], outputs: Sequence[Sequence[str]]) -> list[Any]:
-    """Return the statistics of each segment, of each system."""
-    found = []
+def measure(references: Sequence[str], outputs: Sequence[Sequence[str]]) -> list[Any]:
+    """Return the statistics of each segment, for each system."""
+    statistics = []
     for system in outputs:
         pairs = enumerate(zip(references, system, strict=True))
         predictions = [Prediction(i, references=[line], texts=[text]) for i, (line, text) in pairs]
-        found.append(list(METRIC.measure(predictions)))
-    return found
+        statistics.append(list(METRIC.measure(predictions)))
+    return statistics
 
 
 def bootstrap(systems: Sequence[Any]) -> list[float]:
     """Return our p-values of the paired bootstrap."""
-    drawing._cached_counts.cache_clear()  # else only the first turn would draw
-    (score, drawn), *others = [(METRIC.combine(parts), draws(METRIC, parts)) for parts in systems]
-    return [koehn_p_value(score - other, drawn - each) for other, each in others]
+    drawing._kept.cache_clear()  # otherwise only the first run would sample
+    (score, replicates), *others = [(METRIC.combine(parts), draws(METRIC, parts)) for parts in systems]
+    return [koehn_p_value(score - other, replicates - each) for other, each in others]
 
 
 def permutation(systems: Sequence[Any]) -> list[float]:
@@ -80,42 +80,42 @@ def theirs(kind: str, scorer: BLEU, references: Sequence[str], outputs: Sequence
     """Return sacrebleu's p-values."""
     named = [(f"system {number}", system) for number, system in enumerate(outputs)]
     test = PairedTest(named, {"BLEU": scorer}, [references], test_type=kind, n_samples=REPLICATES)
-    return [one.p_value for one in test()[1]["BLEU"][1:]]
+    return [result.p_value for result in test()[1]["BLEU"][1:]]
 
 
-def turns(one: Callable[[], Any], other: Callable[[], Any], number: int) -> list[tuple[float, float]]:
-    """Return the seconds that each of two takes, in turns, after a turn that does not count."""
-    found = []
+def alternate(run: Callable[[], Any], plain: Callable[[], Any], number: int) -> list[tuple[float, float]]:
+    """Return CPU seconds of both, in alternation, after an uncounted warm-up run."""
+    pairs = []
     for _ in range(number + 1):
-        began = process_time()
-        one()
-        between = process_time()
-        other()
-        found.append((between - began, process_time() - between))
-    return found[1:]
+        start = process_time()
+        run()
+        middle = process_time()
+        plain()
+        pairs.append((middle - start, process_time() - middle))
+    return pairs[1:]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer segments and turns, for a look")
+    parser.add_argument("--quick", action="store_true", help="use fewer segments and runs, to test the script")
     quick = parser.parse_args().quick
     references, outputs = texts(SEGMENTS // 10 if quick else SEGMENTS)
-    systems, counted = measured(references, outputs), Counted(references, outputs)
+    systems, counted = measure(references, outputs), PrecomputedBLEU(references, outputs)
     rows = []
     for name, test, kind in (("bootstrap", bootstrap, "bs"), ("permutation", permutation, "ar")):
         for start, ours, scorer in (
-            ("texts", lambda test=test: test(measured(references, outputs)), BLEU()),
+            ("texts", lambda test=test: test(measure(references, outputs)), BLEU()),
             ("statistics", lambda test=test: test(systems), counted),
         ):
-            beside = lambda kind=kind, scorer=scorer: theirs(kind, scorer, references, outputs)  # noqa: E731
-            found = turns(ours, beside, 1 if quick else 5)
-            mine, other = (median(side) for side in zip(*found, strict=True))
-            ratios = [left / right for left, right in found]
+            baseline = lambda kind=kind, scorer=scorer: theirs(kind, scorer, references, outputs)  # noqa: E731
+            pairs = alternate(ours, baseline, 1 if quick else 5)
+            mine, other = (median(side) for side in zip(*pairs, strict=True))
+            ratios = [left / right for left, right in pairs]
             spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
             rows.append(
                 [f"{name}, from {start}", mine, other, median(ratios), spread, "1.00" if kind == "bs" else ""]
             )
-    headings = ["paired test", "seconds", "sacrebleu beside it", "ratio", "in single turns", "budget"]
+    headings = ["paired test", "seconds", "sacrebleu, seconds", "ratio", "range", "budget"]
     print(tabulate(rows, headings, "pipe", floatfmt=".2f"))
 
 

@@ -1,6 +1,6 @@
-"""Start-up times of the command line, each against `python -c pass`: `python benchmarks/startup.py [--quick]`.
+"""Measure start-up times of commands relative to `python -c pass`: `python benchmarks/startup.py [--quick]`.
 
-Medians over whole processes.
+Times are medians over whole processes.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ ROWS = [
 
 
 def seconds(command: list[str]) -> float:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one process each, for a look")
+    parser.add_argument("--quick", action="store_true", help="run one process each, to test the script")
     repeats = 1 if parser.parse_args().quick else 11
     rows = []
     for name, command, budget in ROWS:
-        seconds(command)  # so that byte code and file caches are warm
+        seconds(command)  # warms bytecode and file caches
         times = [seconds(command) for _ in range(repeats)]
         rows.append(
             [name, median(times), budget or "", "" if budget is None else "yes" if median(times) <= budget else "no"]
@@ -44,7 +44,7 @@ def main() -> None:
     plain = rows[0][1]
     for row in rows:
         row.insert(2, row[1] / plain)
-    print(tabulate(rows, ["command", "seconds", "times plain Python", "budget", "met"], "pipe", floatfmt=".2f"))
+    print(tabulate(rows, ["command", "seconds", "relative to Python", "budget", "met"], "pipe", floatfmt=".2f"))
 
 
 if __name__ == "__main__":

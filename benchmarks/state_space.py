@@ -1,9 +1,9 @@
-"""What deep state space models cost: `python benchmarks/state_space.py [--quick]`.
+"""Measure the cost of deep state space models: `python benchmarks/state_space.py [--quick]`.
 
-P(w) of as many types as the paper has; an update beside nothing but its matrix products and triangular systems, and
-beside one with `compile: true`; and updates of ten seeds as one model (`training: {vmap_seeds: true}`), each on a batch of
-its own, beside those of each alone: in processor time, and in calls of torch beside those of one seed, which are what an
-update of a model as small as this takes on a GPU. `--quick` leaves out what is compiled, which takes minutes.
+Measures P(w) of as many types as in the paper; updates relative to their matrix products and triangular systems alone, and
+to updates with `compile: true`; and updates of ten vmapped seeds (`training: {vmap_seeds: true}`), each with its own batch,
+relative to separate updates in CPU time, and to one seed in calls of torch, which dominate updates of such small models on a
+GPU. `--quick` skips compilation, which takes minutes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bench_training.vmapped import Stack, stacked
 TYPES, LETTERS, SEEDS = 143_000, 26, 10
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "linalg_solve_triangular"}
 PAPER = DeepSSMConfig(generative="2xtril", samples=10)
-SINGLE = DeepSSMConfig()  # one proposal a step
+SINGLE = DeepSSMConfig()  # one proposal per step
 TOGETHER = {
     "10^5 weights": DeepSSMConfig(reader=160),
     "10^5 weights, K = 10": DeepSSMConfig(generative="2xtril", samples=10, reader=160),
@@ -43,16 +43,16 @@ TOGETHER = {
 BUDGETS = {
     "P(w), seconds": "at most 5",
     "P(w), MB": "at most 500",
-    "update / its products": "at most 4",
-    "10 seeds together / alone, 10^5 weights": "at most 0.45",
-    "10 seeds together / alone, 10^5 weights, K = 10": "at most 0.45",
-    "calls, 10 seeds together / one, 10^5 weights": "at most 2",
+    "update / matrix products": "at most 4",
+    "10 seeds vmapped / separate, 10^5 weights": "at most 0.45",
+    "10 seeds vmapped / separate, 10^5 weights, K = 10": "at most 0.45",
+    "calls, 10 seeds vmapped / one, 10^5 weights": "at most 2",
     "plain update / compiled, K = 10": "at least 1.5",
 }
 
 
 def words(number: int) -> Batch:
-    """Return different words of 2 to 12 letters, consonants and vowels in turns so that many begin alike."""
+    """Return distinct words of 2 to 12 letters, alternating consonants and vowels so that many share prefixes."""
     generator = torch.Generator().manual_seed(0)
     size = 3 * number
     length = torch.randint(2, 13, (size,), generator=generator).minimum(
@@ -66,11 +66,11 @@ def words(number: int) -> Batch:
     return Batch(torch.arange(len(gold)), gold[:, :1] * 0, gold, (gold > 0).sum(1) + 1)
 
 
-class Memory:
-    """Looks every few milliseconds how much more memory the process holds than before."""
+class MemoryMonitor:
+    """Samples the additional memory of the process every 5 ms; `peak` is its maximum in bytes."""
 
-    def __enter__(self) -> Memory:
-        self.most, self.done = 0, Event()
+    def __enter__(self) -> MemoryMonitor:
+        self.peak, self.done = 0, Event()
         self.thread = Thread(target=self._watch)
         self.thread.start()
         return self
@@ -83,11 +83,11 @@ class Memory:
         process = psutil.Process()
         before = process.memory_info().rss
         while not self.done.wait(0.005):
-            self.most = max(self.most, process.memory_info().rss - before)
+            self.peak = max(self.peak, process.memory_info().rss - before)
 
 
-class Recorder(TorchDispatchMode):
-    """Counts calls, and keeps every product of matrices with what was multiplied."""
+class CallRecorder(TorchDispatchMode):
+    """Counts calls of torch, and records matrix products and triangular solves with their arguments."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        self.calls += not call.is_view  # which computes nothing
+        self.calls += not call.is_view  # views compute nothing
         if call.overloadpacket.__name__ in PRODUCTS:
             copies = [each.detach().clone() if isinstance(each, Tensor) else each for each in args]
             self.products.append((call, copies, kwargs))
@@ -104,7 +104,7 @@ class Recorder(TorchDispatchMode):
 
 
 def update(model: DeepSSM, batch: Batch, compiled: bool = False) -> Callable[[], None]:
-    """Return an update of the model by a batch."""
+    """Return a function that updates the model on a batch."""
     optimizer, steps = torch.optim.Adam(model.parameters(), 1e-3, fused=True), count()
     loss = model.compiled_loss() if compiled else model.loss
 
@@ -118,7 +118,7 @@ def update(model: DeepSSM, batch: Batch, compiled: bool = False) -> Callable[[],
 
 
 def joint_update(models: Sequence[DeepSSM], batches: Sequence[Batch]) -> Callable[[], None]:
-    """Return an update of several models as one, each by its own batch."""
+    """Return a function that updates vmapped models, each on its own batch."""
     stack, keys = Stack(models), [*range(len(models))]
     optimizer, steps = torch.optim.Adam(stack.parameters(), 1e-3, fused=True), count()
     weights, clip = [*stack.parameters()], Clip(norm=5.0)
@@ -136,49 +136,49 @@ def joint_update(models: Sequence[DeepSSM], batches: Sequence[Batch]) -> Callabl
 def joint_ratios(
     config: DeepSSMConfig, info: TaskInfo, batches: Sequence[Batch], repeats: int
 ) -> tuple[list[float], float]:
-    """Return how long an update of ten seeds takes beside one of each, in turns, and its calls beside those of one."""
+    """Return ratios of times of a vmapped update and separate updates, and the ratio of calls to those of one seed."""
     alone = [update(DeepSSM(config, info), batch) for batch in batches]
     together = joint_update([DeepSSM(config, info) for _ in batches], batches)
     calls = []
     for run in (together, alone[0]):
-        with Recorder() as recorder:
+        with CallRecorder() as recorder:
             run()
         calls.append(recorder.calls)
-    found = [processor(together) / sum(map(processor, alone)) for _ in range(repeats + 1)]
-    return found[1:], calls[0] / calls[1]
+    values = [cpu(together) / sum(map(cpu, alone)) for _ in range(repeats + 1)]
+    return values[1:], calls[0] / calls[1]
 
 
 def compiled_ratios(
     config: DeepSSMConfig, info: TaskInfo, batches: Sequence[Batch], repeats: int
 ) -> tuple[list[float], float]:
-    """Return how much longer plain updates take than compiled ones, in turns, and how long all compiling took."""
+    """Return ratios of times of plain and compiled updates, and the total seconds of compilation."""
     torch.compiler.reset()
     model = DeepSSM(config, info)
     plain = [update(DeepSSM(config, info), batch) for batch in batches]
     compiled = [update(model, batch, True) for batch in batches]
     compiling = sum(map(seconds, compiled))
-    found = [sum(map(processor, plain)) / sum(map(processor, compiled)) for _ in range(repeats + 1)]
-    return found[1:], compiling
+    values = [sum(map(cpu, plain)) / sum(map(cpu, compiled)) for _ in range(repeats + 1)]
+    return values[1:], compiling
 
 
 def seconds(run: Callable[[], object]) -> float:
-    began = perf_counter()
+    start = perf_counter()
     run()
-    return perf_counter() - began
+    return perf_counter() - start
 
 
-def processor(run: Callable[[], object]) -> float:
-    """Return processor seconds, which other work on the machine adds less to."""
-    began = process_time()
+def cpu(run: Callable[[], object]) -> float:
+    """Return CPU seconds, which are robust to other load."""
+    start = process_time()
     run()
-    return process_time() - began
+    return process_time() - start
 
 
 def ratios(model: DeepSSM, batch: Batch, repeats: int) -> list[float]:
-    """Return how much longer updates take than the products of matrices of one without a log, in turns."""
+    """Return ratios of times of updates and of the matrix products of an update without a log."""
     run = update(model, batch)
-    run()  # which makes a log, as one in ten does
-    with Recorder() as recorder:
+    run()  # writes the log, as every tenth update does
+    with CallRecorder() as recorder:
         run()
 
     def products() -> None:
@@ -186,49 +186,49 @@ def ratios(model: DeepSSM, batch: Batch, repeats: int) -> list[float]:
             for call, args, kwargs in recorder.products:
                 call(*args, **kwargs)
 
-    def turn() -> float:
+    def ratio() -> float:
         return sum(seconds(run) for _ in range(10)) / sum(seconds(products) for _ in range(10))
 
-    return [turn() for _ in range(repeats + 1)][1:]
+    return [ratio() for _ in range(repeats + 1)][1:]
 
 
 def costs_of_scores(model: DeepSSM, types: Batch) -> Mapping[str, list[float]]:
-    """Return what P(w) of all types costs, three times over."""
+    """Return seconds and MB of P(w) of all types, from three runs."""
     times, memory = [], []
-    for turn in range(3):
-        with torch.inference_mode(), Memory() as more:
-            times.append(seconds(partial(model.score, types, Scoring("trajectories", Rng(turn)))))
-        memory.append(more.most / 2**20)
+    for seed in range(3):
+        with torch.inference_mode(), MemoryMonitor() as monitor:
+            times.append(seconds(partial(model.score, types, Scoring("trajectories", Rng(seed)))))
+        memory.append(monitor.peak / 2**20)
     return {"P(w), seconds": times, "P(w), MB": memory}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer words and turns, nothing compiled, for a look")
+    parser.add_argument("--quick", action="store_true", help="use tiny sizes without compilation, to test the script")
     quick = parser.parse_args().quick
     number, rows, repeats = (200, 20, 1) if quick else (TYPES, 128, 11)
     torch.manual_seed(0)
     info = TaskInfo(["</w>", *map(chr, range(97, 97 + LETTERS))])
     model, types = DeepSSM(PAPER, info), words(number)
     batches = [types.select(rows * seed + torch.arange(rows)) for seed in range(SEEDS)]
-    found = {**costs_of_scores(model, types), "update / its products": ratios(model, batches[0], repeats)}
+    values = {**costs_of_scores(model, types), "update / matrix products": ratios(model, batches[0], repeats)}
     for name, config in TOGETHER.items():
-        found[f"10 seeds together / alone, {name}"], calls = joint_ratios(config, info, batches, repeats)
-        found[f"calls, 10 seeds together / one, {name}"] = [calls]
+        values[f"10 seeds vmapped / separate, {name}"], calls = joint_ratios(config, info, batches, repeats)
+        values[f"calls, 10 seeds vmapped / one, {name}"] = [calls]
     if not quick:
         for name, config in {"K = 10": PAPER, "K = 1": SINGLE}.items():
-            found[f"plain update / compiled, {name}"], compiling = compiled_ratios(config, info, batches, repeats)
-            found[f"compiling, seconds, {name}"] = [compiling]
+            values[f"plain update / compiled, {name}"], compiling = compiled_ratios(config, info, batches, repeats)
+            values[f"compilation, seconds, {name}"] = [compiling]
     table = [
-        (name, median(values), f"{min(values):.2f} to {max(values):.2f}", BUDGETS.get(name, ""))
-        for name, values in found.items()
+        (name, median(each), f"{min(each):.2f} to {max(each):.2f}", BUDGETS.get(name, ""))
+        for name, each in values.items()
     ]
     weights = sum(each.numel() for each in DeepSSM(TOGETHER["10^5 weights"], info).parameters())
     print(
         f"2xTRIL with d = 8, K = 10 (P(w), products): {len(types):,} types by 10,000 trajectories; updates of {rows}. "
     )
     print(f"10^5 weights: a reader of 160 units ({weights:,}). {machine()}.\n")
-    print(tabulate(table, ("what", "median", "in single turns", "budget"), tablefmt="github", floatfmt=".2f"))
+    print(tabulate(table, ("what", "median", "range", "budget"), tablefmt="github", floatfmt=".2f"))
 
 
 if __name__ == "__main__":

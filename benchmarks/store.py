@@ -1,7 +1,4 @@
-"""What is stored costs little: `python benchmarks/store.py [--quick]`.
-
-A cell that is found in the store, a plan of 10,000 cells, a report of 1,000 cells.
-"""
+"""Time a cached cell, a plan of 10,000 cells and a report of 1,000 cells: `python benchmarks/store.py [--quick]`."""
 
 from __future__ import annotations
 
@@ -54,35 +51,35 @@ def suite(folder: Path, models: int, decoders: int, seeds: int) -> Path:
     return path
 
 
-def timed(action: Callable[[], Any], repeats: int) -> float:
-    """Return the median time of several goes."""
+def time_median(action: Callable[[], Any], repeats: int) -> float:
+    """Return the median time of several runs, in seconds."""
     times = []
     for _ in range(repeats):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         action()
-        times.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - start)
     return median(times)
 
 
 def main(folder: Path) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer cells and turns, for a look")
+    parser.add_argument("--quick", action="store_true", help="use fewer cells and runs, to test the script")
     models, seeds, reported, repeats = (2, 1, 40, 1) if parser.parse_args().quick else (20, 10, 1000, 5)
     rows = []
     path = suite(folder, models, 25, 20)
-    planned = f"plan of {models * 25 * 20:,} cells"
-    rows.append([planned, timed(lambda: plan(load(path), folder), repeats), "2 s"])
+    title = f"plan of {models * 25 * 20:,} cells"
+    rows.append([title, time_median(lambda: plan(load(path), folder), repeats), "2 s"])
     path = suite(folder, 2, 10, seeds)
-    go = lambda: bench_core.run(path, store=folder / "store", out=folder / "runs", data=folder)  # noqa: E731
-    found = go()
-    cells = len(found.cells)
-    seconds = timed(go, repeats)
-    rows.append([f"stored cell (run of {cells})", seconds / cells, "0.003 s"])
+    run_suite = lambda: bench_core.run(path, store=folder / "store", out=folder / "runs", data=folder)  # noqa: E731
+    result = run_suite()
+    cells = len(result.cells)
+    seconds = time_median(run_suite, repeats)
+    rows.append([f"cached cell (run of {cells})", seconds / cells, "0.003 s"])
     many = bench_core.runs.results.Run(
-        found.folder, found.suite, found.info, [*found.cells] * (reported // cells), found.sections
+        result.folder, result.suite, result.info, [*result.cells] * (reported // cells), result.sections
     )
     report = f"report of {reported:,} cells"
-    rows.append([report, timed(lambda: write_report(many, folder / "report"), repeats), "1 s"])
+    rows.append([report, time_median(lambda: write_report(many, folder / "report"), repeats), "1 s"])
     print(tabulate(rows, ["what", "seconds", "budget"], "pipe", floatfmt=".4f"))
 
 

@@ -1,7 +1,7 @@
-"""How often an update of each family of models makes the CPU wait for a GPU, on a pretended one.
+"""Count how often an update of each family of models makes the CPU wait for a GPU, on a simulated GPU.
 
-Run as `python benchmarks/synchronisations.py [--quick]`; prints a Markdown table. Loss and gradient of a batch that was
-moved to the GPU are to wait nowhere, unless `waits_for_device` says why. Counts do not depend on the machine.
+Run as `python benchmarks/synchronisations.py [--quick]`; prints a Markdown table. Loss and gradient of a batch on the GPU must
+not wait, except where `waits_for_device` gives a reason. Counts do not depend on the machine.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from bench_word_order.plugin import BagOrderConfig
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "feed_forward": 16}
 GPT = {"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 1, "n_positions": 64}
-UPDATES = 4  #: after one that may copy what is fixed
+UPDATES = 4  #: after a first update, which may copy constants
 
 
 def families() -> Iterator[tuple[str, ModelConfig]]:
-    """Yield a small model of each family, and of each output layer or order that computes in its own way."""
+    """Yield small models of each family, and of each output layer or order that is computed differently."""
     yield "`rnn-lm`", RNNLMConfig(hidden=6)
     yield "`rnn-seq2seq`", Seq2SeqConfig(hidden=6)
     yield "`bidirectional-lm`", BidirectionalLMConfig(hidden=6)
@@ -55,16 +55,16 @@ def families() -> Iterator[tuple[str, ModelConfig]]:
 
 
 def waits(config: ModelConfig, updates: int) -> list[Synchronisation]:
-    """Return where so many updates wait, after a first one."""
+    """Return all waits of a number of updates, after a first one."""
     case = Case.of(config, info=_info(config))
     with Pretended(), float64(), torch.random.fork_rng(devices=[]):
-        there = moved(case, "cuda")
-        there.model.train()
-        _update(there, 0)
-        with synchronisations() as found:
+        on_gpu = moved(case, "cuda")
+        on_gpu.model.train()
+        _update(on_gpu, 0)
+        with synchronisations() as observed:
             for step in range(updates):
-                _update(there, step)
-    return found
+                _update(on_gpu, step)
+    return observed
 
 
 def _update(case: Case, step: int) -> None:
@@ -74,29 +74,29 @@ def _update(case: Case, step: int) -> None:
 
 
 def _info(config: ModelConfig) -> TaskInfo:
-    """Return what an invented task knows; source and target share a vocabulary, as some models ask."""
+    """Return the info of an artificial task whose source and target share a vocabulary, as some models require."""
     info = tiny_info(Source.NONE if Source.NONE in config.sources else min(config.sources))
     names = info.source_vocabulary
     return replace(info, vocabulary=names, counts=[*range(len(names), 0, -1)]) if names else info
 
 
 def row(name: str, config: ModelConfig, updates: int) -> list[object]:
-    """Return a line of the table."""
-    found = waits(config, updates)
-    reasons = sorted({one.reason for one in found if one.reason})
-    return [name, len(undeclared(found)) / updates, len(found) / updates, "; ".join(reasons) or "-"]
+    """Return a table row."""
+    observed = waits(config, updates)
+    reasons = sorted({wait.reason for wait in observed if wait.reason})
+    return [name, len(undeclared(observed)) / updates, len(observed) / updates, "; ".join(reasons) or "-"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one update of each model, for a look")
+    parser.add_argument("--quick", action="store_true", help="run one update per model, to test the script")
     updates = 1 if parser.parse_args().quick else UPDATES
     warnings.simplefilter("ignore")
     table = [row(name, config, updates) for name, config in families()]
-    headers = ("model", "waits an update, no reason given", "all waits", "reasons")
+    headers = ("model", "waits/update without a reason", "all waits", "reasons")
     print(tabulate(table, headers, "pipe", floatfmt=".3g"))
     print(
-        "\nBudget: none without a reason; those of the trainer are held by `plugins/authors/tests/test_synchronisations.py`."
+        "\nBudget: no wait without a reason; `plugins/authors/tests/test_synchronisations.py` tests those of the trainer."
     )
 
 

@@ -1,10 +1,9 @@
-"""The cost of training: the trainer beside bare loops over the same batches, and its options beside it without them.
+"""Compare the trainer with bare loops over the same batches, and its options with their absence.
 
-Run as `python benchmarks/training.py [--quick]`; prints Markdown tables. In every turn each loop does the same few
-updates, in another order than in the turn before; ratios are medians over turns, of processor time. What is timed of the
-trainer goes from the request for the first batch to the report of the last update: no evaluation. The budgets: an update
-within 1.05 times that of a bare loop with the same network, which projects only scored positions or those of targets, puts
-sentences of like length together and uses fused Adam; and options below 3 %.
+Run as `python benchmarks/training.py [--quick]`; prints Markdown tables. Each round runs the same few updates of all loops,
+starting with a different one; ratios of CPU times are medians over rounds. The trainer is timed from its request for the
+first batch to its report of the last update, without evaluation. Budgets: 1.05 times a bare loop with the same network, which
+projects only scored or target positions, batches sentences of similar length and uses fused Adam; and 3 % for options.
 """
 
 from __future__ import annotations
@@ -36,39 +35,39 @@ from bench_training.settings import TrainingConfig
 from bench_training.trainer import Trainer
 
 VOCABULARY, HIDDEN, LAYERS, DROPOUT = 33_000, 256, 2, 0.3
-ROWS, PREFIX, MEAN, LONGEST = 32, 10, 25, 137  # sentences a batch; tokens given; tokens of a sentence
+ROWS, PREFIX, MEAN, MAX_LENGTH = 32, 10, 25, 137  # batch size; prompt tokens; mean and maximum tokens of a sentence
 GPT2 = {"model_type": "gpt2", "n_layer": 4, "n_embd": 128, "n_head": 4, "n_positions": 256}
-SMALLER = 8_000  # the vocabulary of the Transformer
-BUDGET, OPTION = 1.05, 1.03
+GPT2_VOCABULARY = 8_000
+BUDGET, OPTION_BUDGET = 1.05, 1.03
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "in 2 parts": {"accumulate": 2},
     "in 4 parts": {"accumulate": 4},
     "exponential average": {"average": "exponential"},
 }
 
-Pass: TypeAlias = Callable[[], float]  # one update for every batch; returns its processor seconds
-Cost: TypeAlias = Callable[[Batch], Tensor]  # the mean loss per target token
-Turns: TypeAlias = Mapping[str, Sequence[float]]  # seconds in each turn, by loop
+Pass: TypeAlias = Callable[[], float]  # performs one update per batch; returns CPU seconds
+Cost: TypeAlias = Callable[[Batch], Tensor]  # mean loss per target token
+Rounds: TypeAlias = Mapping[str, Sequence[float]]  # CPU seconds of each round, by loop
 
 
 def sentences(number: int, vocabulary: int = VOCABULARY) -> list[Tensor]:
-    """Return token sequences with lengths and frequencies much like WikiText-2's: prefix, target, stop."""
+    """Return token sequences with lengths and frequencies similar to WikiText-2: prompt, target, EOS."""
     rng = Rng(1)
     uniform = rng.fork("length").uniform(torch.arange(number))
-    lengths = (1 - uniform.log() * (MEAN - 1)).long().clamp(max=LONGEST)
-    tokens = rng.fork("tokens").uniform(torch.arange(number), 0, LONGEST)
-    tokens = torch.pow(float(vocabulary - 1), tokens).long()  # Zipf's law: log-uniform ranks, 1 and up
-    ends = lengths.clamp(min=PREFIX)  # shorter ones are filled up to the prefix, and have nothing but stop to predict
+    lengths = (1 - uniform.log() * (MEAN - 1)).long().clamp(max=MAX_LENGTH)
+    tokens = rng.fork("tokens").uniform(torch.arange(number), 0, MAX_LENGTH)
+    tokens = torch.pow(float(vocabulary - 1), tokens).long()  # Zipf's law: log-uniform ranks from 1
+    ends = lengths.clamp(min=PREFIX)  # shorter sentences are extended to the prompt; only EOS remains to predict
     return [torch.cat([row[:end], row.new_zeros(1)]) for row, end in zip(tokens, ends.tolist(), strict=True)]
 
 
 def batched(rows: Sequence[Tensor]) -> list[Batch]:
-    """Put sentences together as they come."""
+    """Batch sentences in the given order."""
     return [_batch(rows[i : i + ROWS], i) for i in range(0, len(rows), ROWS)]
 
 
 def bucketed(rows: Sequence[Tensor]) -> list[Batch]:
-    """Put sentences of like length together."""
+    """Batch sentences of similar length."""
     return batched(sorted(rows, key=len))
 
 
@@ -79,17 +78,17 @@ def _batch(rows: Sequence[Tensor], first: int) -> Batch:
     return Batch(first + torch.arange(len(rows)), prompt, padded[:, PREFIX:], length)
 
 
-class Given(Task):
-    """Batches that are at hand; knows when the first one was asked for."""
+class TimedBatches(Task):
+    """Fixed batches; `began` is the CPU time of the request for the first one."""
 
     began = 0.0
 
     def __init__(self, batches: Sequence[Batch]) -> None:
-        self.given = batches
+        self.fixed = batches
 
     def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         self.began = process_time()
-        yield from self.given
+        yield from self.fixed
 
     def prepare(self, data: Path) -> TaskInfo: ...
     def text(self, tokens: list[int]) -> str: ...
@@ -97,27 +96,27 @@ class Given(Task):
 
 
 def ours(model: nn.Module, batches: Sequence[Batch], observed: bool = False, **options: Any) -> Pass:
-    """Return a pass of the core's trainer, perhaps with an observer, which is told after the first update of each."""
-    told: list[float] = []
-    heard: list[object] = []
-    given, plan = Given(batches), TrainingConfig(updates=len(batches), clip=1.0, batch_size=ROWS, **options)
+    """Return a pass of the trainer; with `observed`, an observer receives its events."""
+    times: list[float] = []
+    events: list[object] = []
+    task, plan = TimedBatches(batches), TrainingConfig(updates=len(batches), clip=1.0, batch_size=ROWS, **options)
     selection = Selection(lambda model: 0.0, -1, "nothing")
     trainer = Trainer(
-        model, given, plan, Rng(0), torch.device("cpu"), selection,
-        tell=lambda text, share: told.append(process_time()), **({"hear": heard.append} if observed else {}),
+        model, task, plan, Rng(0), torch.device("cpu"), selection,
+        tell=lambda text, share: times.append(process_time()), **({"hear": events.append} if observed else {}),
     )  # fmt: skip
 
     def run() -> float:
-        told.clear()
+        times.clear()
         trainer.progress = TrainingProgress(step=READ_EVERY - 1)
         trainer.run()
-        return told[len(batches) - 1] - given.began
+        return times[len(batches) - 1] - task.began
 
     return run
 
 
 def bare(model: nn.Module, batches: Sequence[Batch], cost: Cost, parts: int = 1, fused: bool = True) -> Pass:
-    """Return a pass of a bare loop, which may compute each batch in parts and add up their gradients."""
+    """Return a pass of a bare loop, which accumulates gradients over `parts` of each batch."""
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=fused or None)
 
@@ -141,8 +140,8 @@ def bare(model: nn.Module, batches: Sequence[Batch], cost: Cost, parts: int = 1,
     return run
 
 
-class Bare(nn.Module):
-    """The recurrent network, with nothing around it."""
+class BareLSTM(nn.Module):
+    """The recurrent network alone."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
@@ -156,33 +155,33 @@ class Bare(nn.Module):
         return hidden
 
     def cost(self, batch: Batch) -> Tensor:
-        """Project the scored positions only."""
+        """Return the loss; projects scored positions only."""
         scored = batch.mask
         return cross_entropy(self.logits(self(batch.inputs)[:, PREFIX:][scored]), batch.gold[scored])
 
     def naive_cost(self, batch: Batch) -> Tensor:
-        """Project prefix and padding as well."""
+        """Return the loss; projects prompt and padding as well."""
         labels = batch.gold.masked_fill(~batch.mask, -100)
         labels = torch.cat([labels.new_full((len(batch), PREFIX), -100), labels], 1)
         return cross_entropy(self.logits(self(batch.inputs)).flatten(0, 1), labels.flatten())
 
 
 def recurrent(batches: Sequence[Batch], mixed: Sequence[Batch], vocabulary: int) -> dict[str, Pass]:
-    """Return the loops of the LSTM by name."""
+    """Return the loops of the LSTM, by name."""
 
     def model() -> nn.Module:
         return RecurrentLM(RNNLMConfig(hidden=HIDDEN, layers=LAYERS, dropout=DROPOUT), _info(vocabulary))
 
     def plain(parts: int = 1) -> Pass:
-        network = Bare(vocabulary)
+        network = BareLSTM(vocabulary)
         return bare(network, batches, network.cost, parts)
 
-    naive = Bare(vocabulary)
+    naive = BareLSTM(vocabulary)
     return {**_loops(model, plain, batches), "naive": bare(naive, mixed, naive.naive_cost, fused=False)}
 
 
 def transformer(batches: Sequence[Batch], vocabulary: int) -> dict[str, Pass]:
-    """Return the loops of transformers' GPT-2 by name; the bare one projects the positions of targets."""
+    """Return the loops of transformers' GPT-2, by name; the bare loop projects target positions."""
 
     def model() -> CausalLM:
         return CausalLM(CausalLMConfig(architecture=GPT2), _info(vocabulary))
@@ -191,8 +190,8 @@ def transformer(batches: Sequence[Batch], vocabulary: int) -> dict[str, Pass]:
         network: Any = model().network
 
         def cost(batch: Batch) -> Tensor:
-            kept = network(input_ids=batch.inputs, use_cache=False, logits_to_keep=batch.gold.shape[1]).logits
-            return cross_entropy(kept[batch.mask], batch.gold[batch.mask])
+            logits = network(input_ids=batch.inputs, use_cache=False, logits_to_keep=batch.gold.shape[1]).logits
+            return cross_entropy(logits[batch.mask], batch.gold[batch.mask])
 
         return bare(network, batches, cost, parts)
 
@@ -204,7 +203,7 @@ def _loops(model: Callable[[], nn.Module], plain: Callable[..., Pass], batches: 
     return {
         "bare": plain(),
         "trainer": ours(model(), batches),
-        "bare, again": plain(),
+        "bare, repeated": plain(),
         **options,
         "bare, in 2 parts": plain(2),
         "bare, in 4 parts": plain(4),
@@ -216,53 +215,55 @@ def _info(vocabulary: int) -> TaskInfo:
     return TaskInfo(vocabulary=[str(token) for token in range(vocabulary)])
 
 
-def turns(loops: Mapping[str, Pass], repeats: int) -> Turns:
-    """Return what loops cost, `repeats` times over, after a pass of each that does not count.
+def time_rounds(loops: Mapping[str, Pass], repeats: int) -> Rounds:
+    """Return CPU seconds of all loops in `repeats` rounds, after an uncounted warm-up round.
 
-    Each turn begins with another of them, because what ran before leaves its mark on memory, and other work on the clock.
+    Each round starts with a different loop, because preceding loops affect memory, and other load the clock.
     """
-    found: dict[str, list[float]] = {name: [] for name in loops}
+    times: dict[str, list[float]] = {name: [] for name in loops}
     names = [*loops]
-    for turn in range(repeats + 1):
-        begin = turn % len(names)
-        for name in names[begin:] + names[:begin]:
+    for number in range(repeats + 1):
+        start = number % len(names)
+        for name in names[start:] + names[:start]:
             gc.collect()
             seconds = loops[name]()
-            if turn:
-                found[name].append(seconds)
-    return found
+            if number:
+                times[name].append(seconds)
+    return times
 
 
-def row(name: str, found: Turns, loop: str, beside: str, updates: int, budget: float | None = None) -> list[object]:
-    """Return a line of the table; its ratio is the median over turns, not that of the medians."""
-    ratios = [time / other for time, other in zip(found[loop], found[beside], strict=True)]
-    times = [1e3 * median(found[each]) / updates for each in (loop, beside)]
-    return [name, *times, median(ratios), f"{min(ratios):.2f} to {max(ratios):.2f}", budget or ""]
+def row(
+    name: str, times: Rounds, loop: str, baseline: str, updates: int, budget: float | None = None
+) -> list[object]:
+    """Return a table row; its ratio is the median of the ratios of all rounds."""
+    ratios = [time / other for time, other in zip(times[loop], times[baseline], strict=True)]
+    medians = [1e3 * median(times[each]) / updates for each in (loop, baseline)]
+    return [name, *medians, median(ratios), f"{min(ratios):.2f} to {max(ratios):.2f}", budget or ""]
 
 
-def table(found: Turns, updates: int) -> str:
-    """Return loops beside the bare one, and options beside the trainer without them."""
+def table(times: Rounds, updates: int) -> str:
+    """Return a table of loops relative to the bare one, and options relative to the trainer without them."""
     rows = [
-        row("the trainer / a bare loop", found, "trainer", "bare", updates, BUDGET),
-        row("a bare loop, again: how far equals differ", found, "bare, again", "bare", updates),
+        row("trainer / bare loop", times, "trainer", "bare", updates, BUDGET),
+        row("bare loop, repeated (noise)", times, "bare, repeated", "bare", updates),
     ]
-    if "naive" in found:
-        name = "all positions, mixed lengths, plain Adam / a bare loop"
-        rows.append(row(name, found, "naive", "bare", updates))
+    if "naive" in times:
+        name = "all positions, mixed lengths, plain Adam / bare loop"
+        rows.append(row(name, times, "naive", "bare", updates))
     for parts in ("in 2 parts", "in 4 parts"):
         rows += [
-            row(f"the trainer {parts} / a bare loop {parts}", found, parts, f"bare, {parts}", updates, BUDGET),
-            row(f"the trainer {parts} / whole", found, parts, "trainer", updates),
-            row(f"a bare loop {parts} / whole", found, f"bare, {parts}", "bare", updates),
+            row(f"trainer {parts} / bare loop {parts}", times, parts, f"bare, {parts}", updates, BUDGET),
+            row(f"trainer {parts} / whole", times, parts, "trainer", updates),
+            row(f"bare loop {parts} / whole", times, f"bare, {parts}", "bare", updates),
         ]
     for option in ("exponential average", "observed"):
-        rows.append(row(f"the trainer, {option} / without", found, option, "trainer", updates, OPTION))
-    headers = ("what", "ms an update", "beside it", "ratio", "in single turns", "budget")
+        rows.append(row(f"trainer, {option} / without", times, option, "trainer", updates, OPTION_BUDGET))
+    headers = ("what", "ms/update", "baseline, ms", "ratio", "range", "budget")
     return tabulate(rows, headers, tablefmt="github", floatfmt=("", ".1f", ".1f", ".3f", "", ".2f"))
 
 
 def machine() -> str:
-    """Return what this runs on."""
+    """Return processor, threads and versions."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -272,21 +273,21 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one small batch, fewer words and turns, for a look")
+    parser.add_argument("--quick", action="store_true", help="use tiny sizes, to test the script")
     quick = parser.parse_args().quick
     batches, size, repeats = (1, 8, 1) if quick else (2, ROWS, 5)
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    for network, most in (("LSTM", VOCABULARY), ("GPT-2", SMALLER)):
-        vocabulary = 1_000 if quick else most
+    for network, full in (("LSTM", VOCABULARY), ("GPT-2", GPT2_VOCABULARY)):
+        vocabulary = 1_000 if quick else full
         rows = sentences(batches * size, vocabulary)
-        alike, mixed = bucketed(rows), batched(rows)
-        loops = recurrent(alike, mixed, vocabulary) if network == "LSTM" else transformer(alike, vocabulary)
+        similar, mixed = bucketed(rows), batched(rows)
+        loops = recurrent(similar, mixed, vocabulary) if network == "LSTM" else transformer(similar, vocabulary)
         width = f"{LAYERS} x {HIDDEN}" if network == "LSTM" else f"{GPT2['n_layer']} x {GPT2['n_embd']}"
-        tokens = int(sum(batch.length.sum() for batch in alike))
+        tokens = int(sum(batch.length.sum() for batch in similar))
         print(f"{network}, {width}, V = {vocabulary:,}: {batches} batches of {size} sentences, ", end="")
-        print(f"{tokens:,} target tokens; {repeats} turns. {machine()}.\n")
-        print(f"{table(turns(loops, repeats), batches)}\n")
+        print(f"{tokens:,} target tokens; {repeats} rounds. {machine()}.\n")
+        print(f"{table(time_rounds(loops, repeats), batches)}\n")
 
 
 if __name__ == "__main__":
