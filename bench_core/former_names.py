@@ -15,7 +15,7 @@ def warn_of_former(old: str, new: str) -> None:
 
 
 def formerly(**names: str) -> Callable[[T], T]:
-    """Return a decorator of a dataclass that accepts former names of fields (`old="new"`) in calls and as attributes."""
+    """Return a decorator of dataclasses that accepts former names of fields (`old="new"`)."""
 
     def decorate(cls: T) -> T:
         construct = cls.__init__  # type: ignore[misc]

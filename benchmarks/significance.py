@@ -66,7 +66,7 @@ def measure(references: Sequence[str], outputs: Sequence[Sequence[str]]) -> list
 
 def bootstrap(systems: Sequence[Any]) -> list[float]:
     """Return our p-values of the paired bootstrap."""
-    drawing._kept.cache_clear()  # otherwise only the first run would sample
+    drawing._cached_counts.cache_clear()  # otherwise only the first run would sample
     (score, replicates), *others = [(METRIC.combine(parts), draws(METRIC, parts)) for parts in systems]
     return [koehn_p_value(score - other, replicates - each) for other, each in others]
 

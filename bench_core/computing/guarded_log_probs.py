@@ -204,7 +204,7 @@ def _read(model: Stepper[Any], ask: Callable[[list[int]], list[int]], words: int
     tokens = ask(actions)
     if not isinstance(tokens, list) or not all_whole(tokens) or not all(0 < token < words for token in tokens):
         raise PluginError(
-            f"{named(model, 'read')} gave {summarize(tokens)} for actions {summarize(actions)}; expected a list of tokens "
-            f"from 1 to {words - 1}."
+            f"{named(model, 'read')} gave {summarize(tokens)} for actions {summarize(actions)}; expected a list of "
+            f"tokens from 1 to {words - 1}."
         )
     return tokens

@@ -140,8 +140,8 @@ def _watch(runner: StageRunner, stage: Stage) -> Iterator[None]:
     WATCH.begin()
     if remains := [*WATCH.lost, *(f"the thread {name}" for name in WATCH.threads.left.values())]:
         raise StageFailed(
-            f"an earlier stage left changes in this process that may affect results: {', '.join(remains[:MAX_NAMES])}. "
-            "Run with --workers 1, which restarts the process after such stages.",
+            f"earlier stages left changes in this process that may affect results: {', '.join(remains[:MAX_NAMES])}."
+            " Run with --workers 1, which restarts the process after such stages.",
             expected=True,
         )
     failure, modules = "", code_modules(stage)

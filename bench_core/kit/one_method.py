@@ -40,8 +40,8 @@ class ExampleMean(Additive[list[float]]):
         score = self.config.score(prediction.texts[0], prediction.references)
         if not isinstance(score, Real) or not isfinite(score):
             raise PluginError(
-                f"{type(self.config).__name__}.score returned {score!r} for example {prediction.id}. It must return a "
-                "finite number."
+                f"{type(self.config).__name__}.score returned {score!r} for example {prediction.id}. It must return "
+                "a finite number."
             )
         return float(score)
 

@@ -63,7 +63,7 @@ class Parses(MatchedShare):
         empty = [prediction.id for prediction in predictions if not prediction.texts]
         if empty:
             raise PluginError(
-                f"{len(empty)} of {len(predictions)} examples have no text; the first is example {empty[0]}. A decoder "
-                "must return at least one hypothesis, which may be empty."
+                f"{len(empty)} of {len(predictions)} examples have no text; the first is example {empty[0]}. A "
+                "decoder must return at least one hypothesis, which may be empty."
             )
         return (int(self._canonical_form(prediction.texts[0]) is not None) for prediction in predictions)

@@ -155,8 +155,8 @@ def _line(prediction: Prediction, cell: str) -> str:
     text = prediction.texts[0] if prediction.texts else ""
     if name := line_break(text):
         raise SuiteError(
-            f"{cell}: the output of example {prediction.id} has a line break ({name}), but text files have one output "
-            "per line. Choose --format jsonl or csv."
+            f"{cell}: the output of example {prediction.id} has a line break ({name}), but text files have one "
+            "output per line. Choose --format jsonl or csv."
         )
     return f"{text}\n"
 

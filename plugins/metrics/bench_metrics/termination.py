@@ -68,8 +68,8 @@ def _refuse(predictions: Sequence[Prediction], limit: int) -> NoReturn:
     first = (prediction.hypotheses[0] for prediction in predictions)
     short = [len(h.tokens) for h in first if not h.finished and len(h.tokens) < limit]
     raise SuiteError(
-        f"whether outputs terminate within {limit} tokens is unknown: {len(short)} of {len(predictions)} outputs were "
-        f"left unfinished below that limit, the first at {short[0]} tokens. Decode with "
+        f"whether outputs terminate within {limit} tokens is unknown: {len(short)} of {len(predictions)} outputs "
+        f"were left unfinished below that limit, the first at {short[0]} tokens. Decode with "
         f"`max_tokens: {limit}` or more, or set the metric's `limit` to {min(short)} or less."
     )
 

@@ -61,8 +61,8 @@ def _refuse(predictions: Sequence[Prediction]) -> NoReturn:
     bare = [prediction.id for prediction in predictions if not prediction.references]
     if bare:
         raise SuiteError(
-            f"texts cannot be compared: {len(bare)} of {len(predictions)} examples have no reference, the first being "
-            f"example {bare[0]}. Leave this metric out for this task."
+            f"texts cannot be compared: {len(bare)} of {len(predictions)} examples have no reference, the first "
+            f"being example {bare[0]}. Leave this metric out for this task."
         )
     mute = [prediction.id for prediction in predictions if not prediction.texts]
     raise PluginError(

@@ -184,8 +184,8 @@ class LoadedRun:
     ) -> Any:
         """Return the predictions of all matching cells as a pandas DataFrame, which must fit into memory.
 
-        It has a row for each example of each cell, with the axes of the cell and the fields of the prediction. Scorings,
-        which decoders share, come once, with their likelihood `by`.
+        It has a row for each example of each cell, with the axes of the cell and the fields of the prediction.
+        Scorings, which decoders share, come once, with their likelihood `by`.
         """
         cells = chosen(self._cells(cell, axes), lambda result: result.cell, cell if isinstance(cell, str) else "")
         stored = [

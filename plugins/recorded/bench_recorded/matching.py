@@ -83,8 +83,8 @@ class MatchedOutputs:
         if self.by == "order" and len(self.records) != self.examples:
             raise DataError(
                 f"{self.recording.file.path} has {format_count(len(self.records), 'output')}, but the split "
-                f"{self.split!r} has {format_count(self.examples, 'example')}. Outputs without ids are matched by order, "
-                "one per example: write an empty line for an empty output."
+                f"{self.split!r} has {format_count(self.examples, 'example')}. Outputs without ids are matched by "
+                "order, one per example: write an empty line for an empty output."
                 + f" {self.prompt_mismatch(prompts) if self.checked else ''}".rstrip()
             )
         for key, record in self.records.items() if self.by == "number" else ():
@@ -103,7 +103,7 @@ class MatchedOutputs:
             yield f"{path}: {format_count(len(empty), 'output')} {verb} empty, the first at line {empty[0]}."
         if self.examples is not None and len(records) > self.examples:
             more = len(records) - self.examples
-            yield f"{path}: {format_count(more, 'output')} more than {self.split!r} has examples; extra ones are ignored."
+            yield f"{path}: {format_count(more, 'output')} more than {self.split!r} has examples; these are ignored."
         rising = [record.line for record in records if _rises([each.values.get("score") for each in record.outputs])]
         if rising:
             place = self.recording.file.place(rising[0])

@@ -20,8 +20,8 @@ def bench_samples(
 ) -> Mapping[int, Mapping[str, Any]] | None:
     """Return JSON data about single outputs for figures of this plugin, by example id; None if there is none.
 
-    The run stores the data with its samples. `predictions` reads all outputs of a decoding; `hidden` returns the ids of
-    examples that reports must not show.
+    The run stores the data with its samples. `predictions` reads all outputs of a decoding; `hidden` returns the ids
+    of examples that reports must not show.
     """
 
 

@@ -129,7 +129,7 @@ class MetricLook:
             law, cause = AGAIN, "when copies are measured (time, chance, identity or earlier calls matter)"
         elif not same([*deepcopy(predictions)]):
             law, cause = ORDER, "in another order"
-        text = f"scores the same {len(predictions)} examples differently {cause}; scores must depend only on the examples."
+        text = f"scores {len(predictions)} examples differently {cause}; scores must depend only on the examples."
         self.laws.broken(law, f"{named(metric, 'measure')} {text}")
 
     def _check_stored(self, predictions: Sequence[Prediction]) -> None:

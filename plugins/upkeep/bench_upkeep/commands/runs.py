@@ -81,7 +81,8 @@ def remove_runs(run: tuple[Path, ...], yes: bool, runs: Path, store: Store) -> N
         _ask(folders)
     freed = sum(remove_run(folder) for folder in folders)
     say(
-        f"removed {format_count(len(folders), 'run')}, {size(freed)}. Reports stay, but `bench verify` cannot trace them."
+        f"removed {format_count(len(folders), 'run')}, {size(freed)}. Reports stay, "
+        "but `bench verify` cannot trace them."
     )
     say(_advice(store, [*dict.fromkeys(folder.parent for folder in folders)]))
 
