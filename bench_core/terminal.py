@@ -62,7 +62,7 @@ def size(number: int) -> str:
     return f"{number} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
-def format_count(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """Format a number with a noun, such as `1 cell` or `1,200 cells`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

@@ -123,8 +123,8 @@ def test_the_meaning_of_a_setting_is_the_comment_beside_it():
     from bench_rnn.plugin import RNNLMConfig
     from bench_strlm.plugin import SelfTerminatingRNNLMConfig
 
-    assert meaning(RNNLMConfig, "hidden") == "units of each layer"
-    assert meaning(SelfTerminatingRNNLMConfig, "hidden") == "units of each layer"  # inherited
+    assert meaning(RNNLMConfig, "hidden") == "units per layer"
+    assert meaning(SelfTerminatingRNNLMConfig, "hidden") == "units per layer"  # inherited
     assert "`hidden` | whole number > 0 | `256` | units of each layer" in reference.settings([RNNLMConfig], "setting")
 
 

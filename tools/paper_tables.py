@@ -30,7 +30,7 @@ from projects import ROOT
 from bench_core.errors import BenchError, StoreError
 from bench_core.runs.manifest import Manifest, problems, read_manifest
 from bench_core.suites.yaml_source import read
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 from bench_reports.content.digits import NORMAL, worth
 from bench_reports.content.numbers import printed, rounded, signed
 from bench_reports.language.published import Value
@@ -274,7 +274,7 @@ def _number(value: Any) -> float | None:
 def _about(report: Report, table: str, place: Place) -> list[str]:
     """Return the source of a table, and how to read the published numbers."""
     records = report.results["tables"][table]
-    seeds = "" if report.trainings == "none" else f", {format_count(int(report.trainings), 'seed')}"
+    seeds = "" if report.trainings == "none" else f", {count_of(int(report.trainings), 'seed')}"
     words = [f"From {place.link(report)}: commit {report.commit}{seeds}, {_hours(report.cpu_hours)} CPU hours."]
     if any(record["published_mean"] is not None for record in records):
         incomparable = any(record["verdict"] == "not comparable" for record in records)

@@ -14,7 +14,7 @@ from bench_core.commands import options
 from bench_core.errors import BenchError
 from bench_core.optional import AUTHORS, installed_module, is_installed, optional_module
 from bench_core.optional import source as installed_by
-from bench_core.terminal import format_count, say
+from bench_core.terminal import count_of, say
 
 if TYPE_CHECKING:
     from bench_core.inspection import Findings
@@ -71,7 +71,7 @@ def command(
                 findings.skipped[NEEDS_AUTHORS] = None
             if not build and _names_weights(suite):
                 findings.skipped[NEEDS_BUILD] = None
-            say(f"{label}: no problem found ({format_count(cells, 'cell')}).")
+            say(f"{label}: no problem found ({count_of(cells, 'cell')}).")
         for text in findings.warnings:
             say(text, err=True)
         for text in findings.notes:

@@ -15,7 +15,7 @@ import click
 
 from bench_core.commands import options
 from bench_core.optional import REPORTS, is_installed, optional_module
-from bench_core.terminal import format_count, say, to_json
+from bench_core.terminal import count_of, say, to_json
 
 if TYPE_CHECKING:
     from bench_core.config import ExecutorConfig
@@ -166,9 +166,7 @@ def _looks(suite: Suite) -> list[Suite]:
         raise SuiteError(f"--until decided needs statistics: {INSTALL}.")
     counts = range(MIN_SEEDS, len(suite.seeds) + 1)
     if not counts or not suite.sections.get("claims"):
-        what = (
-            "no claims" if counts else f"only {format_count(len(suite.seeds), 'seed')}: set the maximum with --seeds"
-        )
+        what = "no claims" if counts else f"only {count_of(len(suite.seeds), 'seed')}: set the maximum with --seeds"
         raise SuiteError(f"--until decided needs claims and at least {MIN_SEEDS} seeds; {suite.label} has {what}.")
     changes = [change for change in suite.asked if not change.startswith("seeds=")]
     labels = [f"until=decided, look {look} of {len(counts)}" for look in range(1, len(counts) + 1)]
@@ -192,7 +190,7 @@ def _preview(suite: Suite, data: Path, store: Store, only: tuple[str, ...], loca
         return 0
     for stage in stages:
         say(f"{stage.action} {stage.label}")
-    say(f"{suite.label}: {format_count(len(stages), 'stage')} would be computed.")
+    say(f"{suite.label}: {count_of(len(stages), 'stage')} would be computed.")
     return 0
 
 
@@ -220,7 +218,7 @@ def _print_result(run: Run, runner: Runner, out: Path, code: int, quiet: bool, a
     failed = [cell for cell in cells if cell.status != "done"]
     for status, reason in dict.fromkeys((cell.status, cell.reason) for cell in failed):
         number = sum((cell.status, cell.reason) == (status, reason) for cell in failed)
-        say(f"{format_count(number, 'cell')} {status}: {reason}", err=True)
+        say(f"{count_of(number, 'cell')} {status}: {reason}", err=True)
     for name, info in run.info["tasks"].items():
         if info.get("reason"):
             say(f"task {name!r} {info['status']}: {info['reason']}", err=True)
@@ -232,9 +230,9 @@ def _print_result(run: Run, runner: Runner, out: Path, code: int, quiet: bool, a
         return
     say(text)
     done = len(runner.loop.computed)
-    computed = f"{format_count(done, 'stage')} computed" if done or failed else "all stored, nothing computed"
+    computed = f"{count_of(done, 'stage')} computed" if done or failed else "all stored, nothing computed"
     computed += "".join(f", {name} stopped at step {step:,}" for name, step in runner.loop.checkpoints.items())
-    say(f"{format_count(len(cells), 'cell')}: {computed}")
+    say(f"{count_of(len(cells), 'cell')}: {computed}")
     same = "" if runner.wrote else ", which this one equals"
     say(f"run     {run.folder}{same}\nreport  {report}")
     if changes:

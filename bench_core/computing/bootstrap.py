@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_core.computing.result_checks import gave, is_number, summarize
+from bench_core.computing.result_checks import brief, gave, is_number
 from bench_core.metric import Additive, Metric, resample_table, table
 from block_bootstrap import BLOCKS, REPLICATES, ReplicateScores, block_length, resamples
 
@@ -51,7 +51,7 @@ def draws(
     scores = [score for counts in grouped for score in resample(counts)]
     invalid = [score for score in scores if not is_number(score)]
     if invalid or len(scores) not in (0, REPLICATES):
-        what = summarize(invalid[0]) if invalid else f"{len(scores)} scores"
+        what = brief(invalid[0]) if invalid else f"{len(scores)} scores"
         raise gave(metric, "resample", f"{what} for {REPLICATES} samples", "expected one number per sample.")
     return np.array(scores, dtype=np.float64)
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from bench_core.computing.result_checks import all_whole, are_between, check_hypotheses, gave, named, room, summarize
+from bench_core.computing.result_checks import all_whole, are_between, brief, check_hypotheses, gave, named, room
 from bench_core.data import Batch, Hypothesis
 from bench_core.errors import Fault, PluginError
 from bench_core.model import Sampler, State, Stepper
@@ -135,9 +135,9 @@ class Steps:
         is_pair = isinstance(result, tuple) and len(result) == 2
         if not (is_pair and isinstance(result[0], torch.Tensor) and _is_table(result[0], rows)):
             due: Fault = f"expected floating-point log-probabilities [{rows}, actions] and a State."
-            raise gave(self.model, method, summarize(result[0] if is_pair else result), due)
+            raise gave(self.model, method, brief(result[0] if is_pair else result), due)
         if not isinstance(result[1], State):
-            raise gave(self.model, method, f"{summarize(result[1])} as the state", "expected a State.")
+            raise gave(self.model, method, f"{brief(result[1])} as the state", "expected a State.")
 
 
 def _is_table(tensor: Tensor, rows: int) -> bool:
@@ -196,7 +196,7 @@ def _limit(model: Stepper[Any], ask: Callable[[Batch], Tensor | None], batch: Ba
     limit = ask(batch)
     if limit is not None and not are_between(limit, len(batch), 1):
         due: Fault = f"expected the maximum number of tokens of each of {len(batch)} rows, integers >= 1, or None."
-        raise gave(model, "limit", summarize(limit), due)
+        raise gave(model, "limit", brief(limit), due)
     return limit
 
 
@@ -204,7 +204,7 @@ def _read(model: Stepper[Any], ask: Callable[[list[int]], list[int]], words: int
     tokens = ask(actions)
     if not isinstance(tokens, list) or not all_whole(tokens) or not all(0 < token < words for token in tokens):
         raise PluginError(
-            f"{named(model, 'read')} gave {summarize(tokens)} for actions {summarize(actions)}; expected a list of "
+            f"{named(model, 'read')} gave {brief(tokens)} for actions {brief(actions)}; expected a list of "
             f"tokens from 1 to {words - 1}."
         )
     return tokens

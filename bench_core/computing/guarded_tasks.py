@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench_core.computing.result_checks import are_between, gave, is_whole, named, summarize
+from bench_core.computing.result_checks import are_between, brief, gave, is_whole, named
 from bench_core.data import Batch, Prompt, Purpose, Source, TaskInfo
 from bench_core.errors import Fault, PluginError
 from bench_core.random_numbers import Rng
@@ -32,7 +32,7 @@ class CheckedTask(Task):
     def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         batches = self.task.batches(split, purpose, size, rng)
         if not isinstance(batches, Iterable):
-            raise gave(self.task, "batches", summarize(batches), "expected an iterator of batches.")
+            raise gave(self.task, "batches", brief(batches), "expected an iterator of batches.")
         seen: dict[int, int] = {}
         for batch in batches:
             reason = misfit(batch, self.info)
@@ -69,7 +69,7 @@ class CheckedTask(Task):
 
     def _text(self, text: object, method: str) -> str:
         if not isinstance(text, str):
-            raise gave(self.task, method, summarize(text), "expected a string.")
+            raise gave(self.task, method, brief(text), "expected a string.")
         return text
 
     def sources(self, split: Split) -> Mapping[int, str]:
@@ -99,7 +99,7 @@ class CheckedTask(Task):
         """Return a mapping after checking its values; anything else is invalid unless it `fits` itself."""
         for value in mapping.values() if isinstance(mapping, Mapping) else [mapping]:
             if not fits(value):
-                raise gave(self.task, method, summarize(value), due)
+                raise gave(self.task, method, brief(value), due)
         return mapping
 
 
@@ -135,9 +135,9 @@ def check_references(task: Task, split: Split, references: Collection[int], exam
 def misfit(batch: object, info: TaskInfo) -> Fault:
     """Return the fault of a batch and what was expected; empty if the batch is valid."""
     if not isinstance(batch, Batch):
-        return f"{summarize(batch)}; expected a Batch"
+        return f"{brief(batch)}; expected a Batch"
     if not is_whole(batch.ids, 1):
-        return f"the ids {summarize(batch.ids)}; expected integers [N]"
+        return f"the ids {brief(batch.ids)}; expected integers [N]"
     rows, words = len(batch.ids), len(info.vocabulary)
     for name, tokens in (("prompt", batch.prompt), ("gold", batch.gold)):
         wrong = _table(tokens, rows, words)
@@ -147,7 +147,7 @@ def misfit(batch: object, info: TaskInfo) -> Fault:
         return f"the length {_describe(batch.length)}; each of {rows} rows must have 1 to {batch.gold.shape[1]}"
     for name, tensor in batch.extras.items():
         if not hasattr(tensor, "shape") or tuple(tensor.shape[:1]) != (rows,):
-            return f"{summarize(tensor)} as the extra {name!r}; expected a tensor with {rows} rows"
+            return f"{brief(tensor)} as the extra {name!r}; expected a tensor with {rows} rows"
     weights = batch.extras.get("weight")
     if weights is not None and rows and not (float(weights.min()) >= 0 and float(weights.max()) < math.inf):
         return "a weight that is negative or not finite; expected weights of at least 0"
@@ -157,12 +157,12 @@ def misfit(batch: object, info: TaskInfo) -> Fault:
 def _source(batch: Batch, info: TaskInfo, rows: int) -> Fault:
     source, kind = batch.source, Source(info.source)
     if kind is Source.NONE:
-        return "" if source is None else f"the source {summarize(source)}; the task's Config declares no source"
+        return "" if source is None else f"the source {brief(source)}; the task's Config declares no source"
     if source is None:
         return f"no source; the task's Config declares the source {kind}"
     if kind in (Source.VECTOR, Source.GRID):
         if not hasattr(source, "shape") or tuple(source.shape) != (rows, *info.source_shape):
-            return f"the source {summarize(source)}; expected {[rows, *info.source_shape]}"
+            return f"the source {brief(source)}; expected {[rows, *info.source_shape]}"
         finite = not source.numel() or all(math.isfinite(end.item()) for end in source.aminmax())
         return "" if finite else "a source with NaN or an infinite number"
     wrong = _table(source, rows, len(info.source_vocabulary))
@@ -176,7 +176,7 @@ def _source(batch: Batch, info: TaskInfo, rows: int) -> Fault:
 def _table(tokens: Any, rows: int, words: int) -> Fault:
     """Return the fault of tokens [N, *]; empty if they are valid."""
     if not is_whole(tokens, 2) or len(tokens) != rows:
-        return f"{summarize(tokens)}; expected int64 [{rows}, tokens]"
+        return f"{brief(tokens)}; expected int64 [{rows}, tokens]"
     if not tokens.numel():
         return ""
     low, high = (end.item() for end in tokens.aminmax())
@@ -184,4 +184,4 @@ def _table(tokens: Any, rows: int, words: int) -> Fault:
 
 
 def _describe(numbers: Any) -> Fault:
-    return f"from {numbers.min()} to {numbers.max()}" if is_whole(numbers, 1) and len(numbers) else summarize(numbers)
+    return f"from {numbers.min()} to {numbers.max()}" if is_whole(numbers, 1) and len(numbers) else brief(numbers)

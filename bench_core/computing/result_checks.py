@@ -51,7 +51,7 @@ def room(dtype: torch.dtype) -> float:
     return HALF_TOLERANCES.get(str(dtype), ROUNDING_TOLERANCE)
 
 
-def summarize(value: object) -> str:
+def brief(value: object) -> str:
     """Return a short description of a value."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{str(value.dtype).removeprefix('torch.')} {[*value.shape]}"
@@ -94,10 +94,10 @@ def are_between(numbers: Any, rows: int, low: int, high: float = math.inf) -> bo
 def check_info(info: object, task: object) -> None:
     """Raise PluginError unless `info` is a TaskInfo with a vocabulary of strings."""
     if not isinstance(info, TaskInfo):
-        raise gave(task, "prepare", summarize(info), "expected a TaskInfo.")
+        raise gave(task, "prepare", brief(info), "expected a TaskInfo.")
     words = info.vocabulary
     if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
-        vocabulary: Fault = f"the vocabulary {summarize(words)}"
+        vocabulary: Fault = f"the vocabulary {brief(words)}"
         raise gave(task, "prepare", vocabulary, "expected a list of strings, the first for EOS.")
 
 
@@ -111,22 +111,20 @@ def check_loss(loss: object, model: object, method: str = "loss") -> None:
 def _misfit(loss: object) -> Fault:
     """Return the fault of a loss and what was expected; empty if the loss is valid."""
     if not isinstance(loss, Loss):
-        return f"{summarize(loss)}; expected Loss(value, weight)"
+        return f"{brief(loss)}; expected Loss(value, weight)"
     if not is_tensor(loss.value, ()):
-        return f"the value {summarize(loss.value)}; expected a floating-point tensor []"
+        return f"the value {brief(loss.value)}; expected a floating-point tensor []"
     if not is_tensor(loss.weight, (), floating=False):
-        return f"the weight {summarize(loss.weight)}; expected the number of target tokens, a tensor []"
+        return f"the weight {brief(loss.weight)}; expected the number of target tokens, a tensor []"
     for name, part in loss.parts.items():
         if not is_tensor(part, (), floating=False):
-            return f"{summarize(part)} as the part {name!r}; expected a scalar, a tensor []"
+            return f"{brief(part)} as the part {name!r}; expected a scalar, a tensor []"
     return _memory(loss.memory)
 
 
 def _memory(memory: object) -> Fault:
     return (
-        ""
-        if memory is None or isinstance(memory, State)
-        else f"{summarize(memory)} as memory; expected a State or None"
+        "" if memory is None or isinstance(memory, State) else f"{brief(memory)} as memory; expected a State or None"
     )
 
 
@@ -137,14 +135,11 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
     may exceed 0 by chance.
     """
     if not isinstance(scores, Scores):
-        raise gave(model, "score", summarize(scores), "expected Scores(log_probs).")
+        raise gave(model, "score", brief(scores), "expected Scores(log_probs).")
     for name, column in {"log_probs": scores.log_probs, **scores.values}.items():
         if not is_tensor(column, (len(batch),), floating=name == "log_probs"):
             raise gave(
-                model,
-                "score",
-                f"{summarize(column)} as {name}",
-                f"expected one number for each of {len(batch)} rows.",
+                model, "score", f"{brief(column)} as {name}", f"expected one number for each of {len(batch)} rows."
             )
     if _memory(scores.memory):
         raise PluginError(f"{named(model, 'score')} gave {_memory(scores.memory)}.")
@@ -154,12 +149,12 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
         if math.isnan(log_prob) or log_prob == math.inf:
             raise gave(
                 model, "score", f"{log_prob} for example {example}", "expected a log-probability, -inf for "
-                "probability 0. NaN usually means that weights have diverged.",
+                "probability 0. NaN usually means that weights have diverged."
             )  # fmt: skip
         if log_prob > most:
             raise gave(
                 model, "score", f"{log_prob:.4g} for example {example}",
-                "exact log-probabilities must be at most 0 (is a log_softmax missing?).",
+                "exact log-probabilities must be at most 0 (is a log_softmax missing?)."
             )  # fmt: skip
     for name, column in scores.values.items():
         for example, log_prob, value in zip(examples, log_probs, column.tolist(), strict=True):
@@ -170,7 +165,7 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
 def check_text_scores(scores: object, model: object, examples: Sequence[int], kind: Kind) -> None:
     """Raise PluginError unless each example has a log-probability; -inf is valid for impossible targets."""
     if not isinstance(scores, Sequence) or len(scores) != len(examples):
-        number = f"{len(scores)} scores" if isinstance(scores, Sequence) else summarize(scores)
+        number = f"{len(scores)} scores" if isinstance(scores, Sequence) else brief(scores)
         raise gave(model, "score_texts", f"{number} for {len(examples)} rows", "expected one TextScore per row.")
     for example, score in zip(examples, scores, strict=True):
         fault = _unfit_score(score, kind)
@@ -197,22 +192,22 @@ def check_not_certain(model: object, tokens: int, log_prob: float) -> None:
 
 def _unfit_score(score: object, kind: Kind) -> Fault:
     if not isinstance(score, TextScore):
-        return summarize(score)
+        return brief(score)
     if type(score.tokens) is not int or score.tokens < 0:
-        return f"{summarize(score.tokens)} tokens"
+        return f"{brief(score.tokens)} tokens"
     most = ROUNDING_TOLERANCE * (score.tokens + 1) if kind is Kind.EXACT else math.inf
     is_valid = is_number(score.log_prob) and score.log_prob <= most and score.log_prob != math.inf  # false for NaN
-    return "" if is_valid else f"the log-probability {summarize(score.log_prob)}"
+    return "" if is_valid else f"the log-probability {brief(score.log_prob)}"
 
 
 def check_hypotheses(rows: object, who: named, examples: Sequence[int], limits: Sequence[int], words: int) -> None:
     """Raise PluginError unless every row has hypotheses within its limit and a vocabulary of `words` tokens."""
     if not isinstance(rows, Sequence) or len(rows) != len(examples):
-        number = f"{len(rows)} lists" if isinstance(rows, Sequence) else summarize(rows)
+        number = f"{len(rows)} lists" if isinstance(rows, Sequence) else brief(rows)
         raise PluginError(f"{who} gave {number} for {len(examples)} rows; expected a list of hypotheses per row.")
     for example, limit, row in zip(examples, limits, rows, strict=True):
         if not isinstance(row, Sequence) or not row:
-            raise PluginError(f"{who} gave no hypothesis for example {example}, but {summarize(row)}.")
+            raise PluginError(f"{who} gave no hypothesis for example {example}, but {brief(row)}.")
         for hypothesis in row:
             reason = _unfit(hypothesis, limit, words)
             if reason:
@@ -222,12 +217,12 @@ def check_hypotheses(rows: object, who: named, examples: Sequence[int], limits: 
 def _unfit(hypothesis: object, limit: int, words: int) -> Fault:
     """Return the fault of a hypothesis and what was expected; empty if the hypothesis is valid."""
     if not isinstance(hypothesis, Hypothesis):
-        return f"{summarize(hypothesis)}; expected a Hypothesis"
+        return f"{brief(hypothesis)}; expected a Hypothesis"
     for name, tokens, most in (("token", hypothesis.tokens, words), ("action", hypothesis.actions, math.inf)):
         if tokens is None and name == "action":
             continue
         if not isinstance(tokens, list) or not all_whole(tokens):
-            return f"{name}s that are not a list of integers, but {summarize(tokens)}"
+            return f"{name}s that are not a list of integers, but {brief(tokens)}"
         if STOP in tokens:
             return f"EOS among its {name}s; leave it out, and set `finished` instead"
         if tokens and not STOP < min(tokens) <= max(tokens) < most:
@@ -236,21 +231,19 @@ def _unfit(hypothesis: object, limit: int, words: int) -> Fault:
                 f" and below {words}" if words < invalid else ""
             )
     if type(hypothesis.finished) is not bool:
-        return f"a hypothesis with finished={summarize(hypothesis.finished)}; expected True or False"
+        return f"a hypothesis with finished={brief(hypothesis.finished)}; expected True or False"
     if len(hypothesis.tokens) + hypothesis.finished > limit:
         stop: Fault = ", including EOS" if hypothesis.finished else ""
         return f"{len(hypothesis.tokens) + hypothesis.finished} tokens{stop}; the maximum is {limit}"
     if not (hypothesis.text is None or isinstance(hypothesis.text, str)):
-        return f"{summarize(hypothesis.text)} as the text; expected a string or None"
+        return f"{brief(hypothesis.text)} as the text; expected a string or None"
     if not (hypothesis.token_count is None or (type(hypothesis.token_count) is int and hypothesis.token_count >= -1)):
-        return (
-            f"{summarize(hypothesis.token_count)} as the number of tokens; expected at least 0, -1 (unknown), or None"
-        )
+        return f"{brief(hypothesis.token_count)} as the number of tokens; expected at least 0, -1 (unknown), or None"
     if hypothesis.log_prob is not None and not _is_log_prob(hypothesis.log_prob, (hypothesis.length or 0) + 1):
-        return f"the log-probability {summarize(hypothesis.log_prob)}; expected a finite number, at most 0, or None"
+        return f"the log-probability {brief(hypothesis.log_prob)}; expected a finite number, at most 0, or None"
     for name, value in hypothesis.values.items():
         if not isinstance(value, int | float) or not math.isfinite(value):
-            return f"{summarize(value)} as {name!r}; expected a finite number"
+            return f"{brief(value)} as {name!r}; expected a finite number"
     return ""
 
 
@@ -268,14 +261,14 @@ def measured(
     """
     ready = metric.prepare(info, References(predictions))
     if not isinstance(ready, Metric):
-        raise gave(metric, "prepare", summarize(ready), "expected a metric, such as itself.")
+        raise gave(metric, "prepare", brief(ready), "expected a metric, such as itself.")
     parts = _spool(ready.measure(predictions), metric)
     if not isinstance(parts, Sequence) or len(parts) != len(predictions):
-        number = f"{len(parts)} parts" if isinstance(parts, Sequence) else summarize(parts)
+        number = f"{len(parts)} parts" if isinstance(parts, Sequence) else brief(parts)
         raise gave(metric, "measure", f"{number} for {len(predictions)} examples", "expected one part per example.")
     value = ready.combine(parts)
     if not is_number(value):
-        raise gave(metric, "combine", summarize(value), "expected a number.")
+        raise gave(metric, "combine", brief(value), "expected a number.")
     if math.isnan(value) and predictions and not ready.may_be_nan:
         raise gave(metric, "combine", "NaN", "set `may_be_nan = True` in the class if scores may be undefined.")
     if math.isinf(value) and not ready.may_be_infinite:
@@ -324,19 +317,19 @@ def checked_error(metric: Metric[Any], parts: Sequence[Any]) -> float:
     error: object = metric.error(parts)
     if is_number(error) and isinstance(error, int | float) and 0 <= error < math.inf:
         return float(error)
-    raise gave(metric, "error", summarize(error), "expected a finite standard error of at least 0.")
+    raise gave(metric, "error", brief(error), "expected a finite standard error of at least 0.")
 
 
 def check_finding(finding: object, probe: object) -> None:
     """Raise PluginError unless a probe returned a Finding with numbers and Statements."""
     if not isinstance(finding, Finding):
-        raise gave(probe, "ask", summarize(finding), "expected a Finding.")
+        raise gave(probe, "ask", brief(finding), "expected a Finding.")
     for name, number in finding.numbers.items():
         if not is_number(number):
-            raise gave(probe, "ask", f"{summarize(number)} as {name!r}", "expected a float.")
+            raise gave(probe, "ask", f"{brief(number)} as {name!r}", "expected a float.")
     for statement in finding.statements:
         if not isinstance(statement, Statement):
-            raise gave(probe, "ask", f"{summarize(statement)} among statements", "expected a Statement.")
+            raise gave(probe, "ask", f"{brief(statement)} among statements", "expected a Statement.")
 
 
 def diverged(model: Any) -> Fault:

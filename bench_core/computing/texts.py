@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from bench_core.computing.result_checks import check_hypotheses, check_text_scores, gave, named, summarize
+from bench_core.computing.result_checks import brief, check_hypotheses, check_text_scores, gave, named
 from bench_core.data import Batch, Hypothesis, Kind, Prediction, Prompt
 from bench_core.decoder import TextDecoder
 from bench_core.errors import PluginError
@@ -156,7 +156,7 @@ def encode(model: OwnVocabulary, prompts: Sequence[Prompt], targets: Sequence[st
     """Encode prompts in a model's vocabulary; raise PluginError unless there is one row per prompt, in order."""
     batch: Any = model.encode(prompts, targets)
     if not isinstance(batch, Batch) or batch.ids.tolist() != [prompt.id for prompt in prompts]:
-        raise gave(model, "encode", summarize(batch), "expected a Batch with the ids of the prompts.")
+        raise gave(model, "encode", brief(batch), "expected a Batch with the ids of the prompts.")
     return batch
 
 

@@ -32,7 +32,7 @@ from bench_core.suites import yaml_source as located
 from bench_core.suites.axes import AXES
 from bench_core.suites.grids import ModelGrid
 from bench_core.suites.schema import SuiteFile
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 from plain_files import from_csv, to_csv
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Run:
     @property
     def _title(self) -> str:
         numbers = Counter(cell.status for cell in self.cells)
-        counts = ", ".join(f"{format_count(number, 'cell')} {status}" for status, number in numbers.items())
+        counts = ", ".join(f"{count_of(number, 'cell')} {status}" for status, number in numbers.items())
         return f"Run of {self.info.get('label') or self.suite.suite}: {counts or 'no cells'}"
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench_core.terminal import format_count, visible
+from bench_core.terminal import count_of, visible
 
 MAX_ROWS = 50
 
@@ -45,7 +45,7 @@ def _cell_text(value: Any, text: Callable[[str], str]) -> str:
 
 
 def _more(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [f"and {format_count(len(rows) - MAX_ROWS, 'more row')}: see `rows()`."] if len(rows) > MAX_ROWS else []
+    return [f"and {count_of(len(rows) - MAX_ROWS, 'more row')}: see `rows()`."] if len(rows) > MAX_ROWS else []
 
 
 def _escape_markdown(text: str) -> str:

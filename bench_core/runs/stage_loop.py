@@ -23,7 +23,7 @@ from bench_core.runs.time_limit import TimeLimit
 from bench_core.storage.checkpoints import last_step
 from bench_core.storage.costs import Costs
 from bench_core.storage.store import Store
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 
 
 @dataclass
@@ -177,7 +177,7 @@ class StageLoop:
 
     def resume_points(self) -> str:
         """Return a message about the stored stages of an interrupted run and the checkpoints of its trainings."""
-        lines = [f"{format_count(len(self.computed), 'stage')} computed and stored"]
+        lines = [f"{count_of(len(self.computed), 'stage')} computed and stored"]
         for stage in self.under_way.values():
             if stage.about.trains:
                 step = last_step(self.store, stage.key)

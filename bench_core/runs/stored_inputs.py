@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from bench_core.execution.undeclared import REMEDY, abridged
 from bench_core.planning.stages import Stage
 from bench_core.storage.store import Store
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 from input_digests import Dependencies, undeclared
 
 
@@ -17,7 +17,7 @@ def warnings(stages: list[Stage], store: Store) -> list[str]:
     )
     text = "changes of its inputs are not detected."
     return [
-        f"{format_count(number, 'stored result')}: unobserved: {name} (in {modules}); {text}"
+        f"{count_of(number, 'stored result')}: unobserved: {name} (in {modules}); {text}"
         for (name, modules), number in counts.items()
     ]
 

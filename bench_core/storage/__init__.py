@@ -6,13 +6,4 @@ artifacts (`computing`), run folders (`runs`), and cleaning up (`plugins/upkeep`
 """
 
 #: Modules that readers of stored artifacts may use, besides the interfaces.
-PUBLIC = (
-    "artifact",
-    "checkpoints",
-    "code_listings",
-    "contents",
-    "costs",
-    "file_formats",
-    "predictions",
-    "store",
-)
+PUBLIC = ("artifact", "checkpoints", "code_listings", "contents", "costs", "file_formats", "predictions", "store")

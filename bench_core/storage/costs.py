@@ -11,13 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    NonNegativeFloat,
-    NonNegativeInt,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
 
 from bench_core.storage.store import Store
 

@@ -3,14 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    StrictBool,
-    field_validator,
-)
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, StrictBool, field_validator
 
 from bench_core.suites.axes import Names
 from bench_core.suites.training import Strict

@@ -11,7 +11,7 @@ from bench_core.planning.stages import Stage
 from bench_core.registry import configured
 from bench_core.runs.contract_marks import contract_mark
 from bench_core.storage.store import Store
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 
 MAX_SECONDS = 300.0  #: time limit of a contract
 MAX_REPORTED_CONTRACTS = 3  #: broken contracts listed in a reason
@@ -70,4 +70,4 @@ def _reason(stage: Stage, broken: Mapping[str, str]) -> str:
         return ""
     built = stage.roots[f"model {stage.settings['model']['name']}"][-1].partition(":")[2]
     violations: Sequence[str] = [f"{why} [{law}]" for law, why in broken.items()]
-    return f"{built} breaks {format_count(len(broken), 'contract')}: {'; '.join(violations[:MAX_REPORTED_CONTRACTS])}"
+    return f"{built} breaks {count_of(len(broken), 'contract')}: {'; '.join(violations[:MAX_REPORTED_CONTRACTS])}"

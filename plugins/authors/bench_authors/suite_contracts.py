@@ -13,7 +13,7 @@ from bench_core.planning.stage_code import roots_inside
 from bench_core.planning.stage_maker import described
 from bench_core.suites.cells import cells_of, writes_text
 from bench_core.suites.suite import Suite
-from bench_core.terminal import format_count, say
+from bench_core.terminal import count_of, say
 
 
 def check_contracts(suites: Mapping[str, Suite], data: Path, seconds: float | None) -> int:
@@ -80,14 +80,14 @@ def _lines(label: str, result: Verdict) -> Iterator[str]:
         yield from (f"broken  {label}, {name}: {result.broken[name]}" for name in early)
         return
     elif result.broken:
-        yield f"broken  {label}: {len(result.broken)} of {format_count(number, 'contract')}"
+        yield f"broken  {label}: {len(result.broken)} of {count_of(number, 'contract')}"
     else:
-        yield f"ok  {label}: {format_count(number, 'contract')}"
+        yield f"ok  {label}: {count_of(number, 'contract')}"
     yield from (f"  {_sentence(name)}: {why}" for name, why in result.broken.items())
     yield from (f"  right on the CPU only  {_sentence(name)}: {why}" for name, why in result.only_on_cpu.items())
     yield from (f"  exempt  {_sentence(name)}: {why}" for name, why in result.exempt.items())
     if result.left_out:
-        yield f"  not tried  {format_count(len(result.left_out), 'other contract')}: earlier contracts took too long"
+        yield f"  not tried  {count_of(len(result.left_out), 'other contract')}: earlier contracts took too long"
 
 
 def _sentence(name: str) -> str:

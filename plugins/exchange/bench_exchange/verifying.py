@@ -18,7 +18,7 @@ from bench_core.runs.results import Run, read_run
 from bench_core.runs.run_suite import suite_of
 from bench_core.runs.unverified import read_unverified
 from bench_core.storage.store import Store
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 from bench_exchange.compared_with_store import unlike_store
 from bench_exchange.recorded import contradictions
 from bench_exchange.repeating import Repeating
@@ -55,7 +55,7 @@ class Verifier:
         old = [folder for folder in folders if _is_old_report(folder)]
         if old:
             self.counts["version-0.1 report"] += len(old)
-            text = f"{format_count(len(old), 'report')} of version 0.1, unchanged: their runs are unknown"
+            text = f"{count_of(len(old), 'report')} of version 0.1, unchanged: their runs are unknown"
             yield Remark(f"{path}: {text}", wrong=self.require_run)
         for folder in folders:
             if folder not in old:
@@ -76,7 +76,7 @@ class Verifier:
         self._count("run", run)
         yield from verify_run(run, self.store if self.store.root.is_dir() else None)
         if trusted := read_unverified(folder):
-            text = f"{format_count(len(trusted), 'stage')} imported on trust or computed from such stages"
+            text = f"{count_of(len(trusted), 'stage')} imported on trust or computed from such stages"
             yield Remark(f"{folder}: {text}", wrong=False)
         if not self.store.root.is_dir():
             yield Remark(f"{folder}: there is no store at {self.store.root}: artifacts of the run", wrong=False)

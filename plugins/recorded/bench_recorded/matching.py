@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from bench_core import DataError, Prompt
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 from bench_recorded.plugin import RecordedConfig
 from bench_recorded.reading.recording import Recording
 from bench_recorded.reading.records import OutputRecord
@@ -82,8 +82,8 @@ class MatchedOutputs:
             return
         if self.by == "order" and len(self.records) != self.examples:
             raise DataError(
-                f"{self.recording.file.path} has {format_count(len(self.records), 'output')}, but the split "
-                f"{self.split!r} has {format_count(self.examples, 'example')}. Outputs without ids are matched by "
+                f"{self.recording.file.path} has {count_of(len(self.records), 'output')}, but the split "
+                f"{self.split!r} has {count_of(self.examples, 'example')}. Outputs without ids are matched by "
                 "order, one per example: write an empty line for an empty output."
                 + f" {self.prompt_mismatch(prompts) if self.checked else ''}".rstrip()
             )
@@ -100,10 +100,10 @@ class MatchedOutputs:
         empty = [record.line for record in records if not record.outputs[0].text.strip()]
         if empty:
             verb = "is" if len(empty) == 1 else "are"
-            yield f"{path}: {format_count(len(empty), 'output')} {verb} empty, the first at line {empty[0]}."
+            yield f"{path}: {count_of(len(empty), 'output')} {verb} empty, the first at line {empty[0]}."
         if self.examples is not None and len(records) > self.examples:
             more = len(records) - self.examples
-            yield f"{path}: {format_count(more, 'output')} more than {self.split!r} has examples; these are ignored."
+            yield f"{path}: {count_of(more, 'output')} more than {self.split!r} has examples; these are ignored."
         rising = [record.line for record in records if _rises([each.values.get("score") for each in record.outputs])]
         if rising:
             place = self.recording.file.place(rising[0])
@@ -123,7 +123,7 @@ class MatchedOutputs:
         name = f", {first.name!r}" if self.by == "id" else ""
         numbers = " If these are numbers of examples, set `match: number`." if self.by == "id" else ""
         return (
-            f"{self.recording.file.path} has no output for {len(missing):,} of {format_count(number, 'example')} of "
+            f"{self.recording.file.path} has no output for {len(missing):,} of {count_of(number, 'example')} of "
             f"{self.split!r} decoded together; the first is example {first.id}{name}. The file has ids such as "
             f"{known}.{numbers}"
         )

@@ -11,7 +11,7 @@ from bench_core.execution.progress import duration
 from bench_core.planning.hardware import device_name
 from bench_core.planning.stages import Stage
 from bench_core.storage.costs import Costs
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 from bench_training.speed import TrainingSpeed
 from bench_training.training_length import training_length
 
@@ -169,6 +169,6 @@ def remarks(rows: Sequence[Mapping[str, Any]], only_calibrated: bool) -> Iterato
     unknown = sum(row["number"] for row in rows if row["seconds"] is None and not row["failure"])
     if unknown and not only_calibrated:
         yield (
-            f"No estimate for {format_count(unknown, 'training')}: nothing comparable has run on this device. "
+            f"No estimate for {count_of(unknown, 'training')}: nothing comparable has run on this device. "
             "Use --calibrate to measure some updates of each model; this takes seconds."
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import format_count, say
+from bench_core.terminal import count_of, say
 
 PREFER = "Run whose result is used if cells differ; the first takes precedence."
 
@@ -33,6 +33,6 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out
     for note in merged.info["notes"]:
         say(f"note: {note}", err=True)
     lacking = sum(cell.status != "done" for cell in merged.cells)
-    say(format_count(len(merged.cells), "cell") + (f", {lacking} of them failed or not run" if lacking else ""))
+    say(count_of(len(merged.cells), "cell") + (f", {lacking} of them failed or not run" if lacking else ""))
     say(f"run     {merged.folder}\nreport  {report}")
     return 1 if lacking else 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import format_count, say, visible
+from bench_core.terminal import count_of, say, visible
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -74,6 +74,6 @@ def command(
             left.append(f"  {visible(remark.text)}")
     if left:
         say("\n".join(["not checked:", *left]))
-    about = ", ".join(format_count(number, what) for what, number in verifier.counts.items()) or "nothing verified"
-    say(f"{about}: {format_count(wrong, 'contradiction') if wrong else 'no contradictions'}")
+    about = ", ".join(count_of(number, what) for what, number in verifier.counts.items()) or "nothing verified"
+    say(f"{about}: {count_of(wrong, 'contradiction') if wrong else 'no contradictions'}")
     return int(bool(wrong) or not verifier.counts)

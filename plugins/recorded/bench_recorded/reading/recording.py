@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench_core import DataError
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 from bench_data.api import numbered_records
 from bench_recorded.plugin import RecordedConfig
 from bench_recorded.reading.answers import prepare_outputs
@@ -46,7 +46,7 @@ def read_recording(path: Path, config: RecordedConfig, prompts: Path | None = No
 def _with_prompts(file: OutputFile, records: Sequence[OutputRecord], path: Path) -> list[OutputRecord]:
     prompts = read_lines(path)
     if len(prompts) != len(records):
-        both = f"{format_count(len(prompts), 'prompt')}, but {file.path} has {format_count(len(records), 'example')}"
+        both = f"{count_of(len(prompts), 'prompt')}, but {file.path} has {count_of(len(records), 'example')}"
         raise DataError(f"{path} has {both}. It must have one line per example.")
     return [replace(record, prompt=prompt) for record, prompt in zip(records, prompts, strict=True)]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench_core import DataError
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 
 UTF_8 = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -38,7 +38,7 @@ def read_parallel(references: Sequence[Path], sources: Path | None) -> list[list
     files = [read_lines(path) for path in paths]
     for path, lines in zip(paths, files, strict=True):
         if len(lines) != len(files[0]):
-            both = f"{path} has {format_count(len(lines), 'line')}, but {paths[0]} has {len(files[0]):,}"
+            both = f"{path} has {count_of(len(lines), 'line')}, but {paths[0]} has {len(files[0]):,}"
             raise DataError(f"{both}. Each must have one line per example.")
     return files
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import format_count, say
+from bench_core.terminal import count_of, say
 
 if TYPE_CHECKING:
     from bench_reports.view.catalog import Catalog
@@ -41,7 +41,7 @@ def command(folder: Path, port: int, no_open: bool, out: Path | None) -> None:
         raise SuiteError(f"{folder} is not a folder. Choose a folder that `bench run` wrote to, such as runs/.")
     number = len(find(folder).runs)
     if number > MAX_QUIET_RUNS:
-        say(f"reading {format_count(number, 'run')}", err=True)
+        say(f"reading {count_of(number, 'run')}", err=True)
     catalog = Catalog(folder)
     if out is not None:
         from bench_reports.view.writing import write
@@ -58,7 +58,7 @@ def _serve(catalog: Catalog, port: int, no_open: bool) -> None:
     catalog.page()
     with Server(catalog, port) as server:
         damaged = sum(bool(entry.problem) for entry in catalog.entries)
-        total = format_count(len(catalog.entries), "run")
+        total = count_of(len(catalog.entries), "run")
         if any(entry.kind != "run" for entry in catalog.entries):
             total = f"{len(catalog.entries):,} runs and reports"
         say(f"{total} {f'({damaged} cannot be read) ' if damaged else ''}at")

@@ -6,7 +6,7 @@ from typing import cast
 
 from bench_core.runs.results import CellResult
 from bench_core.suites.axes import AXES
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 from bench_reports.content.judgements import LEVEL, Evidence, Judgement, Verdict, p_words
 from bench_reports.content.sorting import name_on
 from bench_reports.language.expressions import Query, Term
@@ -46,7 +46,7 @@ def chance(judged: Sequence[Judgement]) -> str:
     tested = [judgement for judgement in judged if judgement.p is not None]
     others = sum(not judgement.claim.primary for judgement in tested)
     primary = sum(judgement.claim.primary for judgement in judged)
-    parts = [f"{format_count(len(judged), 'claim')}, {len(tested)} tested"]
+    parts = [f"{count_of(len(judged), 'claim')}, {len(tested)} tested"]
     if primary:
         parts.append(f"{primary} primary, with a family-wise error rate of at most 5 %")
     if others:
@@ -86,7 +86,7 @@ def _correct(primary: Sequence[Claim], tested: Mapping[str, _ClaimUnderTest]) ->
     true, false = (holm([getattr(claim, side) for claim in ours], len(primary)) for side in ("true", "false"))
     for claim, p, negation in zip(ours, true, false, strict=True):
         claim.true, claim.false = p, negation
-        claim.notes.append(f"{p_words(p)} after Holm's correction over {format_count(len(primary), 'primary claim')}")
+        claim.notes.append(f"{p_words(p)} after Holm's correction over {count_of(len(primary), 'primary claim')}")
 
 
 def _demote(tested: Sequence[_ClaimUnderTest], bounds: Mapping[str, tuple[float, float]]) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from bench_core.runs.results import CellResult, Run
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 from bench_reports.content.choices import ChosenCombination, choices
 from bench_reports.content.claim_families import judge_together
 from bench_reports.content.cost_tables import with_cost
@@ -133,7 +133,7 @@ def _test(evidence: Evidence, term: Term, measurements: Mapping[Query, Measured]
     ]
     remarks = [*_training_counts(test), *_limits(term, measurements), *mixed, *evidence.remarks]
     if test.vacuous:
-        number = f"{len(test.vacuous)} of {format_count(test.comparisons, 'comparison')}"
+        number = f"{len(test.vacuous)} of {count_of(test.comparisons, 'comparison')}"
         remarks = [
             f"{number} could not have turned out differently: {'; '.join(test.vacuous[:MAX_LISTED])}",
             *remarks,
@@ -159,7 +159,7 @@ def _training_counts(test: ClaimTest) -> Iterator[str]:
     by_number = by_key(((each.tested, each.trainings), each.condition) for each in test.quantified)
     for (tested, trainings), conditions in by_number.items():
         which = f": {'; '.join(conditions[:MAX_LISTED])}" if len(by_number) > 1 else ""
-        yield f"tested in {tested} of {format_count(trainings, 'training')}{which}"
+        yield f"tested in {tested} of {count_of(trainings, 'training')}{which}"
 
 
 def _limits(term: Term, measurements: Mapping[Query, Measured]) -> Iterator[str]:
@@ -182,7 +182,7 @@ def _reservations(values: Sequence[ClaimValue], seeds: Sequence[int]) -> list[st
     lacking = [f"{value.query}: {value.reason}" for value in values if value.reason]
     if lacking or any(len(value.numbers) > len(seeds) for value in values):
         why = f" ({'; '.join(lacking)})" if lacking else ""
-        remarks.append(f"based on {format_count(len(seeds), 'seed')}; others have missing values{why}")
+        remarks.append(f"based on {count_of(len(seeds), 'seed')}; others have missing values{why}")
     fixed = dict.fromkeys(join(*(name for _, name in value.cell.axes)) for value in values if value.fixed)
     remarks += [f"{name} is a fixed system: its training variance is unknown" for name in fixed]
     variants = by_key((value.query.metric, variant) for value in values for variant in _variants(value))

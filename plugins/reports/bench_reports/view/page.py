@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jinja2 import Environment
 from jinja2.filters import do_mark_safe as as_html
 
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 from bench_reports.content.outputs import shortened
 from bench_reports.render.html import asset, html_text, json_in_page, security_policy, templates
 from bench_reports.view.reading import PageEntry
@@ -51,7 +51,7 @@ def _counts(entries: Sequence[RenderedEntry]) -> str:
     """Return the numbers of runs and reports in words."""
     runs = sum(shown.entry.kind == "run" for shown in entries)
     reports = len(entries) - runs + sum(len(shown.entry.reports) for shown in entries if shown.entry.kind == "run")
-    return f"{format_count(runs, 'run')}, {format_count(reports, 'report')}"
+    return f"{count_of(runs, 'run')}, {count_of(reports, 'report')}"
 
 
 def _state(entry: PageEntry) -> str:
@@ -59,13 +59,13 @@ def _state(entry: PageEntry) -> str:
     if entry.problem:
         return "cannot be read"
     lacking = [f"{entry.counts[status]:,} {status}" for status in ("failed", "not run") if entry.counts.get(status)]
-    return format_count(len(entry.cells), "cell") + (f", {', '.join(lacking)}" if lacking else "")
+    return count_of(len(entry.cells), "cell") + (f", {', '.join(lacking)}" if lacking else "")
 
 
 def _reasons(entry: PageEntry) -> Iterator[str]:
     """Yield why cells failed or did not run, most frequent reasons first."""
     for (status, reason), number in [*entry.reasons.items()][:MAX_REASONS]:
-        yield f"{format_count(number, 'cell')} {status}: {reason or 'reason unknown'}"
+        yield f"{count_of(number, 'cell')} {status}: {reason or 'reason unknown'}"
     if len(entry.reasons) > MAX_REASONS:
         yield f"and {len(entry.reasons) - MAX_REASONS:,} more reasons, listed with the cells"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import format_count, say, to_json
+from bench_core.terminal import count_of, say, to_json
 
 if TYPE_CHECKING:
     from bench_core.planning.plan import Plan
@@ -141,7 +141,7 @@ def _show(
         return
     from tabulate import tabulate
 
-    say(f"{suite.label}: {format_count(cells, 'cell')}")
+    say(f"{suite.label}: {count_of(cells, 'cell')}")
     say("saved: shared with other cells; CPU and wall time: run one at a time, on this device\n")
     say(tabulate([{name: row[name] for name in COLUMNS} for row in rows], headers="keys"))
     for forecast, known in forecasts:
@@ -176,7 +176,7 @@ def power_text(suite: Suite, rows: Sequence[Mapping[str, Any]]) -> str:
     notes = [
         "needed: seeds of A and of B to detect `difference` (for perplexities, a ratio) with 80 % power at p < 0.05.",
         "more examples: no number of seeds suffices; the test set is too small.",
-        f"would find: the difference detectable with the {format_count(len(suite.seeds), 'seed')} of this suite.",
+        f"would find: the difference detectable with the {count_of(len(suite.seeds), 'seed')} of this suite.",
     ]
     return "\n".join([tabulate(shown, headers="keys", floatfmt=".3g"), "", *notes])
 

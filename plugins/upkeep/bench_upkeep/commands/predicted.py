@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bench_core.execution.progress import duration
-from bench_core.terminal import format_count
+from bench_core.terminal import count_of
 
 if TYPE_CHECKING:
     from bench_core.planning.stages import Stage
@@ -46,7 +46,7 @@ def clocks(stages: Sequence[Stage], estimates: CostEstimates) -> Iterator[str]:
 
     known = [stage for stage in stages if estimates.of(stage).seconds is not None and not on_gpu(stage)]
     if old := sum(estimates.of(stage).cpu_seconds is None for stage in known):
-        yield f"Only wall time is known for {format_count(old, 'stage')}: version 0.2 did not record CPU time."
+        yield f"Only wall time is known for {count_of(old, 'stage')}: version 0.2 did not record CPU time."
     trainings = [stage for stage in known if stage.about.trains]
     loads = [load for stage in trainings if (load := estimates.of(stage).load) is not None]
     span = " to ".join(dict.fromkeys(f"{load:.1f}" for load in (min(loads), max(loads)))) if loads else ""
@@ -54,6 +54,6 @@ def clocks(stages: Sequence[Stage], estimates: CostEstimates) -> Iterator[str]:
     for threads, rate in estimates.rates.items():
         if any(stage.settings["threads"] == threads for stage in trainings):
             yield (
-                f"Wall time is CPU time / {rate:.2f}: trainings with {format_count(threads, 'thread')} got "
+                f"Wall time is CPU time / {rate:.2f}: trainings with {count_of(threads, 'thread')} got "
                 f"{rate:.2f} CPU seconds per second{busy} (idle: up to 1 per thread)."
             )

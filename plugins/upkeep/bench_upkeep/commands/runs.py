@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import format_count, say, size, to_json, visible
+from bench_core.terminal import count_of, say, size, to_json, visible
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -36,7 +36,7 @@ def list_runs(runs: Path, as_json: bool) -> None:
         return
     if entries:
         say(_listing(entries))
-    say(f"{format_count(len(entries), 'run')}, {size(sum(entry.size for entry in entries))}, in {runs}")
+    say(f"{count_of(len(entries), 'run')}, {size(sum(entry.size for entry in entries))}, in {runs}")
 
 
 def _listing(entries: Sequence[RunEntry]) -> str:
@@ -81,8 +81,7 @@ def remove_runs(run: tuple[Path, ...], yes: bool, runs: Path, store: Store) -> N
         _ask(folders)
     freed = sum(remove_run(folder) for folder in folders)
     say(
-        f"removed {format_count(len(folders), 'run')}, {size(freed)}. Reports stay, "
-        "but `bench verify` cannot trace them."
+        f"removed {count_of(len(folders), 'run')}, {size(freed)}. Reports stay, but `bench verify` cannot trace them."
     )
     say(_advice(store, [*dict.fromkeys(folder.parent for folder in folders)]))
 
@@ -91,7 +90,7 @@ def _ask(folders: Sequence[Path]) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("confirmation needs a terminal. Use --yes to remove the runs.")
     names = "".join(f"  {visible(str(folder))}\n" for folder in folders)
-    click.confirm(f"{names}Remove {format_count(len(folders), 'run')}?", abort=True)
+    click.confirm(f"{names}Remove {count_of(len(folders), 'run')}?", abort=True)
 
 
 def _advice(store: Store, folders: Sequence[Path]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bench_core.commands import options
-from bench_core.terminal import format_count, say, size, to_json
+from bench_core.terminal import count_of, say, size, to_json
 
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
@@ -38,7 +38,7 @@ def list_artifacts(kind: str | None, store: Store, as_json: bool) -> None:
         return
     if listed:
         say("\n".join(_listing(listed)))
-    say(f"{format_count(len(listed), 'artifact')}, {size(sum(entry.size for entry in listed))}, in {store.root}")
+    say(f"{count_of(len(listed), 'artifact')}, {size(sum(entry.size for entry in listed))}, in {store.root}")
 
 
 def _listing(entries: Sequence[StoreEntry]) -> Iterator[str]:
@@ -82,7 +82,7 @@ def verify_artifacts(repair: bool, store: Store) -> int:
             say(visible(str(problem)))
         if place:
             say(f"    set aside: moved to {visible(str(place))}")
-    say(f"{format_count(number, 'artifact')} read, " + (f"{damaged} damaged" if damaged else "all intact"))
+    say(f"{count_of(number, 'artifact')} read, " + (f"{damaged} damaged" if damaged else "all intact"))
     return 1 if damaged else 0
 
 
