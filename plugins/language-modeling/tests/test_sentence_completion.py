@@ -149,7 +149,7 @@ def tokens_by_id(batches):
 
 @pytest.mark.quick(4)
 @pytest.mark.parametrize("size", [Size(1), Size(7), Size(32), Size(10_000), Size(100, "tokens"), Size(1, "tokens")])
-@pytest.mark.parametrize("noise", [None, Rng(1)])
+@pytest.mark.parametrize("rng", [None, Rng(1)])
 @pytest.mark.parametrize("purpose", Purpose)
 def test_an_epoch_has_every_sentence_once_whatever_the_size(english, purpose, rng, size):
     batches = list(english.batches("train", purpose, size, rng))
