@@ -309,10 +309,10 @@ def test_only_what_stands_behind_the_token_of_an_order_is_its_answer(text):
     with ours, theirs:
         channel = Channel(ours)
         theirs.sendall(b'token {"tell": []}\ntok')
-        assert channel.heard("token", 1.0) == [{"tell": []}]
+        assert channel.receive("token", 1.0) == [{"tell": []}]
         theirs.sendall(b'en {"warn": ""}\n' + text)
         with pytest.raises(Garbled):
-            channel.heard("token", 1.0)
+            channel.receive("token", 1.0)
 
 
 def test_what_comes_between_two_orders_costs_a_process_and_no_stage(tmp_path):

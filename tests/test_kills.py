@@ -63,8 +63,8 @@ def test_half_an_answer_of_a_worker_that_died_is_none():
         theirs.sendall(b'7 {"tell": ["a", 0.5]}\n7 {"failed": {"te')
         theirs.shutdown(socket.SHUT_RDWR)
         channel = Channel(ours)
-        assert channel.heard("7", 1.0) == [{"tell": ["a", 0.5]}]
-        assert channel.heard("7", 1.0) == []
+        assert channel.receive("7", 1.0) == [{"tell": ["a", 0.5]}]
+        assert channel.receive("7", 1.0) == []
         assert channel.closed
 
 

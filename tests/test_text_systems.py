@@ -400,7 +400,7 @@ def test_an_invalid_setting_of_a_generator_hides_no_other_mistake(write, monkeyp
     path = write(**lines)
     suite, problems = examine(read(path, tolerant=True), path.parent)
     report_misfits(suite, problems)
-    text = "\n".join(problems.found)
+    text = "\n".join(problems.messages)
     assert "fixed" in text
     assert "nats needs a Scorer" in text
 

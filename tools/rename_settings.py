@@ -20,10 +20,10 @@ def renamed(text: str, path: str = "<text>") -> str:
         line, column = _position(place)
         key, name = str(keys[-1]), FORMER[str(keys[-2]), str(keys[-1])]
         while not (
-            found := [*re.finditer(rf"\b{re.escape(key)}(?=[\"']?\s*:)", lines[line - 1][: column - 1 or None])]
+            matches := [*re.finditer(rf"\b{re.escape(key)}(?=[\"']?\s*:)", lines[line - 1][: column - 1 or None])]
         ):
             line, column = line - 1, 0  # the value is on a later line than its key
-        start = found[-1].start()
+        start = matches[-1].start()
         lines[line - 1] = lines[line - 1][:start] + name + lines[line - 1][start + len(key) :]
     return "\n".join(lines)
 

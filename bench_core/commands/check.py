@@ -150,7 +150,7 @@ def _check(
     if inspection and authors:
         inspector = authors.Inspector(suite, problems, inspection.findings, inspection.data, inspection.answers)
         authors.report_unavailable(suite, inspection.data, problems, inspector)
-    return suite, 0 if problems.found else len(cells_of(suite)), problems.found
+    return suite, 0 if problems.messages else len(cells_of(suite)), problems.messages
 
 
 def _names_weights(suite: Suite) -> bool:

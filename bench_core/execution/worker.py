@@ -60,7 +60,7 @@ class Channel:
                 token, _, message = line.decode().partition(" ")
                 yield token, json.loads(message)
 
-    def heard(self, token: str, seconds: float) -> list[Any]:
+    def receive(self, token: str, seconds: float) -> list[Any]:
         """Return the messages of a request, waiting at most `seconds`; raise Garbled for any other data."""
         start, messages = f"{token} ".encode(), []
         for line in self._lines(seconds):

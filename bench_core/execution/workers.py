@@ -151,7 +151,7 @@ class Worker:
         spent = silence = suspension = 0.0  # seconds
         while True:
             ended = process.poll() is not None  # checked before its last messages are read
-            answers = channel.heard(token, 0.0 if ended else PAUSE)
+            answers = channel.receive(token, 0.0 if ended else PAUSE)
             now = time.monotonic()
             passed, last = min(now - last, MAX_ELAPSED), now
             yield from answers

@@ -22,7 +22,7 @@ def effective_suite(source: Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
     """Return the suite of a run and its grids, expanded as in the run."""
     mistakes = Problems(source)
     grids = expand(source, mistakes)
-    if mistakes.found:
+    if mistakes.messages:
         raise SuiteError(mistakes.text())
     return plainly(read_suite_file(source.data), grids), grids
 
@@ -31,7 +31,7 @@ def sections_of(source: Located, grids: Mapping[str, ModelGrid]) -> dict[str, An
     """Return the values of the sections of installed plugins in the suite of a run, by key."""
     mistakes = Problems(source)
     values = of_plugins(source.data, grids, mistakes)
-    if mistakes.found:
+    if mistakes.messages:
         raise SuiteError(mistakes.text())
     return values
 

@@ -50,7 +50,7 @@ def resolve(
 ) -> Suite:
     """Apply profile, `--set` and `--seeds` to a suite, and resolve all names in it."""
     suite, problems = examine(source, folder, profile, settings, seeds)
-    if problems.found:
+    if problems.messages:
         raise SuiteError(problems.text())
     return replace(suite, notes=list(dict.fromkeys(problems.notes)))
 

@@ -28,7 +28,7 @@ class Parts:
     problems: Problems
     origins: Mapping[str, str] = field(default_factory=dict)  # combination -> model with the grid
     tasks: Set[str] = frozenset()  # all names, including those that the profile or `--set` removes
-    file: SuiteFile | None = None  # for its limits
+    file: SuiteFile | None = None
 
     def configs(self, kind: PartKind, base: type[C]) -> dict[str, C]:
         """Return the Configs of all known parts of a kind; invalid settings are unreadable."""

@@ -25,7 +25,7 @@ def report_unavailable(suite: Suite, data: Path, problems: Problems, inspector: 
     With an inspector, also report the problems of parts whose files are all available.
     """
     for keys, name, task, settings in _settings(suite):
-        before = len(problems.found)
+        before = len(problems.messages)
         files = {path: (place, text) for path, place, text in _unreadable_files(keys, settings, data, suite.folder)}
         for place, text in files.values():
             problems.add(place, text)
@@ -33,7 +33,7 @@ def report_unavailable(suite: Suite, data: Path, problems: Problems, inspector: 
             for text in _implicit_file_problems(settings, data, suite.folder):
                 if not any(str(path) in text for path in files):
                     problems.add(keys, text)
-        if inspector and len(problems.found) == before:
+        if inspector and len(problems.messages) == before:
             inspector.inspect(keys, name, task, settings)
     for section in sections():
         with suppress(Unreadable):

@@ -31,10 +31,10 @@ def spec_of(top: str) -> ModuleSpec | None:
 
 @dataclass
 class SourceTree:
-    """The sources of the followed packages: those outside site-packages, and those listed in `own`."""
+    """The sources of the followed packages: those outside site-packages, and those listed in `installed`."""
 
     followed: Callable[[str], bool] = lambda module: True  # whether to follow a module
-    own: frozenset[str] = frozenset()  # followed packages in site-packages
+    installed: frozenset[str] = frozenset()  # followed packages in site-packages
     silent: frozenset[str] = frozenset()  # packages whose error messages are ignored
     read: Callable[[Path], str] = lambda path: path.read_text(encoding="utf-8")
     content: Callable[[Path], str] = sha256_of
@@ -94,7 +94,7 @@ class SourceTree:
         if (spec := spec_of(top)) is None:
             return []
         places = [*map(Path, spec.submodule_search_locations or [])] or [Path(spec.origin or "")]
-        return [place for place in places if place.exists() and (top in self.own or not _SITE & {*place.parts})]
+        return [place for place in places if place.exists() and (top in self.installed or not _SITE & {*place.parts})]
 
     def modules_of(self, top: str) -> Iterator[str]:
         """Yield the names of all modules of a package."""

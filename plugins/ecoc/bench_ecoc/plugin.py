@@ -12,7 +12,7 @@ from bench_ecoc.settings import (
     DLVMS,
     Dropout,
     Flips,
-    FullSoftmax,
+    FullOutputLayer,
     Gold,
     Hierarchical,
     Inputs,
@@ -122,11 +122,11 @@ class SoftmaxLMConfig(RecurrentConfig):
         "inputs.kind=dlvms: oneill2019", "inputs.kind=dlvms: jang2017",
     ]  # fmt: skip
 
-    output: OutputLayer = FullSoftmax()  #: full, sampled, nce, hierarchical or adaptive
+    output: OutputLayer = FullOutputLayer()  #: full, sampled, nce, hierarchical or adaptive
 
     def smooths_labels(self) -> bool:
         """Return whether the softmax is computed in full."""
-        return isinstance(self.output, FullSoftmax)
+        return isinstance(self.output, FullOutputLayer)
 
     @model_validator(mode="after")
     def _has_what_is_replaced(self) -> Self:

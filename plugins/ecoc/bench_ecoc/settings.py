@@ -14,7 +14,7 @@ Rate: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 # output layers
 
 
-class FullSoftmax(Settings):
+class FullOutputLayer(Settings):
     """A softmax over all tokens."""
 
     kind: Literal["full"] = "full"
@@ -58,7 +58,7 @@ class Adaptive(Settings):
 
 
 _Output: TypeAlias = Annotated[
-    FullSoftmax | Sampled | NoiseContrastive | Hierarchical | Adaptive, Field(discriminator="kind")
+    FullOutputLayer | Sampled | NoiseContrastive | Hierarchical | Adaptive, Field(discriminator="kind")
 ]
 OutputLayer: TypeAlias = Annotated[_Output, BeforeValidator(kinded(), json_schema_input_type=str | _Output)]
 

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from bench_core import DataError
 from bench_ecoc.plugin import ECOCLMConfig, SoftmaxLMConfig
-from bench_ecoc.settings import CLVMS, Dropout, FullSoftmax, Gold, Hierarchical, Scheduled
+from bench_ecoc.settings import CLVMS, Dropout, FullOutputLayer, Gold, Hierarchical, Scheduled
 
 CONFIGS = [ECOCLMConfig, SoftmaxLMConfig]
 
@@ -16,7 +16,7 @@ def test_a_bare_kind_stands_for_a_mapping():
 
 
 def test_by_default_gold_is_read_and_the_softmax_is_full():
-    assert SoftmaxLMConfig().output == FullSoftmax()
+    assert SoftmaxLMConfig().output == FullOutputLayer()
     assert all(config().inputs == Gold() for config in CONFIGS)
 
 

@@ -34,7 +34,7 @@ class Refiner(Model, Generic[S]):
 
     @abstractmethod
     def fill(self, vectors: Tensor) -> Tensor:
-        """Return log p(word | slot) [M, V] for slots [M, H]; word 0, EOS, leaves a slot as it is."""
+        """Return log p(word | slot) [M, V] for slots [M, H]; word 0, EOS, leaves a slot unchanged."""
 
     def limit(self, batch: Batch) -> Tensor | None:
         """Return the maximum target tokens per row [N]; None (the default) for no limit."""

@@ -31,7 +31,7 @@ class LanguageModeling(TokenizedTask):
     """A stream of tokens, including EOS after each line with `stops`, divided into windows.
 
     Window w begins at token w * window and has the id w, whatever the batch size. With a random offset in training,
-    windows differ between epochs and are numbered anew.
+    windows and their ids differ between epochs.
     """
 
     config: LanguageModelingConfig

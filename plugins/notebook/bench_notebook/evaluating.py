@@ -111,10 +111,10 @@ def _suite(source: Arguments, folder: Path, data: Path) -> Suite:
     suite, problems = examine(source, folder)
     report_misfits(suite, problems)
     # The advice on incompatible parts is for suite files only.
-    problems.found[:] = [problem.replace(ADVICE, "Choose another part.") for problem in problems.found]
+    problems.messages[:] = [problem.replace(ADVICE, "Choose another part.") for problem in problems.messages]
     if checks := installed_module(AUTHORS, "suite_checks"):
         checks.report_unavailable(suite, data, problems)
-    if problems.found:
+    if problems.messages:
         raise SuiteError(problems.text())
     return suite
 

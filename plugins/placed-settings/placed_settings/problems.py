@@ -27,7 +27,7 @@ class Problems:
     """The problems of settings, collected before they are reported."""
 
     source: Located
-    found: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     told: set[str] = field(default_factory=set)  # problems of all combinations of a grid
     removed: set[tuple[str, str]] = field(default_factory=set)  # (axis, name) of entries removed by `--set`
     notes: list[str] = field(default_factory=list)  # places where the file uses removed names
@@ -49,7 +49,7 @@ class Problems:
         line = line if len(line) <= MAX_CHARACTERS else f"{line[:MAX_CHARACTERS]} …"
         if line not in self.told:
             self.told.add(line)
-            self.found.append(f"{line} (In {combination}.)" if combination else line)
+            self.messages.append(f"{line} (In {combination}.)" if combination else line)
 
     def parsed(
         self, schema: type[T], data: Any, keys: Sequence[str | int], combination: str = "",
@@ -115,7 +115,7 @@ class Problems:
 
     def text(self) -> str:
         """Return all problems as one text, in the order of the file."""
-        return "\n".join(listing(self.found))
+        return "\n".join(listing(self.messages))
 
 
 def listing(problems: Iterable[str]) -> list[str]:

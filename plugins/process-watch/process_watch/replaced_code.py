@@ -119,7 +119,7 @@ class Watch:
             if name not in self.settings:
                 self.settings[name] = setting.read()
 
-    def end(self, own: Iterable[str] = ()) -> tuple[list[str], list[str], list[str]]:
+    def end(self, exempt: Iterable[str] = ()) -> tuple[list[str], list[str], list[str]]:
         """Restore code and settings; return the names of replaced code, changed settings, and remaining threads.
 
         Threads that end during the comparison are included: they may replace code that has already been compared.
@@ -128,17 +128,17 @@ class Watch:
         with suppress(Exception):  # raised by replaced code, which is then restored first
             threads = self.threads.lingering()
             settings = self.restored()
-        code = self.replaced(own)
+        code = self.replaced(exempt)
         settings = self.restored() if settings is None else settings
         return code, settings, [*dict.fromkeys([*threads, *self.threads.lingering()])]
 
-    def replaced(self, own: Iterable[str] = ()) -> list[str]:
-        """Restore replaced code and return its names; modules in `own` may set their variables."""
+    def replaced(self, exempt: Iterable[str] = ()) -> list[str]:
+        """Restore replaced code and return its names; modules in `exempt` may set their variables."""
         imports.after.clear()
         if self.idle:
             return []
         with host().comparing():  # comparisons create many long-lived small objects
-            return self._restore_code({*own})
+            return self._restore_code({*exempt})
 
     def _restore_code(self, own_modules: set[str]) -> list[str]:
         names = [*self._restore_modules(), *self._restore_bodies(), *self._changed_kernels()]

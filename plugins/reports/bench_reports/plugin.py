@@ -47,11 +47,11 @@ class ReportContents(Section):
     schema = "bench_reports.language.schema:ReportSections"
     files = ("distributions.jsonl", "lengths.jsonl", "by_length.jsonl", "permutations.json")
 
-    def expand(self, found: dict[str, Any], grids: Mapping[str, Any]) -> dict[str, Any]:
+    def expand(self, parsed: dict[str, Any], grids: Mapping[str, Any]) -> dict[str, Any]:
         """Replace names of grids in tables and figures, and fill in `chosen`."""
         from bench_reports.language.expansion import expanded
 
-        return expanded(found, grids)
+        return expanded(parsed, grids)
 
     def beside(self, folder: Path, problems: Problems) -> Mapping[str, Any]:
         """Return the published tables in the suite's folder `references/`; none if any of them is invalid."""

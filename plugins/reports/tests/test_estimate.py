@@ -226,16 +226,16 @@ def rows(*means):
 
 def test_the_best_is_compared_with_every_other_and_all_pairs_count():
     found = with_best(rows(1, 5, 4.7, 0), better=1)
-    assert [(one.one, one.other) for one in found] == [(1, 0), (1, 2), (1, 3)]
+    assert [(one.first, one.other) for one in found] == [(1, 0), (1, 2), (1, 3)]
     assert all(one.estimate.value > 0 for one in found)
-    everything = {frozenset((one.one, one.other)): one.adjusted for one in all_pairs(rows(1, 5, 4.7, 0))}
-    assert [one.adjusted for one in found] == [everything[frozenset((one.one, one.other))] for one in found]
-    assert [one.one for one in with_best(rows(1, 5, 4.7, 0), better=-1)] == [3, 3, 3]
+    everything = {frozenset((one.first, one.other)): one.adjusted for one in all_pairs(rows(1, 5, 4.7, 0))}
+    assert [one.adjusted for one in found] == [everything[frozenset((one.first, one.other))] for one in found]
+    assert [one.first for one in with_best(rows(1, 5, 4.7, 0), better=-1)] == [3, 3, 3]
 
 
 def test_a_baseline_is_compared_with_every_other():
     found = with_baseline(rows(1, 5, 2), 0)
-    assert [(one.one, one.other) for one in found] == [(0, 1), (0, 2)]
+    assert [(one.first, one.other) for one in found] == [(0, 1), (0, 2)]
     assert [one.adjusted for one in found] == holm([one.p for one in found])
 
 

@@ -116,7 +116,7 @@ class OnSlurm(Cluster):
             return self.states.get(job.job_id, "GONE")
 
     def _poll(self) -> None:
-        """Update the states of all active jobs; if Slurm does not respond, they stay as they are."""
+        """Update the states of all active jobs; unchanged if Slurm does not respond."""
         active = sorted(name for name, state in self.states.items() if state in PENDING | RUNNING)
         if not active:
             return

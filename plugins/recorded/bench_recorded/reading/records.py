@@ -10,7 +10,7 @@ from pathlib import Path
 from bench_core import DataError
 
 ENTRY_NAMES = {"json": "number", "coco": "number", "parquet": "row"}  #: in messages, for formats without lines
-ROUNDING = 1e-6  # rounded log-probabilities may exceed 0 by so many nats
+ROUNDING = 1e-6  # nats by which rounded log-probabilities may exceed 0
 
 
 @dataclass(frozen=True)

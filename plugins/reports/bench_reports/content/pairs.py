@@ -66,7 +66,7 @@ def pairs_of(grid: Grid) -> Iterator[RowPair]:
         alike = by_key((entry.sample, (row, measured)) for row, entry in entries if (measured := entry.measured))
         for members in alike.values():
             for test in all_pairs([measured for _, measured in members]):
-                row, other = (members[at][0] for at in (test.one, test.other))
+                row, other = (members[at][0] for at in (test.first, test.other))
                 if test.estimate.varies:
                     yield RowPair(row, other, column, test)
 

@@ -38,7 +38,7 @@ def _tests(grid: Grid) -> Iterator[Test]:
             if not any(test.estimate.varies for test in comparisons):
                 continue  # no variance: a single training, and examples that are not a sample
             for test in comparisons:
-                first, other = (rows[test.one], place), (rows[test.other], place)
+                first, other = (rows[test.first], place), (rows[test.other], place)
                 interval = printed(numbers[0][0].scale, test.estimate.interval())
                 yield Test(first, other, test.p, test.adjusted, interval, test.estimate.detectable())
 

@@ -44,20 +44,20 @@ class _Claims:
         names, expression = self.names, read(text)
         for problem in expression.problems:
             names.problems.add(keys, problem)
-        before = len(names.problems.found)
+        before = len(names.problems.messages)
         named: dict[Query, Query] = {}
         for query in expression.queries:
             with suppress(Unreadable):
                 problem, named[query] = self._resolve(query)
                 for text in [problem] if problem else self._problems(named[query], keys):
                     names.problems.add(keys, text)
-        if expression.term is None or len(names.problems.found) > before or len(named) < len(expression.queries):
+        if expression.term is None or len(names.problems.messages) > before or len(named) < len(expression.queries):
             return
         for check in (self._without_range, self._equalities, self._quantifiers):
             with suppress(Unreadable):
                 for problem in check(expression.term, named):
                     names.problems.add(keys, problem)
-        if len(names.problems.found) == before:
+        if len(names.problems.messages) == before:
             for problem in self._constants(self._normalize(expression.term, named)):
                 names.problems.add(keys, problem)
 

@@ -13,7 +13,7 @@ from bench_core.errors import SuiteError
 from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES, Axis
 
-LONGEST, MAX_DEPTH, MOST_TERMS = 4_000, 40, 5_000  # characters, levels, terms once comprehensions are unrolled
+MAX_CHARACTERS, MAX_DEPTH, MAX_TERMS = 4_000, 40, 5_000  # characters, levels, terms once comprehensions are unrolled
 MAX_EXPONENT, MAX_PROBLEMS = 8, 20
 MIN_ARGUMENTS = {"mean": 1, "min": 1, "max": 1, "all": 1, "any": 1}  # functions of several terms
 QUANTIFIER = "in_every_training"
@@ -84,9 +84,9 @@ def read(text: str) -> Expression:
 
 
 def _parse(text: str) -> ast.expr:
-    if len(text) > LONGEST:
+    if len(text) > MAX_CHARACTERS:
         raise SuiteError(
-            f"the expression has {len(text):,} characters; at most {LONGEST:,} are allowed. Split the claim."
+            f"the expression has {len(text):,} characters; at most {MAX_CHARACTERS:,} are allowed. Split the claim."
         )
     try:
         with warnings.catch_warnings():
@@ -213,7 +213,7 @@ class _Reader:
                 self._note(f"{_excerpt(node)}: {_axis_problem(keyword.arg, names)}")
             else:
                 names[keyword.arg] = self.name(keyword.value, bound)
-        if max(map(len, [metric, *names.values()])) > LONGEST:
+        if max(map(len, [metric, *names.values()])) > MAX_CHARACTERS:
             self._note("a name in the expression is too long.")
         axes = tuple((axis, names[axis]) for axis in AXES if axis in names)
         self._count()
@@ -299,8 +299,8 @@ class _Reader:
 
     def _count(self) -> None:
         self.term_count += 1
-        if self.term_count > MOST_TERMS:
-            raise SuiteError(f"the expression has more than {MOST_TERMS:,} terms once unrolled. Split the claim.")
+        if self.term_count > MAX_TERMS:
+            raise SuiteError(f"the expression has more than {MAX_TERMS:,} terms once unrolled. Split the claim.")
 
 
 def _calls(node: ast.expr, *names: str) -> bool:

@@ -48,7 +48,7 @@ def _check_where(names: Names, keys: list[str | int], figure: Figure) -> None:
 
 
 def _check_axes(names: Names, keys: list[str | int], figure: Figure) -> None:
-    """Report axes whose names the figure does not tell apart."""
+    """Report axes whose names the figure does not distinguish."""
     for axis in TRAINING_AXES if figure.history else AXES[:-1]:
         with suppress(Unreadable):
             several = names.ambiguous(axis, _names_in_figure(names, figure, axis))

@@ -78,7 +78,7 @@ class PublishedFile(PublishedModel):
 def load_published(folder: Path, problems: Problems) -> dict[str, Published] | None:
     """Return the tables of every file in `folder` by id; None after reporting problems."""
     tables: dict[str, Published] = {}
-    known = len(problems.found)
+    known = len(problems.messages)
     for path in sorted(folder.glob("*.yaml")):
         try:
             source, file = _read(path, located.content(path))
@@ -91,7 +91,7 @@ def load_published(folder: Path, problems: Problems) -> dict[str, Published] | N
                 place = source.place(["tables", number, "id"])
                 problems.note(f"{place}: the id {table.id!r} is used by another published table. Rename one.")
             tables[table.id] = table.model_copy(update={"paper": file.paper})
-    return tables if len(problems.found) == known else None
+    return tables if len(problems.messages) == known else None
 
 
 @lru_cache(maxsize=64)  # the profiles of a suite, and the suites of a folder, share these files
@@ -99,7 +99,7 @@ def _read(path: Path, text: str) -> tuple[Located, PublishedFile]:
     source = located.parse(text, str(path))
     problems = Problems(source)
     file = problems.parsed(PublishedFile, source.data, ())
-    if problems.found:
+    if problems.messages:
         raise SuiteError(problems.text())
     return source, file
 

@@ -49,7 +49,7 @@ def _check_where(names: Names, keys: list[str | int], table: Table) -> None:
 
 
 def _check_axes(names: Names, keys: list[str | int], table: Table) -> None:
-    """Report axes whose names the table does not tell apart."""
+    """Report axes whose names the table does not distinguish."""
     for axis in AXES_OF[table.of]:
         with suppress(Unreadable):
             shown = [name for name in names_in_table(names, table, axis) if name in table.where.get(axis, [name])]

@@ -14,7 +14,7 @@ Row: TypeAlias = Sequence[Measured]  # averaged measurements: of several test se
 class Comparison:
     """One row compared with another, by their indices."""
 
-    one: int
+    first: int
     other: int
     estimate: Estimate  # first row less other
     p: float  # two-sided, of this comparison alone
@@ -38,9 +38,9 @@ def with_best(rows: Sequence[Row], better: int) -> list[Comparison]:
     """
     best = max(range(len(rows)), key=lambda place: better * sum(measurement.mean for measurement in rows[place]))
     return [
-        comparison if comparison.one == best else _reverse(comparison)
+        comparison if comparison.first == best else _reverse(comparison)
         for comparison in all_pairs(rows)
-        if best in (comparison.one, comparison.other)
+        if best in (comparison.first, comparison.other)
     ]
 
 
@@ -70,4 +70,4 @@ def holm(values: Sequence[float], family: int = 0) -> list[float]:
 
 
 def _reverse(comparison: Comparison) -> Comparison:
-    return replace(comparison, one=comparison.other, other=comparison.one, estimate=comparison.estimate.negate())
+    return replace(comparison, first=comparison.other, other=comparison.first, estimate=comparison.estimate.negate())

@@ -58,5 +58,5 @@ def answers_in_the_order_of_ids(answers: Answers, prompts: Sequence[Prompt]) -> 
 def learns(case: TextCase) -> TextCase:
     """The model has a trainable weight."""
     model = patched(case.model)
-    model._parameters = {**model._parameters, "learnt": nn.Parameter(torch.zeros(1))}
+    model._parameters = {**model._parameters, "learned": nn.Parameter(torch.zeros(1))}
     return replace(case, model=model)
