@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from bench_core.former_names import formerly
+from bench_core.former_names import warn_of_former
 from bench_core.host_copies import knows_host_copy, on_host, remember, to_device
 from bench_core.tensor_rows import Rows
 
@@ -75,7 +75,6 @@ def joined(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-@formerly(opening="prompt")
 @dataclass(frozen=True)
 class Batch(Rows):
     """N examples with prompts of equal length and targets padded with EOS."""
@@ -91,6 +90,12 @@ class Batch(Rows):
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def opening(self) -> Tensor:
+        """Return `prompt`, by its former name."""
+        warn_of_former("Batch.opening", "prompt")
+        return self.prompt
 
     @property
     def inputs(self) -> Tensor:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from typing_extensions import TypeVar
 
 from bench_core.errors import PluginError
-from bench_core.former_names import formerly
+from bench_core.former_names import warn_of_former
 from bench_core.generation_loop import draw, generate
 from bench_core.tensor_rows import Rows
 
@@ -34,9 +34,17 @@ class State(Rows):
     """The state of N generations in progress; subclass it as a frozen dataclass of tensors, rows first."""
 
 
-@formerly(noise="rng")
+class _FormerNoise:
+    """The former name of `rng`."""
+
+    @property
+    def noise(self) -> Rng:
+        warn_of_former(f"{type(self).__name__}.noise", "rng")
+        return self.rng  # type: ignore[attr-defined, no-any-return]
+
+
 @dataclass(frozen=True)
-class Training:
+class Training(_FormerNoise):
     """The inputs of a loss besides the batch."""
 
     step: int  # completed updates
@@ -60,9 +68,8 @@ class Loss:
     memory: State | None = None  # passed on to the next batch if that continues this one
 
 
-@formerly(noise="rng")
 @dataclass(frozen=True)
-class Scoring:
+class Scoring(_FormerNoise):
     """The inputs of a score besides the batch."""
 
     by: str  # a key of `ModelConfig.likelihoods`
@@ -88,9 +95,8 @@ class TextScore:
     stop: bool = False  # whether both numbers include EOS
 
 
-@formerly(noise="rng")
 @dataclass(frozen=True)
-class Generation:
+class Generation(_FormerNoise):
     """The inputs of a text generator or TextScorer besides the texts."""
 
     settings: Any  # the Config of the decoder; None for scoring

@@ -125,7 +125,7 @@ def test_the_meaning_of_a_setting_is_the_comment_beside_it():
 
     assert meaning(RNNLMConfig, "hidden") == "units per layer"
     assert meaning(SelfTerminatingRNNLMConfig, "hidden") == "units per layer"  # inherited
-    assert "`hidden` | whole number > 0 | `256` | units of each layer" in reference.settings([RNNLMConfig], "setting")
+    assert "`hidden` | whole number > 0 | `256` | units per layer" in reference.settings([RNNLMConfig], "setting")
 
 
 def merged(page):

@@ -3,7 +3,6 @@
 Only the names change; comments, anchors and layout stay. See `bench_core.suites.former_settings`.
 """
 
-import re
 import sys
 from pathlib import Path
 
@@ -15,16 +14,11 @@ from bench_core.suites.former_settings import FORMER, former
 def renamed(text: str, path: str = "<text>") -> str:
     """Return the text of a suite with current names; raise SuiteError if it is not YAML."""
     source, lines = yaml_source.parse(text, path, tolerant=True), text.split("\n")
-    places = {source.places[keys]: keys for keys, _ in former(source.data, ()) if keys in source.places}
-    for place, keys in sorted(places.items(), key=lambda item: _position(item[0]), reverse=True):
-        line, column = _position(place)
-        key, name = str(keys[-1]), FORMER[str(keys[-2]), str(keys[-1])]
-        while not (
-            matches := [*re.finditer(rf"\b{re.escape(key)}(?=[\"']?\s*:)", lines[line - 1][: column - 1 or None])]
-        ):
-            line, column = line - 1, 0  # the value is on a later line than its key
-        start = matches[-1].start()
-        lines[line - 1] = lines[line - 1][:start] + name + lines[line - 1][start + len(key) :]
+    places = {source.places[keys]: keys[-2:] for keys, _ in former(source.data, ()) if keys in source.places}
+    for place in sorted(places, key=_position, reverse=True):
+        (line, column), (section, key) = _position(place), map(str, places[place])
+        before, after = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
+        lines[line - 1] = before + after.replace(key, FORMER[section, key], 1)
     return "\n".join(lines)
 
 

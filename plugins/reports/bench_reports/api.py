@@ -1,6 +1,7 @@
 """Public names for plugins that add kinds of figures or print tables."""
 
 from typing import Any
+from warnings import warn
 
 from bench_core.runs.results import CellResult, Run
 from bench_core.suites.cells import join
@@ -29,6 +30,17 @@ __all__ = [
     "text_cell",
     "visible",
 ]  # fmt: skip
+
+
+_RENAMED = {"Cell": "TableCell", "Table": "TableBlock"}  #: former names; removed in the next release
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    text = f"`{__name__}.{name}` is now called `{_RENAMED[name]}`; the next release removes the old name."
+    warn(text, FutureWarning, stacklevel=2)
+    return globals()[_RENAMED[name]]
 
 
 def tables_text(run: Run, width: int) -> str:

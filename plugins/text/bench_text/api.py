@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
+from warnings import warn
 
 from bench_text import corpora
 from bench_text.corpora import SPLITS
@@ -62,8 +63,14 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = ["SPLITS", "corpora", *_HOME]
 
+_RENAMED = {"listed": "as_list"}  #: former names; removed in the next release
+
 
 def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        text = f"`{__name__}.{name}` is now called `{_RENAMED[name]}`; the next release removes the old name."
+        warn(text, FutureWarning, stacklevel=2)
+        name = _RENAMED[name]
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"bench_text.{_HOME[name]}"), name)

@@ -89,7 +89,7 @@ def _block(block: Block) -> str:
         case doc.FileList() | doc.SideBySide():
             return _macro(type(block).__name__.lower(), block)
         case doc.Claims(items, meaning):
-            return _macro("table", _claims(items)) + _macro("notes", doc.Notes([meaning]))
+            return _macro("tableblock", _claims(items)) + _macro("notes", doc.Notes([meaning]))
         case doc.ExampleBlock():  # pages show outputs side by side
             return ""
     assert_never(block)
