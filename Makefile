@@ -51,6 +51,7 @@ mutants: setup
 lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python tools/words.py
 	$(BIN)/mypy $(PACKAGES) tools
 
 format: setup
