@@ -333,7 +333,7 @@ def test_a_worker_that_is_silent_but_not_stopped_gets_a_warning_and_time(tmp_pat
     said, answers = [], iter([[], [], [{"done": True}]])
     process, channel = (
         SimpleNamespace(poll=lambda: None, pid=1),
-        SimpleNamespace(heard=lambda *_: next(answers), closed=False),
+        SimpleNamespace(receive=lambda *_: next(answers), closed=False),
     )
     found = workers.Worker(0, tmp_path, tmp_path)._answers(process, channel, "token", said.append)
     assert next(found) == {"done": True}

@@ -117,7 +117,7 @@ def test_no_key_changes_when_modules_of_training_move_to_a_package_of_their_own(
     code = before.code
     after = CodeDigests(Codebase(
         lambda module: is_followed(module.replace("bench_moved", HERE)),
-        code.own | {"bench_moved"}, code.silent | {"bench_moved"}, content=code.content, no_data=code.no_data,
+        code.installed | {"bench_moved"}, code.silent | {"bench_moved"}, content=code.content, no_data=code.no_data,
         lookups=frozenset(Definition(moved(one.module), one.name) for one in code.lookups), always=code.always,
     ))  # fmt: skip
     for kind in ("train", "vmapped"):

@@ -100,13 +100,13 @@ def test_a_worker_that_is_never_resumed_is_ended(answering):
 def test_after_the_machine_was_suspended_no_worker_is_blamed(tmp_path, monkeypatch, answers):
     clock, said = [100.0], []
 
-    def heard(*_):
+    def receive(*_):
         clock[0] += 10 * 3600.0
         return answers.pop(0)
 
     monkeypatch.setattr(workers.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(workers, "_is_stopped", lambda process: False)
-    process, channel = SimpleNamespace(poll=lambda: None, pid=1), SimpleNamespace(heard=heard, closed=False)
+    process, channel = SimpleNamespace(poll=lambda: None, pid=1), SimpleNamespace(receive=receive, closed=False)
     worker = workers.Worker(0, tmp_path, tmp_path, timeout=60.0)
     found = worker._answers(process, channel, "token", said.append)
     assert [*iter(lambda: next(found), {"done": True})] in ([], [{"begun": True}])
@@ -116,12 +116,12 @@ def test_after_the_machine_was_suspended_no_worker_is_blamed(tmp_path, monkeypat
 def test_a_stage_that_takes_too_long_ends_though_it_answers(tmp_path, monkeypatch):
     clock = [100.0]
 
-    def heard(*_):
+    def receive(*_):
         clock[0] += 1.0
         return [{"begun": True}] if clock[0] == 101.0 else [{"alive": True}]
 
     monkeypatch.setattr(workers.time, "monotonic", lambda: clock[0])
-    process, channel = SimpleNamespace(poll=lambda: None, pid=1), SimpleNamespace(heard=heard, closed=False)
+    process, channel = SimpleNamespace(poll=lambda: None, pid=1), SimpleNamespace(receive=receive, closed=False)
     worker = workers.Worker(0, tmp_path, tmp_path, timeout=60.0)
     with pytest.raises(StageFailed, match="longer than 60 s"):
         [*worker._answers(process, channel, "token", lambda text: None)]

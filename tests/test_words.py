@@ -57,8 +57,7 @@ def english(text):
 
 @pytest.mark.parametrize("form", AVOIDED)
 def test_a_form_to_avoid_is_found_once_with_its_line_and_an_advice(form):
-    assert len(found := [*words.bad_english([words.Text(7, f'"""Do it.\n\n    {AVOIDED[form]}\n    """')])]) == 1
-    (line, problem) = found[0]
+    ((line, problem),) = words.bad_english([words.Text(7, f'"""Do it.\n\n    {AVOIDED[form]}\n    """')])
     assert line == 9
     assert ": write " in problem
 
@@ -96,8 +95,8 @@ def names(text):
     ],
 )
 def test_a_name_to_avoid_is_found(text, named):
-    assert len(found := names(text)) == 1
-    assert named in found[0]
+    (problem,) = names(text)
+    assert named in problem
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,11 @@ def recorded_meaning(folder: Path) -> AbstractContextManager[None]:
     return meaning(roots)
 
 
+def current(name: str) -> str:
+    """Return the present name of a kind, setting or input of stages that 0.2 called by another."""
+    return {"together": "vmapped", "outcomes": "predictions"}.get(name, name)
+
+
 @dataclass(frozen=True)
 class RecordedStage:
     """A stage in the records of a run."""
@@ -64,17 +69,18 @@ class RecordedStage:
     @property
     def kind(self) -> str:
         """Return the kind of the stage."""
-        return str(self.ingredients.get("kind"))
+        return current(str(self.ingredients.get("kind")))
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """Return the settings of the stage."""
-        return _mapping(self.ingredients.get("settings"))
+        return {current(name): value for name, value in _mapping(self.ingredients.get("settings")).items()}
 
     @property
     def inputs(self) -> dict[str, tuple[str, str]]:
         """Return the kind and key of each input, by role."""
-        return {role: (str(kind), str(key)) for role, (kind, key) in _mapping(self.ingredients.get("inputs")).items()}
+        inputs = _mapping(self.ingredients.get("inputs"))
+        return {current(role): (current(str(kind)), str(key)) for role, (kind, key) in inputs.items()}
 
 
 def write_stages(path: Path, stages: Iterable[RecordedStage]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from bench_core.errors import SuiteError
 from bench_core.optional import SECTIONS
 from bench_core.suites import yaml_source as located
+from bench_core.suites.former_settings import rename_settings
 from bench_core.suites.grids import ModelGrid, expand, plainly
 from bench_core.suites.load import resolve
 from bench_core.suites.schema import SuiteFile
@@ -21,6 +22,7 @@ PRESENTATION_SECTIONS = ("labels", "quote", "samples", *SECTIONS)  #: sections t
 def effective_suite(source: Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
     """Return the suite of a run and its grids, expanded as in the run."""
     mistakes = Problems(source)
+    rename_settings(source, mistakes)  # silently: runs are records
     grids = expand(source, mistakes)
     if mistakes.messages:
         raise SuiteError(mistakes.text())
@@ -41,6 +43,8 @@ def read_suite_file(data: Mapping[str, Any]) -> SuiteFile:
 
     Raises ValidationError if the suite is invalid, or its `training:`, if the schema of that is installed.
     """
+    source = Located("suite.yaml", dict(data))
+    rename_settings(source, Problems(source))
     file = SuiteFile.model_validate({key: value for key, value in data.items() if key in SuiteFile.model_fields})
     training_schema().model_validate(file.training)
     return file

@@ -26,6 +26,7 @@ MANIFEST = "manifest.json"
 FORMAT = 1  #: version of manifests, independent of the version of keys
 MAX_MANIFEST_BYTES = 16 * 2**20
 MAX_JSON_BYTES = 2**30  #: JSON files are read as a whole
+FORMER_FILES = {"predictions.jsonl.gz": "outcomes.jsonl.gz", "task_info.json": "facts.json"}  #: as 0.2 named files
 NPY_MAGIC = b"\x93NUMPY"  # the first bytes of npy files
 MAX_HEADER_BYTES = 10**8  #: of the header of a safetensors file
 SEAL = re.compile(rb',\n "seal": "([0-9a-f]{64})"\n}\Z')  # a digest of the manifest before it
@@ -48,6 +49,7 @@ class Artifact:
 
     def file(self, name: str) -> Path:
         """Return the path of a file after checking its digest; raise StoreError if it is damaged."""
+        name = self._stored_name(name)
         path = self._place(name)
         try:
             self._compare(name, digest(path))
@@ -58,10 +60,11 @@ class Artifact:
 
     def json(self, name: str) -> Any:
         """Return the content of a JSON file; raise StoreError if it is damaged or has the wrong schema."""
-        path = self._place(name)
+        stored = self._stored_name(name)
+        path = self._place(stored)
         try:
-            text = _content(path, self.manifest["files"][name]["bytes"], MAX_JSON_BYTES)
-            self._compare(name, sha256(text).hexdigest())
+            text = _content(path, self.manifest["files"][stored]["bytes"], MAX_JSON_BYTES)
+            self._compare(stored, sha256(text).hexdigest())
             # A forged manifest may come with a forged file, so the schema is checked, too.
             return _parse(text, SHAPES.get(name) if name in reported_files(self.manifest["kind"]) else None)
         except ValueError as error:
@@ -108,6 +111,10 @@ class Artifact:
             return bool(keys.key_of(ingredients) == self.manifest["key"])
         except (TypeError, ValueError, RecursionError):
             return False
+
+    def _stored_name(self, name: str) -> str:
+        """Return the name of a file in this artifact, which 0.2 may have written."""
+        return name if name in self.manifest["files"] else FORMER_FILES.get(name, name)
 
     def _place(self, name: str) -> Path:
         """Return the path of a file after checking its size, and that it is not reached through a link."""

@@ -2,7 +2,7 @@
 
 A definition is a name bound at the top level of a module: a function, a class with all its methods, a constant.
 Names are followed through imports into all followed packages: those outside site-packages, and those of
-`Codebase.own`. Of other packages only the names in use count. Sources are read; nothing is imported.
+`Codebase.installed`. Of other packages only the names in use count. Sources are read; nothing is imported.
 """
 
 import sys

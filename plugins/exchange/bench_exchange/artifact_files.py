@@ -8,6 +8,7 @@ from typing import Any
 
 from bench_core.data import Prediction
 from bench_core.registry import stage_kinds
+from bench_core.storage.artifact import FORMER_FILES
 from bench_core.storage.file_formats import SHAPES, HistoryEntry, parsed
 
 MAX_LINE_BYTES = 2**26  #: of JSON
@@ -16,8 +17,12 @@ LINES: dict[str, Any] = {"history.jsonl": HistoryEntry, "predictions.jsonl.gz": 
 
 
 def carried() -> dict[str, tuple[str, ...]]:
-    """Return the exported files of each kind of artifact or record, inputs first."""
-    return {kind.record or kind.name: tuple(kind.files) for kind in stage_kinds().values() if kind.files}
+    """Return the exported files of each kind of artifact or record, with their former names, inputs first."""
+    files = {kind.record or kind.name: kind.files for kind in stage_kinds().values() if kind.files}
+    return {
+        kind: (*names, *(FORMER_FILES[name] for name in names if name in FORMER_FILES))
+        for kind, names in files.items()
+    }
 
 
 class TooLarge(ValueError):
@@ -33,7 +38,9 @@ def check(name: str, content: bytes, max_bytes: int) -> int:
     if name == "draws.npy":
         _check_replicates(content)
         return len(content)
-    size, shape = 0, {**SHAPES, **LINES}.get(name, Any)
+    shapes = {**SHAPES, **LINES}
+    shapes |= {old: shapes[new] for new, old in FORMER_FILES.items()}
+    size, shape = 0, shapes.get(name, Any)
     if not name.endswith((".json", ".jsonl", ".jsonl.gz")):
         return len(content)
     for text in _texts(name, content, max_bytes):

@@ -15,6 +15,7 @@ from typing import Any
 from bench_core import Executor, StageFailed, StageRequest
 from bench_core.errors import StoreError
 from bench_core.runs.manifest import Remark
+from bench_core.runs.provenance import current
 from bench_core.stage_kinds import PREDICTIONS
 from bench_core.storage.contents import records
 from bench_core.storage.predictions import read_lines
@@ -75,6 +76,7 @@ def _request(stored: Artifact, places: Mapping[str, str]) -> StageRequest:
     """Return the request for the stage of an artifact, with the paths of files in its settings."""
     kind, key, label = stored.folder.parent.name, stored.folder.name, stored.manifest.get("label")
     about = {name: stored.manifest["ingredients"][name] for name in ("settings", "inputs", "code", "libraries")}
+    about["inputs"] = {current(role): stage for role, stage in about["inputs"].items()}
     stage = {"kind": kind, "key": key, "label": label or key, **about, "roots": {}, "places": places}
     return StageRequest.from_json({"stage": stage})
 

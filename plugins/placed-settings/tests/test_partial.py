@@ -68,7 +68,7 @@ def problems(text):
     source = parse(text, "S")
     found = Problems(source)
     whole = found.parsed(Whole, source.data["whole"], ("whole",))
-    return whole, [line.removeprefix("S:") for line in listing(found.found)[: len(found.found)]]
+    return whole, [line.removeprefix("S:") for line in listing(found.messages)[: len(found.messages)]]
 
 
 def test_what_is_valid_is_read_and_the_rest_cannot_be():

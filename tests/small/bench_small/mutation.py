@@ -91,7 +91,7 @@ class Drill:
         """Return the digests of changed sources; what is not changed is parsed once."""
         old = self.digests.code
         new = Codebase(
-            old.followed, old.own, old.silent, lambda path: change(path, path.read_text("utf-8")),
+            old.followed, old.installed, old.silent, lambda path: change(path, path.read_text("utf-8")),
             no_data=old.no_data, lookups=old.lookups, always=old.always,
         )  # fmt: skip
         new._homes = old._homes
