@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from bench_small.command_line import bench_here
 from bench_small.suites import SUITE
 
 import bench_core
 from bench_core import Batch, Generation, Prediction, Rng, Scoring, SuiteError, Training
+from bench_core.runs.results import read_run
 from bench_core.suites.load import load
 
 sys.path.insert(0, "tools")
@@ -120,3 +123,24 @@ def test_the_script_renames_settings_and_nothing_else(name):
     assert new.count("\n") == text.count("\n")
     assert new.count("together") == text.count("together") - new.count("vmap_seeds") + text.count("vmap_seeds")
     assert renamed(new) == new
+
+
+def test_runs_stored_results_and_exports_of_version_0_2_are_read(tmp_path):
+    """Of seeds trained as one model, whose kind of stage, settings, inputs and files had other names."""
+
+    def bench(*words):
+        done = bench_here(*words, folder=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    bench("import", str(Path(__file__).parent / "recorded" / "former.zip"), "--trust")
+    (run,) = map(str, (tmp_path / "runs").iterdir())
+    assert "1 run, 2 cells, 4 numbers, 12 artifacts: no contradictions" in bench("verify", run)
+    bench("report", run, "--out", "reports")
+    assert "1 report, 1 run, 2 cells, 4 numbers, 12 artifacts: no contradictions" in bench("verify", "reports")
+    bench("outputs", run, "--out", "outputs.jsonl")
+    assert len((tmp_path / "outputs.jsonl").read_text().splitlines()) == 36
+    assert "output: " in bench("show", run, "letters/sample/test", "seed=0")
+    bench("export", run, "--output", "again.zip")
+    assert {cell.status for cell in read_run(Path(run)).cells} == {"done"}
+    assert read_run(Path(run)).suite.training["vmap_seeds"] is True
