@@ -53,7 +53,7 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     look.at_examples()
     info = task.config.complete(_with_base(info, base, task))
     for split, texts in info.extras.get("texts", {}).items():
-        if number := texts.get("unwritable"):
+        if (number := texts.get("unwritable")) and info.counts:
             lost: Fault = f"{number:,} of {texts['references']:,} references of {split!r}"
             text: Fault = "cannot be written by the tokens of models trained on it, which bounds their scores."
             context.warn(f"{named(task, 'prepare')}: {lost} {text}")

@@ -33,7 +33,8 @@ def judged(tmp_path, expression=CHEAPER, seconds=SECONDS, **requires):
     run = with_sections(run, claims=[claim])
     run.folder.mkdir(exist_ok=True)
     lines = [
-        f"train,x,{f'{model}{seed}'.ljust(16, 't')},99,{seconds[model][seed] or ''}" for model, seed in trainings
+        f"train,x,{f'{model}{seed}'.ljust(16, 't')},99,{'' if (cost := seconds[model][seed]) is None else cost}"
+        for model, seed in trainings
     ]
     (run.folder / "costs.csv").write_text("\n".join(["stage,what,key,seconds,cpu_seconds", *lines, ""]))
     (found,) = judge(run)
@@ -53,6 +54,7 @@ def test_a_cost_is_a_value_over_trainings_whatever_decodes_after_them(tmp_path):
         ({"rnn": [10.0, 11.0, 30.0], "lstm": [12.0, 13.0, 11.0]}, "unclear"),
         ({"rnn": [10.0], "lstm": [20.0]}, "holds in this training"),
         ({"rnn": [10.0, 11.0, 10.5], "lstm": [None] * 3}, "not run"),
+        ({"rnn": [0.0] * 3, "lstm": [20.0, 22.0, 21.0]}, "not tested"),
     ],
 )
 def test_costs_that_vary_or_are_missing_show_nothing(tmp_path, seconds, verdict):

@@ -49,7 +49,7 @@ def lexicon(corpus: WordCounts, config: WordGenerationConfig) -> Lexicon:
     if sum(numbers) >= MAX_TOKENS:
         raise DataError(f"{corpus.name} has {sum(numbers):,} tokens, too many to be counted exactly.")
     alphabet = "".join(sorted(set().union(*words))) if config.alphabet is None else config.alphabet
-    return Lexicon(words, np.array(numbers, np.int64), alphabet, len(corpus.counts) - len(words))
+    return Lexicon(words, np.array(numbers, np.int64), alphabet, len(counts) - len(words))
 
 
 def _fold_counts(counts: Mapping[str, int], lowercase: bool) -> Mapping[str, int]:
@@ -66,7 +66,9 @@ def _fold(word: str, lowercase: bool) -> str:
 
 def _outside_message(corpus: WordCounts, config: WordGenerationConfig, words: list[str]) -> str:
     """Return the error message for words with characters outside of the alphabet, with the place of the first."""
-    word, others = words[0], f", like {len(words) - 1:,} other words" if len(words) > 1 else ""
+    word, others = words[0], ""
+    if more := len(words) - 1:
+        others = f", like {more:,} other word{'' if more == 1 else 's'}"
     place = corpus.name
     for number, line in enumerate(corpora.read_lines(corpus.file) if corpus.file else (), 1):
         if _fold(entry(line)[0], config.lowercase) == word:

@@ -21,6 +21,8 @@ def test_the_filter_is_that_of_the_paper():
     counts = {"a": 99, "of": 10, "to": 9, "twelveletter": 50, "thirteenletts": 50, "don't": 80, "4th": 20, "über": 30}
     assert kept(counts).words == ["twelveletter", "of"]
     assert kept(counts).left_out == 6
+    folded = kept({"The": 9, "the": 9, "It": 10, "a": 99})
+    assert (folded.words, folded.left_out) == (["the", "it"], 1), "merged types are not left out"
     assert kept(counts, min_count=9, shortest=1, longest=13).words == [
         "a", "thirteenletts", "twelveletter", "of", "to",
     ]  # fmt: skip
@@ -58,7 +60,7 @@ def test_a_word_with_other_characters_is_refused_where_that_is_asked_for(tmp_pat
     path = tmp_path / "mine.txt"
     path.write_text("fine 20\nDon't 30\nnaïve 40\n")
     found = WordCounts("mine", {"fine": 20, "Don't": 30, "naïve": 40}, {}, path)
-    with pytest.raises(DataError, match=r"mine\.txt, line 2: \"don't\" has \"'\" outside .*like 1 other words"):
+    with pytest.raises(DataError, match=r"mine\.txt, line 2: \"don't\" has \"'\" outside .*like 1 other word\."):
         lexicon(found, WordGenerationConfig(outside="error"))
     with pytest.raises(DataError, match=r"mine\.txt, line 2"):
         lexicon(found, WordGenerationConfig(outside="error", alphabet=None))

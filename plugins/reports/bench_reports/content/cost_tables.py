@@ -50,7 +50,9 @@ def with_cost(run: Run, cells: Sequence[CellResult], name: str) -> list[CellResu
     spent, priced = StageCosts(run), []
     for cell in cells:
         value = spent.of(cell, name)
-        cost = Score(value, "" if value else "its cost is unknown", better=-1, scale="log", bounds=(0.0, inf))
+        cost = Score(
+            value, "" if value is not None else "its cost is unknown", better=-1, scale="log", bounds=(0.0, inf)
+        )
         training = weights_of(cell.artifacts)
         measured = {**cell.artifacts, f"measure/{name}": training}
         priced.append(replace(cell, numbers={**cell.numbers, name: cost}, artifacts=measured))
