@@ -38,7 +38,7 @@ from bench_core import (
 
 
 @dataclass(frozen=True)
-class ToyRecurrentState(State):
+class ToyState(State):
     """The state of a recurrent toy after the tokens so far, with its source."""
 
     hidden: Tensor  # [N, H]
@@ -47,7 +47,7 @@ class ToyRecurrentState(State):
     padding: Tensor | None = None  # [N, S] padding of the source
 
 
-class ToyRecurrent(nn.Module, Stepper[ToyRecurrentState], Scorer):
+class ToyRecurrent(nn.Module, Stepper[ToyState], Scorer):
     """p(y) = prod_t p(y_t | h_t), with h_t = tanh(W h_{t-1} + U y_{t-1})."""
 
     def __init__(self, config: ToyRecurrentConfig, info: TaskInfo) -> None:
@@ -56,10 +56,10 @@ class ToyRecurrent(nn.Module, Stepper[ToyRecurrentState], Scorer):
         self.cell = nn.RNN(config.hidden, config.hidden, batch_first=True)
         self.logits = nn.Linear(config.hidden, len(info.vocabulary))
 
-    def start(self, batch: Batch) -> tuple[Tensor, ToyRecurrentState]:
+    def start(self, batch: Batch) -> tuple[Tensor, ToyState]:
         return self._next(batch.prompt, self._begin(batch))
 
-    def step(self, state: ToyRecurrentState, actions: Tensor) -> tuple[Tensor, ToyRecurrentState]:
+    def step(self, state: ToyState, actions: Tensor) -> tuple[Tensor, ToyState]:
         return self._next(actions[:, None], state)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
@@ -75,31 +75,29 @@ class ToyRecurrent(nn.Module, Stepper[ToyRecurrentState], Scorer):
         weights = batch.extras.get("weight", torch.ones_like(batch.ids))[:, None] * batch.mask
         return Loss(-(gains * weights).sum() / weights.sum(), weights.sum(), memory=memory)
 
-    def _begin(self, batch: Batch) -> ToyRecurrentState:
+    def _begin(self, batch: Batch) -> ToyState:
         zeros = self.embed.weight.new_zeros(len(batch), self.cell.hidden_size)
-        return ToyRecurrentState(zeros, zeros[:, 0])
+        return ToyState(zeros, zeros[:, 0])
 
-    def _next(self, tokens: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
+    def _next(self, tokens: Tensor, memory: ToyState) -> tuple[Tensor, ToyState]:
         hidden, memory = self._run(tokens, memory)
         log_probs, memory = self._log_probs(hidden[:, -1:], memory)
         return log_probs[:, 0], memory
 
-    def _read(self, batch: Batch, memory: ToyRecurrentState | None) -> tuple[Tensor, ToyRecurrentState]:
+    def _read(self, batch: Batch, memory: ToyState | None) -> tuple[Tensor, ToyState]:
         """Return the hidden states [N, T, H] that predict `gold`."""
         hidden, memory = self._run(batch.inputs, memory or self._begin(batch))
         return hidden[:, -batch.gold.shape[1] :], memory
 
-    def _run(self, tokens: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
+    def _run(self, tokens: Tensor, memory: ToyState) -> tuple[Tensor, ToyState]:
         hidden, last = self.cell(self.embed(tokens), memory.hidden[None].contiguous())
         return hidden, replace(memory, hidden=last[0])
 
-    def _log_probs(self, hidden: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
+    def _log_probs(self, hidden: Tensor, memory: ToyState) -> tuple[Tensor, ToyState]:
         """Return log-probabilities [N, T, V] of the tokens after `hidden` [N, T, H]."""
         return self.logits(hidden).log_softmax(2), memory
 
-    def _gains(
-        self, hidden: Tensor, gold: Tensor, memory: ToyRecurrentState, by: str
-    ) -> tuple[Tensor, ToyRecurrentState]:
+    def _gains(self, hidden: Tensor, gold: Tensor, memory: ToyState, by: str) -> tuple[Tensor, ToyState]:
         """Return the log-probability of each token of `gold` [N, T]."""
         log_probs, memory = self._log_probs(hidden, memory)
         return log_probs.gather(2, gold[:, :, None])[:, :, 0], memory
@@ -112,7 +110,7 @@ class ToySelfTerminating(ToyRecurrent):
         super().__init__(config, info)
         self.log_keep = log1p(-config.epsilon)
 
-    def _log_probs(self, hidden: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
+    def _log_probs(self, hidden: Tensor, memory: ToyState) -> tuple[Tensor, ToyState]:
         stop, words = self.logits(hidden).tensor_split([1], 2)
         log_alpha = memory.log_alpha[:, None] + (self.log_keep + logsigmoid(stop[:, :, 0])).cumsum(1)  # [N, T]
         stopped = (-torch.expm1(log_alpha)).log()[:, :, None]
@@ -135,12 +133,10 @@ class ToyCodes(ToyRecurrent):
         codes = rng.shared("codes", (2**bits,)).argsort()[:tokens, None]
         self.codebook.copy_(codes >> torch.arange(bits) & 1)
 
-    def _log_probs(self, hidden: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
+    def _log_probs(self, hidden: Tensor, memory: ToyState) -> tuple[Tensor, ToyState]:
         return (self.logits(hidden) @ self.codebook.T).log_softmax(2), memory
 
-    def _gains(
-        self, hidden: Tensor, gold: Tensor, memory: ToyRecurrentState, by: str
-    ) -> tuple[Tensor, ToyRecurrentState]:
+    def _gains(self, hidden: Tensor, gold: Tensor, memory: ToyState, by: str) -> tuple[Tensor, ToyState]:
         if by == "exact":
             return super()._gains(hidden, gold, memory, by)
         costs = binary_cross_entropy_with_logits(self.logits(hidden), self.codebook[gold], reduction="none")
@@ -159,14 +155,14 @@ class ToyEncoderDecoder(ToyRecurrent):
         assert batch.source_length is not None
         return batch.source_length + 2
 
-    def _begin(self, batch: Batch) -> ToyRecurrentState:
+    def _begin(self, batch: Batch) -> ToyState:
         assert batch.source is not None
         assert batch.source_length is not None
         places = torch.arange(batch.source.shape[1], device=batch.source.device)
         units = self.encoder(self.source(batch.source))[0]
         return replace(super()._begin(batch), source=units, padding=places >= batch.source_length[:, None])
 
-    def _log_probs(self, hidden: Tensor, memory: ToyRecurrentState) -> tuple[Tensor, ToyRecurrentState]:
+    def _log_probs(self, hidden: Tensor, memory: ToyState) -> tuple[Tensor, ToyState]:
         assert memory.source is not None
         assert memory.padding is not None
         fit = (hidden @ memory.source.transpose(1, 2)).masked_fill(memory.padding[:, None], -torch.inf)  # [N, T, S]
