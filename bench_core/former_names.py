@@ -10,8 +10,7 @@ T = TypeVar("T", bound=type)
 
 def warn_of_former(old: str, new: str) -> None:
     """Warn the caller's caller; visible by default, because plugins are often run by others than their authors."""
-    text = f"`{old}` is now called `{new}`; the next release removes the old name."
-    warn(text, FutureWarning, stacklevel=3)
+    warn(f"`{old}` is now called `{new}`; the next release removes the old name.", FutureWarning, stacklevel=3)
 
 
 def formerly(**names: str) -> Callable[[T], T]:
