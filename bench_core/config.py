@@ -111,9 +111,8 @@ class ModelConfig(Config):
     @classmethod
     def is_untrainable(cls) -> bool:
         """Return whether it cannot be trained: it generates or scores texts, or has its own vocabulary."""
-        return any(
-            issubclass(capability, TextGenerator | TextScorer | OwnVocabulary) for capability in cls.capabilities
-        )
+        pretrained = (TextGenerator, TextScorer, OwnVocabulary)
+        return any(issubclass(capability, pretrained) for capability in cls.capabilities)
 
     def lacks(self, capability: type[Model]) -> str | None:
         """Return why these settings rule out a capability; None, the default, if they do not."""

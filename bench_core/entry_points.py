@@ -66,11 +66,8 @@ def requirements(distribution: str) -> dict[str, Any] | None:
     from packaging.utils import canonicalize_name
 
     try:
-        all_needed = map(Requirement, about(metadata.distribution(distribution)).requires)
+        needed = map(Requirement, about(metadata.distribution(distribution)).requires)
     except PackageNotFoundError:  # or a plugin defined by a test
         return None
-    return {
-        canonicalize_name(needed.name): needed
-        for needed in all_needed
-        if not needed.marker or needed.marker.evaluate({"extra": ""})
-    }
+    without_extras = (item for item in needed if not item.marker or item.marker.evaluate({"extra": ""}))
+    return {canonicalize_name(item.name): item for item in without_extras}

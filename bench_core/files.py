@@ -34,9 +34,7 @@ def opened_only() -> Iterator[None]:
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file; an empty string inside `opened_only`."""
     with path.open("rb") as file:
-        if not _IS_READ.get():
-            return ""
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest() if _IS_READ.get() else ""
 
 
 def digests_of(*sources: Callable[[], Mapping[str, str]]) -> dict[str, str]:

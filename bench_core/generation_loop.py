@@ -67,9 +67,9 @@ def _action_sequences(steps_taken: list[tuple[Tensor, Tensor]], number: int) -> 
 def limits(model: StepperLike, batch: Batch, max_tokens: int) -> Tensor:
     """Return the maximum number of target tokens of each row [N], including EOS."""
     model_limits = model.limit(batch)
-    return (
-        batch.ids.new_full((len(batch),), max_tokens) if model_limits is None else model_limits.clamp(max=max_tokens)
-    )
+    if model_limits is None:
+        return batch.ids.new_full((len(batch),), max_tokens)
+    return model_limits.clamp(max=max_tokens)
 
 
 def as_hypothesis(model: StepperLike, chain: list[int], log_prob: float) -> Hypothesis:

@@ -49,10 +49,7 @@ def on_host(tensor: Tensor) -> Tensor:
     """Return a tensor in host memory: itself, its known host copy, or a new copy, which synchronizes."""
     if tensor.device.type == "cpu":
         return tensor
-    if knows_host_copy(tensor):
-        copy: Tensor = getattr(tensor, _NAME)[1]
-        return copy
-    return tensor.cpu()
+    return getattr(tensor, _NAME)[1] if knows_host_copy(tensor) else tensor.cpu()
 
 
 def knows_host_copy(tensor: Tensor) -> bool:
@@ -87,9 +84,9 @@ def by_host(compute: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
 
 def _identity(tensor: Any) -> tuple[int, int] | None:
     """Return an identity of a tensor's data that changes with in-place changes and copies; None if untracked."""
-    if tensor.is_inference() or tensor.device.type == "meta":
-        return None if tensor.is_inference() else (0, 0)
-    return int(tensor._version), int(tensor.data_ptr())
+    if tensor.is_inference():
+        return None
+    return (0, 0) if tensor.device.type == "meta" else (int(tensor._version), int(tensor.data_ptr()))
 
 
 @contextmanager

@@ -96,9 +96,8 @@ class Number:
     value: float  # NaN if undefined
 
 
-Event: TypeAlias = (
-    RunStarted | RunEnded | StageStarted | StageEnded | TrainingStarted | Update | Evaluation | Number
-)  #: an event of a run: plain data without tensors
+#: An event of a run: plain data without tensors
+Event: TypeAlias = RunStarted | RunEnded | StageStarted | StageEnded | TrainingStarted | Update | Evaluation | Number
 Hear: TypeAlias = Callable[[Event], None]  #: a function that receives an event
 
 EVENTS: Mapping[str, type[Any]] = {
@@ -144,5 +143,4 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
     values = {field.name: data[field.name] for field in fields(kind)}
     if "training" in values:
         values["training"] = TrainingName(**values["training"])
-    event: Event = kind(**values)
-    return event
+    return kind(**values)  # type: ignore[no-any-return]

@@ -54,9 +54,8 @@ def _check_release(distribution: str) -> None:
 
     core, other = version("bench-core"), version(distribution)
     if core != other:
-        raise PluginError(
-            f"{distribution} {other} is incompatible with bench-core {core}. Install the same release of both."
-        )
+        conflict = f"{distribution} {other} is incompatible with bench-core {core}."
+        raise PluginError(f"{conflict} Install the same release of both.")
 
 
 def package(distribution: str) -> str:

@@ -55,10 +55,8 @@ class Part:
     def is_called(self, name: str) -> bool:
         """Return whether a name, with or without a distribution, is the name of this part."""
         owner, _, short = name.rpartition("/")
-        alone = name == self.config.name
-        return alone or (
-            short == self.config.name and canonicalize_name(owner) == canonicalize_name(self.distribution)
-        )
+        is_owner = canonicalize_name(owner) == canonicalize_name(self.distribution)
+        return name == self.config.name or (short == self.config.name and is_owner)
 
 
 @dataclass
@@ -310,9 +308,8 @@ def _lack(kind: str, name: str, by_name: Mapping[str, Part]) -> str:
         return f"{kind} {name!r} belongs to {owner}, which cannot be loaded: {reason}.{advice}"
     here = {canonicalize_name(distribution) for distribution, _ in installed().origins.values()}
     if canonicalize_name(owner) not in here and entry_points.installed_version(owner) == "not installed":
-        return (
-            f"{kind} {name!r} belongs to the distribution {owner}, which is not installed. Install {owner}.{advice}"
-        )
+        lack = f"{kind} {name!r} belongs to the distribution {owner}, which is not installed."
+        return f"{lack} Install {owner}.{advice}"
     its = [part.whole_name for part in by_name.values() if part.is_called(f"{owner}/{part.config.name}")]
     return f"{owner} provides no {kind} called {short!r}. {suggestion(name, its, 'It provides')}{advice}"
 

@@ -11,14 +11,8 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
-UNSEEN = {
-    "Cc",
-    "Cf",
-    "Co",
-    "Cs",
-    "Zl",
-    "Zp",
-}  # control and format characters, private use, surrogates, line and paragraph separators
+#: Control and format characters, private use, surrogates, line and paragraph separators.
+UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 
 def say(text: str, err: bool = False, end: str = "\n") -> None:

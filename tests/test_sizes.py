@@ -16,15 +16,15 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_863,
-    "commands": 910,
-    "computing": 2_606,
-    "execution": 1_535,
-    "kit": 866,
-    "planning": 1_302,
-    "runs": 2_714,
-    "storage": 1_112,
-    "suites": 1_672,
+    "bench_core": 2_897,
+    "commands": 897,
+    "computing": 2_549,
+    "execution": 1_486,
+    "kit": 863,
+    "planning": 1_271,
+    "runs": 2_640,
+    "storage": 1_075,
+    "suites": 1_641,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
 #: Modules that are longer, with their lines.

@@ -69,7 +69,8 @@ def command(
             valid[label] = suite
             if not is_installed(AUTHORS):
                 findings.skipped[NEEDS_AUTHORS] = None
-            if not build and _names_weights(suite):
+            entries = (entry for model in suite.models.values() for entry in model.all)
+            if not build and any(entry.training.names_weights for entry in entries):
                 findings.skipped[NEEDS_BUILD] = None
             say(f"{label}: no problem found ({count_of(cells, 'cell')}).")
         for text in findings.warnings:
@@ -121,9 +122,8 @@ def _check_profiles(
         yield str(path), None, 0, str(error).splitlines()
         return
     profiles = source.data.get("profiles")
-    names = (
-        [name for name, value in profiles.items() if isinstance(value, dict)] if isinstance(profiles, dict) else []
-    )
+    entries = profiles.items() if isinstance(profiles, dict) else ()
+    names = [name for name, value in entries if isinstance(value, dict)]
     for name in [profile] if profile else [None, *names]:
         label = str(path) if name is None else f"{path} --profile {name}"
         copy = replace(source, data=deepcopy(source.data), places=dict(source.places))
@@ -151,10 +151,6 @@ def _check(
         inspector = authors.Inspector(suite, problems, inspection.findings, inspection.data, inspection.answers)
         authors.report_unavailable(suite, inspection.data, problems, inspector)
     return suite, 0 if problems.messages else len(cells_of(suite)), problems.messages
-
-
-def _names_weights(suite: Suite) -> bool:
-    return any(variant.training.names_weights for entry in suite.models.values() for variant in entry.all)
 
 
 def _build(suites: dict[str, Suite], data: Path, store: Store) -> bool:

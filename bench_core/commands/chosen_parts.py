@@ -46,10 +46,8 @@ def chosen_observers(arguments: Iterable[str]) -> list[ObserverConfig]:
         name, _, settings = argument.partition(":")
         config = chosen_part("observer", name, filter(None, settings.split(",")), f"--observe {name}:")
         if command := remedy(observer := part("observer", name), config):
-            extras = ", ".join(sorted(config.extras()))
-            raise SuiteError(
-                f"--observe {name}: it needs extras that are not installed: {extras} of {observer.distribution}. "
-                f"Install them with: {command}"
-            )
+            extras = f"{', '.join(sorted(config.extras()))} of {observer.distribution}"
+            text = f"--observe {name}: it needs extras that are not installed: {extras}."
+            raise SuiteError(f"{text} Install them with: {command}")
         observers.append(cast("ObserverConfig", config))
     return observers

@@ -22,7 +22,7 @@ def command(kind: str | None, as_json: bool) -> int:
             "kind": part_kind,
             "name": name,
             "distribution": f"{part.distribution} {part.version}",
-            "what": _first_line(part.config),
+            "what": (part.config.__doc__ or "").strip().partition("\n")[0],
             "missing": remedy(part),
         }
         for part_kind in (kinds() if kind is None else [_kind(kind)])
@@ -54,7 +54,3 @@ def _kind(word: str) -> str:
 
 def _what(row: Mapping[str, str | None]) -> str | None:
     return f"not installed: {row['missing']}" if row["missing"] else row["what"]
-
-
-def _first_line(config: type) -> str:
-    return (config.__doc__ or "").strip().partition("\n")[0]

@@ -63,9 +63,8 @@ class Commands(click.Group):
             loaded: click.Command = further()[cmd_name].load()
         except (ImportError, AttributeError) as error:
             owner, _ = entry_points.origin(further()[cmd_name])
-            raise click.ClickException(
-                f"{cmd_name} of {owner} cannot be imported: {error}. Reinstall {owner}."
-            ) from None
+            text = f"{cmd_name} of {owner} cannot be imported: {error}. Reinstall {owner}."
+            raise click.ClickException(text) from None
         return loaded
 
     def invoke(self, ctx: click.Context) -> Any:

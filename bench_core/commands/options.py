@@ -81,10 +81,9 @@ set_option = click.option(
 
 def changes(function: Decorated) -> Decorated:
     """Add options that change a suite."""
+    profile = click.option("--profile", help="Profile of the suite.", shell_complete=complete_profiles)
     seeds = click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds.")
-    return click.option("--profile", help="Profile of the suite.", shell_complete=complete_profiles)(
-        set_option(seeds(function))
-    )
+    return profile(set_option(seeds(function)))
 
 
 only = click.option(

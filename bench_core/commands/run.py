@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MIN_SEEDS = 3  #: of `--until decided`
 
-
 EXECUTION_OPTIONS = (
     click.option(
         "--workers",

@@ -100,9 +100,8 @@ def _in_files(model: Any) -> tuple[str, ...]:
 
 def _digests(model: Any, begins: tuple[str, ...]) -> dict[str, str]:
     """Return the digests of the weights with these name prefixes; a tensor with several names appears once."""
-    state = model.state_dict()
-    digests = fingerprint(model).weights.items()
-    return {name: digest for name, digest in digests if name in state and name.startswith(begins)}
+    state, digests = model.state_dict(), fingerprint(model).weights
+    return {name: digest for name, digest in digests.items() if name in state and name.startswith(begins)}
 
 
 def _load(model: Any, path: Path, left_out: tuple[str, ...] = ()) -> None:
@@ -115,9 +114,8 @@ def _load(model: Any, path: Path, left_out: tuple[str, ...] = ()) -> None:
         if lost := [*more, *(name for name in missing if not name.startswith(left_out))]:
             raise LookupError(f"missing or unexpected: {', '.join(lost[:MAX_NAMES])}")
     except (SafetensorError, RuntimeError, LookupError, OSError) as error:
-        raise StoreError(
-            f"{path} does not contain the weights of this model: {' '.join(str(error).split())}"
-        ) from None
+        reason = " ".join(str(error).split())
+        raise StoreError(f"{path} does not contain the weights of this model: {reason}") from None
 
 
 def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:

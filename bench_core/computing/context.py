@@ -12,8 +12,6 @@ from bench_core.observer import Event, Hear, silent
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage.store import Artifact, Store
 
-Tell: TypeAlias = Callable[[str, float], None]  #: receives a description of progress and the completed fraction
-
 Inputs: TypeAlias = dict[str, dict[str, str]]  #: digests by kind and name
 
 
@@ -31,7 +29,7 @@ class StageContext:
 
     store: Store
     data: Path
-    tell: Tell = lambda text, share: None
+    tell: Callable[[str, float], None] = lambda text, share: None  # receives progress and the completed fraction
     hear: Hear = silent  # receives updates and evaluations if the request is `observed`
     request: StageRequest | None = None  # the current stage and its time limit
     begun: Callable[[], None] = lambda: None  # called when the stage starts to compute

@@ -52,10 +52,7 @@ class Examples:
     looked_at: tuple[ModelConfig, Laws] | None = None  # arguments of the second look; None to skip it
 
     def decoded(self, model: Any, decoder: Decoder, folder: Path | None = None) -> Sequence[Prediction]:
-        """Decode the examples; return predictions sorted by id, spooled to a temporary file if there are many.
-
-        The file is in `folder`, by default the system's folder of temporary files.
-        """
+        """Decode the examples; return predictions sorted by id, many of them spooled to a file in `folder`."""
         return by_id(self._decode(model, decoder), folder)
 
     def _decode(self, model: Any, decoder: Decoder) -> Iterator[Prediction]:
@@ -73,7 +70,7 @@ class Examples:
             read = texts.encode(model, part) if isinstance(model, OwnVocabulary) else part
             return read, self._decode_batch(model, decoder, self._blind(read), last)
 
-        for batch, (read, hypotheses) in self._in_parts(self._batches(Purpose.DECODE), decode):
+        for batch, (read, hypotheses) in self._in_parts(self.to_decode(), decode):
             check_references(self.task, self.split, references, batch.ids.tolist())
             look.offer(read, hypotheses)
             targets = self._targets(model, read)
@@ -91,7 +88,7 @@ class Examples:
         if lost:
             whose: Fault = f"the tokens of {type(model).__name__}, which bounds scores."
             self.warn(f"{lost:,} of {done:,} references of {self.split!r} cannot be written by {whose}")
-        look.at_decoded(self._decode_blindly(decoder), done)
+        look.at_decoded(lambda model, rows: decoder.decode(model, self._blind(rows), self.rng), done)
 
     def _second_look(self, model: Any, decoder: Decoder | None = None) -> Any:
         """Return the second look at decoding or scoring."""
@@ -99,9 +96,6 @@ class Examples:
             return NoLook()
         arguments = model, *self.looked_at, decoder, self.rng, self.device, f"{self.split} {self.seed}"
         return second_look("models", *arguments)
-
-    def _decode_blindly(self, decoder: Decoder) -> Callable[[Any, Batch], list[list[Hypothesis]]]:
-        return lambda model, rows: decoder.decode(model, self._blind(rows), self.rng)
 
     def _text(self, hypothesis: Hypothesis, model: Any, prompt: Prompt) -> str:
         if hypothesis.text is not None:
@@ -214,10 +208,7 @@ class Examples:
                 yield replace(prediction, target_log_prob=log_probs[row], weight=weights[row], values=row_values)
             done += len(batch)
             self.tell(done, self.number or 0)
-        look.at_scored(self._score_alone(by), by)
-
-    def _score_alone(self, by: str) -> Callable[[Any, Batch], torch.Tensor]:
-        return lambda model, rows: model.score(self._on_device(rows), Scoring(by, self.rng)).log_probs
+        look.at_scored(lambda model, rows: model.score(self._on_device(rows), Scoring(by, self.rng)).log_probs, by)
 
     def _targets(self, model: Any, batch: Batch) -> Iterator[Prediction]:
         """Yield the prediction of each row before decoding or scoring, with lengths in the model's tokens."""

@@ -35,8 +35,7 @@ class CheckedTask(Task):
             raise gave(self.task, "batches", brief(batches), "expected an iterator of batches.")
         seen: dict[int, int] = {}
         for batch in batches:
-            reason = misfit(batch, self.info)
-            if reason:
+            if reason := misfit(batch, self.info):
                 raise PluginError(f"{named(self.task, 'batches')} gave {reason} ({split!r}, to {purpose}).")
             if purpose is not Purpose.TRAIN and not batch.continues:
                 self._check_once(batch, seen, split)
@@ -88,12 +87,10 @@ class CheckedTask(Task):
         return self._by_id("target_spellings", self.task.target_spellings(split), _is_text, ONE_TEXT)
 
     def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
-        sizes = self.task.target_sizes(split)
-        return self._by_id("target_sizes", sizes, _is_size, ONE_SIZE)
+        return self._by_id("target_sizes", self.task.target_sizes(split), _is_size, ONE_SIZE)
 
     def references(self, split: Split) -> Mapping[int, Sequence[str]]:
-        references = self.task.references(split)
-        return self._by_id("references", references, _are_texts, TEXTS)
+        return self._by_id("references", self.task.references(split), _are_texts, TEXTS)
 
     def _by_id(self, method: str, mapping: T, fits: Callable[[object], bool], due: Fault) -> T:
         """Return a mapping after checking its values; anything else is invalid unless it `fits` itself."""
@@ -123,8 +120,7 @@ def _are_texts(value: object) -> bool:
 
 def check_references(task: Task, split: Split, references: Collection[int], examples: Sequence[int]) -> None:
     """Raise PluginError if the references of a task lack an example."""
-    missing = [example for example in examples if example not in references]
-    if missing:
+    if missing := [example for example in examples if example not in references]:
         part = task.task if isinstance(task, CheckedTask) else task
         raise PluginError(
             f"{named(part, 'references')} has no entry for example {missing[0]} of {split!r}; "
@@ -165,8 +161,7 @@ def _source(batch: Batch, info: TaskInfo, rows: int) -> Fault:
             return f"the source {brief(source)}; expected {[rows, *info.source_shape]}"
         finite = not source.numel() or all(math.isfinite(end.item()) for end in source.aminmax())
         return "" if finite else "a source with NaN or an infinite number"
-    wrong = _table(source, rows, len(info.source_vocabulary))
-    if wrong:
+    if wrong := _table(source, rows, len(info.source_vocabulary)):
         return f"the source {wrong}"
     if not are_between(batch.source_length, rows, 0, source.shape[1]):
         return f"the source_length {_describe(batch.source_length)}; each row must have 0 to {source.shape[1]}"

@@ -5,19 +5,15 @@ from typing import Any
 
 from bench_core.optional import AUTHORS, installed_module
 
-MAX_REPEATED_SHARE = (
-    0.01  #: largest fraction of a split that may be repeated or in an earlier split without a warning
-)
+#: Largest fraction of a split that may be repeated or in an earlier split without a warning.
+MAX_REPEATED_SHARE = 0.01
 
 
 class NoLook:
     """A second look that does nothing, whatever method is called."""
 
     def __getattr__(self, name: str) -> Any:
-        return self._nothing
-
-    def _nothing(self, *given: object) -> None:
-        """Do nothing."""
+        return lambda *arguments: None
 
 
 def second_look(kind: str, *about: object) -> Any:

@@ -55,10 +55,9 @@ def _rows_of(task: CheckedTask, split: str) -> Iterator[Row]:
 def is_stream(task: CheckedTask, split: str) -> bool:
     """Return whether the rows of a split are windows of a stream; False if the split cannot be read."""
     with suppress(Exception):
-        first = (
-            islice(task.batches(split, purpose, Size(8)), STREAM_BATCHES) for purpose in task.config.purposes(split)
-        )
-        return task.info.consecutive or any(batch.continues for batches in first for batch in batches)
+        epochs = (task.batches(split, purpose, Size(8)) for purpose in task.config.purposes(split))
+        first = (batch for batches in epochs for batch in islice(batches, STREAM_BATCHES))
+        return task.info.consecutive or any(batch.continues for batch in first)
     return False
 
 

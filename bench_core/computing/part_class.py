@@ -51,10 +51,8 @@ def _contradictions(config: ModelConfig, kind: type) -> Iterable[Fault]:
     """Yield a sentence for each declaration of the Config that the class contradicts."""
     for capability in sorted(config.capabilities, key=lambda capability: capability.__name__):
         if not issubclass(kind, capability):
-            label = capability.__name__
-            missing = sorted(
-                name for name in capability.__abstractmethods__ if not callable(getattr(kind, name, None))
-            )
+            label, methods = capability.__name__, sorted(capability.__abstractmethods__)
+            missing = [name for name in methods if not callable(getattr(kind, name, None))]
             inherits: Fault = f"{_of(kind)} has its methods, but does not inherit it."
             lacks = _lack(kind, missing) if missing else inherits
             yield f"it declares the capability {label}; {lacks} Inherit {label} there, or correct `capabilities`."

@@ -13,9 +13,8 @@ from bench_core.wrapped_readers import after_imports, being_imported
 #: The functions that read and write a process-wide setting.
 Setting: TypeAlias = tuple[Callable[[], Any], Callable[[Any], Any]]
 
-States: TypeAlias = list[
-    tuple[Callable[[Any], Any], Any]
-]  #: states of global generators, each with its restoring function
+#: States of global generators, each with its restoring function.
+States: TypeAlias = list[tuple[Callable[[Any], Any], Any]]
 
 #: Settings of libraries in a fresh process; the folder, threads and tf32 depend on the stage.
 FRESH: Mapping[str, Any] = {

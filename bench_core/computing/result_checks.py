@@ -103,8 +103,7 @@ def check_info(info: object, task: object) -> None:
 
 def check_loss(loss: object, model: object, method: str = "loss") -> None:
     """Raise PluginError unless a loss is a Loss of scalars; the trainer checks that they are finite."""
-    wrong = _misfit(loss)
-    if wrong:
+    if wrong := _misfit(loss):
         raise PluginError(f"{named(model, method)} gave {wrong}.")
 
 
@@ -123,9 +122,8 @@ def _misfit(loss: object) -> Fault:
 
 
 def _memory(memory: object) -> Fault:
-    return (
-        "" if memory is None or isinstance(memory, State) else f"{brief(memory)} as memory; expected a State or None"
-    )
+    is_valid = memory is None or isinstance(memory, State)
+    return "" if is_valid else f"{brief(memory)} as memory; expected a State or None"
 
 
 def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> None:
@@ -138,11 +136,10 @@ def check_scores(scores: object, model: object, batch: Batch, kind: Kind) -> Non
         raise gave(model, "score", brief(scores), "expected Scores(log_probs).")
     for name, column in {"log_probs": scores.log_probs, **scores.values}.items():
         if not is_tensor(column, (len(batch),), floating=name == "log_probs"):
-            raise gave(
-                model, "score", f"{brief(column)} as {name}", f"expected one number for each of {len(batch)} rows."
-            )
-    if _memory(scores.memory):
-        raise PluginError(f"{named(model, 'score')} gave {_memory(scores.memory)}.")
+            due: Fault = f"expected one number for each of {len(batch)} rows."
+            raise gave(model, "score", f"{brief(column)} as {name}", due)
+    if wrong := _memory(scores.memory):
+        raise PluginError(f"{named(model, 'score')} gave {wrong}.")
     examples, log_probs = batch.ids.tolist(), scores.log_probs.tolist()
     most = room(scores.log_probs.dtype) if kind is Kind.EXACT else math.inf
     for example, log_prob in zip(examples, log_probs, strict=True):
@@ -168,8 +165,7 @@ def check_text_scores(scores: object, model: object, examples: Sequence[int], ki
         number = f"{len(scores)} scores" if isinstance(scores, Sequence) else brief(scores)
         raise gave(model, "score_texts", f"{number} for {len(examples)} rows", "expected one TextScore per row.")
     for example, score in zip(examples, scores, strict=True):
-        fault = _unfit_score(score, kind)
-        if fault:
+        if fault := _unfit_score(score, kind):
             raise gave(model, "score_texts", f"{fault} for example {example}", "expected a TextScore in nats.")
 
 
@@ -181,13 +177,9 @@ def is_certain(tokens: int, log_prob: float) -> bool:
 def check_not_certain(model: object, tokens: int, log_prob: float) -> None:
     """Raise PluginError if several tokens were scored and each has probability 1."""
     if is_certain(tokens, log_prob):
-        raise gave(
-            model,
-            "score_texts",
-            f"all {tokens:,} tokens of the targets the probability 1, as if missing log-probabilities had been "
-            "replaced with 0",
-            "fix the system (and change its `revision`), or disable its scores.",
-        )
+        fault: Fault = f"all {tokens:,} tokens of the targets the probability 1"
+        cause: Fault = f"{fault}, as if missing log-probabilities had been replaced with 0"
+        raise gave(model, "score_texts", cause, "fix the system (and change its `revision`), or disable its scores.")
 
 
 def _unfit_score(score: object, kind: Kind) -> Fault:
@@ -209,8 +201,7 @@ def check_hypotheses(rows: object, who: named, examples: Sequence[int], limits: 
         if not isinstance(row, Sequence) or not row:
             raise PluginError(f"{who} gave no hypothesis for example {example}, but {brief(row)}.")
         for hypothesis in row:
-            reason = _unfit(hypothesis, limit, words)
-            if reason:
+            if reason := _unfit(hypothesis, limit, words):
                 raise PluginError(f"{who} gave example {example} {reason}.")
 
 
@@ -227,9 +218,8 @@ def _unfit(hypothesis: object, limit: int, words: int) -> Fault:
             return f"EOS among its {name}s; leave it out, and set `finished` instead"
         if tokens and not STOP < min(tokens) <= max(tokens) < most:
             invalid = min(tokens) if min(tokens) < STOP else max(tokens)
-            return f"the {name} {invalid}; {name}s must be at least 1" + (
-                f" and below {words}" if words < invalid else ""
-            )
+            below: Fault = f" and below {words}" if words < invalid else ""
+            return f"the {name} {invalid}; {name}s must be at least 1{below}"
     if type(hypothesis.finished) is not bool:
         return f"a hypothesis with finished={brief(hypothesis.finished)}; expected True or False"
     if len(hypothesis.tokens) + hypothesis.finished > limit:
@@ -272,9 +262,8 @@ def measured(
     if math.isnan(value) and predictions and not ready.may_be_nan:
         raise gave(metric, "combine", "NaN", "set `may_be_nan = True` in the class if scores may be undefined.")
     if math.isinf(value) and not ready.may_be_infinite:
-        raise gave(
-            metric, "combine", f"{value}", "set `may_be_infinite = True` in the class if scores may be infinite."
-        )
+        due: Fault = "set `may_be_infinite = True` in the class if scores may be infinite."
+        raise gave(metric, "combine", f"{value}", due)
     _check_bounds(metric, float(value))
     return ready, parts, float(value)
 
@@ -285,12 +274,8 @@ def _check_bounds(metric: Metric[Any], value: float) -> None:
         low, high = bounds
         tolerance = ROUNDING_TOLERANCE * max(1.0, abs(value))
         if not low - tolerance <= value <= high + tolerance:
-            raise gave(
-                metric,
-                "combine",
-                f"{value}",
-                f"its bounds are {low:g} and {high:g}; override `bounds()` of its Config to change them.",
-            )
+            due: Fault = f"its bounds are {low:g} and {high:g}; override `bounds()` of its Config to change them."
+            raise gave(metric, "combine", f"{value}", due)
 
 
 def _spool(parts: Any, metric: Metric[Any]) -> Any:

@@ -27,7 +27,7 @@ from bench_core.planning.stages import Stage
 from bench_core.random_numbers import Rng
 from bench_core.registry import configured
 from bench_core.storage.predictions import read_predictions, write_lines, write_predictions
-from bench_core.task import Size, Split, Task
+from bench_core.task import Size, Task
 
 MAX_REPEATED_SECONDS = 10.0  #: CPU seconds; shorter preparations run twice to check that they agree
 MAX_SAMPLES = 3  #: number of outputs per decoding available to reports
@@ -42,7 +42,8 @@ def prepare(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
     seeded = generators()  # both preparations start from the same state
     info = task.prepare(context.data)
     check_info(info, task)
-    checked, splits = CheckedTask(task, task.config.complete(info)), _splits(stage)
+    checked, single = CheckedTask(task, task.config.complete(info)), stage.settings.get("split")
+    splits = SPLITS if single is None else [single]
     look = second_look("tasks", checked, laws(stage), splits)
     if time.process_time() - began < MAX_REPEATED_SECONDS:
         with TemporaryDirectory(dir=folder) as place:
@@ -70,12 +71,6 @@ def _task_in(folder: Path, stage: Stage, base: CheckedTask | None) -> Task:
     task: Task = built("task", stage.settings["task"], folder)
     task.base = base and base.task
     return task
-
-
-def _splits(stage: Stage) -> Sequence[Split]:
-    """Return the splits to prepare."""
-    split = stage.settings.get("split")
-    return SPLITS if split is None else [split]
 
 
 def _with_base(info: TaskInfo, base: CheckedTask | None, task: Task) -> TaskInfo:

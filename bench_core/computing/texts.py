@@ -14,7 +14,7 @@ from bench_core.task import Task
 
 
 def separator_after(text: str, task: Task, given_separator: str | None = None) -> str:
-    """Return the separator of a prompt and its target: `known`, or by default the task's."""
+    """Return the separator of a prompt and its target: `given_separator`, or by default the task's."""
     default = "" if not text or text[-1].isspace() else str(getattr(task.config, "separator", " "))
     return default if given_separator is None else given_separator
 
@@ -53,14 +53,9 @@ class Texts:
         """
         targets = {prompt.id: text for prompt in prompts if (text := self._reference(prompt.id)) is not None}
         apart = {*rows.ids[rows.extras["apart"]].tolist()}
-        outputs = _outputs(
-            model, [prompt for prompt in prompts if prompt.id in targets and prompt.id not in apart], rows
-        )
-        if alone := [
-            replace(prompt, text="", separator="")
-            for prompt in prompts
-            if prompt.id in targets and prompt.id in apart
-        ]:
+        known = [prompt for prompt in prompts if prompt.id in targets]
+        outputs = _outputs(model, [prompt for prompt in known if prompt.id not in apart], rows)
+        if alone := [replace(prompt, text="", separator="") for prompt in known if prompt.id in apart]:
             outputs |= _outputs(model, alone, encode(model, alone, [targets[prompt.id] for prompt in alone]))
         return {number: text for number, text in outputs.items() if text != targets[number]}
 
@@ -98,8 +93,8 @@ class Texts:
         text = self._sources.get(number)
         if text is None:
             text = self.task.prompt(prefix) if prefix else ""
-        separator = self._separators.get(number)
-        return Prompt(number, text, self._names.get(number, ""), separator_after(text, self.task, separator))
+        separator = separator_after(text, self.task, self._separators.get(number))
+        return Prompt(number, text, self._names.get(number, ""), separator)
 
     def _target(self, number: int) -> str:
         reference = self._reference(number)
@@ -141,8 +136,7 @@ def _prompts_of(batch: Batch) -> list[list[int]]:
     """Return the tokens of each prompt."""
     if batch.source is None or batch.source_length is None:
         return batch.prompt.tolist()
-    rows = zip(batch.source.tolist(), batch.source_length.tolist(), strict=True)
-    return [row[:length] for row, length in rows]
+    return [row[:length] for row, length in zip(batch.source.tolist(), batch.source_length.tolist(), strict=True)]
 
 
 def _outputs(model: OwnVocabulary, prompts: Sequence[Prompt], batch: Batch) -> dict[int, str]:

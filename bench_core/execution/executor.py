@@ -20,10 +20,8 @@ from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage.store import Store
 from process_watch import reads
 
-Tell: TypeAlias = Callable[
-    [str, float], None
-]  #: receives a description of progress and the completed fraction, 0 to 1
-
+#: Receives a description of progress and the completed fraction, 0 to 1
+Tell: TypeAlias = Callable[[str, float], None]
 
 POLL_SECONDS = 0.2  # between two checks for an artifact of another machine
 
@@ -113,17 +111,14 @@ def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, h
 def answer(request: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
     """Perform a `StageRequest.to_json`; return the result as JSON data, for `check_answer`."""
     parsed = StageRequest.from_json(request)
+    result: dict[str, Any] = {"done": True}
     try:
         if parsed.again is None:
             check_same(parsed.stage)
         perform(runner, parsed)
     except StageFailed as failure:
-        return {"failed": {"text": str(failure), **vars(failure)}, **_spoilt()}
-    return {"done": True, **_spoilt()}
-
-
-def _spoilt() -> dict[str, bool]:
-    return {"spoilt": True} if WATCH.spoilt else {}
+        result = {"failed": {"text": str(failure), **vars(failure)}}
+    return {**result, "spoilt": True} if WATCH.spoilt else result
 
 
 def check_answer(answer: Mapping[str, Any]) -> None:

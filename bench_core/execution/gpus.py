@@ -48,9 +48,8 @@ class GPUs:
         sizes = [size for other, size in self.on.values() if other is gpu]
         if not sizes:  # a stage alone on a GPU may use all of its memory
             return True
-        return len(sizes) < self.per_gpu and (
-            gpu.memory is None or sum(sizes) + memory <= MAX_MEMORY_SHARE * gpu.memory
-        )
+        fits = gpu.memory is None or sum(sizes) + memory <= MAX_MEMORY_SHARE * gpu.memory
+        return len(sizes) < self.per_gpu and fits
 
 
 def gpus_here() -> list[GPU]:

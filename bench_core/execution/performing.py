@@ -15,21 +15,13 @@ from bench_core.execution.failures import StageFailed, time_up
 from bench_core.execution.progress import WAITING
 from bench_core.execution.raised_at import raised_at
 from bench_core.execution.stage_costs import measure_cost, record, total
-from bench_core.execution.undeclared import (
-    abridged,
-    code_modules,
-    digests,
-    refusal,
-    undeclared,
-    warning,
-    with_earlier,
-)
+from bench_core.execution.undeclared import abridged, digests, refusal, undeclared, warning, with_earlier
 from bench_core.execution.watching import MAX_NAMES, install
 from bench_core.planning import cache_keys as keys
 from bench_core.planning.code_digests import code_digests
 from bench_core.planning.hardware import environment
 from bench_core.planning.path_settings import placed, unchanged
-from bench_core.planning.stage_code import changed_code, meaning_of
+from bench_core.planning.stage_code import changed_code, code_modules, meaning_of
 from bench_core.planning.stages import Stage, StageRequest
 from bench_core.registry import configured
 from bench_core.stage_kinds import call
@@ -170,9 +162,8 @@ def _end_watch(runner: StageRunner, modules: Collection[str], failure: str) -> N
         runner.warn(f"it left threads running ({', '.join(lingering)}), {fate}.")
     if names:
         _forget_results()
-        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
         raise StageFailed(
-            f"it replaced {', '.join(names[:MAX_NAMES])}{more}, which other stages also use. Nothing was "
+            f"it replaced {abridged(names)}, which other stages also use. Nothing was "
             f"stored. A part must modify only its own objects, or restore replaced code.{failure}",
             expected=True,
         )
@@ -215,8 +206,6 @@ def _all_inputs(
         before = [runner.store.find(*key).manifest.get("observed", {}) for key in stage.inputs.values()]
         modified = changed(runner.earlier)
     if modified:
-        raise PluginError(
-            f"{abridged(modified)}: changed after the training had read it, so nothing was stored. Run the suite "
-            "again."
-        )
+        text = f"{abridged(modified)}: changed after the training had read it, so nothing was stored."
+        raise PluginError(f"{text} Run the suite again.")
     return united([*before, runner.earlier, new])

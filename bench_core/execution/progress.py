@@ -69,8 +69,7 @@ class RemainingTime:
 
     def tell(self, key: str, share: float) -> Running | None:
         """Record the completed fraction of a stage; return the stage, or None if it has ended."""
-        stage = self.running.get(key)
-        if stage:
+        if stage := self.running.get(key):
             stage.share = share
         return stage
 
@@ -81,8 +80,8 @@ class RemainingTime:
 
     def left(self, now: float) -> tuple[float, bool] | None:
         """Return the remaining seconds and whether they include all stages; None if unknown or no stage waits."""
-        rest = self._rest(now)
-        by_group = self._durations(now)
+        rest, groups = self._rest(now), {work.group: work for work in self.waiting.values()}
+        by_group = {group: self._duration(work, now) for group, work in groups.items()}
         durations = [by_group[work.group] for work in self.waiting.values()]
         total = sum(rest) + sum(seconds for seconds in durations if seconds)
         if not durations or not total:
@@ -96,11 +95,6 @@ class RemainingTime:
             whole = stage.pace(now) or self._duration(stage.work, now)
             rest.append(max(0.0, whole - (now - stage.begun)) if whole else 0.0)
         return rest
-
-    def _durations(self, now: float) -> dict[str, float | None]:
-        """Return the expected seconds of waiting stages by group."""
-        groups = {work.group: work for work in self.waiting.values()}
-        return {group: self._duration(work, now) for group, work in groups.items()}
 
     def _duration(self, work: Work, now: float) -> float | None:
         """Return the expected seconds of a stage: by ended or running stages of its group, or prediction."""
@@ -181,10 +175,8 @@ class ProgressLines(ProgressDisplay):
         """Print the progress and remaining time of a stage."""
         now = time.monotonic()
         with self.lock:
-            line = self.remaining.tell(stage.key, share)
-            if line is None or (
-                text != WAITING and now - line.printed < (REFRESH_SECONDS if self.live else LINE_SECONDS)
-            ):
+            line, pause = self.remaining.tell(stage.key, share), REFRESH_SECONDS if self.live else LINE_SECONDS
+            if line is None or (text != WAITING and now - line.printed < pause):
                 return
             line.printed = now
             left = (now - line.begun) * (1 - share) / share if 0.01 < share < 1 else None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bench_core.errors import PluginError
 from bench_core.planning.code_digests import CARRYING_LIBRARIES, code_digests, content_digests
+from bench_core.planning.stage_code import code_modules
 from bench_core.planning.stages import Stage
 from code_digests import Covered, distributions
 from input_digests import IN_PROVENANCE, current_digest, described, named
@@ -28,9 +29,8 @@ def undeclared(stage: Stage, observed: Mapping[Input, Reading], data: Path) -> d
         return {}
     code, files = code_digests().covered(frozenset(stage.roots.values())), {*stage.places, *_reads(stage, data)}
     _check_unchanged(item.name for item in observed if item.sort == "file" and item.name in code.data)
-    uncovered = {
-        item: reading for item, reading in observed.items() if not _is_declared(item, stage, code, files, observed)
-    }
+    declared = {item for item in observed if _is_declared(item, stage, code, files, observed)}
+    uncovered = {item: reading for item, reading in observed.items() if item not in declared}
     for item, reading in uncovered.items():
         if item.sort in CONTENTS and item.is_unchanged(reading):
             _digests.setdefault((item, reading.mark), current_digest(CONTENTS[item.sort], item.name))
@@ -41,9 +41,8 @@ def _check_unchanged(paths: Iterable[str]) -> None:
     """Raise PluginError if a data file of a package changed after the code was digested."""
     changed = [path for path in paths if not content_digests.get(path, "").startswith(current_digest("file", path))]
     if changed:
-        raise PluginError(
-            f"{abridged(changed)}: changed since the code of this stage was digested. Run the suite again."
-        )
+        text = f"{abridged(changed)}: changed since the code of this stage was digested."
+        raise PluginError(f"{text} Run the suite again.")
 
 
 def with_earlier(stage: Stage, inputs: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
@@ -54,8 +53,7 @@ def with_earlier(stage: Stage, inputs: Mapping[Input, Reading], data: Path) -> d
 
 def digests(inputs: Mapping[Input, Reading]) -> dict[str, dict[str, str]]:
     """Return the digests of inputs by kind and name; raise PluginError if a file changed since it was read."""
-    changed = [item.name for item, reading in inputs.items() if not _is_same(item, reading)]
-    if changed:
+    if changed := [item.name for item, reading in inputs.items() if not _is_same(item, reading)]:
         raise PluginError(
             f"{', '.join(changed[:MAX_NAMES])}: changed after a stage had read it, so nothing was stored. "
             "Run the suite again; a part must not write a file that it reads."
@@ -76,8 +74,7 @@ def _is_same(item: Input, reading: Reading) -> bool:
 
 def refusal(inputs: Mapping[Input, Reading], strict: bool) -> str:
     """Return why a stage with these inputs is refused; empty if it is not."""
-    refused = {item: reading for item, reading in inputs.items() if item.sort == "refused"}
-    if refused:
+    if refused := {item: reading for item, reading in inputs.items() if item.sort == "refused"}:
         return f"it read {describe(refused)}, which cannot be read again. Read a file instead, or use a setting."
     hidden = {item: reading for item, reading in inputs.items() if item.sort != "declared"}
     return f"it read {describe(hidden)}, which no cache key covers (--strict). {REMEDY}" if hidden and strict else ""
@@ -102,18 +99,12 @@ def describe(inputs: Mapping[Input, Reading]) -> str:
     for item, reading in inputs.items():
         names = [described(sort, name) for sort, name in _stored_names(item, reading)]
         words.setdefault(", ".join(sorted(reading.modules)), []).extend(names)
-    texts = [f"{abridged(names)}{f' (in {module})' if module else ''}" for module, names in words.items()]
-    return "; ".join(texts)
+    return "; ".join(f"{abridged(names)}{f' (in {module})' if module else ''}" for module, names in words.items())
 
 
 def abridged(names: list[str]) -> str:
     """Return the first names and the number of further names."""
     return ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
-
-
-def code_modules(stage: Stage) -> frozenset[str]:
-    """Return the names of the modules whose code belongs to a stage."""
-    return code_digests().covered(frozenset(stage.roots.values())).modules
 
 
 def _reads(stage: Stage, data: Path) -> Iterator[str]:

@@ -134,9 +134,8 @@ class Worker:
                 )  # fmt: skip
             except OSError as error:
                 ours.close()
-                raise StageFailed(
-                    f"cannot start a worker process: {error}. {self.again}".strip(), expected=True
-                ) from None
+                text = f"cannot start a worker process: {error}. {self.again}".strip()
+                raise StageFailed(text, expected=True) from None
         self.channel = Channel(ours)
         return self.process, self.channel
 

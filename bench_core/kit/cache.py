@@ -113,11 +113,10 @@ class Cache(State):
 
         Use it instead of `attend` with another kind of attention.
         """
-        if self.before and len(self.layers) == len(self.before):
-            raise PluginError(
-                f"a Cache of {len(self.before)} layers was called once more. Call `attend` once per layer."
-            )
-        if self.before:
+        number = len(self.before)
+        if number and len(self.layers) == number:
+            raise PluginError(f"a Cache of {number} layers was called once more. Call `attend` once per layer.")
+        if number:
             layer = self.before[len(self.layers)].select(self.rows)
             self.layers.append(layer.extend(keys, values))
         else:

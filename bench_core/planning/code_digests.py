@@ -74,10 +74,8 @@ def carrying() -> dict[str, str]:
 
 def code_digests() -> CodeDigests:
     """Return the digests of the core, all plugins, and code outside of site-packages."""
-    plugins = installed().manager.list_name_plugin()
-    return _code_digests(
-        tuple(sorted({str(getattr(module, "__name__", "")) for _, module in plugins if module is not None}))
-    )
+    modules = (module for _, module in installed().manager.list_name_plugin() if module is not None)
+    return _code_digests(tuple(sorted({str(getattr(module, "__name__", "")) for module in modules})))
 
 
 @cache
@@ -116,9 +114,8 @@ def forget_code() -> None:
 
 def roots_of(config: type[Config]) -> tuple[str, ...]:
     """Return the roots of a part: its Config, and the class that it builds."""
-    roots = [f"{config.__module__}:{config.__qualname__}"]
-    target = getattr(config, "target", "")
-    return tuple([*roots, target] if target else roots)
+    root, target = f"{config.__module__}:{config.__qualname__}", getattr(config, "target", "")
+    return (root, target) if target else (root,)
 
 
 def roots_of_stage(kind: str) -> tuple[str, ...]:

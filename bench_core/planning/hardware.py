@@ -89,9 +89,7 @@ def _process_environment() -> dict[str, str]:
     settings = {f"${name}": os.environ.get(name, "not set") for name in sorted(names)}
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "backends"):  # else torch is still being imported
+        settings["CPU capability"] = torch.backends.cpu.get_cpu_capability()
         library = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
-        settings |= {
-            "CPU capability": torch.backends.cpu.get_cpu_capability(),
-            "BLAS": library[1] if library else "unknown",
-        }
+        settings["BLAS"] = library[1] if library else "unknown"
     return settings

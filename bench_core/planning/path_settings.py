@@ -110,8 +110,7 @@ def mark(path: Path, name: str, data: Path, suite: Path = Path()) -> str:
 
 def marks(settings: Any, keys: KeyPath = ()) -> Iterator[tuple[str, str]]:
     """Yield the marks of files in JSON settings, each with its keys, joined by dots."""
-    inside = settings.items() if isinstance(settings, Mapping) else enumerate(settings)
-    for key, value in inside:
+    for key, value in settings.items() if isinstance(settings, Mapping) else enumerate(settings):
         if isinstance(value, str) and MARKED.fullmatch(value):
             yield ".".join((*keys, str(key))), value
         elif isinstance(value, Mapping | list):
@@ -171,8 +170,7 @@ def _states(places: Mapping[str, str], task: TaskConfig | None, reads: Mapping[s
     current = other_reads(task.reads(data), places, data) if task else {}
     changed += [name for name in {**reads, **current} if reads.get(name) != current.get(name)]
     if changed:
-        raise DataError(
-            f"{', '.join(changed)}: changed since the run was planned, so nothing was stored. Run the suite again."
-        )
+        text = f"{', '.join(changed)}: changed since the run was planned, so nothing was stored."
+        raise DataError(f"{text} Run the suite again.")
     states = [Path(place).stat() for place in places]
     return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]

@@ -22,7 +22,7 @@ class Planner:
     """Creates distinct stages."""
 
     maker: StageMaker
-    _keys: dict[Any, str] = field(default_factory=dict)  # request for a task or training -> key
+    _keys: dict[Any, str] = field(default_factory=dict)  # request for weights -> key
 
     def __post_init__(self) -> None:
         self.suite, self.data = self.maker.suite, self.maker.data
@@ -66,9 +66,7 @@ class Planner:
 
         Without `split`, the artifact is the data for training, or the first split of tasks without training data.
         """
-        if ("prepare", name, split) not in self._keys:
-            self._keys["prepare", name, split] = self._prepare(name, split)
-        return self._keys["prepare", name, split]
+        return self.maker.shared(("prepare", name, split), lambda: self._prepare(name, split))
 
     def _prepare(self, name: str, split: str | None) -> str:
         base, config = self._at(name, None), self._at(name, split)
@@ -77,10 +75,8 @@ class Planner:
             splits = filter(self.suite.tasks[name].purposes, self.suite.splits)
             return self.prepare(name, next(splits, self.suite.splits[0]))
         names = {str(path) for path, _ in paths(config)}
-        settings = {
-            "task": self.maker.settings_of(config),
-            "data": other_reads(config.reads(self.data), names, self.data),
-        }
+        data = other_reads(config.reads(self.data), names, self.data)
+        settings = {"task": self.maker.settings_of(config), "data": data}
         if not self.is_apart(name):
             return self.maker.add("prepare", settings, {}, [("task", config)], name)
         inputs = {"task": ("prepare", self.prepare(name))} if split and trains else {}
@@ -114,7 +110,7 @@ class Planner:
                 self._keys[request] = self._initial(task, model, hardware, seed)
             elif len(seeds) < 2:
                 kind = training_kind(joint=False)
-                self._keys[request] = self._train(kind, task, model, hardware, {"seed": seed}, f"seed {seed}")
+                self._keys[request] = self._train(kind, task, model, hardware, {"seed": seed}, f"seed {seed}", {})
             else:
                 self._train_vmapped(task, model, hardware)
         return self._keys[request]
@@ -132,37 +128,25 @@ class Planner:
     def _train_vmapped(self, task: str, model: str, hardware: str) -> None:
         """Add a stage that trains all seeds, and for each seed a stage that extracts its model."""
         seeds, kind, single = [*self.suite.seeds], training_kind(joint=True), training_kind(joint=False)
-        joint = self._train(kind, task, model, hardware, {"vmapped": seeds}, f"{len(seeds)} seeds")
+        joint = self._train(kind, task, model, hardware, {"vmapped": seeds}, f"{len(seeds)} seeds", {})
         for seed in seeds:
             seeding = {"vmapped": seeds, "seed": seed}
             key = self._train(single, task, model, hardware, seeding, f"seed {seed}", {"vmapped": (kind, joint)})
             self._keys["weights", task, model, hardware, seed] = key
         # Runs name only the extracted models; the first shows that checkpoints of the joint stage are still in use.
-        self.maker.stages[joint] = replace(
-            self.maker.stages[joint], first=self._keys["weights", task, model, hardware, seeds[0]]
-        )
+        first = self._keys["weights", task, model, hardware, seeds[0]]
+        self.maker.stages[joint] = replace(self.maker.stages[joint], first=first)
 
     def _train(
-        self,
-        kind: str,
-        task: str,
-        model: str,
-        hardware: str,
-        seeding: Settings,
-        seeds: str,
-        inputs: Inputs | None = None,
+        self, kind: str, task: str, model: str, hardware: str, seeding: Settings, seeds: str, more: Inputs
     ) -> str:
-        settings, parts = self.maker.shared(
-            ("train", task, model, hardware), lambda: self._training(task, model, hardware)
-        )
+        shared = ("train", task, model, hardware)
+        settings, parts = self.maker.shared(shared, lambda: self._training(task, model, hardware))
         training = self.suite.models[model].at(task).training
-        initial = training.initial
-        inputs = {"task": ("prepare", self.prepare(task)), **self._selection_inputs(task, training), **(inputs or {})}
-        label = f"{task} x {model}, {seeds}"
+        inputs = {"task": ("prepare", self.prepare(task)), **self._selection_inputs(task, training), **more}
+        label, files = f"{task} x {model}, {seeds}", [training.initial] if training.initial else []
         classes = tuple(training.classes())
-        return self.maker.add(
-            kind, {**settings, **seeding}, inputs, parts, label, [initial] if initial else [], classes
-        )
+        return self.maker.add(kind, {**settings, **seeding}, inputs, parts, label, files, classes)
 
     def _selection_inputs(self, task: str, training: TrainingBase) -> Inputs:
         """Return the separately prepared splits for checkpoint selection and early stopping, by role.
@@ -207,11 +191,8 @@ class Planner:
         parts: Parts = []
         metric = self.suite.metrics.get(select.metric)
         if metric is not None:
-            settings |= {
-                "metric": self.maker.settings_of(metric),
-                "by": likelihood(metric, model)[0],
-                **self.maker.evaluation(model),
-            }
+            settings |= {"metric": self.maker.settings_of(metric), "by": likelihood(metric, model)[0]}
+            settings |= self.maker.evaluation(model)
             parts.append(("metric", metric))
         if metric is not None and select.decoder is not None:
             decoder = self.suite.decoders[select.decoder]
@@ -252,8 +233,7 @@ class Planner:
         weights = self.weights(cell.task, cell.model, cell.hardware, cell.seed)
         kind = self.maker.stages[weights].kind
         inputs = {"task": ("prepare", self.prepare(cell.task, cell.split)), "model": (kind, weights)}
-        batch_size = self.suite.limits.batch_size
-        settings = {"split": cell.split, "batch_size": batch_size, "seed": cell.seed, **extra}
+        settings = {"split": cell.split, "batch_size": self.suite.limits.batch_size, "seed": cell.seed, **extra}
         settings |= {**self.maker.evaluation(model), **self.maker.hardware(cell.hardware)}
         parts = [("task", task), ("model", model), *parts]
         return self.maker.add(stage_kind, settings, inputs, parts, f"{label}, seed {cell.seed}, {cell.split}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from bench_core.config import Config, configs_inside
@@ -44,6 +44,11 @@ def stage_code(
     return StageCode(code, {name: keys.library(name) for name in sorted(libraries)}, roots)
 
 
+def code_modules(stage: Stage) -> frozenset[str]:
+    """Return the names of the modules whose code belongs to a stage."""
+    return code_digests().covered(frozenset(stage.roots.values())).modules
+
+
 def roots_inside(*configs: Config) -> list[str]:
     """Return the roots of the Configs of parts, including Configs inside their settings."""
     return [roots_of(type(nested))[0] for config in configs for nested in (config, *configs_inside(config))]
@@ -54,9 +59,8 @@ def _check_alone(*roots: str) -> None:
     for kind in kinds():
         names = sorted(part.whole_name for part in parts(kind).values() if part.root in roots)
         if len(names) > 1:
-            raise SuiteError(
-                f"{kind}s {' and '.join(names)} have the same name, and one stage uses both. Use only one of them."
-            )
+            text = f"{kind}s {' and '.join(names)} have the same name, and one stage uses both."
+            raise SuiteError(f"{text} Use only one of them.")
 
 
 def installed_roots(code: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -67,7 +71,7 @@ def installed_roots(code: Mapping[str, str], settings: Mapping[str, Any]) -> dic
         return dict(_roots_here(code, settings))
     candidates = []
     for choice in product(*(known[name] for name in shared)):
-        with meaning(root for roots in choice for root in roots):
+        with meaning(chain.from_iterable(choice)):
             roots = dict(_roots_here(code, settings))
         candidates.append((len(_changed_names(code, roots)), roots))
     return min(candidates, key=lambda candidate: candidate[0])[1]
@@ -75,16 +79,15 @@ def installed_roots(code: Mapping[str, str], settings: Mapping[str, Any]) -> dic
 
 def meaning_of(stage: Stage) -> AbstractContextManager[None]:
     """Resolve names in the settings of a stage to the parts that it uses, in a `with` block."""
-    return meaning(
-        root for several in (stage.roots or installed_roots(stage.code, stage.settings)).values() for root in several
-    )
+    roots = stage.roots or installed_roots(stage.code, stage.settings)
+    return meaning(chain.from_iterable(roots.values()))
 
 
 def recorded_config(kind: str, ingredients: Mapping[str, Any]) -> Config:
     """Return the Config of a part of a stored stage; raise SuiteError if it is not installed."""
     settings: Mapping[str, Any] = ingredients["settings"]
     roots = installed_roots(ingredients["code"], settings)
-    with meaning(root for several in roots.values() for root in several):
+    with meaning(chain.from_iterable(roots.values())):
         config: Config = configured(kind, settings[kind])
     return config
 

@@ -49,9 +49,8 @@ class StageMaker:
         if key not in self.stages:
             places = self.shared(("places", *identity, *read), lambda: self._places(kind, parts, read))
             access = self.shared(("access", *identity), lambda: _access(parts))
-            self.stages[key] = Stage(
-                kind, key, settings, inputs, label, used.code, used.libraries, used.roots, places, access=access
-            )
+            behind = used.code, used.libraries, used.roots
+            self.stages[key] = Stage(kind, key, settings, inputs, label, *behind, places, access=access)
         return key
 
     def settings_of(self, config: Config, evaluation: bool = True) -> Settings:
@@ -107,8 +106,7 @@ class StageMaker:
         """Return the value that several stages share, created on first use."""
         if identity not in self._shared:
             self._shared[identity] = make()
-        value: T = self._shared[identity]
-        return value
+        return self._shared[identity]  # type: ignore[no-any-return]
 
     def _code(self, kind: str, parts: Parts, classes: tuple[tuple[str, str], ...]) -> StageCode:
         code = stage_code(kind, parts, classes)

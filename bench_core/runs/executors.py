@@ -35,9 +35,8 @@ def executor(
         custom: Executor = elsewhere.load()(elsewhere, store.root.resolve(), data.resolve(), max(1, workers))
         if (per_gpu or 1) > 1 and not custom.shares_gpus:
             custom.close()
-            raise SuiteError(
-                f"--per-gpu: executor {elsewhere.name!r} gives each stage a separate GPU. Remove the option."
-            )
+            text = f"--per-gpu: executor {elsewhere.name!r} gives each stage a separate GPU."
+            raise SuiteError(f"{text} Remove the option.")
         custom.per_gpu = sharing
         return custom
     if not workers:

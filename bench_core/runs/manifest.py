@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
+from bench_core.entry_points import installed_version
 from bench_core.errors import StoreError
 from bench_core.files import digest
 from bench_core.storage.file_formats import parsed
@@ -99,7 +99,7 @@ def write_manifest(
     """
     entries = {path: list_file(folder / path) for path in sorted(files_of(folder) if names is None else names)}
     files = {path: entry for path, entry in entries.items() if entry is not None}
-    return _write(folder, Manifest(kind, name, files, _version(), commit(), **about))
+    return _write(folder, Manifest(kind, name, files, installed_version("bench-core"), commit(), **about))
 
 
 def _write(folder: Path, manifest: Manifest) -> Manifest:
@@ -230,13 +230,6 @@ def _digest(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def _version() -> str:
-    try:
-        return version("bench-core")
-    except PackageNotFoundError:
-        return "not installed"
-
-
 @cache
 def commit() -> Commit | None:
     """Return the commit of the repository of the core, and whether its code has no uncommitted changes.
@@ -246,10 +239,8 @@ def commit() -> Commit | None:
     root = Path(__file__).parent.parent.parent
     if _git(root, "ls-files", "--error-unmatch", "bench_core/__init__.py") is None:
         return None
-    head, changed = (
-        _git(root, "rev-parse", "HEAD"),
-        _git(root, "status", "--porcelain", "--", "bench_core", "plugins"),
-    )
+    head = _git(root, "rev-parse", "HEAD")
+    changed = _git(root, "status", "--porcelain", "--", "bench_core", "plugins")
     return None if head is None or changed is None else Commit(head.strip(), not changed.strip())
 
 

@@ -94,6 +94,5 @@ class ObserverThread:
             first = not self.off.is_set()
             self.off.set()
         if first:
-            self.warn(
-                f"observer {self.config.name!r} is switched off: {reason.rstrip('.')}. The run is not affected."
-            )
+            text = f"observer {self.config.name!r} is switched off: {reason.rstrip('.')}."
+            self.warn(f"{text} The run is not affected.")

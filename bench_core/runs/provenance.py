@@ -42,11 +42,7 @@ def recorded_meaning(folder: Path) -> AbstractContextManager[None]:
 
     roots = set[str]()
     for stage in read_stages(folder).values():
-        roots |= {
-            root
-            for part_roots in installed_roots(stage.ingredients["code"], stage.settings).values()
-            for root in part_roots
-        }
+        roots.update(*installed_roots(stage.ingredients["code"], stage.settings).values())
     return meaning(roots)
 
 
@@ -95,10 +91,7 @@ def _as_line(stage: RecordedStage) -> dict[str, Any]:
 
 
 def read_stages(folder: Path) -> dict[str, RecordedStage]:
-    """Return the recorded stages of a run folder, by key; empty for runs of versions without records.
-
-    Raises StoreError if the file is damaged.
-    """
+    """Return the recorded stages of a run, by key (none in old versions); raise StoreError if they are damaged."""
     path, stages = folder / STAGES, dict[str, RecordedStage]()
     if not path.exists():
         return {}
@@ -138,10 +131,7 @@ def computed_digest(manifest: Mapping[str, Any]) -> str:
 
 
 def read_parts(folder: Path) -> dict[str, Any]:
-    """Return the recorded settings of the parts of a run, by name; empty for runs of versions without records.
-
-    Raises StoreError if the file is damaged.
-    """
+    """Return the recorded settings of parts, by name (none in old versions); raise StoreError if damaged."""
     path = folder / PARTS
     if not path.exists():
         return {}

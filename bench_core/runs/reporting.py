@@ -49,12 +49,10 @@ def place(run: Run, out: Path) -> tuple[Path, str]:
     label = str(run.info.get("label") or run.suite.suite)
     changes = [str(change) for change in run.info.get("asked") or run.info.get("changes") or ()]
     name, reasons = label + _suffix(changes), [f"it was run with {', '.join(changes)}"] if changes else []
-    suffixes = {"failed": "failed", "not run": "incomplete"}
-    for status, word in suffixes.items():
+    unprepared = [about.get("status") for about in run.info["tasks"].values() if about.get("reason")]
+    for status, word in {"failed": "failed", "not run": "incomplete"}.items():
         number = sum(cell.status == status and cell.reason != LEFT_OUT for cell in run.cells)
-        tasks = sum(
-            about.get("status") == status and bool(about.get("reason")) for about in run.info["tasks"].values()
-        )
+        tasks = unprepared.count(status)
         if number or tasks:
             name += f"-{word}"
             reasons.append(f"{number} cells {status}" if number else f"{tasks} tasks {status}")
@@ -77,10 +75,9 @@ def _other_suite(run: Run, folder: Path) -> str:
     ours, theirs = identity(run), None
     with suppress(StoreError):
         theirs = read_manifest(folder).run
-    known = theirs is not None and theirs.file and ours["file"]
-    return (
-        theirs.file if theirs and known and theirs.file != ours["file"] and theirs.made_of != ours["made_of"] else ""
-    )
+    if not theirs or not ours["file"] or theirs.file == ours["file"] or theirs.made_of == ours["made_of"]:
+        return ""
+    return theirs.file
 
 
 def home(out: Path, name: str) -> Path:
@@ -93,10 +90,9 @@ def home(out: Path, name: str) -> Path:
 
 def _suffix(changes: Iterable[str]) -> str:
     """Return the unique suffix of a report's name for changes of the suite; long keys are abbreviated."""
-    whole = "".join(f"+{item}" for item in changes)
-    short = (
-        "".join(f"+{re.sub(r'^[^=]*[.]|^only=', '', item)}" for item in changes) if len(whole) > MAX_SUFFIX else whole
-    )
+    whole = short = "".join(f"+{item}" for item in changes)
+    if len(whole) > MAX_SUFFIX:
+        short = "".join(f"+{re.sub(r'^[^=]*[.]|^only=', '', item)}" for item in changes)
     plain = re.sub(r"_*([=+,]|$)_*", r"\1", re.sub(r"[^A-Za-z0-9.,=+-]+", "_", short))[:MAX_SUFFIX]
     return plain if plain == whole else f"{plain}-{_digest(whole)}"
 

@@ -115,9 +115,8 @@ class Run:
                 raise ValueError(f"{path.name} is not a file")
             return StoredReplicates(path)
         except (OSError, ValueError) as error:
-            raise StoreError(
-                f"{self.folder}: draws.safetensors cannot be read ({error}). Run the suite again."
-            ) from None
+            text = f"{self.folder}: draws.safetensors cannot be read ({error})."
+            raise StoreError(f"{text} Run the suite again.") from None
 
     @cached_property
     def names(self) -> Mapping[str, Collection[Any]]:
@@ -143,10 +142,8 @@ class Run:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a flat mapping per cell: its axes, status and scores."""
-        return [
-            {**cell.cell, "status": cell.status, **{name: number.value for name, number in cell.numbers.items()}}
-            for cell in self.cells
-        ]
+        scores = ({name: number.value for name, number in cell.numbers.items()} for cell in self.cells)
+        return [{**cell.cell, "status": cell.status, **row} for cell, row in zip(self.cells, scores, strict=True)]
 
     @property
     def _title(self) -> str:
@@ -201,9 +198,8 @@ def as_json(value: float) -> float | str:
 
 def write_costs(path: Path, stages: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> None:
     """Write `costs.csv`, a line per stage; costs differ between machines."""
-    rows = (
-        {"stage": kind, "what": label, "key": key[:16], **cost, **_rates(cost)} for kind, label, key, cost in stages
-    )
+    about = ({"stage": kind, "what": label, "key": key[:16], **cost} for kind, label, key, cost in stages)
+    rows = ({**row, **_rates(row)} for row in about)
     path.write_text(to_csv(rows, COST_COLUMNS), encoding="utf-8", newline="")
 
 
@@ -326,14 +322,9 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
 
 
 def history_files(folder: Path) -> dict[str, Path]:
-    """Return the files of the training histories of a run, by abbreviated key.
-
-    Histories of old runs, without keys in their names, are left out.
-    """
-    return {
-        path.stem[-KEY_CHARACTERS:]: path
-        for path in sorted((folder / "history").glob(f"*-{'?' * KEY_CHARACTERS}.jsonl"))
-    }
+    """Return the files of training histories by abbreviated key, without those of old runs, which lack keys."""
+    paths = sorted((folder / "history").glob(f"*-{'?' * KEY_CHARACTERS}.jsonl"))
+    return {path.stem[-KEY_CHARACTERS:]: path for path in paths}
 
 
 def read_histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:

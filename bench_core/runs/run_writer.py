@@ -77,7 +77,8 @@ class CellRecord:
         from block_bootstrap import write_replicates
 
         write_replicates(folder / "draws.safetensors", self._draws())
-        write_stages(folder / STAGES, planned_stages(self.plan, self._results, self._origins, self._undeclared))
+        origins = {key: artifact.computed for key, artifact in self._artifacts.items()}
+        write_stages(folder / STAGES, planned_stages(self.plan, self._results, origins, self._undeclared))
         write_unverified(folder, trusted_stages(self.store, folder))
         keep_of_sections(read_run(folder), self.store)
 
@@ -126,7 +127,6 @@ class CellRecord:
         settings = next((stage.settings for stage in self.plan.stages.values() if stage.about.gives_weights), {})
         environments = [json.loads(text) for text in self._places] or [environment(settings)]
         changed = {"changes": self.suite.changes, "asked": self.suite.asked}
-        trained = self._trainings.items()
         return {
             "format": FORMAT,
             "suite": self.suite.name,
@@ -139,7 +139,7 @@ class CellRecord:
             "environments": [{**entry, **self._ingredients} for entry in environments],
             "read": self._read(),
             "tasks": self._tasks,
-            "models": {model: self._model(model, key) for model, key in trained},
+            "models": {model: self._model(model, key) for model, key in self._trainings.items()},
             "samples": [*samples(self.suite, self.plan, self.store, self._tasks)],
             **({"observed": united(self._undeclared.values())} if self._undeclared else {}),
         }
@@ -152,17 +152,11 @@ class CellRecord:
             if not stage.about.brief:
                 with suppress(StoreError):
                     manifest = self.store.find(stage.kind, stage.key).manifest
-                    environment_json = json.dumps(manifest["provenance"]) if "provenance" in manifest else ""
+                    text = json.dumps(manifest["provenance"]) if "provenance" in manifest else ""
+                    information = interned.setdefault(text, text), manifest.get("cost", {})
                     digests = files_digest(manifest), computed_digest(manifest)
-                    artifacts[stage.key] = StoredArtifact(
-                        interned.setdefault(environment_json, environment_json), manifest.get("cost", {}), *digests
-                    )
+                    artifacts[stage.key] = StoredArtifact(*information, *digests)
         return artifacts
-
-    @property
-    def _origins(self) -> dict[str, str]:
-        """The digest of the environment and cost of each stage, by key."""
-        return {key: artifact.computed for key, artifact in self._artifacts.items()}
 
     @cached_property
     def _provenances(self) -> dict[str, str]:
@@ -202,9 +196,8 @@ class CellRecord:
         tasks = {}
         for name, keys in self.plan.tasks.items():
             every = [self.plan.stages[key].settings for key in keys]
-            tasks[name] = {
-                name: mark for item in every for name, mark in (*item["data"].items(), *marks(item["task"]))
-            }
+            read = (entry for item in every for entry in (*item["data"].items(), *marks(item["task"])))
+            tasks[name] = dict(read)
         models = {}
         for model, key in self._trainings.items():
             settings = self.plan.stages[key].settings
@@ -225,10 +218,8 @@ class CellRecord:
 
     def _task(self, name: str, keys: Sequence[str]) -> dict[str, Any]:
         """Return the entry of a task; if nothing of it is stored, its status and the reason."""
-        infos = [
-            info for key in keys if (info := stored_json(self.store, "prepare", key, "task_info.json")) is not None
-        ]
-        if infos:
+        stored = (stored_json(self.store, "prepare", key, "task_info.json") for key in keys)
+        if infos := [info for info in stored if info is not None]:
             return {**reported_info(infos), "restricted": self.suite.tasks[name].restriction}
         failed = [self.failures[key] for key in keys if key in self.failures]
         reason = self._portable(failed[0] if failed else self.plan.missing.get(("task", name), ""))
@@ -250,8 +241,7 @@ class CellRecord:
         probes = dict(self._probes(cell, artifacts))
         computed = {self._places[self._provenances[key]] for key in artifacts.values() if key in self._provenances}
         result = CellResult(cell.axes, "done", "", numbers, artifacts, probes, tuple(sorted(computed)))
-        failed = [self._portable(self.failures[key]) for key in artifacts.values() if key in self.failures]
-        if failed:
+        if failed := [self._portable(self.failures[key]) for key in artifacts.values() if key in self.failures]:
             return replace(result, status="failed", reason=failed[0])
         if all(self._is_available(key) for key in artifacts.values()):
             return result

@@ -117,10 +117,9 @@ class Runner:
     def __post_init__(self) -> None:
         self.suite = replace(self.suite, asked=[*self.suite.asked, *(f"only={cells}" for cells in self.only)])
         check_fit(self.suite, cells_of(self.suite))
-        self.plan, limit = restrict(plan(self.suite, self.data), self.only), TimeLimit(self.until)
-        self.loop = StageLoop(
-            self.plan, self.store, self.executor, self.progress, limit, self.every, self.hear, self.strict
-        )
+        self.plan = restrict(plan(self.suite, self.data), self.only)
+        how = self.executor, self.progress, TimeLimit(self.until), self.every, self.hear, self.strict
+        self.loop = StageLoop(self.plan, self.store, *how)
 
     def run(self, out: Path) -> Run:
         """Compute missing results, then write the run folder, also after an interruption."""
@@ -182,10 +181,8 @@ class Runner:
         return self.suite.label.replace("/", "-")
 
     def _record(self) -> CellRecord:
-        places = {f"{self.data}/": "<data>/", f"{self.loop.store.root}/": "<store>/"}
-        return CellRecord(
-            self.suite, self.plan, self.loop.store, self.loop.failures, self.loop.stopped, self.loop.numbers, places
-        )
+        loop, places = self.loop, {f"{self.data}/": "<data>/", f"{self.loop.store.root}/": "<store>/"}
+        return CellRecord(self.suite, self.plan, loop.store, loop.failures, loop.stopped, loop.numbers, places)
 
     def _write(self, folder: Path) -> None:
         self._record().write(folder)
@@ -194,8 +191,8 @@ class Runner:
 
     def build(self) -> None:
         """Prepare every task and build every model on the meta device; problems are in `loop.failures`."""
-        self.loop.expect([*self.plan.stages.values()])
-        stages = self.plan.stages.values()
+        stages = [*self.plan.stages.values()]
+        self.loop.expect(stages)
         self._prepare([stage for stage in stages if stage.about.first or stage.about.gives_weights])
 
     def _prepare(self, stages: list[Stage]) -> list[Stage]:

@@ -51,11 +51,8 @@ def _outputs(
         return read_predictions(store.get("decode", key).file(PREDICTIONS))
 
     def hidden(predictions: Sequence[Prediction]) -> list[int]:
-        return (
-            []
-            if quotable
-            else [prediction.id for prediction in predictions if _repeated_field(sample_of(prediction))]
-        )
+        private = () if quotable else predictions
+        return [prediction.id for prediction in private if _repeated_field(sample_of(prediction))]
 
     try:
         if 0 < len(outputs) < suite.samples:

@@ -49,10 +49,8 @@ class StageLoop:
     under_way: dict[str, Stage] = field(default_factory=dict, init=False)  # key -> running stage
 
     def __post_init__(self) -> None:
-        self.executor.warn, self.executor.hear = (
-            self.warn,
-            lambda stage, event: self.hear(name_training(stage, event)),
-        )
+        self.executor.warn = self.warn
+        self.executor.hear = lambda stage, event: self.hear(name_training(stage, event))
         self.store = replace(self.store, warn=self.warn)
 
     def expect(self, stages: Sequence[Stage]) -> None:
@@ -119,9 +117,8 @@ class StageLoop:
     ) -> Iterator[tuple[Stage, StageFailed | None]]:
         """Yield stages with their failures as they end; run as many at a time as the executor can."""
         by_key = {stage.key: stage for stage in stages}
-        order = TopologicalSorter(
-            {stage.key: [key for _, key in stage.inputs.values() if key in by_key] for stage in stages}
-        )
+        inputs = {stage.key: [key for _, key in stage.inputs.values() if key in by_key] for stage in stages}
+        order = TopologicalSorter(inputs)
         order.prepare()
         ready: list[str] = []  # keys of stages that may begin, by ascending rank
         running: dict[Future[None], Stage] = {}

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from bench_core.execution.undeclared import REMEDY, abridged
 from bench_core.planning.stages import Stage
@@ -12,13 +13,11 @@ from input_digests import Dependencies, undeclared
 
 def warnings(stages: list[Stage], store: Store) -> list[str]:
     """Return a warning for each unobserved input, with the number of stored results that it affects."""
-    counts = Counter(
-        pair for _, inputs in _with_inputs(stages, store) for pair in inputs.get("unobserved", {}).items()
-    )
+    unobserved = (inputs.get("unobserved", {}).items() for _, inputs in _with_inputs(stages, store))
     text = "changes of its inputs are not detected."
     return [
         f"{count_of(number, 'stored result')}: unobserved: {name} (in {modules}); {text}"
-        for (name, modules), number in counts.items()
+        for (name, modules), number in Counter(chain.from_iterable(unobserved)).items()
     ]
 
 

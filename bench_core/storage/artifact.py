@@ -130,9 +130,8 @@ class Artifact:
         except ValueError as error:
             raise StoreError(f"{path}: the artifact has no such file: {error}.") from None
         if size != entry["bytes"]:
-            raise StoreError(
-                f"{path}: the file is damaged: it has {size:,} bytes, but the manifest lists {entry['bytes']:,}."
-            )
+            sizes = f"it has {size:,} bytes, but the manifest lists {entry['bytes']:,}"
+            raise StoreError(f"{path}: the file is damaged: {sizes}.")
         return path
 
     def _compare(self, name: str, file_digest: str) -> None:
@@ -180,9 +179,8 @@ def _parse_manifest(text: bytes, kind: str, key: str) -> dict[str, Any]:
     format_number = manifest.get("format", 1)
     if type(format_number) is not int or format_number != FORMAT:
         age = "a newer" if type(format_number) is int and format_number > FORMAT else "another"
-        raise ValueError(
-            f"{age} version of bench wrote it, in format {format_number!r}, and this one reads format {FORMAT}"
-        )
+        wrote = f"{age} version of bench wrote it, in format {format_number!r}"
+        raise ValueError(f"{wrote}, and this one reads format {FORMAT}")
     seal = SEAL.search(text)
     if seal is None and "format" in manifest:  # older manifests have neither
         raise ValueError("it is damaged: its seal is missing")
@@ -216,10 +214,8 @@ def _check_files(files: Any) -> None:
             raise ValueError(f"it lists {name!r}, which is not a valid file name")
         if name == MANIFEST:
             raise ValueError("it lists itself; stages cannot write a file of that name")
-        is_valid = (
-            isinstance(entry, dict) and isinstance(entry.get("sha256"), str) and type(entry.get("bytes")) is int
-        )
-        if not is_valid or not DIGEST.fullmatch(entry["sha256"]) or entry["bytes"] < 0:
+        size, mark = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+        if type(size) is not int or size < 0 or not isinstance(mark, str) or not DIGEST.fullmatch(mark):
             raise ValueError(f"it has no digest and size for {name!r}")
 
 
@@ -289,7 +285,5 @@ def reason(error: OSError) -> str:
 
 def unwritable(path: Path, error: OSError) -> StoreError:
     """Return the error for an unwritable store."""
-    advice = ADVICE.get(error.errno or 0, "")
-    return StoreError(
-        f"{path}: the store cannot be written: {str(error.strerror or error).lower()}. {advice}".strip()
-    )
+    why, advice = str(error.strerror or error).lower(), ADVICE.get(error.errno or 0, "")
+    return StoreError(f"{path}: the store cannot be written: {why}. {advice}".strip())

@@ -19,9 +19,7 @@ def records() -> dict[str, str]:
 
 def reported_files(kind: str) -> tuple[str, ...]:
     """Return the files of a kind of artifact that reports use; predictions are read only by stages."""
-    files = (
-        stage_kind.files for stage_kind in stage_kinds().values() if kind in (stage_kind.name, stage_kind.record)
-    )
+    files = (other.files for other in stage_kinds().values() if kind in (other.name, other.record))
     return tuple(name for name in next(files, ()) if name != PREDICTIONS)
 
 

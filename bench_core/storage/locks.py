@@ -102,8 +102,7 @@ def _acquire(path: Path, patience: float = 0) -> Any:
         return None
     except OSError as error:
         if error.errno in UNSUPPORTED:
-            raise NoLocks(
-                f"{path.parent}: this file system does not support locks, so runs cannot detect each other."
-            ) from None
+            text = f"{path.parent}: this file system does not support locks"
+            raise NoLocks(f"{text}, so runs cannot detect each other.") from None
         raise unwritable(path, error) from None
     return lock

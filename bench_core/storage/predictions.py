@@ -55,10 +55,8 @@ class References(Mapping[int, Sequence[str]]):
         """Return the distinct ids in ascending order, and the indices of their predictions."""
         import numpy as np
 
-        ids, places = np.unique(
-            np.fromiter((prediction.id for prediction in self._predictions), np.int64), return_index=True
-        )
-        return ids, places
+        ids = np.fromiter((prediction.id for prediction in self._predictions), np.int64)
+        return np.unique(ids, return_index=True)
 
     def __getitem__(self, example: int) -> Sequence[str]:
         ids, places = self._places
@@ -80,11 +78,8 @@ def _as_json(prediction: Prediction) -> dict[str, Any]:
 
 
 def _hypothesis(hypothesis: Hypothesis) -> dict[str, Any]:
-    fields = {
-        name: value
-        for name, value in vars(hypothesis).items()
-        if value is not None or name not in _OPTIONAL_OF_HYPOTHESES
-    }
+    optional = _OPTIONAL_OF_HYPOTHESES
+    fields = {name: value for name, value in vars(hypothesis).items() if value is not None or name not in optional}
     return {**fields, "actions": "tokens"} if hypothesis.actions == hypothesis.tokens else fields
 
 

@@ -26,16 +26,8 @@ Seen: TypeAlias = tuple[str, Fingerprint | None]  #: path of a manifest that was
 
 CHECKED = "checked"  #: folder of marks for models that fulfill their contracts, by a digest of their code
 ANSWERS = "answers"  #: folder in which text generators cache answers, for all stages
-ASIDE = (
-    "unfinished",
-    "set-aside",
-    "failures",
-    "locks",
-    "code",
-    "costs",
-    ANSWERS,
-    CHECKED,
-)  #: folders that contain no artifacts
+#: Folders that contain no artifacts.
+ASIDE = ("unfinished", "set-aside", "failures", "locks", "code", "costs", ANSWERS, CHECKED)
 REMOVED = "removed-"  #: prefix of unfinished folders that are being deleted
 MAX_NAME_BYTES = 255
 RESERVED = frozenset(("", ".", "..", *ASIDE))
@@ -68,9 +60,8 @@ class Store:
         for name in (kind, key):
             is_invalid = "\0" in name or Path(name).name != name or len(os.fsencode(name)) > MAX_NAME_BYTES
             if is_invalid or name in RESERVED:
-                raise StoreError(
-                    f"{self.root}: invalid name of an artifact: {kind[:MAX_NAME_BYTES]!r} {key[:MAX_NAME_BYTES]!r}."
-                )
+                names = f"{kind[:MAX_NAME_BYTES]!r} {key[:MAX_NAME_BYTES]!r}"
+                raise StoreError(f"{self.root}: invalid name of an artifact: {names}.")
         return self.root / kind / key
 
     def has(self, kind: str, key: str) -> bool:
@@ -281,10 +272,10 @@ def _store_errors(folder: Path, others: bool = True) -> Iterator[None]:
 
 def _system_error(error: Exception) -> OSError | None:
     """Return the system error behind an exception; Rust libraries (safetensors) mention it only in the message."""
-    match = None if isinstance(error, OSError) else re.search(r"\(os error (\d+)\)", str(error))
-    if match:
-        return OSError(int(match[1]), os.strerror(int(match[1])))
-    return error if isinstance(error, OSError) else None
+    if isinstance(error, OSError):
+        return error
+    match = re.search(r"\(os error (\d+)\)", str(error))
+    return OSError(int(match[1]), os.strerror(int(match[1]))) if match else None
 
 
 def _fingerprint(path: str) -> Fingerprint | None:

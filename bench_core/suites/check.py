@@ -65,13 +65,8 @@ def misfits(suite: Suite, cells: list[Cell]) -> tuple[list[Misfit], int]:
             by_names[names] = list(_misfits(suite, cell))
         broken += bool(by_names[names])
     incompatible = [misfit for several in by_names.values() for misfit in several]
-    incompatible += [
-        *_selection_misfits(suite),
-        *_vmap_misfits(suite),
-        *_untrainable(suite),
-        *_pairing_misfits(suite),
-        *_seedless(suite),
-    ]
+    for check in (_selection_misfits, _vmap_misfits, _untrainable, _pairing_misfits, _seedless):
+        incompatible += check(suite)
     return list({misfit.pair: misfit for misfit in incompatible}.values()), broken
 
 
@@ -95,10 +90,8 @@ def _source(suite: Suite, cell: Cell) -> Iterator[Misfit]:
 
 
 def _training_examples(suite: Suite, cell: Cell) -> Iterator[Misfit]:
-    task = suite.tasks[cell.task]
-    if not suite.models[cell.model].at(cell.task).training.trains:
-        return
-    if "train" not in suite.splits and Purpose.TRAIN not in task.purposes("train"):
+    task, trains = suite.tasks[cell.task], suite.models[cell.model].at(cell.task).training.trains
+    if trains and "train" not in suite.splits and Purpose.TRAIN not in task.purposes("train"):
         yield Misfit(cell.task, f"{task.name} has no training examples.", ("tasks", cell.task))
 
 
@@ -170,10 +163,9 @@ def _seedless(suite: Suite) -> Iterator[Misfit]:
 
 def _fitting(model: ModelConfig) -> str:
     """Return advice that names the installed decoders that fit a text generator."""
-    configs = [(name, part.config) for name, part in parts("decoder").items()]
-    names = [
-        f"{{name: {name}}}" for name, kind in configs if issubclass(kind, DecoderConfig) and can_pair(kind, model)
-    ]
+    kinds = ((name, part.config) for name, part in parts("decoder").items())
+    decoders = [(name, kind) for name, kind in kinds if issubclass(kind, DecoderConfig)]
+    names = [f"{{name: {name}}}" for name, kind in decoders if can_pair(kind, model)]
     return f"Add one under `decoders`: {' or '.join(names)}." if names else "Install a plugin that provides one."
 
 
@@ -184,16 +176,14 @@ def _refusal(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
 
 def _metric(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
     """Yield what a metric needs but the model or the suite lacks."""
-    metric, keys = suite.metrics[name], ("metrics", name)
+    metric, keys, pair = suite.metrics[name], ("metrics", name), f"{_name_in_suite(suite, cell.model)} x {name}"
     model = suite.models[cell.model].at(cell.task).config
     if metric.needs is not Scorer:
         if cell.decoder is None and not suite.effective.get("decoders"):
             yield Misfit(name, f"{metric.name} measures generated text; the suite has no decoders.", keys)
         if metric.of_tokens and writes_text(model):
-            pair = f"{_name_in_suite(suite, cell.model)} x {name}"
             yield Misfit(pair, f"{metric.name} measures tokens; {model.name} returns only text.", keys)
         return
-    pair = f"{_name_in_suite(suite, cell.model)} x {name}"
     if reason := misfit(metric, model):
         yield Misfit(pair, reason, keys)
     yield from _purpose(suite, cell, Purpose.SCORE, "score", name)
@@ -212,9 +202,7 @@ def misfit(part: DecoderConfig | MetricConfig, model: ModelConfig) -> str | None
     """Return the reason why a decoder or metric cannot use a model with its settings, or None if it can."""
     if any(issubclass(capability, part.needs) for capability in model.capabilities):
         return model.lacks(part.needs)
-    has = " and ".join(
-        f"a {capability.__name__}" for capability in sorted(model.capabilities, key=lambda kind: kind.__name__)
-    )
+    has = " and ".join(f"a {name}" for name in sorted(capability.__name__ for capability in model.capabilities))
     asks = ", ".join(sorted(part.needs.__abstractmethods__ - {"loss"}))
     return f"{part.name} needs a {part.needs.__name__} ({asks}); {model.name} is {has}."
 
@@ -271,14 +259,10 @@ def _selection_misfit(suite: Suite, name: str, entry: Entry, select: Select, key
 def _vmap_misfits(suite: Suite) -> Iterator[Misfit]:
     for name, task, entry in _trainings(suite):
         with suppress(Unreadable):
-            if (
-                entry.training.vmap_seeds
-                and entry.training.trains
-                and not any(issubclass(capability, Vmappable) for capability in entry.config.capabilities)
-            ):
-                text = (
-                    f"{entry.config.name} cannot train seeds together. Set `training: {{vmap_seeds: false}}` for it."
-                )
+            is_vmappable = any(issubclass(capability, Vmappable) for capability in entry.config.capabilities)
+            if entry.training.vmap_seeds and entry.training.trains and not is_vmappable:
+                advice = "Set `training: {vmap_seeds: false}` for it."
+                text = f"{entry.config.name} cannot train seeds together. {advice}"
                 keys = training_keys(suite.effective, name, task, ("vmap_seeds",))
                 yield Misfit(f"{name} x vmap_seeds", text, keys)
 

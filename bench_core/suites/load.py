@@ -68,7 +68,7 @@ def examine(
     grids = expand(source, problems)
     file = plainly(suite_file(source.data, problems), grids)
     parts = Parts(source.data, problems, origins(grids), whole["tasks"], file)
-    models = parts.models()
+    models, seeds_of_file = parts.models(), getattr(file, "seeds", 1)
     core = {name: getattr(file, name) for name in AS_WRITTEN if hasattr(file, name)}
     if isinstance(core.get("hardware"), Hardware):
         core["hardware"] = {"default": core["hardware"]}
@@ -80,8 +80,8 @@ def examine(
             "grids": grids, "asked": asked, "tasks": parts.configs("task", TaskConfig), "models": models,
             "decoders": parts.configs("decoder", DecoderConfig), "metrics": parts.configs("metric", MetricConfig),
             "probes": parts.probes(models), "changes": [setting.partition("=")[0] for setting in settings],
-            "seeds": _seeds(getattr(file, "seeds", 1)), "folder": folder,
-            "sections": others,
+            "seeds": [*range(seeds_of_file)] if isinstance(seeds_of_file, int) else seeds_of_file,
+            "folder": folder, "sections": others,
         },
         {*AS_WRITTEN} - {*core},
     )  # fmt: skip
@@ -91,10 +91,6 @@ def examine(
     if _check_size(suite, problems):
         _check_names(Names(suite, source, problems, whole), parts)
     return suite, problems
-
-
-def _seeds(seeds: int | list[int]) -> list[int]:
-    return [*range(seeds)] if isinstance(seeds, int) else seeds
 
 
 def _check_names(names: Names, parts: Parts) -> None:
@@ -154,18 +150,14 @@ def _check_select(names: Names, key: str, select: Select, place: Callable[[Keys]
 
 def _check_size(suite: Suite, problems: Problems) -> bool:
     """Return whether the cells of the suite can be planned in memory; report it if not."""
-    axes = {
-        name: getattr(suite, name, ())
-        for name in ("tasks", "models", "decoders", "splits", "hardware", "seeds")
-    }  # fmt: skip
+    sections = ("tasks", "models", "decoders", "splits", "hardware", "seeds")
+    axes = {name: getattr(suite, name, ()) for name in sections}
     cells = prod(len(names) or 1 for names in axes.values())
     if cells > MAX_CELLS:
         longest = max(axes, key=lambda axis: len(axes[axis]))
         product = " x ".join(f"{len(names):,} {axis}" for axis, names in axes.items() if len(names) > 1)
-        text = (
-            f"a suite can have {MAX_CELLS:,} cells at most; this suite has {product}. Reduce it, or split the suite."
-        )
-        problems.add((longest,), text)
+        text = f"a suite can have {MAX_CELLS:,} cells at most; this suite has {product}."
+        problems.add((longest,), f"{text} Reduce it, or split the suite.")
     return cells <= MAX_CELLS
 
 
@@ -213,9 +205,8 @@ def _set(source: Located, problems: Problems, setting: str) -> None:
     if isinstance(section, list) and len(path) > 1:
         ids = {str(entry.get("id")): place for place, entry in enumerate(section) if isinstance(entry, Mapping)}
         if new is not None or not ids:
-            raise SuiteError(
-                f"--set {_shorten(setting)}: set lists as a whole, such as --set 'splits=[valid, test]'."
-            )
+            advice = "set lists as a whole, such as --set 'splits=[valid, test]'."
+            raise SuiteError(f"--set {_shorten(setting)}: {advice}")
         source.remove((path[0], ids[_check_removable(".".join(path[1:]), [*ids], origin)]))
     elif new is None and len(path) == 2 and path[0] in REMOVABLE:
         source.remove((path[0], _check_removable(path[1], [*(section or ())], origin)))

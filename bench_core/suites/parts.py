@@ -38,7 +38,8 @@ class Parts:
 
     def models(self) -> dict[str, Entry]:
         """Return every model with its training: the settings of the suite, overridden by its own."""
-        entries, common = {}, self._common
+        entries = {}
+        common = self.problems.parsed(training_schema(), section(self.data, "training"), ("training",))
         for name, settings in section(self.data, "models").items():
             config = self.config("model", name, settings)
             training = _or_evaluated(config, settings, self._training(name, settings, "", common))
@@ -84,11 +85,6 @@ class Parts:
         return self.problems.parsed(training_schema(), merged(common, overrides), keys, places=places, known=known)
 
     @cached_property
-    def _common(self) -> TrainingBase:
-        """Return the training of the suite."""
-        return self.problems.parsed(training_schema(), section(self.data, "training"), ("training",))
-
-    @cached_property
     def _limits(self) -> Limits:
         if self.file is not None and hasattr(self.file, "limits"):
             return self.file.limits
@@ -99,9 +95,8 @@ class Parts:
         keys: tuple[str, ...] = ("models", self.origins.get(name, name), "by_task")
         by_task, valid = (settings.get("by_task") or {}) if isinstance(settings, Mapping) else {}, {}
         if not isinstance(by_task, Mapping):
-            self.problems.add(
-                keys, "`by_task` maps tasks to settings, such as `by_task: {wikitext-2: {hidden: 512}}`."
-            )
+            text = "`by_task` maps tasks to settings, such as `by_task: {wikitext-2: {hidden: 512}}`."
+            self.problems.add(keys, text)
             return {}
         tasks = [*section(self.data, "tasks")]
         for task, changes in by_task.items():
@@ -131,10 +126,7 @@ class Parts:
         return by_name
 
     def config(self, kind: PartKind, name: str, settings: Any, task: str = "") -> Config | None:
-        """Return the Config of a part (of a model, on a `task`), after reporting its problems.
-
-        Returns None if there is no such part.
-        """
+        """Return the Config of a part (of a model, on a `task`) and report its problems; None if there is none."""
         origin = self.origins.get(name, name) if kind == "model" else name
         keys = (f"{kind}s", origin)
         if not isinstance(settings, Mapping):  # reported by the schema

@@ -99,7 +99,6 @@ class SuiteFile(Strict):
         """Tell a single configuration from several by name, so that errors name the right keys."""
         if not isinstance(value, Mapping):
             return value
-        several = value and all(isinstance(item, Mapping) for item in value.values())
-        return (
-            {name: Hardware.model_validate(entry) for name, entry in value.items()} if several else Hardware(**value)
-        )
+        if not value or not all(isinstance(item, Mapping) for item in value.values()):
+            return Hardware(**value)
+        return {name: Hardware.model_validate(entry) for name, entry in value.items()}

@@ -1,7 +1,6 @@
 """Reads a suite file section by section, so that a mistake in one section does not hide others."""
 
 from collections.abc import Collection, Iterator, Mapping
-from functools import cache
 from pkgutil import resolve_name
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -51,22 +50,15 @@ def added() -> Mapping[str, Section]:
     for section in sections():
         for key in schema_of(section).model_fields if section.schema else ():
             if key in added_sections or key in SuiteFile.model_fields:
-                owner = "another plugin" if key in added_sections else "the core"
-                raise PluginError(
-                    f"{type(section).__qualname__} adds the section {key!r}, which {owner} defines. Rename it."
-                )
+                owner, plugin = "another plugin" if key in added_sections else "the core", type(section).__qualname__
+                raise PluginError(f"{plugin} adds the section {key!r}, which {owner} defines. Rename it.")
             added_sections[key] = section
     return added_sections
 
 
 def schema_of(section: Section) -> type[BaseModel]:
     """Return the class whose fields are the keys of a section."""
-    return _load_schema(section.schema)
-
-
-@cache
-def _load_schema(name: str) -> type[BaseModel]:
-    return resolve_name(name)  # type: ignore[no-any-return]
+    return resolve_name(section.schema)  # type: ignore[no-any-return]
 
 
 def of_plugins(data: Mapping[str, Any], grids: Mapping[str, ModelGrid], problems: Problems) -> dict[str, Any]:
