@@ -16,14 +16,14 @@ ROOT = Path(__file__).parent.parent
 CORE = ROOT / "bench_core"
 #: Lines of the folders of the core; of the files beside them under its own name. The goal is 15,500 in all.
 FOLDERS = {
-    "bench_core": 2_897,
+    "bench_core": 2_877,
     "commands": 897,
     "computing": 2_549,
     "execution": 1_486,
     "kit": 863,
     "planning": 1_271,
-    "runs": 2_640,
-    "storage": 1_075,
+    "runs": 2_650,
+    "storage": 1_082,
     "suites": 1_641,
 }
 MODULE, FUNCTION, PARAMETERS = 350, 40, 10
