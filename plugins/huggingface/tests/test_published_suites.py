@@ -159,7 +159,7 @@ def test_the_store_keeps_digests_of_their_weights_and_no_copy(run, tmp_path):
     for cell in found.cells:
         folder = tmp_path / "store" / "initial" / cell.artifacts["initial"]
         with safe_open(folder / "weights.safetensors", "pt") as stored:
-            assert {*stored.keys()} <= {"vmapped"}
+            assert {*stored.keys()} <= {"together"}
         digests = json.loads((folder / "digests.json").read_text())
         assert len(digests) > 10
         assert all(name.startswith("network.") for name in digests)
