@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import random
+import re
 import sys
+from functools import cache
 
 import pytest
 
@@ -129,5 +132,56 @@ def test_a_class_name_that_stands_twice_is_found(tmp_path, monkeypatch):
     assert [*words.check(["a.py", "b.py"])] == ["b.py:1: the class name Twice is also at a.py:1"]
 
 
+SEED = 40  #: of the samples that readers judge
+SAMPLES = {"docstrings": 100, "messages": 50, "passages": 50}
+
+
+@cache
+def pool():
+    """Return all texts by kind, each with its place: docstrings, messages of errors, paragraphs of pages."""
+    found = {kind: [] for kind in SAMPLES}
+    for name in words.tracked(("*.py", "*.md")):
+        content = (words.ROOT / name).read_text(encoding="utf-8")
+        if name.endswith(".md"):
+            found["passages"] += [(name, text) for text in passages(content)]
+            continue
+        for node in ast.walk(ast.parse(content)):
+            documented = isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module)
+            if documented and (text := ast.get_docstring(node)):
+                found["docstrings"].append((f"{name}:{getattr(node, 'lineno', 1)}", text))
+            elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                texts = filter(is_text, node.exc.args[:1])
+                found["messages"] += [(f"{name}:{node.lineno}", ast.unparse(text)) for text in texts]
+    return found
+
+
+def passages(page):
+    """Return the paragraphs of a page, without code, tables and headings."""
+    texts = re.split(r"\n\s*\n", re.sub(r"(?ms)^ *```.*?^ *```|<!--.*?-->", "", page))
+    return [text.strip() for text in texts if len(text.split()) >= 15 and not text.lstrip().startswith(("|", "#"))]
+
+
+def is_text(node):
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def sample(kind):
+    """Return the texts of a kind that readers judge, drawn with SEED."""
+    return random.Random(f"{SEED} {kind}").sample(pool()[kind], SAMPLES[kind])
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_samples_of_texts_are_drawn_from_all_distributions(kind):
+    drawn = sample(kind)
+    assert len({*drawn}) == SAMPLES[kind]
+    assert drawn == sample(kind)
+    assert len({place.partition("/")[0] for place, _ in drawn}) > 1
+
+
 def test_this_repository_has_no_finding():
     assert [*words.check(words.tracked(()))] == []
+
+
+if __name__ == "__main__":  # for readers
+    for kind in SAMPLES:
+        print(f"# {kind}", *(f"## {place}\n{text}" for place, text in sample(kind)), sep="\n\n")
