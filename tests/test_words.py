@@ -93,6 +93,8 @@ def names(text):
         ("if (one := 1): pass", "variable one"),
         ("with open('') as found: pass", "variable found"),
         ("LONGEST = 3", "constant LONGEST"),
+        ("def f(opening): ...", "is called prompt"),
+        ("outcomes = []", "is called predictions"),
         ("A, _MOST = 1, 2", "constant _MOST"),
         ("class A:\n    id: int = 0  # of the example", "the comment only continues"),
     ],

@@ -40,6 +40,10 @@ PARTICIPLES = frozenset(
     ]
 )  #: words that no function is called by
 VAGUE = frozenset({"one", "found", "own"})  #: words that no variable or parameter is called by
+#: Former words of this project -> the term of the field, for variables and parameters.
+TERMS = {
+    "opening": "prompt", "openings": "prompts", "outcome": "prediction", "outcomes": "predictions"
+}  # fmt: skip
 LIMITS = re.compile(
     r"_?(LONGEST|SHORTEST|LARGEST|SMALLEST|MOST|LEAST|MANY|FEW|FEWEST|SOME|SHOWN|ENOUGH|DEEPEST|MUCH)"
 )
@@ -129,9 +133,16 @@ def bad_names(tree: ast.Module, content: str) -> Iterator[tuple[int, str]]:
             for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
                 if parameter.arg in VAGUE and (node.name, parameter.arg) not in OVERRIDDEN:
                     yield parameter.lineno, f"the parameter {parameter.arg} of {node.name} says nothing; use a noun"
+                elif parameter.arg in TERMS:
+                    yield (
+                        parameter.lineno,
+                        f"the parameter {parameter.arg} is called {TERMS[parameter.arg]} in the field",
+                    )
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             if node.id in VAGUE:
                 yield node.lineno, f"the variable {node.id} says nothing; use a noun"
+            elif node.id in TERMS:
+                yield node.lineno, f"the variable {node.id} is called {TERMS[node.id]} in the field"
             elif LIMITS.fullmatch(node.id):
                 yield node.lineno, f"the constant {node.id} does not say what it limits, such as MAX_PROMPT_TOKENS"
     for number, line in enumerate(content.splitlines(), 1):
