@@ -75,7 +75,7 @@ class Captioning(SequenceTask):
         encoder = self.encoder(Words(min_count=self.config.min_count, most_words=most), data, lines)
         if not encoder.ordinary:
             raise DataError(
-                f"the {len(lines):,} captions to train on contain no word {self.config.min_count} times. Decrease "
+                f"no word occurs {self.config.min_count} times in the {len(lines):,} training captions. Decrease "
                 "`min_count`."
             )
         return None, encoder

@@ -79,7 +79,7 @@ class CiderD(CaptionMetric[float]):
             documents = info.extras.get("documents", {})
             if split not in documents:
                 raise SuiteError(
-                    f"cider-d needs the captions of {split} for document frequencies, which the task has not kept. "
+                    f"cider-d needs the captions of {split} for document frequencies, which the task does not store. "
                     f"Set `documents: [{split}]` in the task, or leave `documents` out of the metric."
                 )
             known, whose = documents[split], split

@@ -46,5 +46,5 @@ def _check_captions(config: CaptioningConfig, corpus: CaptionCorpus) -> None:
         )
     if max(counts.values()) < config.min_count:
         raise DataError(
-            f"the {number:,} captions to train on contain no word {config.min_count} times. Decrease `min_count`."
+            f"no word occurs {config.min_count} times in the {number:,} training captions. Decrease `min_count`."
         )

@@ -112,7 +112,9 @@ def _of_safetensors(path: Path, name: str | None) -> tuple[tuple[int, ...], Read
         (name,) = names
     if name not in names:
         problem = "several tensors" if name is None else f"no tensor {name!r}"
-        raise DataError(f"{path} has {problem}: {', '.join(names) or 'none'}. Name one as `tensor:` of the features.")
+        raise DataError(
+            f"{path} has {problem}: {', '.join(names) or 'none'}. Set the `tensor` of the features to one of them."
+        )
     table = file.get_slice(name)
     if table.get_dtype() not in ("F16", "F32", "F64"):
         raise DataError(f"{path}: {name!r} has type {table.get_dtype()}. Save it as F16, F32 or F64.")

@@ -101,7 +101,7 @@ def test_rare_words_and_those_beyond_the_limit_are_unknown(prepare, annotate):
     assert "rare" not in prepare(min_count=2)[1].vocabulary
     vocabulary = prepare(vocab_size=4)[1].vocabulary
     assert vocabulary == ["<stop>", "<unk>", "a", "dog"]
-    with pytest.raises(DataError, match="the 13 captions to train on contain no word 50 times"):
+    with pytest.raises(DataError, match="no word occurs 50 times in the 13 training captions"):
         prepare(min_count=50)
 
 

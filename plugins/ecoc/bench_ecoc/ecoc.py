@@ -290,7 +290,7 @@ def _length(tokens: int, bits: int | None, order: Order) -> int:
     if order == "identity":
         if bits not in (None, tokens):
             raise SuiteError(
-                f"the order identity has a bit for each of {tokens:,} tokens, so `bits` cannot be {bits:,}. Omit it."
+                f"`order: identity` has a bit for each of {tokens:,} tokens, so `bits` cannot be {bits:,}. Omit it."
             )
         return tokens
     length = least if bits is None else bits
@@ -302,6 +302,6 @@ def _length(tokens: int, bits: int | None, order: Order) -> int:
     if length > max(least, tokens):
         raise SuiteError(
             f"codes of {length:,} bits are longer than the number of tokens, {tokens:,}. Set `bits` to a number from "
-            f"{least} to {max(least, tokens):,}, or use the order identity."
+            f"{least} to {max(least, tokens):,}, or use `order: identity`."
         )
     return length

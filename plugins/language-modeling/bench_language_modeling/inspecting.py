@@ -41,7 +41,7 @@ def inspect_sentences(
                     fits.append(hash(sentence))
             if len(fits) < minimum:
                 raise DataError(
-                    f"{path} has {len(fits)} sentences of {shortest} to {longest or 'any number of'} tokens (out of "
+                    f"{path} has {len(fits)} sentences with {shortest} to {longest or 'more'} tokens (out of "
                     f"{number:,}); at least {minimum} are needed. Change {setting_names}, or choose a larger corpus."
                 )
             seen[split] = {*fits}

@@ -85,7 +85,7 @@ class RecordedConfig(ModelConfig):
     def _check_seeds(self) -> Self:
         if len({tuple(sorted(files)) for files in self.by_split.values()}) > 1:
             raise ValueError(
-                "the splits of `outputs` have different seeds. Give files of the same trainings for every split"
+                "the splits of `outputs` have different seeds. Give files of the same training runs for every split"
             )
         return self
 

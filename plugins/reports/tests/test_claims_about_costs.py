@@ -92,5 +92,5 @@ def test_a_claim_about_the_cost_of_seeds_that_share_one_training_is_refused(suit
     fits = "claims: [{id: C, text: t, assert: \"v('cost.train.seconds', model='one') < 1\"}]\nprofiles:"
     text = SUITE.replace("profiles:", fits)
     assert language(load(suite_file(text))).claims
-    with pytest.raises(SuiteError, match="seeds trained together share one cost"):
+    with pytest.raises(SuiteError, match="vmapped seeds share one training cost"):
         load(suite_file(text.replace("epochs: 3,", "epochs: 3, vmap_seeds: true,")))

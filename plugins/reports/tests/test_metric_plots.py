@@ -409,7 +409,7 @@ def test_costs_against_a_setting_are_where_costs_are(tmp_path):
         ("kind: line, x: nats, y: ended, by: model", "figure 'f' does not say which decoder"),
         ("kind: line, x: model, y: ended, by: decoder, points: task", "`points` are for figures of a metric or a cost against another"),
         ("kind: line, x: model, y: ended, by: decoder, bins: 4", "`bins` are for a line whose x is one of reference.tokens"),
-        ("kind: line, x: reference.tokens, y: ended, by: [model, decoder], bins: [3, 2]", "`bins` must be a number of bins, or their upper ends"),
+        ("kind: line, x: reference.tokens, y: ended, by: [model, decoder], bins: [3, 2]", "`bins` must be a number of bins, or their upper edges"),
         ("kind: line, x: model, y: cost.train.second, by: decoder", "known costs of train stages are seconds"),
         ("kind: line, x: model, y: ended, by: decoder, width: wide", "'width'"),
         ("kind: line, x: model, y: ended, by: decoder, spread: sem", "'spread'"),

@@ -58,7 +58,7 @@ def hypothesis_of(config: ServedConfig, request: Request, answer: Mapping[str, A
     reason = choice.get("finish_reason")
     if reason not in FINISHED | UNFINISHED:
         allowed = ", ".join(sorted(FINISHED | UNFINISHED))
-        raise ServerError(f"the finish reason {brief(repr(reason))} of the response is none of {allowed}")
+        raise ServerError(f"the finish reason {brief(repr(reason))} of the response is not one of {allowed}")
     text, ended = _strip_thinking(_text(config, choice, reason).removeprefix(request.separator), request.thinking)
     stops = [place for place in map(text.find, request.stops) if place >= 0]
     text = text[: min(stops)] if stops else text

@@ -211,7 +211,7 @@ class TrainingConfig(TrainingBase):
         if self.vmap_seeds and any(unsupported.values()):
             name = next(name for name, is_set in unsupported.items() if is_set)
             raise ValueError(
-                f"seeds trained together share every update and learning rate, so they do not support `{name}`. "
+                f"vmapped seeds share every update and learning rate, so they do not support `{name}`. "
                 "Remove it, or set `vmap_seeds: false`"
             )
         return self

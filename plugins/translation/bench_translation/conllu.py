@@ -75,9 +75,7 @@ def _sentence(path: Path, rows: Sequence[tuple[int, list[str]]]) -> ParsedSenten
         raise DataError(f"{path}:{rows[0][0]}: the sentence has no words. Remove it.")
     for place, (number, columns) in enumerate(words, 1):
         if int(columns[0]) != place:
-            raise DataError(
-                f"{path}:{number}: word {columns[0]} is in the place of word {place}. Number words from 1."
-            )
+            raise DataError(f"{path}:{number}: expected word {place}, found word {columns[0]}. Number words from 1.")
     heads = [_head(path, number, place, columns[6], len(words)) for place, (number, columns) in enumerate(words)]
     forms, relations, tags = ([columns[column] for _, columns in words] for column in (FORM, RELATION, UPOS))
     sentence = ParsedSentence(path, [number for number, _ in words], forms, heads, relations, tags, spans)

@@ -199,7 +199,7 @@ def with_row(text):
             r":2: the word is 'dog', but line 1 of the target has 'cat'",
         ),
         (with_row("2 cat"), r":2 has 1 columns. Use the 10"),
-        (with_row("3\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: word 3 is in the place of word 2"),
+        (with_row("3\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: expected word 2, found word 3"),
         (with_row("x\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: 'x' is not a word number"),
         (with_row("2-9\tcat\t_\t_\t_\t_\t0\troot\t_\t_"), r":2: '2-9' is not a word number"),
         (

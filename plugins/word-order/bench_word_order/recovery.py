@@ -54,8 +54,8 @@ class WordOrder(SequenceTask):
         selected = np.flatnonzero(~(short | long))
         if len(selected) < MIN_SENTENCES:
             raise DataError(
-                f"the {split} split of {self._corpus.name} has {len(selected)} sentences of {self.config.shortest} "
-                f"to {self.config.longest or 'any number of'} tokens, of {len(lengths):,} in all; at least "
+                f"the {split} split of {self._corpus.name} has {len(selected)} sentences with {self.config.shortest} "
+                f"to {self.config.longest or 'more'} tokens (out of {len(lengths):,}); at least "
                 f"{MIN_SENTENCES} are needed. Change `shortest`, `longest` or `sentences`, or choose a larger corpus."
             )
         left_out = {"left_out_short": int(short.sum()), "left_out_long": int(long.sum())}

@@ -93,7 +93,7 @@ def join_pieces(texts: Sequence[tuple[str, str]], pieces: Pieces | None) -> Iter
         _refuse_pieces(texts, f", not into {pieces} pieces as set by `pieces`")
         first = texts[0]
         raise DataError(
-            f"{first[0]} and all other texts are without marks of {pieces} pieces: {first[1][:MAX_TEXT]!r}. Remove "
+            f"{first[0]} and all other texts contain no marks of {pieces} pieces: {first[1][:MAX_TEXT]!r}. Remove "
             "the setting `pieces`."
         )
     whole = []

@@ -184,7 +184,7 @@ class _Claims:
         models = self.names.suite.models
         together = (models[cell["model"]].at(cell["task"]).training.vmap_seeds for cell in cells)
         if query.metric in TRAINING_COSTS and any(together):
-            text = "seeds trained together share one cost, which cannot be tested. Leave `vmap_seeds` out."
+            text = "vmapped seeds share one training cost, which cannot be tested. Leave `vmap_seeds` out."
             return [f"{query}: {text}"]
         values = {axis: list(dict.fromkeys(cell[axis] for cell in cells)) for axis in self._axes(query.metric)}
         return [

@@ -101,7 +101,7 @@ class Figure(Strict):
         if self.kind == "bar" and not self.place:
             raise ValueError(f"the x of bars must be an axis or a setting, such as `decoder.width`, not {self.x!r}")
         if isinstance(self.bins, tuple) and (not self.bins or [*self.bins] != sorted({*self.bins})):
-            raise ValueError("`bins` must be a number of bins, or their upper ends, such as `[10, 20, 30]`")
+            raise ValueError("`bins` must be a number of bins, or their upper edges, such as `[10, 20, 30]`")
         if self.kind == "line" and self.bins is not None and not self.by_length:
             raise ValueError(f"`bins` are for a line whose x is one of {', '.join(LENGTHS)}")
         if self.kind == "histogram" and isinstance(self.bins, tuple):

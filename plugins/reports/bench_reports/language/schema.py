@@ -119,7 +119,7 @@ class Table(Strict):
     def _check_where(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and any(isinstance(names, Mapping) for names in value.values()):
             raise ValueError(
-                "`where` lists names, such as `{split: test}`; models may be `{chosen: CHOICE}`, and so may decoders"
+                "`where` must list names, such as `{split: test}`; models and decoders may also be `{chosen: CHOICE}`"
             )
         return value
 
