@@ -60,7 +60,7 @@ def test_rows_may_be_in_any_order_if_they_are_named(data, prepare, kind):
 
 def test_features_may_be_safetensors(data, prepare):
     save_file({"a": GRIDS, "b": VECTORS}, data / "f.safetensors")
-    with pytest.raises(DataError, match=r"has several tensors: a, b\. Name one as `tensor:`"):
+    with pytest.raises(DataError, match=r"has several tensors: a, b\. Set the `tensor` of"):
         prepare(**of("f.safetensors"))
     task, _ = prepare(**of("f.safetensors", tensor="b"))
     assert (sources(task, "valid") == VECTORS[6:9]).all()

@@ -40,9 +40,10 @@ def inspect_sentences(
                 if least <= (longest or inf) and most >= shortest:
                     fits.append(hash(sentence))
             if len(fits) < minimum:
+                limit = f" and at most {longest}" if longest else ""
                 raise DataError(
-                    f"{path} has {len(fits)} sentences with {shortest} to {longest or 'more'} tokens (out of "
-                    f"{number:,}); at least {minimum} are needed. Change {setting_names}, or choose a larger corpus."
+                    f"{path} has {len(fits)} sentences with at least {shortest}{limit} tokens (out of {number:,}); "
+                    f"{minimum} are needed. Change {setting_names}, or choose a larger corpus."
                 )
             seen[split] = {*fits}
     for split in {*seen} - {"train"}:

@@ -118,7 +118,7 @@ def test_words_are_no_pieces(read, way):
     texts, _ = sentences(30, 3)
     plain = [" ".join(words) for words in texts]
     assert read(plain) == plain
-    assert f"without marks of {way} pieces" in refusal(read, plain, pieces=way)
+    assert f"contain no marks of {way} pieces" in refusal(read, plain, pieces=way)
 
 
 TEXTS = [

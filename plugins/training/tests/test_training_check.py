@@ -121,7 +121,7 @@ WRONG = {
     "no class": ("{optimizer: 'torch.optim:'}", "optimizer:", ["has no attribute ''"]),
     "no class there": ("{optimizer: 'bench_core.errors:SuitError'}", "optimizer:", ["no attribute 'SuitError'", "Did you mean 'SuiteError'"]),
     **{
-        f"together with {one}": (f"{{vmap_seeds: true, {one}}}", "training:", ["seeds trained together share every"])
+        f"together with {one}": (f"{{vmap_seeds: true, {one}}}", "training:", ["vmapped seeds share every"])
         for one in (
             "patience: 2", "stop: {metric: nats}", "schedule: plateau", "phases: [{updates: 1, reset: [top]}]",
             "optimizer: muon", "batch_size: auto", "batch_unit: tokens", "accumulate: 2",

@@ -169,7 +169,9 @@ def test_examples_caps_training_alone_and_spreads_over_the_corpus(files, tmp_pat
 
 
 def test_too_little_text_is_an_error_that_says_what_to_change(files, tmp_path):
-    with pytest.raises(DataError, match=r"the test split of train\.txt .* has 1 sentences of 7 to any .*`shortest`"):
+    with pytest.raises(
+        DataError, match=r"the test split of train\.txt .* has 1 sentences with at least 7 tokens .*`shortest`"
+    ):
         prepared(tmp_path, {**files, "valid": files["train"]}, shortest=7, sentences="lines")
 
 
