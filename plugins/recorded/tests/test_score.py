@@ -283,7 +283,7 @@ def test_outputs_in_pieces_are_joined_or_refused_and_the_result_says_which(files
     assert [one["mean"] for one in found["scores"]] == [one["mean"] for one in plain["scores"]]
     for words in (["-r", "ref.txt", "cut-a.txt"], ["-r", cut("ref.txt"), "a.txt"]):
         assert "looks split into subword-nmt pieces" in refusal(*words)
-    assert "without marks of subword-nmt pieces" in refusal("-r", "ref.txt", "cut-a.txt", "b.txt", *pieces)
+    assert "contain no marks of subword-nmt pieces" in refusal("-r", "ref.txt", "cut-a.txt", "b.txt", *pieces)
     joined = score("-r", "cut-ref.txt", "a.txt", "--reference-pieces", "subword-nmt")["scores"][0]
     assert joined["mean"] == plain["scores"][0]["mean"]
     assert "refs:pieces=subword-nmt" in joined["signature"]
