@@ -7,7 +7,7 @@ to `Block` and to every format.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 Format: TypeAlias = Literal["html", "latex", "markdown", "terminal"]
@@ -47,6 +47,7 @@ class TableFile:
     inches: float = 6.75  # maximum width
     in_column: bool = False  # whether it fits a column of a two-column page
     details: Sequence[str] = ()  # comments on the measurement
+    notes: Sequence[str] = ()  # all notes, if a report shows some of them elsewhere
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,16 @@ class TableBlock:
     within: Sequence[tuple[str, str]] = ()  # group of each row, and the row's label in its group
     file: TableFile | None = None
     folded: str = ""  # summary under which formats may collapse the table
+
+    @property
+    def all_notes(self) -> Sequence[str]:
+        """Its notes, with those that a report shows elsewhere."""
+        return (self.file.notes if self.file else ()) or (self.notes.items if self.notes else ())
+
+    def without(self, notes: Collection[str]) -> TableBlock:
+        """Return a table without some notes, which its file keeps."""
+        file = replace(self.file, notes=self.all_notes) if self.file else None
+        return replace(self, notes=Notes([note for note in self.all_notes if note not in notes]), file=file)
 
 
 @dataclass(frozen=True)
@@ -180,7 +191,6 @@ class DocumentSection:
     anchor: str = ""  # HTML id
     entry: str = ""  # entry in the table of contents; not listed if empty
     formats: Collection[Format] = FORMATS
-    aside: bool = False  # in a sidebar if the format has one
 
     @property
     def floats(self) -> bool:

@@ -103,6 +103,16 @@ def test_all_seeds_are_compared_with_a_system_that_is_one_and_the_remark_says_so
     assert reverse.verdict == "fails"
 
 
+def test_a_report_explains_the_verdicts_that_it_gives(tmp_path):
+    def explained(**values):
+        run = run_with(tmp_path, cells_of(**values), LESS)
+        text = written(run, tmp_path / "report")["report.md"].decode()
+        return [word for word in ("With fewer than three", "Vacuous:", "Not tested:") if word in text]
+
+    assert explained(rnn=[1.0, 1.1], lstm=[2.0, 2.1]) == ["With fewer than three"]
+    assert explained(rnn=[1.0, 1.1, 0.9], lstm=[2.0, 2.1, 2.2]) == []
+
+
 def test_one_seed_of_a_model_without_parameters_is_no_system_that_stands_as_it_is(tmp_path):
     cells = cells_of(rnn=[1.0, 1.1, 0.9], lstm=[2.0])
     about = {"rnn": {"parameters": 10}, "lstm": {"parameters": 0}}

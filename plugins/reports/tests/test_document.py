@@ -19,7 +19,7 @@ from bench_reports.document import Block, Document, DocumentSection
 from bench_reports.render.html import html_page, html_text
 from bench_reports.render.latex import latex, latex_report, table_files
 from bench_reports.render.markdown import markdown, markdown_report
-from bench_reports.render.report_document import report_document, summary
+from bench_reports.render.report_document import notes_once, report_document, summary
 from bench_reports.render.terminal import terminal_text
 
 FORMATS = {"html": html_page, "latex": latex_report, "markdown": markdown_report, "terminal": terminal_text}
@@ -75,9 +75,7 @@ def whole(text):
     undrawn = replace(found[doc.FigureBlock], id="g", missing=text)
     compact = doc.Notes([text], compact=True)
     sections = [DocumentSection(text, [one]) for one in (*found.values(), filed, undrawn, compact)]
-    return Document(
-        text, [doc.Facts({"Source": text}, ["Source"])], [*sections, DocumentSection(text, [compact], aside=True)]
-    )
+    return Document(text, [doc.Facts({"Source": text}, ["Source"])], sections)
 
 
 def test_there_is_an_example_here_of_every_type_and_a_writer_of_every_format():
@@ -179,11 +177,64 @@ def test_a_report_is_one_document_and_a_terminal_shows_its_tables_and_claims(tmp
     ]
     run = run_of(tmp_path, cells, {"caption": "Rates"}, title="Report")
     document = report_document(run, grids(run), [], [], costs=True)
-    assert [one.heading for one in document.sections] == ["Limits to comparability", "t: Rates", "Measurement", "Incomplete cells", "Provenance"]  # fmt: skip
+    assert [one.heading for one in document.sections] == ["t: Rates", "Data and models", "Measurement", "Incomplete cells", "Provenance"]  # fmt: skip
     assert [one.heading for one in document.sections_for("markdown")] == [
         "t: Rates",
+        "Data and models",
         "Measurement",
         "Incomplete cells",
     ]
     assert [one.heading for one in summary(run, grids(run), judge(run)).sections_for("terminal")] == ["Rates", ""]
-    assert document.sections[1].blocks[0] == summary(run, grids(run), judge(run)).sections[0].blocks[0]
+    assert document.sections[0].blocks[0] == summary(run, grids(run), judge(run)).sections[0].blocks[0]
+
+
+def test_results_come_before_data_and_models(tmp_path):
+    cells = [cell("rnn", "greedy", seed, {"rate": number(1.0)}) for seed in range(12)]
+    run = run_of(tmp_path, cells, {}, tasks={"words": {"corpus": "Words", "statistics": {"test": {"rows": 9}}}})
+    document = report_document(run, grids(run), judge(run), [], costs=False)
+    headings = [section.heading for section in document.sections_for("html")]
+    assert headings[0] == "t"
+    assert headings.index("Data and models") < headings.index("Measurement")
+    (facts,) = document.prompt
+    assert facts.items == {
+        "Suite": "tests/report",
+        "Status": "12 cells, all complete",
+        "Seeds": "0, 1, 2, 3, 4, 5, 6, 7 and 4 more",
+    }
+    text = markdown_report(document)
+    assert text.count("Corpus: Words") == text.count("9 |") == 1
+
+
+def noted(name, *notes):
+    table = replace(
+        blocks("x")[doc.TableBlock], id=name, notes=doc.Notes(notes), file=doc.TableFile(name, name, name)
+    )
+    return DocumentSection(name, [table])
+
+
+def test_notes_that_tables_share_are_written_once_but_files_have_all_of_them():
+    sections = [noted("a", "[1] lost", "All.", "Two."), noted("b", "Two.", "All."), noted("c", "[1] lost", "All.")]
+    document = Document("title", [], [*notes_once(sections)])
+    assert [section.heading for section in document.sections_for("markdown")] == [
+        "a", "b", "c", "Notes on all tables", "Notes on a, b",
+    ]  # fmt: skip
+    for name in ("html", "markdown", "terminal"):
+        text = FORMATS[name](document)
+        assert [text.count(note) for note in ("All.", "Two.", "lost")] == [1, 1, 2]
+    assert [section.heading for section in document.sections_for("latex")] == ["a", "b", "c"]
+    files = table_files(document)
+    assert files == table_files(Document("title", [], sections))
+    assert files["a"].index("All.") < files["a"].index("Two.")
+    assert "Two." not in files["c"]
+
+
+def test_a_terminal_shows_tables_without_names_so_only_notes_on_all_of_them_are_moved():
+    sections = [noted("a", "All.", "Two."), noted("b", "Two.", "All."), noted("c", "All.")]
+    moved = [*notes_once(sections, by_name=False)]
+    assert [section.heading for section in moved] == ["a", "b", "c", "Notes on all tables"]
+    assert moved[0].blocks[0].notes.items == ["Two."]
+
+
+def test_a_lone_table_keeps_its_notes():
+    (section,) = notes_once([noted("a", "All.")])
+    assert section.blocks[0].notes.items == ["All."]

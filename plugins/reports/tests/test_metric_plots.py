@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from itertools import pairwise, product
 from math import inf, nan, sqrt
 from random import Random
@@ -167,6 +168,8 @@ def test_one_seed_has_bars_over_examples_and_a_note_says_of_what(tmp_path):
     run = plotted(tmp_path, cells, kind="bar", x="model", y="rate")
     assert all(point.low < point.mean < point.high for point in the_picture(run).series[0].rows)
     assert notes(run)[0] == "One seed: error bars are 95 % intervals over examples, for this training only."
+    run = replace(run, info={**run.info, "models": {"rnn": {"updates": 0}, "lstm": {"one_system": True}}})
+    assert notes(run)[0] == "One seed: error bars are 95 % intervals over examples."
     cells = sampled(tmp_path, {"rnn": [[0.0, 1.0] * 9, [1.0, 3.0] * 9], "lstm": [[3.0, 4.0] * 9]})
     assert notes(plotted(tmp_path, cells, kind="bar", x="model", y="rate"))[0] == (
         "Means over 1 to 2 seeds; error bars are 95 % intervals over seeds and examples, as in tables; "

@@ -113,6 +113,9 @@ def test_the_footnote_names_the_test_and_how_many_exchanges_it_is_of(run, store)
     after = " ".join(footnotes(run, grids(run)[0]))
     assert "paired permutation test, 1,000 permutations of examples; these trainings only" in after
     assert "over examples and seeds" not in after
+    models = {name: {**about, "updates": 0} for name, about in run.info["models"].items()}
+    untrained = replace(run, info={**run.info, "models": models})
+    assert "permutations of examples; p < 0.05" in " ".join(footnotes(untrained, grids(untrained)[0]))
     assert "Minimum detectable" not in after, "its error is that of other trainings, too"
 
 

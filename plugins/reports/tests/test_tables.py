@@ -23,6 +23,7 @@ from bench_small.runs import (
 from bench_core.runs.results import Score
 from bench_reports.content.numbers import printed, rounded
 from bench_reports.content.outputs import samples as gathered
+from bench_reports.content.page import statistics
 from bench_reports.content.result_tables import results_table
 from bench_reports.content.table_notes import details, footnotes
 from bench_reports.content.tables import grids
@@ -55,7 +56,7 @@ def test_a_column_that_was_not_run_keeps_unit_and_direction(tmp_path):
         cell("lstm", "greedy", 0, {"rate": number(7.0, label="Rate")}),
     ]
     run = run_of(tmp_path, cells, {})
-    assert footnotes(run, grids(run)[0])[0] == "Rate (%), lower is better."
+    assert results_table(run, grids(run)[0]).description == "Rate (%), lower is better."
     run = run_of(tmp_path, cells, {"rows": ["model"], "columns": ["decoder"], "values": ["rate", "nats"]})
     assert "Rate (%) ↓" in results_table(run, grids(run)[0]).headings
 
@@ -79,9 +80,10 @@ def test_nothing_is_said_of_trainings_where_no_model_was_trained(tmp_path, model
 def test_one_seed_has_a_mean_alone_and_its_interval_goes_to_the_files(tmp_path):
     run = run_of(tmp_path, [cell("rnn", "greedy", 0, {"rate": number(7.0, digits=1)})], {})
     assert shown(run) == {"greedy": {"rnn": "7.0"}}
-    assert footnotes(run, grids(run)[0])[:2] == ["rate (%), lower is better.", "One seed."]
+    assert results_table(run, grids(run)[0]).description == "rate (%), lower is better."
+    assert footnotes(run, grids(run)[0])[0] == "One seed."
     run = run_of(tmp_path, sampled(tmp_path, {"rnn": [[6.0, 7.0, 8.0]]}), {})
-    assert footnotes(run, grids(run)[0])[1] == "One seed."
+    assert footnotes(run, grids(run)[0])[0] == "One seed."
     assert details(run, grids(run)[0])[0] == "95 % intervals and p-values are in tables/t.csv."
     (record,) = records(grids(run)[0])
     assert (record["n"], record["std"]) == (1, None)
@@ -271,7 +273,7 @@ def test_footnotes_say_what_is_behind_the_numbers(tmp_path):
         "- Mean ± standard deviation over 3 seeds.",
         "- rate: %, lower is better, a bound, over 100 examples, signature limit:9.",
         "- Limits: 1,000 tokens per output, all examples decoded, all scored. Profile quick.",
-        "- Corpus: Words.",
+        "- Corpus: Words",
         "- Small type: published values (Table 1, corpus WikiText-2, 10 runs). By words.",
     ):
         assert f"{line}\n" in text
@@ -336,3 +338,8 @@ def test_of_many_outputs_those_are_shown_that_end_in_some_cells_and_not_in_other
     assert all(f"beam {number}" in files["report.html"].decode() for number in range(10))
     elsewhere = re.findall(r"### words/valid, example (\d)", files["report.md"].decode())
     assert len(elsewhere) == (3 if asked == 10 else 10)
+
+
+def test_a_statistic_that_rounds_to_zero_has_no_sign(tmp_path):
+    tasks = {"words": {"statistics": {"test": {"bias": -0.001, "least": -0.0, "drop": -0.25}}}}
+    assert statistics(run_of(tmp_path, [], {}, tasks=tasks))[1][1:] == ["0.00", "0.00", "-0.25"]

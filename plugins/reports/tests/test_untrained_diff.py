@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from bench_small.runs import run_of, sampled
 
 from bench_reports.diff.differences import difference, text
 
-TRAINED, NOT = {"updates": 9}, {"updates": 0}
+TRAINED, NOT, FIXED = {"updates": 9}, {"updates": 0}, {"one_system": True}
 
 
 @pytest.mark.parametrize(
@@ -16,6 +18,7 @@ TRAINED, NOT = {"updates": 9}, {"updates": 0}
         ({"rnn": NOT, "lstm": NOT}, False),
         ({"rnn": NOT, "lstm": TRAINED}, True),
         ({"rnn": TRAINED, "lstm": NOT}, True),
+        ({"rnn": FIXED, "lstm": NOT}, False),
         ({}, True),
     ],
 )
@@ -28,3 +31,5 @@ def test_nothing_is_said_of_trainings_of_models_that_are_not_trained(tmp_path, m
     said = text(difference(run, (sides[0], sides[1])), 100)
     assert "Interval and p: two-sided" in said.replace("\n", " ")
     assert ("training" in said) == (is_trained and seeds == 1)
+    (head,) = [line for line in said.splitlines() if line.startswith("metric")]
+    assert re.split("  +", head) == ["metric", "A", "B", "A - B", "95 % interval", "p"], "no empty columns"

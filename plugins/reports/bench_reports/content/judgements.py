@@ -21,10 +21,13 @@ MIN_P = 1e-6  # smaller p-values are below the resolution of the tests
 
 MEANING = (
     "Each comparison in a claim is tested over examples and seeds. A claim holds if its p-value is at most 5 %, "
-    "fails if the p-value of its negation is, and is unclear otherwise. With fewer than three seeds, verdicts apply "
-    "to these trainings only. Vacuous: no comparison could have turned out differently. Not tested: a premise is not "
-    "supported, or the difference is smaller than an estimate's error."
+    "fails if the p-value of its negation is, and is unclear otherwise."
 )
+MEANINGS = {
+    "training": "With fewer than three seeds, verdicts apply to these trainings only.",
+    "vacuous": "Vacuous: no comparison could have turned out differently.",
+    "not tested": "Not tested: a premise is not supported, or the difference is smaller than an estimate's error.",
+}  #: by words in verdicts
 
 Verdict: TypeAlias = Literal[
     "holds", "holds in this training", "holds in these trainings", "unclear", "fails", "fails in this training",

@@ -8,6 +8,7 @@ from bench_core.runs.reporting import unchecked_models
 from bench_core.runs.results import Run
 from bench_core.runs.selecting import cell_name
 from bench_core.suites.grids import gathered
+from bench_core.terminal import count_of
 from bench_reports.content.conditions import (
     MAX_REASON_CHARACTERS,
     by_task,
@@ -17,9 +18,9 @@ from bench_reports.content.conditions import (
     span,
     with_quotation_marks,
 )
-from bench_reports.content.environments import computed_with
+from bench_reports.content.environments import abridged, computed_with
 from bench_reports.content.outputs import shortened
-from bench_reports.content.sorting import names_on, ordered
+from bench_reports.content.sorting import names_on, ordered, seed_of
 from bench_reports.content.verdicts import obstacles
 from bench_reports.language.of_suite import language
 
@@ -38,20 +39,6 @@ def incomplete(run: Run) -> list[str]:
     ]
 
 
-def comparability(run: Run) -> list[str]:
-    """Return why numbers are not comparable with the published numbers, and how many cells are incomplete."""
-    reasons = [
-        reason.rstrip(".") for table in language(run).tables if table.reference for reason in obstacles(run, table)
-    ]
-    unlike = [
-        f"Not comparable with the published numbers: {shortened(reason, MAX_REASON_CHARACTERS)}."
-        for reason in dict.fromkeys(reasons)
-    ]
-    missing = sum(cell.status != "done" for cell in run.cells)
-    lacking = f"{missing:,} of {len(run.cells):,} cells are incomplete." if missing else ""
-    return [*filter(None, [*unlike, lacking])]
-
-
 def digests(texts: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the abbreviated digests of prompts, separators and references by split."""
     by_split = {split: about["asked"] for split, about in texts.items() if split != "train" and "asked" in about}
@@ -66,10 +53,27 @@ def unwritable(texts: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
+def head(run: Run) -> dict[str, str]:
+    """Return what a reader must know before the first table, by name."""
+    notices = [about.get("notice") or "" for about in (run.info.get("tasks") or {}).values()]
+    missing, cells = sum(cell.status != "done" for cell in run.cells), count_of(len(run.cells), "cell")
+    seeds = sorted({seed_of(cell) for cell in run.cells if "seed" in cell.cell})
+    tables = [table for table in language(run).tables if table.reference]
+    reasons = "; ".join(dict.fromkeys(reason.rstrip(".") for table in tables for reason in obstacles(run, table)))
+    properties = {
+        "Source": run.info.get("source") or run.suite.source,
+        "Suite": run.info.get("label") or run.suite.suite,
+        "Status": f"{missing:,} of {cells} incomplete" if missing else f"{cells}, all complete",
+        "Seeds": abridged([*map(str, seeds)]),
+        "Published numbers": reasons and f"not comparable: {shortened(reasons, MAX_REASON_CHARACTERS)}",
+        "Notice": " ".join(dict.fromkeys(notices)).strip(),
+    }
+    return {name: text for name, text in properties.items() if text}
+
+
 def facts(run: Run) -> dict[str, str]:
-    """Return properties of a run by name; the best possible perplexity comes from the entropy of the data in nats."""
+    """Return properties of data and models; the best possible perplexity is exp(entropy in nats)."""
     tasks = run.info.get("tasks") or {}
-    notices = dict.fromkeys(about["notice"] for about in tasks.values() if about.get("notice"))
     sizes = {task: f"{about['vocabulary']:,}" for task, about in tasks.items() if about.get("vocabulary", 0) > 1}
     examples = {task: overlaps(about["overlap"]) for task, about in tasks.items() if "overlap" in about}
     asked = {task: text for task, about in tasks.items() if (text := digests(about.get("texts") or {}))}
@@ -79,8 +83,6 @@ def facts(run: Run) -> dict[str, str]:
     }
     lost = {task: unwritable(tasks[task].get("texts") or {}) for task in tasks if task in bounded}
     properties = {
-        "Source": run.info.get("source") or run.suite.source,
-        "Suite": run.info.get("label") or run.suite.suite,
         "Computed with": computed_with(run),
         "Corpus": corpora(run, names_on(run, "task")),
         "Examples": by_task(run, examples),
@@ -91,7 +93,6 @@ def facts(run: Run) -> dict[str, str]:
         "Exempt from checks": exemptions(run),
         "Contracts not checked": unchecked_models(run),
         "Inputs outside cache keys": observed_inputs(run),
-        "Notice": " ".join(notices),
         "Note": with_quotation_marks(run.suite.note),
         "Models": ", ".join(_models(run)),
     }
@@ -141,4 +142,4 @@ def statistics(run: Run) -> list[list[str]]:
 def _statistic(value: float | None) -> str:
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else f"{round(value, 2) + 0.0:,.2f}"

@@ -8,6 +8,7 @@ from typing import Any
 from bench_core.runs.results import CellResult, Run, Score
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
+from bench_reports.content.numbers import rounded
 from bench_reports.content.sorting import by_key, name_on, names_on, ordered, seed_of
 from bench_reports.statistics.intervals import summary
 
@@ -60,7 +61,7 @@ def number_rows(run: Run) -> list[list[str]]:
     )  # fmt: skip
     summaries = [(key, summary(values)) for key, values in by_key(numbers).items()]
     rows = [
-        [*key, f"{over.mean:.4g}", "–" if over.std is None else f"{over.std:.2g}", str(over.n)]
+        [*key, f"{over.mean + 0.0:.4g}", "–" if over.std is None else f"{over.std:.2g}", str(over.n)]
         for key, over in summaries
     ]
     return [list(OF_NUMBERS), *rows] if rows else []
@@ -132,7 +133,7 @@ def _measured_text(stated: Sequence[ProbeStatement]) -> str:
         return "not measured"
     first, number = measured[0]
     mean = summary([number.value for _, number in measured if number.value is not None]).mean
-    text = f"{first.metric} {mean:.{number.digits}f} {number.unit}".strip()
+    text = f"{first.metric} {rounded(mean, number.digits)} {number.unit}".strip()
     if not any(each.statement["promises"] for each, _ in measured):
         return text
     return f"{text}, {'AGAINST THE PROOF' if any(each.broken for each, _ in measured) else 'as promised'}"

@@ -1,6 +1,7 @@
 """Document tables of results and of their differences from published numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import isnan
 from typing import TypeAlias
 
@@ -8,7 +9,7 @@ from bench_core.runs.results import Run
 from bench_reports.content.grid import Column, Grid, GridEntry, Names
 from bench_reports.content.labels import TableLabels
 from bench_reports.content.numbers import comparison_text, number, ours, printed, signed, stars
-from bench_reports.content.table_notes import details, footnotes, rules
+from bench_reports.content.table_notes import content, details, footnotes, rules
 from bench_reports.document import Notes, Span, TableBlock, TableCell, TableFile, text_cell
 from bench_reports.language.figure_schema import WIDTHS
 from bench_reports.language.schema import Table as TableSchema
@@ -28,7 +29,8 @@ def results_table(run: Run, grid: Grid) -> TableBlock:
     ]
     file = file_of(run, table, table.id, table.caption or table.id, details(run, grid))
     notes = Notes(footnotes(run, grid))
-    return _table(run, grid, f"table-{table.id}", table.caption or table.id, grid.columns, cells, notes, file)
+    block = _table(run, grid, f"table-{table.id}", table.caption or table.id, grid.columns, cells, notes, file)
+    return replace(block, description=content(run, grid))
 
 
 def file_of(run: Run, table: TableSchema, name: str, caption: str, remarks: Sequence[str]) -> TableFile:

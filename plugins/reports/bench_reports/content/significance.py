@@ -92,7 +92,8 @@ def method(run: Run, grid: Grid, labels: TableLabels) -> str:
         if entry.summary and not (entry.fixed or (len(entry.cells) == 1 and is_untrained(run, entry.cells)))
     }
     number = min(test.exchanges for test in grid.tests)
-    over, line = _over(seeds, number), "row" if grid.table.transpose else "column"
+    trained = not is_untrained(run, [cell for entry in tested for cell in entry.cells])
+    over, line = _over(seeds, number, trained), "row" if grid.table.transpose else "column"
     if grid.table.baseline:
         place = next(place for place, row in enumerate(grid.rows) if row.label == grid.table.baseline)
         baseline = ", ".join(labels.row(grid.rows[place]))
@@ -106,14 +107,15 @@ def method(run: Run, grid: Grid, labels: TableLabels) -> str:
 
 
 def is_untrained(run: Run, cells: Iterable[CellResult]) -> bool:
-    """Return whether all cells have models that were not trained."""
+    """Return whether all cells have models that were not trained, or fixed systems."""
     models = run.info.get("models") or {}
-    return all(models.get(str(cell.cell.get("model")), {}).get("updates") == 0 for cell in cells)
+    about = [models.get(str(cell.cell.get("model")), {}) for cell in cells]
+    return all(model.get("updates") == 0 or model.get("one_system") for model in about)
 
 
-def _over(seeds: set[int], exchanges: int) -> str:
+def _over(seeds: set[int], exchanges: int, trained: bool) -> str:
     if exchanges:
-        alone = "" if not seeds else "; these trainings only" if seeds != {1} else "; single seed"
+        alone = "" if not seeds or not trained else "; these trainings only" if seeds != {1} else "; single seed"
         return f"paired permutation test, {exchanges:,} permutations of examples{alone}"
     if not seeds:
         return "paired test over examples"

@@ -30,7 +30,7 @@ OTHER_EXAMPLES = "The published test set is treated as another sample with the s
 
 NO_INTERVAL = (
     "No interval where trainings appear to differ qualitatively: at least a third are at a bound of the metric, or "
-    "their mean is within one standard deviation of a bound"
+    "their mean is within one standard deviation of a bound."
 )
 MAX_APART = 5  # numbers listed in a note
 
@@ -39,7 +39,7 @@ def footnotes(run: Run, grid: Grid) -> list[str]:
     """Return the footnotes of a table as plain text."""
     notes = [with_quotation_marks(grid.table.note), *grid.notes, unverified(run, grid.cells)]
     if grid.table.of == "results":
-        notes += [_content(run, grid), _seeds(run, grid), _errors(run, grid), _apart(run, grid)]
+        notes += [_seeds(run, grid), _errors(run, grid), *_apart(run, grid)]
         notes += [*_significance(run, grid), _summary_note(grid)]
     if grid.table.of == "tasks":
         notes.append(corpus_note(run, [row.label for row in grid.rows]))
@@ -83,11 +83,11 @@ def rules(run: Run, grid: Grid) -> list[str]:
     return notes if named else [*notes, "No tolerance is given, so no number counts as equivalent."]
 
 
-def _content(run: Run, grid: Grid) -> str:
+def content(run: Run, grid: Grid) -> str:
     """Return the only metric of a table, if its headings do not show it."""
     table, labels = grid.table, TableLabels.of(run, grid.table)
     columns = [column for column in grid.columns if column.value and column.names is not None]
-    if len(table.values) != 1 or not table.columns or not columns:
+    if table.of != "results" or len(table.values) != 1 or not table.columns or not columns:
         return ""
     number = columns[0].number
     way = {1: ", higher is better", -1: ", lower is better"}.get(number.better, "")
@@ -152,19 +152,19 @@ def _errors(run: Run, grid: Grid) -> str:
     return f"Standard errors of the sampling estimates: {', '.join(words)}." if words else ""
 
 
-def _apart(run: Run, grid: Grid) -> str:
-    """Return the note on numbers without interval, as trainings differ qualitatively, with the numbers by seed."""
+def _apart(run: Run, grid: Grid) -> Iterable[str]:
+    """Yield the notes on numbers without interval, whose trainings differ qualitatively, and these by seed."""
     labels, texts = TableLabels.of(run, grid.table), []
     for row, entries in zip(grid.rows, grid.entries, strict=True):
         for column, entry in zip(grid.columns, entries, strict=True):
             if entry.apart and (grid.table.spread == "interval" or len(set(entry.apart)) > 1):
                 name = ", ".join([*labels.row(row), *((column.names and column.shown) or ())])
                 texts.append(f"{name} {', '.join(rounded(value, column.number.digits) for value in entry.apart)}")
-    if not texts:
-        return ""
-    more = f"; and {len(texts) - MAX_APART:,} more" if len(texts) > MAX_APART else ""
-    seeds = "" if grid.table.spread == "interval" else f" (by seed: {'; '.join(texts[:MAX_APART])}{more})"
-    return f"{NO_INTERVAL}{seeds}."
+    if texts:
+        yield NO_INTERVAL
+    if texts and grid.table.spread != "interval":
+        more = f"; and {len(texts) - MAX_APART:,} more" if len(texts) > MAX_APART else ""
+        yield f"No interval, by seed: {'; '.join(texts[:MAX_APART])}{more}."
 
 
 def _files(filled: Sequence[Grid]) -> Iterable[str]:

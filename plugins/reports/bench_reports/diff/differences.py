@@ -201,7 +201,9 @@ def text(result: CellDifference, draws: int) -> str:
         "as sacrebleu", "p (permutation)", "win/tie/loss",
     ]  # fmt: skip
     rows = [_row(result, contrast, draws) for contrast in result.contrasts]
-    lines += ["", tabulate(rows, headings, disable_numparse=True), *map(visible, _footnotes(result, draws))]
+    filled = [[*column] for column in zip(headings, *rows, strict=True) if any(column[1:])]
+    table = tabulate([*zip(*filled, strict=True)], "firstrow", disable_numparse=True)
+    lines += ["", table, *map(visible, _footnotes(result, draws))]
     if result.buckets:
         headings = ["by reference length", "tokens", "examples", "A", "B", "A - B"]
         lines += ["", tabulate(_bucket_rows(result), headings, disable_numparse=True)]

@@ -88,14 +88,14 @@ def _with_ends(values: Sequence[float], ends: Ends | None) -> SeedMean:
     return SeedMean(moments.mean, moments.std, low, high, moments.n)
 
 
-def variation(picture: Picture) -> str:
+def variation(picture: Picture, trained: bool) -> str:
     """Return a note on what means are over, and what the bands or error bars around them show."""
     shown, rows = INTERVAL_NAMES[picture.figure.kind], [row for group in picture.series for row in group.rows]
     drawn = any(getattr(row, end, None) is not None for row in rows for end in ("low", "x_low", "y_low"))
     seeds = {row.seeds for row in rows if row.seeds}
     if max(seeds) < 2:
         if drawn:
-            return f"One seed: {shown} are 95 % intervals over examples, for this training only."
+            return f"One seed: {shown} are 95 % intervals over examples{', for this training only' * trained}."
         return f"One seed: no {shown}, because the variation over seeds is unknown."
     counted = " to ".join(f"{number:,}" for number in sorted({min(seeds), max(seeds)}))
     if picture.figure.spread == "none" or not drawn:

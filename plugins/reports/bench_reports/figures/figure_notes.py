@@ -6,6 +6,7 @@ from bench_core.runs.results import Run
 from bench_reports.content.conditions import MAX_REASON_CHARACTERS, corpus_note, description, run_limits, span
 from bench_reports.content.environments import abridged, unlike, unverified
 from bench_reports.content.outputs import shortened
+from bench_reports.content.significance import is_untrained
 from bench_reports.content.sorting import name_on
 from bench_reports.figures.error_bars import INTERVAL_NAMES, variation
 from bench_reports.figures.figure_data import Picture, kind_of
@@ -13,7 +14,7 @@ from bench_reports.figures.figure_data import Picture, kind_of
 
 def figure_notes(run: Run, picture: Picture) -> list[str]:
     """Return the footnotes of a figure, as plain text."""
-    about = [] if picture.empty else [_behind(picture), *picture.notes, *_metric_notes(picture)]
+    about = [] if picture.empty else [_behind(run, picture), *picture.notes, *_metric_notes(picture)]
     limits = run_limits(run) if not picture.figure.history else ""
     environments = unlike(run, picture.cells)
     corpus = corpus_note(run, [name_on(result, "task") for result in picture.cells])
@@ -21,7 +22,7 @@ def figure_notes(run: Run, picture: Picture) -> list[str]:
     return [*filter(None, notes)]
 
 
-def _behind(picture: Picture) -> str:
+def _behind(run: Run, picture: Picture) -> str:
     """Return the note on the seeds and examples of a figure."""
     kind, groups = picture.figure.kind, [group for group in picture.series if not group.shared] or picture.series
     seeds = {group.seeds for group in groups}
@@ -31,7 +32,7 @@ def _behind(picture: Picture) -> str:
         seeds = {tile.seeds for group in groups for tile in group.rows if tile.seeds}
         return "One seed." if seeds == {1} else f"Mean ± standard deviation over {span(seeds)} seeds."
     if kind in INTERVAL_NAMES:
-        return variation(picture)
+        return variation(picture, not is_untrained(run, picture.cells))
     pooled = "of one seed" if seeds == {1} else f"pooled over {span(seeds)} seeds"
     return f"{span({group.values for group in groups})} values, {pooled}."
 

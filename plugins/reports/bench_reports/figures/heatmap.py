@@ -167,7 +167,7 @@ def _two_digits(tile: Tile, digits: int) -> str:
     """Return the mean as a whole number or with two significant digits, whichever is shorter, or the status."""
     if tile.mean is None or not isfinite(tile.mean):
         return _mean_alone(tile, digits)
-    short = re.sub(r"e([+-])0*", lambda sign: f"e{sign[1].strip('+')}", f"{tile.mean:.2g}").replace("-", "−")
+    short = re.sub(r"e([+-])0*", lambda sign: f"e{sign[1].strip('+')}", f"{tile.mean + 0.0:.2g}").replace("-", "−")
     whole = rounded(tile.mean, 0) if abs(tile.mean) >= 100 else short
     return min(_mean_alone(tile, digits), whole, short, key=len)
 

@@ -166,7 +166,7 @@ def too_wide(table: doc.TableBlock) -> str:
 
 def _pieces(table: doc.TableBlock, rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
     """Yield the lines of each float; the last has room for the notes."""
-    below = sum(1 + len(note) // LINE for note in (table.notes.items if table.notes else ()))
+    below = sum(1 + len(note) // LINE for note in table.all_notes)
     number = max(1, ceil(len(rows) / MAX_ROWS))
     if number == 1 and len(rows) + below > MAX_LINES and len(rows) > 1:
         number = 2
@@ -187,7 +187,7 @@ def _float(table: doc.TableBlock, file: doc.TableFile, rows: str, number: int, l
 
 
 def _notes(table: doc.TableBlock) -> list[str]:
-    notes = [breakable(latex(note)) for note in (table.notes.items if table.notes else ())]
+    notes = [breakable(latex(note)) for note in [table.description, *table.all_notes] if note]
     if not notes:
         return []
     begin = [r"\par\smallskip", r"\begin{minipage}{\linewidth}", r"\footnotesize\raggedright"]

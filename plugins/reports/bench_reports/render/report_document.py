@@ -1,6 +1,6 @@
 """Assemble the document of a report: its sections, their order and their headings."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -8,17 +8,18 @@ from bench_core.runs.results import Run
 from bench_reports import document as doc
 from bench_reports.content.choices import choice_note, choices
 from bench_reports.content.claim_families import chance
-from bench_reports.content.conditions import limits
+from bench_reports.content.conditions import limits, run_limits
 from bench_reports.content.cost_tables import Stages, by_kind, dearest
 from bench_reports.content.environments import environment_rows
 from bench_reports.content.grid import Grid
-from bench_reports.content.judgements import MEANING, Judgement
+from bench_reports.content.judgements import MEANING, MEANINGS, Judgement
 from bench_reports.content.numbers import number
 from bench_reports.content.outputs import few, samples, side_by_side, withheld_note
-from bench_reports.content.page import comparability, facts, incomplete, statistics, title
+from bench_reports.content.page import facts, head, incomplete, statistics, title
 from bench_reports.content.pairs import pairs_table
 from bench_reports.content.probes import broken_promises, failing_premises, number_rows, statement_rows
 from bench_reports.content.result_tables import differences_table, files_of_differences, results_table
+from bench_reports.content.sorting import by_key
 from bench_reports.content.table_notes import measurement
 from bench_reports.document import Block, Document, DocumentSection, Side, Span, TableBlock, TableCell, text_cell
 from bench_reports.figures.figure_data import Picture, kind_of
@@ -29,6 +30,7 @@ from bench_reports.language.of_suite import language
 DrawnFigure: TypeAlias = tuple[Picture, Mapping[str, bytes]]
 
 PAGE: tuple[doc.Format, ...] = ("html",)
+NOT_PRINTED: tuple[doc.Format, ...] = ("html", "markdown", "terminal")  # tables are not files of their own
 OTHERS: tuple[doc.Format, ...] = ("latex", "markdown", "terminal")
 KNOWN = "What is known about each trained model before any measurement; premises are checked on the trained weights."
 COSTS = (
@@ -47,19 +49,25 @@ def report_document(
     """
     names = files_of_differences(filled)
     results = [_results(run, grid, names.get(grid.table.id, "")) for grid in filled]
+    measured = _measurement(run, filled)
     sections = [
-        *_data(run),
-        *results,
-        *(_figure(run, figure, "figures") for figure in drawn),
+        *notes_once(results),
+        *(_figure(run, figure, "figures", [*measured, *limits(run)] if measured else []) for figure in drawn),
         *_findings(run, judged),
+        *_data(run),
     ]
-    sections += [*_measurement(run, filled), *_cells(run), _provenance(run, costs)]
-    return Document(title(run), [doc.Facts(facts(run), cites=["Source"])], sections)
+    how = DocumentSection("Measurement", [doc.Notes(measured)], "measurement-section", "Measurement")
+    sections += [*[how] * bool(measured), *_cells(run), _provenance(run, costs)]
+    return Document(title(run), [doc.Facts(head(run), cites=["Source"])], sections)
 
 
 def summary(run: Run, filled: Iterable[Grid], judged: Iterable[Judgement]) -> Document:
     """Return the tables and claims of a run, for a terminal."""
-    sections = [*table_sections(run, filled), *_claims(judged), DocumentSection("", [doc.Notes(limits(run))])]
+    tables, end = (
+        notes_once(table_sections(run, filled), by_name=False),
+        DocumentSection("", [doc.Notes(limits(run))]),
+    )
+    sections = [*tables, *_claims(judged), end]
     return Document("", [], sections)
 
 
@@ -105,12 +113,29 @@ def _column(column: Sequence[str]) -> list[TableCell]:
     return [TableCell([Span(word)], None if mixed else value) for value, word in zip(numbers, column, strict=True)]
 
 
+def notes_once(sections: Iterable[DocumentSection], by_name: bool = True) -> Iterator[DocumentSection]:
+    """Yield tables without the notes that all have, or several if named, and these notes below the last table."""
+    sections = [*sections]
+    blocks = [block for section in sections for block in section.blocks]
+    tables = {block.file.name: block for block in blocks if isinstance(block, TableBlock) and block.file}
+    users = by_key((note, name) for name, table in tables.items() for note in table.all_notes if note[0] != "[")
+    least = max(2, 0 if by_name else len(tables))
+    shared = {note: tuple(names) for note, names in users.items() if len(names) >= least}
+    for section in sections:
+        rest = [block.without(shared) if isinstance(block, TableBlock) else block for block in section.blocks]
+        yield replace(section, blocks=rest)
+    groups = by_key((names, note) for note, names in shared.items())
+    for names in sorted(groups, key=len, reverse=True):
+        heading = "all tables" if len(names) == len(tables) else ", ".join(names)
+        yield DocumentSection(f"Notes on {heading}", [doc.Notes(groups[names])], formats=NOT_PRINTED)
+
+
 def _data(run: Run) -> Iterator[DocumentSection]:
-    """Yield what a reader must know before the results."""
-    if notes := comparability(run):
-        yield DocumentSection("Limits to comparability", [doc.Notes(notes)], "limits", formats=PAGE, aside=True)
-    if rows := statistics(run):
-        yield DocumentSection("Data", [text_table("statistics", "Data statistics", rows)], "statistics-section")
+    """Yield the properties of data and models."""
+    blocks: list[Block] = [doc.Facts(about)] if (about := facts(run)) else []
+    blocks += [text_table("statistics", "Data statistics", rows)] if (rows := statistics(run)) else []
+    if blocks:
+        yield DocumentSection("Data and models", blocks, "statistics-section", "Data and models")
 
 
 def _results(run: Run, grid: Grid, file: str) -> DocumentSection:
@@ -125,10 +150,12 @@ def _results(run: Run, grid: Grid, file: str) -> DocumentSection:
     return DocumentSection(heading, [ours, *beside, links], f"{ours.id}-section", grid.table.id)
 
 
-def _figure(run: Run, drawn: DrawnFigure, folder: str) -> DocumentSection:
+def _figure(run: Run, drawn: DrawnFigure, folder: str, elsewhere: Collection[str] = ()) -> DocumentSection:
+    """Return a figure with its notes, except those that the report has elsewhere."""
     picture, files = drawn
     figure, kind = picture.figure, kind_of(picture.figure.kind)
-    heading, notes = ": ".join(filter(None, [figure.id, figure.caption])), doc.Notes(figure_notes(run, picture))
+    heading = ": ".join(filter(None, [figure.id, figure.caption]))
+    notes = doc.Notes([note for note in figure_notes(run, picture) if note not in elsewhere])
     svg, details = files.get("svg", b""), kind.details(picture) if kind and not picture.empty else ()
     caption = figure.caption or figure.id
     block = doc.FigureBlock(figure.id, heading, caption, figure.kind, folder, notes, picture.empty, svg, details)
@@ -153,9 +180,9 @@ def _claims(judged: Iterable[Judgement]) -> Iterator[DocumentSection]:
             doc.JudgedClaim(judgement.claim.id, judgement.verdict, statement, judgement.claim.expression, grounds)
         )
     if claims:
-        yield DocumentSection(
-            "Claims", [doc.Claims(claims, f"{MEANING} {chance(judged)}")], "claims-section", "Claims"
-        )
+        verdicts = " ".join(claim.verdict for claim in claims)
+        meaning = [MEANING, *(text for word, text in MEANINGS.items() if word in verdicts), chance(judged)]
+        yield DocumentSection("Claims", [doc.Claims(claims, " ".join(meaning))], "claims-section", "Claims")
 
 
 def _probes(run: Run) -> list[Block]:
@@ -171,14 +198,12 @@ def _probes(run: Run) -> list[Block]:
     return blocks
 
 
-def _measurement(run: Run, filled: Sequence[Grid]) -> Iterator[DocumentSection]:
-    """Yield how numbers were measured, for readers who reproduce them; on a page, the limits are at the top."""
+def _measurement(run: Run, filled: Sequence[Grid]) -> list[str]:
+    """Return how numbers were measured, for readers who reproduce them."""
     elsewhere = ", ".join(figure.id for figure in language(run).figures if figure.costs)
     costs = [f"{ELSEWHERE}: {elsewhere}."] if elsewhere else []
-    if notes := [*measurement(run, filled), *costs]:
-        yield DocumentSection(
-            "Measurement", [doc.Notes([*notes, *limits(run)])], "measurement-section", "Measurement"
-        )
+    notes = [*measurement(run, filled), *costs]
+    return [*notes, run_limits(run)] if notes else []
 
 
 def _cells(run: Run) -> Iterator[DocumentSection]:

@@ -15,7 +15,7 @@ from bench_core.storage.file_formats import Open, parsed
 from bench_reports.content.conditions import corpus_text
 from bench_reports.content.environments import ALWAYS
 from bench_reports.content.outputs import shortened
-from bench_reports.content.page import comparability, facts, title
+from bench_reports.content.page import facts, head, title
 from bench_reports.content.sorting import ordered
 from bench_reports.view.curves import Curve, curves
 from bench_reports.view.finding import manifest_of
@@ -100,15 +100,15 @@ def read_entry(root: Path, folder: Path, reports: Sequence[ReportFiles] = ()) ->
     _stay_inside(root, place)
     run = read_run(place)
     info = run.info
-    notes = comparability(run)
+    trainings, notes = dict[str, Curve](), list[str]()
     try:
         trainings = curves(read_histories(run.folder))
     except (OSError, ValueError) as error:
-        trainings, notes = {}, [*notes, f"Training curves cannot be read: {_short(error)}."]
+        notes = [f"Training curves cannot be read: {_short(error)}."]
     return PageEntry(
         folder, "run", title(run), name, suite=run.suite.suite, profile=str(info.get("profile") or ""),
         date=_date(name), version=_version(manifest_of(place), info["environments"]), reports=reports,
-        facts=facts(run), notes=notes, cells=ordered(run), samples=info["samples"], curves=trainings,
+        facts=head(run) | facts(run), notes=notes, cells=ordered(run), samples=info["samples"], curves=trainings,
         published=published_numbers(run), metrics=metrics_of([*run.suite.metrics], run.cells),
     )  # fmt: skip
 
