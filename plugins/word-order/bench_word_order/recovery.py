@@ -53,10 +53,10 @@ class WordOrder(SequenceTask):
         short, long = lengths < self.config.shortest, lengths > (self.config.longest or np.inf)
         selected = np.flatnonzero(~(short | long))
         if len(selected) < MIN_SENTENCES:
-            limit = f" and at most {self.config.longest}" if self.config.longest else ""
+            upper = f" and at most {self.config.longest}" if self.config.longest else ""
             raise DataError(
                 f"the {split} split of {self._corpus.name} has {len(selected)} sentences with at least "
-                f"{self.config.shortest}{limit} tokens (out of {len(lengths):,}); {MIN_SENTENCES} are needed. Change "
+                f"{self.config.shortest}{upper} tokens (out of {len(lengths):,}); {MIN_SENTENCES} are needed. Change "
                 "`shortest`, `longest` or `sentences`, or choose a larger corpus."
             )
         left_out = {"left_out_short": int(short.sum()), "left_out_long": int(long.sum())}
