@@ -128,7 +128,7 @@ def _check_configs(configs: Iterable[type[Config]], hook: str, module: ModuleTyp
 
 
 def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, Any] | None, here: str) -> None:
-    """Raise PluginError unless `supports` of a plugin, or its distribution's requirements, allow this core."""
+    """Raise PluginError unless a plugin's `supports`, or its distribution's requirements, allow this core."""
     core = (needed or {}).get("bench-core")
     if hasattr(module, "supports"):
         first, last = module.supports
@@ -218,7 +218,7 @@ def sections() -> Sequence[Section]:
 def training_kind(joint: bool) -> str:
     """Return the name of the stage kind that trains a model or, if `joint`, several seeds at once.
 
-    Raises PluginError if none is installed.
+    Raises PluginError if no installed distribution provides it.
     """
     for kind in stage_kinds().values():
         if kind.trains and kind.joint is joint:
@@ -321,7 +321,7 @@ def configured(kind: str, settings: Mapping[str, Any]) -> Any:
 
 
 def suggestion(name: str, known: list[str], what: str = "Known") -> str:
-    """Return a question with the most similar known names, or else all of them."""
+    """Return a question with the most similar known names or, if no name is similar, a list of all known names."""
     from placed_settings import suggestion as suggest  # imported only in case of an error
 
     return suggest(name, known, what)
