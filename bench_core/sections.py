@@ -99,9 +99,9 @@ class Section:
         """Raise StoreError if a file that `keep` added to an imported `Run` is damaged."""
 
     def verify(self, run: Any, store: Any) -> Sequence[Any]:
-        """Return a `Remark` for each file that `keep` added and that contradicts the `Store`; that may be None."""
+        """Return a `Remark` for each contradiction of files that `keep` added with the `Store`, which may be None."""
         return ()
 
     def verify_report(self, folder: Path, run: Any) -> Sequence[Any]:
-        """Return a `Remark` for each contradiction between files of a report, or with the `Run`, unless it is None."""
+        """Return a `Remark` for each contradiction between files of a report or with the `Run`, which may be None."""
         return ()

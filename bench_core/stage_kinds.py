@@ -71,9 +71,7 @@ class StageKind:
     schema: str = ""  #: class of `training:`, if it trains; a subclass of `suites.training.TrainingBase`
     check: str = ""  #: takes an `Entry` and `report(keys, text)`; `{model}` in a text is replaced by model names
     peer: str = ""  #: module that performs a stage in further processes, on other devices
-    carrying: Mapping[str, str] = field(
-        default_factory=dict
-    )  #: modules whose code is excluded from keys, with the reasons
+    carrying: Mapping[str, str] = field(default_factory=dict)  #: modules whose code is excluded from keys -> reasons
     lookups: Sequence[str] = ()  #: `module:name` of functions that look up a root of the stage by a computed name
 
     @property

@@ -52,8 +52,8 @@ class Task(ABC):
     def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield a row for each new prompt, with its id, in batches with prompts of equal length.
 
-        `Prompt.text` is the source or, without a source, the prompt. `gold` is the target followed by EOS, or EOS alone
-        without targets. By default raises SuiteError: prompts are not texts.
+        `Prompt.text` is the source or, without a source, the prompt. `gold` is the target followed by EOS, or EOS
+        alone without targets. By default raises SuiteError: prompts are not texts.
         """
         raise SuiteError(f"{self.config.name} cannot encode new prompts, because its prompts are not texts.")
 
