@@ -22,7 +22,7 @@ MAX_BYTES = 100_000_000  #: maximum size of files that are read in full
 class Inspection:
     """The inputs and results of an inspector.
 
-    A task's inspector stores functions that read its examples in `prompts`; a model's inspector uses them via `tasks`.
+    A task's inspector stores in `prompts` functions that read examples; a model's inspector uses them via `tasks`.
     """
 
     data: Path  #: the data directory

@@ -29,7 +29,7 @@ def side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool])
 
 
 def _concatenate(batches: list[Batch]) -> Batch:
-    """Concatenate batches of the same shape to a batch that does not continue another."""
+    """Concatenate batches of the same shape into a batch that does not continue another batch."""
     columns = iter([*zip(*map(_tensors, batches), strict=True)])
     return replace(batches[0].change(lambda _: torch.cat(next(columns))), continues=False)
 

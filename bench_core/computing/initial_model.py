@@ -1,4 +1,4 @@
-"""Initialization of models, and storage of models."""
+"""Initialization and storage of models."""
 
 from __future__ import annotations
 

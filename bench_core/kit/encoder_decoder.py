@@ -61,7 +61,7 @@ class SourceStates(State):
 
     @cached_property
     def _places(self) -> tuple[Tensor, int]:
-        """Return the index of each row among the rows of its source [N], and the highest number of rows per source."""
+        """Return the index of each row among the rows of its source [N], and the maximum row count of a source."""
         assert self.rows is not None
         sharing = self.rows.bincount(minlength=len(self.keys))  # [B]
         order = self.rows.argsort(stable=True)

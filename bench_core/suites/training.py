@@ -32,9 +32,7 @@ class TrainingBase(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, defer_build=True)
 
-    mode: Literal["train", "evaluate"] = (
-        "train"  #: `evaluate` uses the initial weights and does not read training data
-    )
+    mode: Literal["train", "evaluate"] = "train"  #: `evaluate` uses the initial weights without reading data for them
     updates: NonNegativeInt | None = None  #: maximum number of updates; 0 keeps the initial weights
     phases: tuple[Any, ...] = ()  #: training phases, in order; by default a single phase
     batch_size: PositiveInt | Literal["auto"] = 32  #: rows or tokens per update; `auto`: as many as fit in memory
