@@ -51,9 +51,9 @@ def store_weights(model: Any, folder: Path) -> None:
 
 
 def unshared(model: Any) -> Any:
-    """Return a proxy of a model for safetensors whose weights do not share storage, unlike in cuDNN's recurrent layers.
+    """Return a proxy of a model for safetensors whose weights do not share storage.
 
-    Tied weights remain tied.
+    cuDNN's recurrent layers share storage between weights. Tied weights remain tied.
     """
 
     def state_dict() -> dict[str, Any]:

@@ -55,7 +55,7 @@ def roots_inside(*configs: Config) -> list[str]:
 
 
 def _check_alone(*roots: str) -> None:
-    """Raise SuiteError if a stage uses two parts of the same kind and name, because its settings contain only names."""
+    """Raise SuiteError if a stage uses two parts of the same kind and name, as its settings contain only names."""
     for kind in kinds():
         names = sorted(part.whole_name for part in parts(kind).values() if part.root in roots)
         if len(names) > 1:
