@@ -23,7 +23,7 @@ def second_look(kind: str, *about: object) -> Any:
 
 
 def overlaps(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yield a warning for each evaluation split with over 1 % of examples repeated or shared with an earlier split."""
+    """Yield a warning for each evaluation split with over 1 % of examples repeated or shared with earlier splits."""
     kinds = {"repeated": "repeated", "shared": "shared with 'train'", "chosen_by": "shared with 'valid'"}
     for split, numbers in counts.items():
         for name, what in kinds.items():

@@ -1,8 +1,8 @@
 """The canonical text of Python code: independent of layout, comments and the version of Python.
 
-Docstrings and annotations of functions and variables are stored separately: they affect nothing unless code reads
-them. The types of class fields are part of the text because dataclasses read them. A writer can leave out error
-messages.
+Docstrings and annotations of functions and variables are stored separately, because they have no effect unless code
+reads them. The types of class fields are part of the text because dataclasses read them. A writer can leave out
+error messages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WITH_LOOKUPS = (ast.AugAssign, ast.Call, ast.FunctionDef, ast.Subscript)
 _BLOCKS = {"body", "finalbody", "orelse"}
 _FIELDS: dict[type[ast.AST], list[str]] = {}
 _FAULT = "Fault"  #: name of the annotation for parts of error messages in silent packages
-_ERROR_SUFFIXES = ("Error", "warn")  # of functions and classes that take error messages
+_ERROR_SUFFIXES = ("Error", "warn")  # suffixes of functions and classes that take error messages
 _RESULTS = (ast.Return, ast.Yield, ast.YieldFrom)
 #: Fields of expressions that select an error message without being part of it.
 _SELECTING = {"comparators", "ifs", "keys", "slice", "test"}
