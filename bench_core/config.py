@@ -102,7 +102,7 @@ class ModelConfig(Config):
     takes_new_prompts: ClassVar[bool] = True  #: whether prompts may be outside all splits; false for recorded outputs
 
     def is_pretrained(self) -> bool:
-        """Return whether the model is evaluated without training unless its `training` sets a length.
+        """Return whether the model is pretrained: evaluated without training unless `training` sets a length.
 
         By default, models that cannot be trained are pretrained.
         """
@@ -110,7 +110,7 @@ class ModelConfig(Config):
 
     @classmethod
     def is_untrainable(cls) -> bool:
-        """Return whether the model is untrainable: a text generator or text scorer, or with its own vocabulary."""
+        """Return whether the model cannot be trained: text generators and scorers, or models with own vocabulary."""
         pretrained = (TextGenerator, TextScorer, OwnVocabulary)
         return any(issubclass(capability, pretrained) for capability in cls.capabilities)
 
@@ -145,7 +145,7 @@ class DecoderConfig(Config):
     """The Config of a decoder, with the setting that all decoders share."""
 
     needs: ClassVar[type[Model]]  #: the capability required of models, such as Stepper
-    limits: ClassVar[Mapping[str, str]] = {"max_tokens": "max_tokens"}  #: key of `limits` by setting
+    limits: ClassVar[Mapping[str, str]] = {"max_tokens": "max_tokens"}  #: setting -> key of `limits`
 
     max_tokens: PositiveInt = 1000  #: maximum number of target tokens per hypothesis, including EOS
 
@@ -174,7 +174,7 @@ class MetricConfig(Config):
         return None
 
     def bounds(self) -> tuple[float, float] | None:
-        """Return the lowest and highest possible score: `range`, unless it depends on settings; None if undeclared.
+        """Return the lowest and highest possible score: `range`, unless they depend on settings; None if undeclared.
 
         Intervals are clipped to the bounds, scores outside them are errors, and claims require bounded metrics.
         """
@@ -209,7 +209,7 @@ class TaskConfig(Config):
         return ()
 
     def at(self, split: str | None) -> Self:
-        """Return the settings on which an evaluated split depends or, for None, the settings for training.
+        """Return the settings on which an evaluated split or, for None, training depends.
 
         If these differ, the split and the training data are prepared separately, and the latter are the split's
         `Task.base`. By default returns all settings: all splits are prepared together, and training depends on all.
@@ -240,7 +240,7 @@ class TaskConfig(Config):
 
     @property
     def separator(self) -> str:
-        """Return the separator of prompts and targets: a space, or nothing in languages without spaces."""
+        """Return the separator between prompts and targets: a space, or nothing in languages without spaces."""
         return "" if self.language in UNSPACED and not self.tokenized else " "
 
     def complete(self, info: TaskInfo) -> TaskInfo:

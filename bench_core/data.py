@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 class Purpose(StrEnum):
-    """The purpose of batches."""
+    """The purpose for which batches are read."""
 
     TRAIN = "train"  # update weights
     SCORE = "score"  # compute log p of targets
@@ -93,7 +93,7 @@ class Batch(Rows):
 
     @property
     def opening(self) -> Tensor:
-        """Return `prompt`, by its former name."""
+        """Return `prompt` under its former name."""
         warn_of_former("Batch.opening", "prompt")
         return self.prompt
 

@@ -133,13 +133,13 @@ def table(metric: Additive[X], parts: Sequence[X]) -> NDArray[np.float64]:
 
 
 def resample_table(metric: Additive[Any], numbers: NDArray[np.float64], counts: NDArray[np.integer]) -> list[float]:
-    """Return the scores of D bootstrap samples [D, N] of the examples in a table [N, K]."""
+    """Return the scores of D bootstrap samples, given by `counts` [D, N], of the examples in a table [N, K]."""
     sums = counts.astype("float64") @ numbers
     return [metric.from_sums(row, int(size)) for row, size in zip(sums.tolist(), counts.sum(1), strict=True)]
 
 
 def _columns(metric: Additive[X], parts: Sequence[X]) -> list[array[float]]:
-    """Return the numbers that a metric sums, at 8 bytes each: K columns [N], none without examples."""
+    """Return the numbers that a metric sums, at 8 bytes each: K columns [N], or no columns without examples."""
     rows = map(metric.row, parts)
     columns = [array("d", [number]) for number in next(rows, ())]
     for row in rows:

@@ -62,7 +62,7 @@ class Training(_FormerNoise):
 class Loss:
     """The loss of one batch."""
 
-    value: Tensor  # [] to minimise, per target token
+    value: Tensor  # [] loss to minimise, per target token
     weight: Tensor  # [] number of target tokens, to combine batches of unequal size
     parts: Mapping[str, Tensor] = field(default_factory=dict)  # components to log, [] each; may vary between batches
     memory: State | None = None  # passed to the next batch if it continues this batch
@@ -74,7 +74,7 @@ class Scoring(_FormerNoise):
 
     by: str  # a key of `ModelConfig.likelihoods`
     rng: Rng  # used by Monte Carlo estimates
-    memory: Any = None  # as in Training
+    memory: Any = None  # see `Training.memory`
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Scores:
 
     log_probs: Tensor  # [N] nats, including EOS
     values: Mapping[str, Tensor] = field(default_factory=dict)  # [N] each, model-specific
-    memory: State | None = None  # as in Loss
+    memory: State | None = None  # see `Loss.memory`
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Model(ABC):
 
 
 class TextGenerator(Model):
-    """Maps prompts to texts, as recorded or remote systems do; never trained.
+    """A model that maps prompts to texts, such as a recorded or remote system; never trained.
 
     Its outputs bypass the task's vocabulary. Each kind of generator is a subclass, declared as a capability by its
     Config and required by its decoders, so that suites pair it only with these decoders.
@@ -172,7 +172,7 @@ class OwnVocabulary(Model):
         """Read weights from files of its Config; by default there are none.
 
         The store keeps digests of these weights instead of copies. `setup` must call this method. When a stored model
-        is loaded, it is called instead of `setup`, after the other weights are loaded.
+        is loaded, this method is called instead of `setup`, after the other weights are loaded.
         """
 
     @abstractmethod
@@ -180,8 +180,8 @@ class OwnVocabulary(Model):
         """Return a batch in host memory with one row per prompt [N] and the prompts' ids.
 
         `gold` is the target followed by EOS, or EOS alone without targets. `extras["spelled"]` states whether the
-        tokens of a target decode to its exact text [N]; if this is false or missing, the target has no numbers per
-        byte, character or word.
+        tokens of a target decode to its exact text [N]; if this is false or missing, numbers per byte, character or
+        word are unavailable for the target.
         """
 
     @abstractmethod

@@ -10,7 +10,7 @@ AUTHORS = "bench-authors"  #: contracts and commands for plugin authors
 NOTEBOOK = "bench-notebook"  #: use from Python
 REPORTS = "bench-reports"  #: reports and verdicts on claims
 UPKEEP = "bench-upkeep"  #: cost estimates and maintenance of the store
-TRAINING = "bench-training"  #: training
+TRAINING = "bench-training"  #: training of models
 
 #: Keys of suites, by the distribution that reads them.
 SECTIONS = dict.fromkeys(("tables", "figures", "claims", "choose"), REPORTS)

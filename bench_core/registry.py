@@ -53,7 +53,7 @@ class Part:
         return f"{self.distribution}/{self.config.name}"
 
     def is_called(self, name: str) -> bool:
-        """Return whether a name, with or without a distribution, is the name of this part."""
+        """Return whether a name, with or without a distribution, refers to this part."""
         owner, _, short = name.rpartition("/")
         is_owner = canonicalize_name(owner) == canonicalize_name(self.distribution)
         return name == self.config.name or (short == self.config.name and is_owner)
@@ -144,7 +144,7 @@ def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, A
 
 @cache
 def installed() -> Installed:
-    """Load the light module of every plugin; record failing plugins as broken, with the reason."""
+    """Load the entry point of every plugin; record failing plugins as broken, with the reason."""
     plugins, modules = Installed(), []
     plugins.manager.add_hookspecs(hooks)
     for entry in entry_points.declared(entry_points.PARTS):  # all hooks are defined before any is implemented
@@ -285,7 +285,7 @@ def meaning(roots: Iterable[str]) -> Iterator[None]:
 
 
 def name_here(kind: str, config: type[Config]) -> str:
-    """Return the name by which `part` finds a Config: with its distribution if it is ambiguous."""
+    """Return the name by which `part` finds a Config, including its distribution if the name is ambiguous."""
     return next((name for name, part in parts(kind).items() if part.config is config), config.name)
 
 

@@ -1,4 +1,4 @@
-"""The interface of suite sections that plugins add, with their files in runs, which they merge and verify."""
+"""The interface of suite sections that plugins add, and of the files that these sections store in runs."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class CellStage:
 
 
 class Section:
-    """Handles sections of a suite, such as `tables`, and their files in runs; by default none.
+    """Handles sections of a suite, such as `tables`, and their files in runs; by default, nothing.
 
-    An instance writes, merges, reads and verifies these files, whose format only it knows. The hook
+    An instance writes, merges, reads and verifies these files, and alone defines their format. The hook
     `bench_sections` returns instances.
     """
 
@@ -82,7 +82,7 @@ class Section:
         return {}
 
     def read_texts(self, folder: Path) -> Mapping[str, Any]:
-        """Read the files of `texts` in a run folder; return data like `beside`, or raise ValueError if damaged."""
+        """Read the files of `texts` in a run folder and return data like `beside`; raise ValueError if damaged."""
         return {}
 
     def alike(self, run: Any) -> Mapping[str, Mapping[str, Any]]:
@@ -99,7 +99,7 @@ class Section:
         """Raise StoreError if a file that `keep` added to an imported `Run` is damaged."""
 
     def verify(self, run: Any, store: Any) -> Sequence[Any]:
-        """Return a `Remark` for each contradiction of files that `keep` added with the `Store`, which may be None."""
+        """Return a `Remark` for each contradiction between files of `keep` and the `Store`, which may be None."""
         return ()
 
     def verify_report(self, folder: Path, run: Any) -> Sequence[Any]:

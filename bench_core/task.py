@@ -86,15 +86,15 @@ class Task(ABC):
     def separators(self, split: Split) -> Mapping[int, str]:
         """Return the text between prompt and target in the corpus by id, for examples split from a longer text.
 
-        Models with their own tokenizer read both as one text. By default, and for all other examples, it is the
-        `separator` of the Config, or empty if a prompt is empty or ends with whitespace.
+        Models with their own tokenizer read both as one text. By default, and for all other examples, this text is
+        the `separator` of the Config, or empty if a prompt is empty or ends with whitespace.
         """
         return {}
 
     def target_spellings(self, split: Split) -> Mapping[int, str]:
         """Return, by id, the texts decoded from the tokens of targets, if they differ from the first reference.
 
-        They limit the achievable scores. Reasons are lower case, `<unk>`, or lost whitespace. By default none.
+        Lower case, `<unk>` and lost whitespace cause such differences, which limit scores. By default none.
         """
         return {}
 

@@ -52,7 +52,7 @@ class Examples:
     looked_at: tuple[ModelConfig, Laws] | None = None  # arguments of the second look; None to skip it
 
     def decoded(self, model: Any, decoder: Decoder, folder: Path | None = None) -> Sequence[Prediction]:
-        """Decode the examples; return predictions sorted by id, many of them spooled to a file in `folder`."""
+        """Decode the examples; return predictions sorted by id, in a file in `folder` if there are many."""
         return by_id(self._decode(model, decoder), folder)
 
     def _decode(self, model: Any, decoder: Decoder) -> Iterator[Prediction]:

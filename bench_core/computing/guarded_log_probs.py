@@ -77,7 +77,7 @@ def _at(step: int) -> Fault:
 
 
 def _wrong(worst: float, who: str, at: str) -> RowError:
-    """Return the error for a row, by its highest log-probability."""
+    """Return the error for a row, given its highest log-probability."""
     due: Fault = "log-probabilities must be at most 0, and -inf for impossible actions"
     if math.isnan(worst):
         return RowError(f"{who} NaN{at}", f"{due} (have weights diverged?).")

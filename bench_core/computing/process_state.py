@@ -35,8 +35,8 @@ FRESH: Mapping[str, Any] = {
 def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str]], None]) -> Iterator[None]:
     """Give every stage the same process state; afterwards restore the old state and `tell` names of changed settings.
 
-    Generators are seeded, including those of libraries that the stage imports; gradients and floating-point settings
-    are as in a fresh process. State that cannot be restored (replaced code, module variables) is not checked.
+    Generators are seeded, including generators of libraries that the stage imports; gradients and floating-point
+    settings are as in a fresh process. State that cannot be restored, such as replaced code, is not checked.
     """
     expected = {**FRESH, "cuDNN's tf32": False, "the number of threads": threads, "the working directory": folder}
     before, states, seeded = _present(), generators(), set[str]()

@@ -215,7 +215,7 @@ def sample_of(prediction: Prediction) -> dict[str, Any]:
 
 
 def _course(model: Any, task: Task, prediction: Prediction) -> dict[str, list[str]]:
-    """Return the partial outputs of a generation unless actions are tokens."""
+    """Return the partial outputs of a generation; empty if actions are tokens."""
     actions, each = prediction.hypotheses[0].actions or [], getattr(model, "actions_per_token", 1)
     if each == 1:
         return {}

@@ -46,7 +46,7 @@ class Texts:
         return replace(rows, gold=full.gold, length=full.length, extras=extras)
 
     def spelled_differently(self, model: OwnVocabulary, prompts: Sequence[Prompt], rows: Batch) -> Mapping[int, str]:
-        """Return the texts decoded from the model's tokens of targets, if they differ from the first reference.
+        """Return, by id, the decoded targets that differ from the first reference due to the model's tokenizer.
 
         If a token spans the boundary between a prompt and its target, the target cannot continue the prompt and is
         encoded without it.
@@ -63,7 +63,7 @@ class Texts:
         """Yield predictions with the target sizes of rows from `encode`, in the model's tokens.
 
         EOS counts as a line break. Sizes are unknown for examples without references, and partly unknown for texts
-        to which their tokens do not decode.
+        that their tokens do not reproduce.
         """
         spelled = rows.extras.get("spelled", rows.length * 0).tolist()
         for number, tokens, is_spelled in zip(rows.ids.tolist(), rows.length.tolist(), spelled, strict=True):

@@ -1,4 +1,4 @@
-"""Encoder-decoder models: `encode` reads the source once; `forward` is like that of a language model."""
+"""Encoder-decoder models: `encode` reads the source once; `forward` works as in a `LanguageModel`."""
 
 from abc import abstractmethod
 from collections.abc import Callable

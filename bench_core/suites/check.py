@@ -139,7 +139,7 @@ def _untrainable(suite: Suite) -> Iterator[Misfit]:
 
 
 def _pairing_misfits(suite: Suite) -> Iterator[Misfit]:
-    """Yield text generators and decoders that cannot be paired with any decoder or model of the suite."""
+    """Yield models that cannot be paired with any decoder, and decoders that cannot be paired with any model."""
     with suppress(Unreadable):
         configs = {name: entry.config for name, _, entry in _trainings(suite)}
         for name, model in configs.items():

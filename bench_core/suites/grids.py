@@ -76,7 +76,7 @@ def plain(names: Iterable[str], grids: Mapping[str, ModelGrid], kept: Collection
 
 
 def each(change: Callable[[T], T], entries: Iterable[T]) -> list[T]:
-    """Apply a change to entries; skip entries for which it reads an invalid setting."""
+    """Apply a change to entries; entries for which it reads an invalid setting stay unchanged."""
     changed = list[T]()
     for entry in entries:
         try:

@@ -30,7 +30,7 @@ MAX_LABEL_BYTES = 200  # because labels become folder names
 AS_WRITTEN = (
     "title", "source", "labels", "quote", "samples", "exempt", "splits", "limits", "skip", "hardware",
 )  # fmt: skip
-REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "profiles")  # by `--set`
+REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "profiles")  # `--set` may remove entries
 
 
 def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None) -> Suite:

@@ -28,7 +28,7 @@ class Select(Strict):
 
 
 class TrainingBase(BaseModel):
-    """Where the weights of a model come from; unlike the rest of a suite, it is part of cache keys."""
+    """Settings that determine a model's weights; unlike the rest of a suite, they are part of cache keys."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, defer_build=True)
 

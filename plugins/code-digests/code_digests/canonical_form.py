@@ -58,7 +58,7 @@ class CanonicalText:
 class Writer:
     """Writes the canonical text of syntax trees.
 
-    Empty fields are left out and the others are sorted by name, so that new fields of later Python versions have no
+    Empty fields are left out and other fields are sorted by name, so that new fields of later Python versions have no
     effect until they are used. Text is ASCII because the set of printable characters depends on the version. If
     `silent`, error messages and texts of functions and variables annotated as `Fault` are left out, but names in
     them are followed.

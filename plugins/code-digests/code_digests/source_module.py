@@ -109,7 +109,7 @@ class SourceModule:
         self._bind(_assigned_names(statement), whole)
 
     def _may_register(self, node: ast.Call) -> bool:
-        """Return whether a call may store a function or class that it receives; instances of classes only hold it."""
+        """Return whether a call may store a function or class that it receives; calls of classes do not count."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted_name(node.func)
         nodes = [
             inner

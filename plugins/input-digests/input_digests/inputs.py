@@ -206,7 +206,7 @@ def renamed(dependencies: Dependencies, rename: Callable[[str], str]) -> dict[st
 
 
 def check(dependencies: object) -> None:
-    """Raise ValueError unless `dependencies` maps sorts to names to digests."""
+    """Raise ValueError unless `dependencies` maps each sort to a mapping from names to digests."""
     if not isinstance(dependencies, dict) or any(
         sort not in SORTS
         or not isinstance(digests, dict)

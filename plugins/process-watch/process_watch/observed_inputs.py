@@ -77,7 +77,7 @@ class Input(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Context in which an input was read."""
+    """The context in which an input was read."""
 
     modules: set[str]  #: user modules that read it; may be empty
     mark: Mark  #: the status of a file
@@ -169,7 +169,7 @@ def _without_standard_input() -> Iterator[None]:
 
 
 class _RefusingInput:
-    """Standard input during a block: refuses reads of user code; debuggers may read it."""
+    """Standard input during a block: refuses reads by user code; debuggers may read it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

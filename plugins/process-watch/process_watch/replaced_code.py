@@ -1,4 +1,4 @@
-"""Detects replaced attributes of modules and classes, and replaced code and defaults of functions, by identity.
+"""Detects, by identity, replaced attributes of modules and classes, and replaced code and defaults of functions.
 
 All code loaded before a block is compared after it; in the host and in watched packages, public values and their
 contents are also compared. Modules used by the block may change variables that their own code assigns, and add to
@@ -91,7 +91,7 @@ class Watch:
     lost: list[str] = field(default_factory=list)  # names that could not be restored
 
     def begin(self) -> None:
-        """Record all loaded code; if only blocks ran since the last call, only new modules."""
+        """Record all loaded code, or only new modules if nothing but blocks ran since the last call."""
         if not self.idle:
             self.packages, self.of_host = frozenset(host().watched()), frozenset((*host().packages, PACKAGE))
             with host().comparing():
@@ -162,7 +162,7 @@ class Watch:
         return [name for name in changed if name not in QUIET]
 
     def _enter_modules(self) -> bool:
-        """Record new modules, except those being imported; return whether there are any."""
+        """Record new modules, except modules being imported; return whether there are any."""
         loading, known = imports.current(), len(self.modules)
         if self.kernels is None and "torch.library" in sys.modules and "torch" not in loading:
             self.kernels = kernels()
@@ -179,7 +179,7 @@ class Watch:
         return len(self.modules) > known
 
     def _accept_changes(self) -> None:
-        """Record the present state of all code."""
+        """Record the current state of all code."""
         self.modules = {name: module for name, module in [*self.modules.items()] if sys.modules.get(name) is module}
         self.kinds = {name: type(module) for name, module in [*self.modules.items()] if name in self.kinds}
         for place, namespace in self._changed_namespaces():

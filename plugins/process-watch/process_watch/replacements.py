@@ -69,7 +69,7 @@ def function_of(value: Any) -> Any:
 
 
 def sort_of_module(name: str, module: Any = None) -> str:
-    """Return the owner of a module's code; own if it has no file."""
+    """Return the owner of a module's code; own (user code) if the module has no file."""
     file = file_of(sys.modules.get(name) if module is None else module)
     return sort_of(file) if file else "std" if name in sys.builtin_module_names else "own"
 

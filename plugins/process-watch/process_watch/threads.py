@@ -18,7 +18,7 @@ class Threads:
     left: dict[int, str] = field(default_factory=dict)  # identifier -> name of a thread of earlier blocks
 
     def begin(self) -> None:
-        """Record the present threads."""
+        """Record the current threads."""
         self.idents = {*sys._current_frames()}
         self.others = WeakSet({*threading.enumerate()} - {threading.current_thread()})
         self.left = {ident: name for ident, name in self.left.items() if ident in self.idents}

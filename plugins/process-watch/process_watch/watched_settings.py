@@ -167,7 +167,7 @@ def _put_environment(before: Mapping[str, str]) -> None:
 
 
 def _finders() -> list[Any]:
-    """Return the module finders, except those that libraries add for their own modules."""
+    """Return the module finders, except finders that libraries add for their own modules."""
     return [finder for finder in sys.meta_path if not _is_of_library(finder)]
 
 
