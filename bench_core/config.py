@@ -110,7 +110,7 @@ class ModelConfig(Config):
 
     @classmethod
     def is_untrainable(cls) -> bool:
-        """Return whether the model cannot be trained: text generators and scorers, or models with own vocabulary."""
+        """Return whether the model cannot be trained, being a TextGenerator, a TextScorer or an OwnVocabulary."""
         pretrained = (TextGenerator, TextScorer, OwnVocabulary)
         return any(issubclass(capability, pretrained) for capability in cls.capabilities)
 

@@ -63,9 +63,7 @@ class Exemption(Strict):
 class SuiteFile(Strict):
     """A suite file."""
 
-    suite: str = Field(
-        pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$"
-    )  #: the name of the suite and its reports
+    suite: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$")  #: the name of suite and reports
     title: str = ""  #: the title of reports
     source: str = ""  #: the paper, or another source, on which the suite is based
     note: str = ""  #: a note for readers of reports
