@@ -70,7 +70,7 @@ class Config(Settings):
         return {}
 
     def extras(self) -> Set[str]:
-        """Return the extras of its distribution that these settings require, as named in its pyproject.toml."""
+        """Return the extras that these settings require, as named in the pyproject.toml of the distribution."""
         return frozenset()
 
     @classmethod
@@ -90,19 +90,19 @@ def configs_inside(settings: Any) -> Iterator[Config]:
 
 
 class ModelConfig(Config):
-    """The Config of a model: its capabilities, without importing torch."""
+    """The Config of a model, which declares its capabilities without importing torch."""
 
     capabilities: ClassVar[Set[type[Model]]]  #: interfaces that its class implements, such as Stepper and Scorer
     sources: ClassVar[Set[Source]] = frozenset({Source.NONE})  #: supported kinds of source
     likelihoods: ClassVar[Mapping[str, Kind]] = {}  #: likelihoods that a Scorer supports; the first is the default
     by_phase: ClassVar[Set[str]] = frozenset()  #: settings that a training phase may change
     evaluation: ClassVar[Set[str]] = frozenset()  #: settings that do not affect training, such as sample sizes
-    access: ClassVar[Set[str]] = frozenset()  #: settings with defaults, excluded from keys, such as a server's URL
-    probes: ClassVar[Set[str]] = frozenset()  #: names of the probes included in every report on it
+    access: ClassVar[Set[str]] = frozenset()  #: settings with defaults, excluded from cache keys, such as a URL
+    probes: ClassVar[Set[str]] = frozenset()  #: names of the probes that every report on the model includes
     takes_new_prompts: ClassVar[bool] = True  #: whether prompts may be outside all splits; false for recorded outputs
 
     def is_pretrained(self) -> bool:
-        """Return whether it is evaluated without training, unless its `training` sets a length.
+        """Return whether the model is pretrained: evaluated without training unless `training` sets a length.
 
         By default, models that cannot be trained are pretrained.
         """
@@ -110,7 +110,7 @@ class ModelConfig(Config):
 
     @classmethod
     def is_untrainable(cls) -> bool:
-        """Return whether it cannot be trained: it generates or scores texts, or has its own vocabulary."""
+        """Return whether the model cannot be trained, being a TextGenerator, a TextScorer or an OwnVocabulary."""
         pretrained = (TextGenerator, TextScorer, OwnVocabulary)
         return any(issubclass(capability, pretrained) for capability in cls.capabilities)
 
@@ -119,22 +119,22 @@ class ModelConfig(Config):
         return None
 
     def seeds(self, asked: Sequence[int]) -> Sequence[int]:
-        """Return the subset of a suite's seeds for which it differs; by default all.
+        """Return the subset of a suite's seeds for which the model differs; by default all seeds.
 
-        A system that is the same for every seed, such as recorded outputs, has a single seed.
+        A system that does not depend on the seed, such as recorded outputs, keeps a single seed.
         """
         return asked
 
     def is_one_system(self) -> bool:
-        """Return whether it is a fixed system: whatever the seeds, it keeps only the first."""
+        """Return whether the model is a fixed system, which keeps only the first seed of any suite."""
         return all([*self.seeds(asked)] == [asked[0]] for asked in ([0, 1], [1, 0]))
 
     def smooths_labels(self) -> bool:
-        """Return whether its loss respects the training's `label_smoothing`; by default it does not."""
+        """Return whether the loss respects the setting `label_smoothing` of `training`; by default false."""
         return False
 
     def files(self, data: Path) -> Mapping[str, Path]:
-        """Return the files needed to build it, by role, for `info.files`; raise DataError if a file is missing.
+        """Return the files needed to build the model, by role, for `info.files`; raise DataError if one is missing.
 
         Files named by settings of type `Path` may be omitted.
         """
@@ -145,14 +145,14 @@ class DecoderConfig(Config):
     """The Config of a decoder, with the setting that all decoders share."""
 
     needs: ClassVar[type[Model]]  #: the capability required of models, such as Stepper
-    limits: ClassVar[Mapping[str, str]] = {"max_tokens": "max_tokens"}  #: key of `limits` by setting
+    limits: ClassVar[Mapping[str, str]] = {"max_tokens": "max_tokens"}  #: setting -> key of `limits`
 
-    max_tokens: PositiveInt = 1000  #: maximum number of target tokens of a hypothesis, including EOS
+    max_tokens: PositiveInt = 1000  #: maximum number of target tokens per hypothesis, including EOS
 
     def seeds(self, asked: Sequence[int]) -> Sequence[int]:
-        """Return the subset of a suite's seeds for which a text generator's outputs differ; by default all.
+        """Return the subset of a suite's seeds for which a text generator's outputs differ; by default all seeds.
 
-        Deterministic decoding gives the same outputs for all seeds and so keeps a single seed.
+        Deterministic decoding keeps a single seed, because its outputs are the same for all seeds.
         """
         return asked
 
@@ -160,8 +160,8 @@ class DecoderConfig(Config):
 class MetricConfig(Config):
     """The Config of a metric.
 
-    A metric that needs a Scorer receives predictions from scoring, with the likelihood set by its `by`, if any; other
-    metrics receive predictions from decoding.
+    A metric that needs a Scorer receives predictions from scoring; its setting `by`, if it has one, selects the
+    likelihood. Other metrics receive predictions from decoding.
     """
 
     needs: ClassVar[type[Model]] = Model  #: Scorer if it measures the likelihood of targets
@@ -170,11 +170,11 @@ class MetricConfig(Config):
     of_tokens: ClassVar[bool] = False  #: whether it uses output tokens, which text generators do not provide
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why it does not support a task; None, the default, if it does."""
+        """Return why the metric does not support a task; None, the default, if it does."""
         return None
 
     def bounds(self) -> tuple[float, float] | None:
-        """Return the lowest and highest possible score: `range`, unless settings decide them; None if undeclared.
+        """Return the lowest and highest possible score: `range`, unless they depend on settings; None if undeclared.
 
         Intervals are clipped to the bounds, scores outside them are errors, and claims require bounded metrics.
         """
@@ -191,7 +191,7 @@ class ProbeConfig(Config):
     For example, a statement about the first 1,500 tokens is never compared with a measurement of 500.
     """
 
-    with_decoder: ClassVar[bool] = False  #: whether it runs on a model with each decoder, or once per model
+    with_decoder: ClassVar[bool] = False  #: whether it runs once per model and decoder instead of once per model
 
 
 class TaskConfig(Config):
@@ -209,15 +209,15 @@ class TaskConfig(Config):
         return ()
 
     def at(self, split: str | None) -> Self:
-        """Return the settings that an evaluated split depends on or, for None, all that training depends on.
+        """Return the settings on which an evaluated split or, for None, training depends.
 
-        Where these differ, the split and the training data are prepared separately, and the latter is the split's
+        If these differ, the split and the training data are prepared separately, and the latter are the split's
         `Task.base`. By default returns all settings: all splits are prepared together, and training depends on all.
         """
         return self
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of every file or other source that `prepare` reads; raise DataError if one is missing.
+        """Return the digests of all files and other sources that `prepare` reads; raise DataError if any is missing.
 
         Files named by settings of type `Path` may be omitted.
         """
@@ -225,7 +225,7 @@ class TaskConfig(Config):
 
     @property
     def restriction(self) -> str:
-        """Return why reports may not quote its texts, such as a licence; empty, the default, if they may."""
+        """Return why reports may not quote the task's texts, such as a licence; empty, the default, if they may."""
         return ""
 
     @property
@@ -240,7 +240,7 @@ class TaskConfig(Config):
 
     @property
     def separator(self) -> str:
-        """Return the separator of prompts and targets: a space, or nothing in languages without spaces."""
+        """Return the separator between prompts and targets: a space, or nothing in languages without spaces."""
         return "" if self.language in UNSPACED and not self.tokenized else " "
 
     def complete(self, info: TaskInfo) -> TaskInfo:

@@ -23,7 +23,7 @@ STOP = 0  #: EOS, the only token id and action with a fixed meaning
 class Source(StrEnum):
     """What a target is conditioned on."""
 
-    NONE = "none"  # at most a prompt
+    NONE = "none"  # no source, at most a prompt
     TOKENS = "tokens"  # [N, S] ids
     BAG = "bag"  # [N, S] ids, unordered
     VECTOR = "vector"  # [N, D]
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 class Purpose(StrEnum):
-    """The purpose of batches."""
+    """The purpose for which batches are read."""
 
     TRAIN = "train"  # update weights
     SCORE = "score"  # compute log p of targets
@@ -55,18 +55,18 @@ class TaskInfo:
 
     vocabulary: Sequence[str]  # target tokens; the first is EOS
     counts: Sequence[int] = ()  # frequencies of the target tokens in the training split
-    source_vocabulary: Sequence[str] = ()  # source tokens, of TOKENS or a BAG
-    source_shape: tuple[int, ...] = ()  # (D,) of a VECTOR, (S, D) of a GRID
-    extras: Mapping[str, Any] = field(default_factory=dict)  # such as the training words
+    source_vocabulary: Sequence[str] = ()  # source tokens, for TOKENS and BAG
+    source_shape: tuple[int, ...] = ()  # (D,) for VECTOR, (S, D) for GRID
+    extras: Mapping[str, Any] = field(default_factory=dict)  # other data, such as the training words
     source: Source = Source.NONE  # what targets are conditioned on
-    consecutive: bool = False  # whether examples continue each other, as windows of a stream do
+    consecutive: bool = False  # whether each example continues the previous one, like windows of a stream
     language: str | None = None  # ISO 639 code of the target language
     tokenized: bool = False  # whether references have spaces between all tokens
     files: Mapping[str, Path] = field(default_factory=dict)  # `ModelConfig.files`, passed to models and never stored
 
 
 def joined(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the extras of a task's splits: mappings are united; of other values, the last wins."""
+    """Merge the extras of a task's splits: mappings are merged; for other values, the last split wins."""
     merged: dict[str, Any] = {}
     for mapping in extras:
         for name, value in mapping.items():
@@ -81,11 +81,11 @@ class Batch(Rows):
 
     ids: Tensor  # [N] index of each example in its split
     prompt: Tensor  # [N, P] EOS, then the prompt; in a window of a stream, the preceding token
-    gold: Tensor  # [N, T] target, then EOS; in a window of a stream, its tokens
+    gold: Tensor  # [N, T] target, then EOS; in a window of a stream, the window's tokens
     length: Tensor  # [N] number of non-padding tokens in `gold`
     source: Tensor | None = None  # see Source
     source_length: Tensor | None = None  # [N] number of non-padding tokens in `source`
-    extras: Mapping[str, Tensor] = field(default_factory=dict)  # agreed between task and model
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # other tensors agreed between task and model
     continues: bool = False  # whether each row continues the same row of the previous batch
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class Batch(Rows):
 
     @property
     def opening(self) -> Tensor:
-        """Return `prompt`, by its former name."""
+        """Return `prompt` under its former name."""
         warn_of_former("Batch.opening", "prompt")
         return self.prompt
 
@@ -160,8 +160,8 @@ class Hypothesis:
     log_prob: float | None = None  # model log-probability in nats, including EOS; None if unavailable
     actions: list[int] | None = None  # the sequence of actions, without EOS
     values: Mapping[str, float] = field(default_factory=dict)  # model-specific
-    text: str | None = None  # by default the text of `tokens`; not stored, because `Prediction.texts` holds it
-    token_count: int | None = None  # length including EOS where `tokens` are unknown; -1 if that is unknown, too
+    text: str | None = None  # by default the text of `tokens`; not stored, because `Prediction.texts` contains it
+    token_count: int | None = None  # length including EOS, set if `tokens` are unknown; -1 for an unknown length
 
     @property
     def length(self) -> int | None:
@@ -173,7 +173,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Prediction:
-    """All data of one example that metrics may use; plain data."""
+    """All data of one example that metrics may use, as plain data."""
 
     id: int  # unique within the split
     prompt: str = ""  # the source or, without a source, the prompt, as text
@@ -182,10 +182,10 @@ class Prediction:
     texts: list[str] = field(default_factory=list)  # texts of `hypotheses`
     target_log_prob: float | None = None  # from a Scorer, in nats
     target_tokens: int = 0  # including EOS
-    target_words: int | None = 0  # whitespace-separated, including EOS; None if the tokens do not spell the reference
-    target_bytes: int | None = None  # length of the raw reference text; None if the tokens do not spell it
-    target_characters: int | None = None  # length of the raw reference text; None if the tokens do not spell it
+    target_words: int | None = 0  # whitespace-separated, including EOS; None if the tokens do not decode to the text
+    target_bytes: int | None = None  # length of the raw reference text; None if the tokens do not decode to it
+    target_characters: int | None = None  # length of the raw reference text; None if the tokens do not decode to it
     weight: float = 1.0
     values: Mapping[str, float] = field(default_factory=dict)  # `Scores.values` of this example
     group: int | None = None  # shared by dependent examples, such as captions of an image
-    written: str | None = None  # the target as spelled by its tokens; None if that is the first reference
+    written: str | None = None  # the target as decoded from its tokens; None if it equals the first reference

@@ -26,10 +26,10 @@ class Decoder(ABC, Generic[M]):
 
 
 class TextDecoder(Decoder[TextGenerator]):
-    """Decodes with a text generator, which receives the Config's settings; the target of most of these Configs."""
+    """Decodes with a text generator, which receives the Config's settings; most text decoders use this class."""
 
     def decode(self, model: TextGenerator, batch: Batch, rng: Rng) -> list[list[Hypothesis]]:
-        """Raise PluginError: it decodes texts, not tokens."""
+        """Raise PluginError: text decoders decode prompts, not batches."""
         raise PluginError(f"{type(self).__name__} decodes prompts, not batches: call `decode_texts`.")
 
     def decode_texts(

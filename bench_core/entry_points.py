@@ -13,7 +13,7 @@ COMMANDS = "bench.commands"  #: entry point group of click commands; each is nam
 
 @cache
 def _all() -> Any:
-    return entry_points()  # a mapping in Python 3.11, a tuple later; both can `select`
+    return entry_points()  # a mapping in Python 3.11, a tuple later; both have `select`
 
 
 def declared(group: str) -> list[EntryPoint]:
@@ -34,14 +34,14 @@ class About:
 def about(distribution: Distribution) -> About:
     """Return the metadata of a distribution without its long description, which is slow to parse."""
     text = distribution.read_text("METADATA")
-    headers = text or distribution.read_text("PKG-INFO") or ""  # written by old tools
+    headers = text or distribution.read_text("PKG-INFO") or ""  # old tools write PKG-INFO
     message = HeaderParser().parsestr(headers.partition("\n\n")[0])
     requires = message.get_all("Requires-Dist", ()) if text else distribution.requires or ()
     return About(message["Name"], message["Version"], (*requires,), frozenset(message.get_all("Provides-Extra", ())))
 
 
 def origin(entry: EntryPoint) -> tuple[str, str]:
-    """Return the distribution of an entry point and its version."""
+    """Return the name and version of an entry point's distribution."""
     if not entry.dist:
         return entry.value, ""
     distribution = about(entry.dist)

@@ -38,7 +38,7 @@ def digest(path: Path) -> str:
 
 
 def digests_of(*sources: Callable[[], Mapping[str, str]]) -> dict[str, str]:
-    """Return the digests of several sources, for a Config's `reads`; raise one DataError for all missing files."""
+    """Merge the digests of several sources for a Config's `reads`; raise one DataError for all missing files."""
     digests: dict[str, str] = {}
     missing = []
     for source in sources:

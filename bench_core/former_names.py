@@ -6,6 +6,6 @@ from bench_core.errors import Fault
 
 
 def warn_of_former(old: str, new: str) -> None:
-    """Warn the caller's caller; visible by default, because plugins are often run by others than their authors."""
+    """Warn the caller's caller of a former name; visible by default, as few users of a plugin are its authors."""
     text: Fault = f"`{old}` is now called `{new}`; the next release removes the old name."
     warn(text, FutureWarning, stacklevel=3)

@@ -73,7 +73,7 @@ def limits(model: StepperLike, batch: Batch, max_tokens: int) -> Tensor:
 
 
 def as_hypothesis(model: StepperLike, chain: list[int], log_prob: float) -> Hypothesis:
-    """Return the hypothesis of an action sequence, which ends in EOS if it is finished."""
+    """Convert an action sequence, which ends in EOS if it is finished, to a hypothesis."""
     finished = chain[-1] == STOP
     actions = chain[:-1] if finished else chain
     return Hypothesis(model.read(actions), finished, log_prob, actions)

@@ -1,12 +1,12 @@
 """Host copies of accelerator tensors, and declarations of intended synchronization.
 
 Reading a value of a tensor (`.item()`, `if tensor:`) or indexing with a mask waits until the accelerator has finished
-all earlier work. What models read of a batch, such as lengths, was in host memory before the batch was moved:
-`on_host` returns that original, and `by_host` computes with it and moves the result::
+all earlier work. Values that models read from a batch, such as lengths, were in host memory before the batch was
+moved: `on_host` returns the original tensor, and `by_host` computes with it and moves the result::
 
     real = by_host(lambda mask: mask.flatten().nonzero()[:, 0], mask)
 
-A training update that must synchronize declares the reason; any other synchronization there is a bug::
+A training update that must synchronize declares the reason; any other synchronization in an update is a bug::
 
     with waits_for_device("which orders of words are good depends on the weights"):
         orders = search(model, batch)
@@ -31,7 +31,7 @@ _NAME = "_bench_host_copy"  # tensor attribute that holds its host copy
 
 
 def to_device(tensor: Tensor, device: torch.device | str, copy: bool = False) -> Tensor:
-    """Move a tensor to a device, keeping its host copy for `on_host`; copies a tensor already there only if `copy`.
+    """Move a tensor to a device, keeping its host copy for `on_host`; `copy` also copies a tensor already there.
 
     Transfers from host memory to a GPU are asynchronous.
     """
@@ -83,7 +83,7 @@ def by_host(compute: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
 
 
 def _identity(tensor: Any) -> tuple[int, int] | None:
-    """Return an identity of a tensor's data that changes with in-place changes and copies; None if untracked."""
+    """Return an identifier of a tensor's data, which changes when they are modified or copied; None if untracked."""
     if tensor.is_inference():
         return None
     return (0, 0) if tensor.device.type == "meta" else (int(tensor._version), int(tensor.data_ptr()))
@@ -91,7 +91,7 @@ def _identity(tensor: Any) -> tuple[int, int] | None:
 
 @contextmanager
 def waits_for_device(reason: str) -> Iterator[None]:
-    """Declare that the enclosed code synchronizes on purpose, and why; also usable as a decorator."""
+    """Declare why the enclosed code synchronizes on purpose; also usable as a decorator."""
     before = _reason.set(reason)
     try:
         yield

@@ -1,8 +1,8 @@
-"""The interface of inspections: opening the files and servers of a part for `bench check`.
+"""The interface of inspections, which open a part's files and contact its servers for `bench check`.
 
-A Config names its `inspector`, a function of its settings and an `Inspection`. It must not import torch, and may rely
-on the existence of all paths in the settings. It reads files of up to 100 MB, line by line if possible, and only the
-first record of larger files. A DataError that it raises is reported as a problem.
+A Config names its `inspector`, a function that takes the settings and an `Inspection`. It must not import torch, and
+may assume that all paths in the settings exist. It reads files of up to 100 MB, line by line if possible, and only
+the first record of larger files. If it raises a DataError, `bench check` reports a problem.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 from bench_core.data import Prompt
 from bench_core.errors import DataError, Fault
 
-MAX_BYTES = 100_000_000  #: bytes
+MAX_BYTES = 100_000_000  #: maximum size of files that are read in full
 
 
 @dataclass
 class Inspection:
     """The inputs and results of an inspector.
 
-    A task's inspector stores readers of the examples to decode in `prompts`; a model's finds them in `tasks`.
+    A task's inspector stores in `prompts` functions that read examples; a model's inspector uses them via `tasks`.
     """
 
     data: Path  #: the data directory
-    answers: Path | None = None  #: where text generators cache responses, as `Generation.folder`
+    answers: Path | None = None  #: folder of responses cached by text generators: `Generation.folder`
     splits: Sequence[str] = ()  #: models only: the splits to decode or score
     seeds: Sequence[int] = ()  #: models only: `ModelConfig.seeds` of the suite's seeds
     tasks: Mapping[str, Inspection] = field(default_factory=dict)  #: models only: inspections of its tasks
@@ -36,7 +36,7 @@ class Inspection:
     problems: list[str] = field(default_factory=list)  #: errors that a run would raise
     warnings: list[str] = field(default_factory=list)  #: suspicious facts
     notes: list[str] = field(default_factory=list)  #: facts that affect results, such as bounds on scores
-    skipped: list[str] = field(default_factory=list)  #: unopened files, such as `a.jsonl after its first record`
+    skipped: list[str] = field(default_factory=list)  #: data not read, such as `a.jsonl after its first record`
     #: Tasks only, by split: reads the examples to decode; a prompt's text is empty if it depends on tokenization.
     prompts: dict[str, Callable[[], Iterable[Prompt]]] = field(default_factory=dict)
     #: Tasks only, by split: reads the references of each example to decode.
@@ -51,7 +51,7 @@ class Inspection:
             self.problems += str(error).splitlines()
 
     def are_small(self, paths: Iterable[Path]) -> bool:
-        """Return whether files are small enough to read whole; record larger files in `skipped`."""
+        """Return whether files are small enough to be read in full; record larger files in `skipped`."""
         large = [path for path in paths if path.is_file() and path.stat().st_size > MAX_BYTES]
         for path in large:
             text: Fault = f"{path} after its first record ({path.stat().st_size / 1e6:,.0f} MB)"
@@ -59,7 +59,7 @@ class Inspection:
         return not large
 
     def bound(self, split: str, references: int, lost: int, whose: str) -> None:
-        """Note how many references of a split cannot be spelled by tokens, which bounds scores."""
+        """Note how many references of a split the vocabulary cannot represent; they limit the achievable scores."""
         if lost:
             most: Fault = f"exact match is at most {100 * (1 - lost / references):.2f}"
             text: Fault = f"{lost:,} of {references:,} references of {split!r} cannot be written by {whose}: {most}."
@@ -80,4 +80,4 @@ class Findings:
     warnings: dict[str, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     skipped: dict[str, None] = field(default_factory=dict)
-    inspections: dict[str, Inspection] = field(default_factory=dict)  # shared by profiles, by settings
+    inspections: dict[str, Inspection] = field(default_factory=dict)  # by settings; shared by all profiles

@@ -26,13 +26,13 @@ X = TypeVar("X", default=Any)
 #: examples with a binary property.
 Scale: TypeAlias = Literal["linear", "log", "share"]
 
-#: The population that a score describes: one from which the examples are a `sample`, or the `whole` set of them, such
-#: as a sum over all word types.
+#: The population that a score describes: a larger population, of which the examples are a `sample`, or the `whole`
+#: set of examples, such as all word types in a sum over them.
 Population: TypeAlias = Literal["sample", "whole"]
 
 
 class Metric(ABC, Generic[X]):
-    """A metric, which scores a cell from its predictions, without model or torch; built as `Class(config)`."""
+    """A metric, which scores a cell from its predictions without the model or torch; built as `Class(config)`."""
 
     label: ClassVar[str] = ""  #: column header, such as "BLEU"; by default its name
     better: ClassVar[int]  #: +1 if higher is better, -1 if lower, 0 if neither
@@ -100,9 +100,9 @@ class Additive(Metric[X]):
         return self.factor * sums[0] / examples if examples else nan
 
     def estimates(self, sums: Sequence[float], examples: int) -> Sequence[float]:
-        """Return scores from subsets of the model's samples [5], which give the score's error; by default none.
+        """Return scores from subsets of the model's samples [5], used to estimate the score's error; by default none.
 
-        They are computed from the sums of `estimates_of` over predictions. Exact scores have none.
+        They are computed from sums of `estimates_of` over predictions. Exact scores have no such estimates.
         """
         return ()
 
@@ -133,13 +133,13 @@ def table(metric: Additive[X], parts: Sequence[X]) -> NDArray[np.float64]:
 
 
 def resample_table(metric: Additive[Any], numbers: NDArray[np.float64], counts: NDArray[np.integer]) -> list[float]:
-    """Return the scores of D bootstrap samples [D, N] of the examples in a table [N, K]."""
+    """Return the scores of D bootstrap samples, given by `counts` [D, N], of the examples in a table [N, K]."""
     sums = counts.astype("float64") @ numbers
     return [metric.from_sums(row, int(size)) for row, size in zip(sums.tolist(), counts.sum(1), strict=True)]
 
 
 def _columns(metric: Additive[X], parts: Sequence[X]) -> list[array[float]]:
-    """Return the numbers that a metric sums, at 8 bytes each: K columns [N], none without examples."""
+    """Return the numbers that a metric sums, at 8 bytes each: K columns [N], or no columns without examples."""
     rows = map(metric.row, parts)
     columns = [array("d", [number]) for number in next(rows, ())]
     for row in rows:

@@ -55,17 +55,17 @@ class Training(_FormerNoise):
     memory: Any = None  # `Loss.memory` of the previous batch, if this batch continues it
     phase: Mapping[str, Any] = field(default_factory=dict)  # current values of the Config's `by_phase` settings
     label_smoothing: float = 0.0  # share of probability spread over all tokens; see `ModelConfig.smooths_labels`
-    rows: tuple[int, ...] | None = None  # vmapped seeds only: maximum over seeds of the rows that have a t-th token
+    rows: tuple[int, ...] | None = None  # vmapped seeds only: number of rows with a t-th token, maximum over seeds
 
 
 @dataclass(frozen=True)
 class Loss:
     """The loss of one batch."""
 
-    value: Tensor  # [] to minimise, per target token
+    value: Tensor  # [] loss to minimise, per target token
     weight: Tensor  # [] number of target tokens, to combine batches of unequal size
     parts: Mapping[str, Tensor] = field(default_factory=dict)  # components to log, [] each; may vary between batches
-    memory: State | None = None  # passed on to the next batch if that continues this one
+    memory: State | None = None  # passed to the next batch if it continues this batch
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Scoring(_FormerNoise):
 
     by: str  # a key of `ModelConfig.likelihoods`
     rng: Rng  # used by Monte Carlo estimates
-    memory: Any = None  # as in Training
+    memory: Any = None  # see `Training.memory`
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Scores:
 
     log_probs: Tensor  # [N] nats, including EOS
     values: Mapping[str, Tensor] = field(default_factory=dict)  # [N] each, model-specific
-    memory: State | None = None  # as in Loss
+    memory: State | None = None  # see `Loss.memory`
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class TextScore:
     """The log-probability of a target text."""
 
     log_prob: float  # nats
-    tokens: int  # number of tokens by the system's own tokenizer
+    tokens: int  # number of tokens, as counted by the system's own tokenizer
     stop: bool = False  # whether both numbers include EOS
 
 
@@ -103,9 +103,9 @@ class Generation(_FormerNoise):
     split: str
     seed: int  # the cell's seed
     rng: Rng  # derived from the seed
-    folder: Path  # folder in the store to cache responses for other stages; may not exist yet
+    folder: Path  # folder in the store that caches responses for other stages; may not exist yet
     warn: Callable[[str], None] = lambda text: None  # prints a warning
-    examples: int | None = None  # size of the split, of which fewer may be decoded; None if unknown
+    examples: int | None = None  # size of the split, even if fewer examples are decoded; None if unknown
 
 
 class Model(ABC):
@@ -143,10 +143,10 @@ class Model(ABC):
 
 
 class TextGenerator(Model):
-    """Maps prompts to texts, as recorded or remote systems do; never trained.
+    """A model that maps prompts to texts, such as a recorded or remote system; never trained.
 
     Its outputs bypass the task's vocabulary. Each kind of generator is a subclass, declared as a capability by its
-    Config and required by its decoders, so that suites pair it only with them.
+    Config and required by its decoders, so that suites pair it only with these decoders.
     """
 
     @abstractmethod
@@ -172,7 +172,7 @@ class OwnVocabulary(Model):
         """Read weights from files of its Config; by default there are none.
 
         The store keeps digests of these weights instead of copies. `setup` must call this method. When a stored model
-        is loaded, it is called instead of `setup`, after the other weights are loaded.
+        is loaded, this method is called instead of `setup`, after the other weights are loaded.
         """
 
     @abstractmethod
@@ -180,8 +180,8 @@ class OwnVocabulary(Model):
         """Return a batch in host memory with one row per prompt [N] and the prompts' ids.
 
         `gold` is the target followed by EOS, or EOS alone without targets. `extras["spelled"]` states whether the
-        tokens of a target decode to its exact text [N]; if this is false or missing, the target has no numbers per
-        byte, character or word.
+        tokens of a target decode to its exact text [N]; if this is false or missing, numbers per byte, character or
+        word are unavailable for the target.
         """
 
     @abstractmethod
@@ -193,7 +193,7 @@ class OwnVocabulary(Model):
         return self.text(tokens)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        """Raise PluginError: it is not trained."""
+        """Raise PluginError: pretrained models have no loss."""
         raise PluginError(f"{type(self).__name__} is not trained. Leave out its `training`.")
 
 
@@ -218,7 +218,7 @@ class Stepper(Sampler, Generic[S]):
 
     @abstractmethod
     def start(self, batch: Batch) -> tuple[Tensor, S]:
-        """Read source and prompt; return the log-probabilities of the first actions [N, A] and the state."""
+        """Encode source and prompt; return the log-probabilities of the first actions [N, A] and the state."""
 
     @abstractmethod
     def step(self, state: S, actions: Tensor) -> tuple[Tensor, S]:
@@ -249,9 +249,9 @@ class Vmappable(Model):
 
         It must not use operations without a batching rule (such as torch's recurrent layers), torch's generator (such
         as dropout), a memory, or Python control flow that depends on weights, random numbers or the content of the
-        batch, including its padding: they differ between seeds. `training.rows` is the maximum number of rows of any
-        seed that reach each step: if rows are sorted by decreasing length, a loop over steps may skip the others.
-        Non-persistent buffers are those of the first seed.
+        batch, including its padding: all of these differ between seeds. `training.rows` is the number of rows that
+        reach each step, maximized over seeds: if rows are sorted by decreasing length, a loop over steps may skip all
+        other rows. Non-persistent buffers are taken from the first seed.
         """
         return self.loss(batch, training)
 
@@ -261,7 +261,7 @@ class Scorer(Model):
 
     @abstractmethod
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        """Return log p(target, EOS | source, prompt) of each row, by the likelihood `scoring.by`."""
+        """Return log p(target, EOS | source, prompt) of each row, under the likelihood `scoring.by`."""
 
 
 class TextScorer(Scorer):

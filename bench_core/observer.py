@@ -45,7 +45,7 @@ class StageEnded:
 
 @dataclass(frozen=True)
 class TrainingName:
-    """A training: one seed of one model on one task."""
+    """A training run: one seed of one model on one task."""
 
     label: str = ""  # such as `words x lstm, seed 0`
     key: str = ""  # cache key of the training stage, which vmapped seeds share
@@ -54,7 +54,7 @@ class TrainingName:
 
 @dataclass(frozen=True)
 class TrainingEvent:
-    """An event of a training."""
+    """An event of a training run."""
 
     step: int  # completed updates
     copy: int = field(default=0, kw_only=True)  # index among vmapped seeds
@@ -63,7 +63,7 @@ class TrainingEvent:
 
 @dataclass(frozen=True)
 class TrainingStarted(TrainingEvent):
-    """A training has started or resumed from a checkpoint; earlier events of later steps are superseded."""
+    """A training run has started or resumed from a checkpoint; earlier events of later steps are superseded."""
 
     steps: int  # planned updates
 
@@ -117,7 +117,7 @@ class Observer(ABC):
     """Receives the events of a run; built as `Class(config)` when the run starts.
 
     It is called from its own thread, one event at a time, in the process of `bench run`. An observer that raises is
-    disabled with a warning. The run neither stops for it nor waits for a slow observer.
+    disabled with a warning. The run continues without it, and never waits for slow observers.
     """
 
     @abstractmethod

@@ -10,7 +10,7 @@ AUTHORS = "bench-authors"  #: contracts and commands for plugin authors
 NOTEBOOK = "bench-notebook"  #: use from Python
 REPORTS = "bench-reports"  #: reports and verdicts on claims
 UPKEEP = "bench-upkeep"  #: cost estimates and maintenance of the store
-TRAINING = "bench-training"  #: training
+TRAINING = "bench-training"  #: training of models
 
 #: Keys of suites, by the distribution that reads them.
 SECTIONS = dict.fromkeys(("tables", "figures", "claims", "choose"), REPORTS)
@@ -27,9 +27,9 @@ def is_installed(distribution: str) -> bool:
 
 
 def optional_module(distribution: str, module: str, needed_by: str) -> ModuleType:
-    """Import a module (or the package, if empty) of a distribution of this repository.
+    """Import a module of a distribution of this repository or, if `module` is empty, its package.
 
-    Raises PluginError if the distribution is not installed or has another release than the core.
+    Raises PluginError if the distribution is not installed or its release differs from the core's.
     """
     from bench_core.errors import PluginError
 
@@ -40,16 +40,16 @@ def optional_module(distribution: str, module: str, needed_by: str) -> ModuleTyp
 
 
 def installed_module(distribution: str, module: str) -> ModuleType | None:
-    """Import a module of a distribution of this repository; return None if that is not installed."""
+    """Import a module of a distribution of this repository; return None if the distribution is not installed."""
     if not is_installed(distribution):
         return None
     _check_release(distribution)
     return import_module(f"{package(distribution)}.{module}")
 
 
-@cache  # reads metadata files and is called often
+@cache  # called often, and reads metadata files
 def _check_release(distribution: str) -> None:
-    """Raise PluginError if a distribution of this repository has another release than the core."""
+    """Raise PluginError if the release of a distribution of this repository differs from the core's."""
     from bench_core.errors import PluginError
 
     core, other = version("bench-core"), version(distribution)

@@ -23,11 +23,11 @@ class Statement:
     """A theoretical prediction about a model, made without measurement."""
 
     source: str  # such as "Theorem 4.2, Welleck et al. (2020)"; empty if no theory covers the model
-    says: str  # the conclusion if all premises hold, or why there is none
+    says: str  # the conclusion if all premises hold, or why there is no conclusion
     premises: tuple[Premise, ...] = ()  # all must hold
     bound: str = ""  # the bound as text, such as "693 steps"
     metric: str = ""  # name of the metric concerned; settings that it shares with the probe must agree
-    promises: tuple[float, float] | None = None  # predicted range of the metric; None if there is none
+    promises: tuple[float, float] | None = None  # predicted range of the metric; None without a prediction
 
     @property
     def holds(self) -> bool:

@@ -53,7 +53,7 @@ class Part:
         return f"{self.distribution}/{self.config.name}"
 
     def is_called(self, name: str) -> bool:
-        """Return whether a name, with or without a distribution, is the name of this part."""
+        """Return whether a name, with or without a distribution, refers to this part."""
         owner, _, short = name.rpartition("/")
         is_owner = canonicalize_name(owner) == canonicalize_name(self.distribution)
         return name == self.config.name or (short == self.config.name and is_owner)
@@ -128,7 +128,7 @@ def _check_configs(configs: Iterable[type[Config]], hook: str, module: ModuleTyp
 
 
 def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, Any] | None, here: str) -> None:
-    """Raise PluginError unless `supports` of a plugin, or its distribution's requirements, allow this core."""
+    """Raise PluginError unless a plugin's `supports`, or its distribution's requirements, allow this core."""
     core = (needed or {}).get("bench-core")
     if hasattr(module, "supports"):
         first, last = module.supports
@@ -144,7 +144,7 @@ def _check_version(module: ModuleType, distribution: str, needed: Mapping[str, A
 
 @cache
 def installed() -> Installed:
-    """Load the light module of every plugin; record failing plugins as broken, with the reason."""
+    """Load the entry point of every plugin; record failing plugins as broken, with the reason."""
     plugins, modules = Installed(), []
     plugins.manager.add_hookspecs(hooks)
     for entry in entry_points.declared(entry_points.PARTS):  # all hooks are defined before any is implemented
@@ -218,7 +218,7 @@ def sections() -> Sequence[Section]:
 def training_kind(joint: bool) -> str:
     """Return the name of the stage kind that trains a model or, if `joint`, several seeds at once.
 
-    Raises PluginError if none is installed.
+    Raises PluginError if no installed distribution provides it.
     """
     for kind in stage_kinds().values():
         if kind.trains and kind.joint is joint:
@@ -285,7 +285,7 @@ def meaning(roots: Iterable[str]) -> Iterator[None]:
 
 
 def name_here(kind: str, config: type[Config]) -> str:
-    """Return the name by which `part` finds a Config: with its distribution if it is ambiguous."""
+    """Return the name by which `part` finds a Config, including its distribution if the name is ambiguous."""
     return next((name for name, part in parts(kind).items() if part.config is config), config.name)
 
 
@@ -321,7 +321,7 @@ def configured(kind: str, settings: Mapping[str, Any]) -> Any:
 
 
 def suggestion(name: str, known: list[str], what: str = "Known") -> str:
-    """Return a question with the most similar known names, or else all of them."""
+    """Return a question with the most similar known names or, if no name is similar, a list of all known names."""
     from placed_settings import suggestion as suggest  # imported only in case of an error
 
     return suggest(name, known, what)

@@ -1,4 +1,4 @@
-"""The interface of suite sections that plugins add: their files in runs, and how these are merged and verified."""
+"""The interface of suite sections that plugins add, and of the files that these sections store in runs."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,40 +15,40 @@ class CellStage:
     kind: str  #: name of a stage kind
     name: str
     settings: Mapping[str, Any]  #: settings in its key
-    reads: str = "decode"  #: the cell's stage that is its input `predictions`: `decode` or `score/METRIC`
+    reads: str = "decode"  #: stage of the cell that provides its `predictions`: `decode` or `score/METRIC`
 
 
 class Section:
-    """Handles sections of a suite, such as `tables`, and their files in runs; by default none.
+    """Handles sections of a suite, such as `tables`, and their files in runs; by default, nothing.
 
-    An instance writes, merges, reads and verifies these files, whose format only it knows. The hook
+    An instance writes, merges, reads and verifies these files, and alone defines their format. The hook
     `bench_sections` returns instances.
     """
 
-    keys: Sequence[str] = ()  #: top-level keys of suites that it reads
+    keys: Sequence[str] = ()  #: top-level suite keys that it reads
     files: Sequence[str] = ()  #: names of the files that `keep` adds to run folders
     schema: str = ""  #: `module:Class` of a pydantic model whose fields are the keys that the core does not read
 
     def expand(self, sections: dict[str, Any], grids: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a suite's values of its keys, with names of grids replaced by the names of their combinations."""
+        """Return `sections` with each name of a grid replaced by the names of its combinations."""
         return sections
 
     def beside(self, folder: Path, problems: Any) -> Mapping[str, Any]:
-        """Read files in the folder of a suite; return data by names of its choice, and report `Problems`."""
+        """Read files in a suite's folder; return data under names that the section chooses, and report `Problems`."""
         return {}
 
     def check(self, names: Any) -> Iterable[tuple[Sequence[str | int], str]]:
-        """Yield errors in its sections of the `Suite` of some `Names`, each with the keys of its place."""
+        """Yield the keys and text of each error in its sections, given the `Names` of a suite."""
         return ()
 
     def hint(self, suite: Any, axis: str, name: str) -> str:
-        """Return advice about a name that is missing from an axis of a `Suite`; empty if it has none."""
+        """Return advice about a name that is missing from an axis of a `Suite`; empty if there is none."""
         return ""
 
     def unavailable(
         self, suite: Any, digests: Callable[[Any], Sequence[str]]
     ) -> Iterable[tuple[Sequence[str | int], str]]:
-        """Yield false claims of a `Suite` about files, with the keys of their place; `digests` takes a task."""
+        """Yield the keys and text of each error in what a `Suite` claims about files; `digests` takes a task."""
         return ()
 
     def lists_tasks(self, suite: Any) -> bool:
@@ -56,7 +56,7 @@ class Section:
         return False
 
     def stages(self, suite: Any, cell: Any) -> Iterable[CellStage]:
-        """Return the stages that it requests for a `Cell`, after the core's; runs list their artifacts by cell."""
+        """Return the stages requested for a `Cell` in addition to the core's; runs list their artifacts by cell."""
         return ()
 
     def details(
@@ -67,26 +67,26 @@ class Section:
         vocabulary: Sequence[str],
         hidden: Callable[[Sequence[Prediction]], Collection[int]],
     ) -> Sequence[Mapping[int, Mapping[str, Any]]]:
-        """Return the details of single outputs of a cell that it needs, as JSON data by example id, stored in runs.
+        """Return the details that it needs of single outputs of a cell, as JSON data by example id; runs store them.
 
         `predictions` reads all outputs of the cell; `hidden` returns the ids of examples that reports may not show.
         """
         return ()
 
     def texts(self, suite: Any) -> Mapping[str, str]:
-        """Return text files to add to the results of every run of a `Suite`, by name."""
+        """Return the contents, by name, of text files to add to the results of every run of a `Suite`."""
         return {}
 
     def united(self, runs: Sequence[Any]) -> Mapping[str, str]:
-        """Return the files of `texts` for a run merged from `Run`s, by name."""
+        """Return the contents, by name, of the files of `texts` for a run merged from `Run`s."""
         return {}
 
     def read_texts(self, folder: Path) -> Mapping[str, Any]:
-        """Read the files of `texts` in a run folder; return data as `beside` does, raise ValueError if damaged."""
+        """Read the files of `texts` in a run folder and return data like `beside`; raise ValueError if damaged."""
         return {}
 
     def alike(self, run: Any) -> Mapping[str, Mapping[str, Any]]:
-        """Return data that must agree between merged runs that have it, as JSON by kind and name."""
+        """Return data, as JSON by kind and name, that must agree between all merged runs that contain it."""
         return {}
 
     def keep(self, run: Any, store: Any) -> None:
@@ -99,9 +99,9 @@ class Section:
         """Raise StoreError if a file that `keep` added to an imported `Run` is damaged."""
 
     def verify(self, run: Any, store: Any) -> Sequence[Any]:
-        """Return `Remark`s where files that `keep` added contradict the `Store`; that is None if not available."""
+        """Return a `Remark` for each contradiction between files of `keep` and the `Store`, which may be None."""
         return ()
 
     def verify_report(self, folder: Path, run: Any) -> Sequence[Any]:
-        """Return `Remark`s where files of a report contradict each other or the `Run`, None if not available."""
+        """Return a `Remark` for each contradiction between files of a report or with the `Run`, which may be None."""
         return ()

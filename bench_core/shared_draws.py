@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bench_core.data import Prediction
 
-#: Names in `Scores.values` of estimates of log p from each quarter of the samples.
+#: Names in `Scores.values` of the estimates of log p from one quarter of the samples each.
 QUARTERS = tuple(f"log_prob_by_quarter_{number}" for number in (1, 2, 3, 4))
 
 #: Name in `Scores.values` of a second estimate of log p from as many new samples, in nats.
@@ -29,7 +29,7 @@ MAX_DECAY_RATIO = 0.95
 
 
 def estimates_of(prediction: Prediction, of: Callable[[float], float] = float) -> list[float]:
-    """Return `of` log p by each quarter of the samples, and its mean over all pairs of quarters [5], to 8 digits.
+    """Return `of(log p)` for each quarter of the samples, and its mean over all pairs of quarters [5], to 8 digits.
 
     Returns an empty list if the model reports no quarters. log p is in nats.
     """
@@ -41,15 +41,15 @@ def estimates_of(prediction: Prediction, of: Callable[[float], float] = float) -
 
 
 def sampling_error(whole: float, estimates: Sequence[float]) -> float:
-    """Return the standard error of a score from all samples, given scores by `estimates_of` [5]; 0 without these.
+    """Return the standard error of a score from all samples, given scores from `estimates_of` [5]; 0 without them.
 
-    Targets share the samples, so their errors are dependent, and whole scores are compared. The error combines two
-    terms, because the logarithm of a mean is also biased:
+    Targets share the samples, so their errors are dependent; therefore, scores of all targets are compared. The error
+    combines two terms, because the logarithm of a mean is also biased:
 
     - the standard error of four independent scores, each from a quarter of the samples;
-    - the difference of scores from quarters and from all samples or, if larger, the remaining bias, extrapolated with
-      the ratio of the last two decreases. A bias proportional to 1 / samples has a third of the difference left; a
-      bias dominated by rare samples has more than the difference left.
+    - the difference between scores from quarters and from all samples or, if larger, the remaining bias, extrapolated
+      with the ratio of the last two decreases. If the bias is proportional to 1 / samples, a third of the difference
+      remains; if rare samples dominate it, more than the difference remains.
     """
     if not all(map(isfinite, [whole, *estimates])) or not estimates:
         return 0.0

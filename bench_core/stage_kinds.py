@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 from typing import Any, Protocol, cast
 
 PREDICTIONS, HISTORY = "predictions.jsonl.gz", "history.jsonl"  #: names of files in artifacts
-WEIGHTS = ("train", "initial")  #: names in runs of the stage that gave a cell's model its weights
+WEIGHTS = ("train", "initial")  #: names in runs of the stages that provide a model's weights
 
 
 class Forecast(Protocol):
@@ -29,10 +29,10 @@ class Forecast(Protocol):
         """Return wall-clock seconds, bytes, CPU seconds, and the load during measurement; None if unknown."""
 
     def rough_size(self, settings: Mapping[str, Any]) -> float:
-        """Return a number that grows with the cost of a stage, from its settings only; for sorting, not a time."""
+        """Return a number that grows with the cost of a stage with these settings; for sorting, not a time."""
 
     def without_length(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the settings of a stage without the settings of its length, which do not affect its speed."""
+        """Return the settings of a stage except for its length, which does not affect its speed."""
 
     def rows(self, stages: Sequence[Any], estimates: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
         """Return the known costs of stages, with one row for stages of equal cost."""
@@ -63,20 +63,20 @@ class StageKind:
     brief: bool = False  #: whether it is too short to report its stages individually
     gives_number: bool = False  #: whether it computes a metric's score, for which exported inputs suffice
     files: Sequence[str] = ()  #: names of exported files of its artifacts
-    record: str = ""  #: artifact kind of exports, if these contain only some files
+    record: str = ""  #: artifact kind in exports, if exports contain only some of the files
     action: str = ""  #: takes a `Stage`; returns a verb for display, by default the kind's name
     stored: str = ""  #: takes a `Store` and a `Stage`; called after the artifact is stored
     forecast: str = ""  #: module of its `Forecast`
-    fit: str = ""  #: takes a model without weights and settings; raises SuiteError if they do not match
+    fit: str = ""  #: takes a model (without weights) and settings; raises SuiteError if they do not match
     schema: str = ""  #: class of `training:`, if it trains; a subclass of `suites.training.TrainingBase`
     check: str = ""  #: takes an `Entry` and `report(keys, text)`; `{model}` in a text is replaced by model names
     peer: str = ""  #: module that performs a stage in further processes, on other devices
-    carrying: Mapping[str, str] = field(default_factory=dict)  #: reasons by module whose code is excluded from keys
+    carrying: Mapping[str, str] = field(default_factory=dict)  #: modules whose code is excluded from keys -> reasons
     lookups: Sequence[str] = ()  #: `module:name` of functions that look up a root of the stage by a computed name
 
     @property
     def forecaster(self) -> Forecast | None:
-        """Return the module that predicts the costs of its stages, if any."""
+        """Return the module that predicts the costs of its stages; None if it has none."""
         return cast(Forecast, import_module(self.forecast)) if self.forecast else None
 
     @property
@@ -105,7 +105,7 @@ CORE = (
 
 
 def weights_of(artifacts: Mapping[str, str]) -> str:
-    """Return the key of the weights of a cell's model, given the cell's artifacts in a run; empty if unknown."""
+    """Return the key of a model's weights, given the artifacts of its cell in a run; empty if unknown."""
     return next((artifacts[name] for name in WEIGHTS if name in artifacts), "")
 
 

@@ -34,12 +34,12 @@ class Task(ABC):
 
     def __init__(self, config: Any, folder: Path) -> None:
         self.config, self.folder = config, folder
-        #: The prepared training data of the task, for `prepare` of a separate split (`TaskConfig.at`).
+        #: The prepared training data of the task, set before `prepare` of a separate split (`TaskConfig.at`).
         self.base: Task | None = None
 
     @abstractmethod
     def prepare(self, data: Path) -> TaskInfo:
-        """Write everything needed later from `data` to the folder; raise DataError that names an invalid file."""
+        """Write all data needed later from `data` to the folder; raise a DataError that names an invalid file."""
 
     @abstractmethod
     def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
@@ -52,8 +52,8 @@ class Task(ABC):
     def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Iterator[Batch]:
         """Yield a row for each new prompt, with its id, in batches with prompts of equal length.
 
-        A text is the source or, without a source, the prompt. `gold` is the target followed by EOS, or EOS alone
-        without targets. By default raises SuiteError: prompts are not texts.
+        `Prompt.text` is the source or, without a source, the prompt. `gold` is the target followed by EOS, or EOS
+        alone without targets. By default raises SuiteError: prompts are not texts.
         """
         raise SuiteError(f"{self.config.name} cannot encode new prompts, because its prompts are not texts.")
 
@@ -86,23 +86,23 @@ class Task(ABC):
     def separators(self, split: Split) -> Mapping[int, str]:
         """Return the text between prompt and target in the corpus by id, for examples split from a longer text.
 
-        Models with their own tokenizer read both as one text. By default, and for all other examples, it is the
-        `separator` of the Config, or empty if a prompt is empty or ends with whitespace.
+        Models with their own tokenizer read both as one text. By default, and for all other examples, this text is
+        the `separator` of the Config, or empty if a prompt is empty or ends with whitespace.
         """
         return {}
 
     def target_spellings(self, split: Split) -> Mapping[int, str]:
-        """Return the texts of targets by id, as spelled by their tokens, if they differ from the first reference.
+        """Return, by id, the texts decoded from the tokens of targets, if they differ from the first reference.
 
-        They bound the scores of outputs. Reasons are lower case, `<unk>`, or lost whitespace. By default none.
+        Lower case, `<unk>` and lost whitespace cause such differences, which limit scores. By default none.
         """
         return {}
 
     def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         """Return the size of the raw text of each target by id; by default none.
 
-        The raw text is that of the corpus, independent of tokenization; EOS counts as a line break. The size is None
-        if the target's tokens do not spell the raw text, as with `<unk>` or lower case. Return no sizes at all if
+        The raw text is the text in the corpus, before tokenization; EOS counts as a line break. The size is None if
+        the target's tokens do not decode to the raw text, as with `<unk>` or lower case. Return no sizes at all if
         examples of the split were excluded because of their tokens.
         """
         return {}

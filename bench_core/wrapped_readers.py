@@ -1,4 +1,4 @@
-"""Access to the imports of this process, for its defined state. The name of this module is part of stage keys."""
+"""Access to the imports of this process, for `process_state`. The name of this module is part of stage keys."""
 
 from process_watch import imports
 

@@ -9,7 +9,7 @@ from bench_core.data import Batch
 
 
 def side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool]) -> Iterator[Batch]:
-    """Yield windows of a stream in batches of up to `most` rows if `alone` allows it; other batches unchanged.
+    """Yield windows of a stream in batches of up to `most` rows if `alone` allows it; yield other batches unchanged.
 
     A model without memory scores windows independently, so windows can be batched.
     """
@@ -29,7 +29,7 @@ def side_by_side(batches: Iterator[Batch], most: int, alone: Callable[[], bool])
 
 
 def _concatenate(batches: list[Batch]) -> Batch:
-    """Concatenate batches of the same shape to a batch that does not continue another."""
+    """Concatenate batches of the same shape into a batch that does not continue another batch."""
     columns = iter([*zip(*map(_tensors, batches), strict=True)])
     return replace(batches[0].change(lambda _: torch.cat(next(columns))), continues=False)
 

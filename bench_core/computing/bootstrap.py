@@ -19,7 +19,7 @@ MAX_COUNTS = 2**22  # maximum number of example counts in memory
 class Replicates:
     """The scores of bootstrap samples and the number of independent units."""
 
-    draws: ReplicateScores  # [B, D], for each block length
+    draws: ReplicateScores  # [B, D], one row per block length
     units: int  # examples or groups; 0 for a whole population
     block: int = 1  # number of dependent consecutive examples
 
@@ -64,7 +64,7 @@ def _resampling(metric: Metric[Any], parts: Sequence[Any]) -> Callable[[NDArray[
 
 
 def contributions(metric: Metric[Any], parts: Sequence[Any]) -> NDArray[np.float64]:
-    """Return the influence of each example on the score [N]: minus the score without it."""
+    """Return the influence of each example on the score [N]: the negated score without the example."""
     if isinstance(metric, Additive) and getattr(metric.resample, "__func__", None) is Additive.resample:
         numbers = table(metric, parts)
         left = numbers.sum(0) - numbers

@@ -1,4 +1,4 @@
-"""Building of parts from settings, and of models with stored weights."""
+"""Building parts from settings, and models with stored weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bench_core.storage.artifact import Artifact
 
 WEIGHTS = "weights.safetensors"
-DIGESTS = "digests.json"  #: digests by name of the weights that a model reads from its own files
+DIGESTS = "digests.json"  #: digests, by name, of the weights that a model reads from its own files
 MAX_NAMES = 3  #: names of weights in a message
 
 
@@ -51,9 +51,9 @@ def store_weights(model: Any, folder: Path) -> None:
 
 
 def unshared(model: Any) -> Any:
-    """Return a proxy of a model for safetensors, in which weights share no storage, as in cuDNN's recurrent layers.
+    """Return a proxy of a model for safetensors whose weights do not share storage.
 
-    Tied weights remain tied.
+    cuDNN's recurrent layers share storage between weights. Tied weights remain tied.
     """
 
     def state_dict() -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _digests(model: Any, begins: tuple[str, ...]) -> dict[str, str]:
 
 
 def _load(model: Any, path: Path, left_out: tuple[str, ...] = ()) -> None:
-    """Load the weights in a file; raise StoreError unless it has exactly the weights without prefixes `left_out`."""
+    """Load the weights in a file; raise StoreError unless it has exactly the weights without a `left_out` prefix."""
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 
@@ -124,7 +124,7 @@ def likelihood_kind(model: Mapping[str, Any], by: str) -> Kind:
 
 
 def device_of(settings: Mapping[str, Any]) -> torch.device:
-    """Return the device of the settings, and set torch's number of threads.
+    """Return the device named by settings, and set torch's number of threads.
 
     Raises PluginError if the device is missing or OMP_THREAD_LIMIT is too low.
     """

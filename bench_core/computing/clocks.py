@@ -1,4 +1,4 @@
-"""The CPU clock that times stages and calibrations, because other load on the machine hardly affects it."""
+"""The CPU clock for timing stages and calibrations; other load on the machine hardly affects it."""
 
 import resource
 import time

@@ -17,7 +17,7 @@ Inputs: TypeAlias = dict[str, dict[str, str]]  #: digests by kind and name
 
 @dataclass(frozen=True)
 class Peer:
-    """The role of this process in training on several devices, unless it is the first."""
+    """The role of this process, unless it is the first, in training on several devices."""
 
     rank: int
     place: str  # rendezvous file
@@ -33,10 +33,10 @@ class StageContext:
     hear: Hear = silent  # receives updates and evaluations if the request is `observed`
     request: StageRequest | None = None  # the current stage and its time limit
     begun: Callable[[], None] = lambda: None  # called when the stage starts to compute
-    peer: Peer | None = None  # set in further processes of a training
+    peer: Peer | None = None  # set in additional processes of a training stage
     home: str = field(default_factory=os.getcwd)  # working directory of every stage
     inputs: Callable[[], Inputs] = dict  # returns the digests of undeclared inputs so far
-    earlier: Inputs = field(default_factory=dict)  # undeclared inputs of earlier processes of a resumed training
+    earlier: Inputs = field(default_factory=dict)  # undeclared inputs of a training run before it resumed
     loaded: dict[str, tuple[str, Any]] = field(default_factory=dict)  # role -> key and loaded object
 
     def input(self, stage: Stage, role: str) -> Artifact:
@@ -48,7 +48,7 @@ class StageContext:
         self.store.warn(f"{self.request.stage.label}: {text}" if self.request else text)
 
     def report(self, event: Event) -> None:
-        """Report an update or evaluation to the observers of the run, if any."""
+        """Report an update or evaluation if the run has observers."""
         if self.request and self.request.observed:
             self.hear(event)
 

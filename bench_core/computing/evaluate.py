@@ -30,7 +30,7 @@ from bench_core.task import Size, Task, TextSize
 
 T = TypeVar("T")
 
-CHECK_INTERVAL = 4  #: interval of checked steps where log-probabilities of hypotheses cover the others
+CHECK_INTERVAL = 4  #: interval of checked steps if log-probabilities of hypotheses cover the other steps
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Examples:
     looked_at: tuple[ModelConfig, Laws] | None = None  # arguments of the second look; None to skip it
 
     def decoded(self, model: Any, decoder: Decoder, folder: Path | None = None) -> Sequence[Prediction]:
-        """Decode the examples; return predictions sorted by id, many of them spooled to a file in `folder`."""
+        """Decode the examples; return predictions sorted by id, in a file in `folder` if there are many."""
         return by_id(self._decode(model, decoder), folder)
 
     def _decode(self, model: Any, decoder: Decoder) -> Iterator[Prediction]:
@@ -150,7 +150,7 @@ class Examples:
     def scored(
         self, model: Scorer, by: str, kind: Kind = Kind.EXACT, folder: Path | None = None
     ) -> Sequence[Prediction]:
-        """Score the targets by a likelihood of the model; return predictions sorted by id, as `decoded` does."""
+        """Score the targets by a likelihood of the model; return predictions sorted by id, like `decoded`."""
         info = getattr(self.task, "info", None)
         if isinstance(model, OwnVocabulary | TextScorer) and info is not None and info.consecutive:
             raise SuiteError(
@@ -164,7 +164,7 @@ class Examples:
     def _score_texts(self, model: TextScorer, kind: Kind) -> Iterator[Prediction]:
         """Score target texts and yield predictions; raise PluginError if all tokens have probability 1.
 
-        Warns if this is so for all tokens of some targets of several tokens.
+        Warns if some targets of several tokens have probability 1.
         """
         done, certain, tokens, log_prob, generation = 0, 0, 0, 0.0, self._generation(None)
         for batch in self._batches(Purpose.SCORE):
@@ -284,7 +284,7 @@ class Examples:
 
 
 def locate(error: RowError, decode: Callable[[Batch], object], batch: Batch) -> PluginError:
-    """Find the first example that fails alone by bisection; return an error that names it."""
+    """Find, by bisection, the first example that fails alone; return an error that names it."""
     while len(batch) > 1:
         first, *rest = split(batch, (len(batch) + 1) // 2)
         try:

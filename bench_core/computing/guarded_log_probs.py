@@ -35,7 +35,7 @@ class RowError(PluginError):
 
 
 def checked(log_probs: Tensor, model: object, method: str, step: int = 0, summed: bool = False) -> Tensor:
-    """Check that log-probabilities [N, A] of a model are not NaN, at most 0, and not all -inf in a row.
+    """Check that log-probabilities [N, A] of a model are at most 0 and not NaN, and that no row is entirely -inf.
 
     Raises PluginError with the `method` and the 1-based `step`; with `summed`, also if the probabilities of a row do
     not sum to one. Decoders call it for distributions from methods outside the Stepper interface.
@@ -77,7 +77,7 @@ def _at(step: int) -> Fault:
 
 
 def _wrong(worst: float, who: str, at: str) -> RowError:
-    """Return the error for a row, by its highest log-probability."""
+    """Return the error for a row, given its highest log-probability."""
     due: Fault = "log-probabilities must be at most 0, and -inf for impossible actions"
     if math.isnan(worst):
         return RowError(f"{who} NaN{at}", f"{due} (have weights diverged?).")
@@ -89,10 +89,10 @@ def _wrong(worst: float, who: str, at: str) -> RowError:
 class Steps:
     """Checks the distributions of a Stepper.
 
-    The highest log-probability of each row is recorded at the first STEPS_PER_CHECK steps and every `every` later
-    ones, a small tensor operation that does not synchronize the device. Records are checked after STEPS_PER_CHECK
-    steps and by `settle`. If `thorough`, the probabilities of the first six steps are summed, and of later steps with
-    decreasing frequency.
+    The highest log-probability of each row is recorded at the first STEPS_PER_CHECK steps and at every `every`-th
+    later step, by a small tensor operation that does not synchronize the device. Records are checked after
+    STEPS_PER_CHECK steps and by `settle`. If `thorough`, probabilities are also summed at the first six steps and,
+    with decreasing frequency, at later steps.
     """
 
     def __init__(self, model: Stepper[Any], thorough: bool, every: int = 1) -> None:
@@ -150,7 +150,7 @@ def guarded(model: Any, words: int, thorough: bool = False, every: int = 1) -> I
     """Check the results of a model's methods inside the block: steps, samples, limits and tokens of actions.
 
     `words` is the vocabulary size. If `thorough`, probabilities of actions are also summed. Checking every `every`-th
-    step suffices if log-probabilities of the hypotheses cover the others.
+    step suffices if log-probabilities of the hypotheses cover the other steps.
     """
     wrapped: dict[str, Callable[..., Any]] = {}
     steps = Steps(model, thorough, every) if isinstance(model, Stepper) else None

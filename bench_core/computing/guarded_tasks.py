@@ -93,7 +93,7 @@ class CheckedTask(Task):
         return self._by_id("references", self.task.references(split), _are_texts, TEXTS)
 
     def _by_id(self, method: str, mapping: T, fits: Callable[[object], bool], due: Fault) -> T:
-        """Return a mapping after checking its values; anything else is invalid unless it `fits` itself."""
+        """Return a mapping after checking its values; another object is invalid unless it `fits` itself."""
         for value in mapping.values() if isinstance(mapping, Mapping) else [mapping]:
             if not fits(value):
                 raise gave(self.task, method, brief(value), due)
@@ -129,7 +129,7 @@ def check_references(task: Task, split: Split, references: Collection[int], exam
 
 
 def misfit(batch: object, info: TaskInfo) -> Fault:
-    """Return the fault of a batch and what was expected; empty if the batch is valid."""
+    """Return what is wrong with a batch and what was expected; empty if the batch is valid."""
     if not isinstance(batch, Batch):
         return f"{brief(batch)}; expected a Batch"
     if not is_whole(batch.ids, 1):
@@ -169,7 +169,7 @@ def _source(batch: Batch, info: TaskInfo, rows: int) -> Fault:
 
 
 def _table(tokens: Any, rows: int, words: int) -> Fault:
-    """Return the fault of tokens [N, *]; empty if they are valid."""
+    """Return what is wrong with tokens [N, *]; empty if they are valid."""
     if not is_whole(tokens, 2) or len(tokens) != rows:
         return f"{brief(tokens)}; expected int64 [{rows}, tokens]"
     if not tokens.numel():

@@ -1,4 +1,4 @@
-"""Initialization of models, and storage of models."""
+"""Initialization and storage of models."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _training_split(task: Task, size: Size, device: torch.device) -> Iterator[Ba
 def store_model(
     model: Any, history: Sequence[Mapping[str, Any]], numbers: Mapping[str, int], folder: Path
 ) -> dict[str, Any]:
-    """Write a model and its history; return counts for the costs, including `numbers` of its training.
+    """Write a model and its history; return counts for the costs, including the training `numbers`.
 
     Raises TrainingError if weights are not finite.
     """

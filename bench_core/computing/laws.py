@@ -28,7 +28,7 @@ class Laws:
 
 
 def laws(stage: Stage, *more: Config) -> Laws:
-    """Return the laws of a stage, without exemptions by the suite, by the stage's Configs, and by `more` Configs."""
+    """Return the laws of a stage, minus exemptions declared by the suite, the stage's Configs and `more` Configs."""
     configs = (configured(kind, stage.settings[kind]) for kind in KINDS if stage.settings.get(kind))
     exempt = (law for config in (*configs, *more) for law in config.exempt())
     return Laws({*stage.settings.get("exempt", ()), *exempt})

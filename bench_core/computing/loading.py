@@ -1,4 +1,4 @@
-"""Loading of a stage's task, model and examples; the last task and model stay loaded."""
+"""Loading a stage's task, model and examples; the last task and model stay loaded."""
 
 from __future__ import annotations
 

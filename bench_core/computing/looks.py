@@ -5,7 +5,7 @@ from typing import Any
 
 from bench_core.optional import AUTHORS, installed_module
 
-#: Largest fraction of a split that may be repeated or in an earlier split without a warning.
+#: Maximum share of a split's examples that may be repeated, or shared with an earlier split, without a warning.
 MAX_REPEATED_SHARE = 0.01
 
 
@@ -23,7 +23,7 @@ def second_look(kind: str, *about: object) -> Any:
 
 
 def overlaps(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yield a warning for each evaluation split of which over 1 % are repeated or in an earlier split."""
+    """Yield a warning for each evaluation split with over 1 % of examples repeated or shared with earlier splits."""
     kinds = {"repeated": "repeated", "shared": "shared with 'train'", "chosen_by": "shared with 'valid'"}
     for split, numbers in counts.items():
         for name, what in kinds.items():

@@ -33,10 +33,10 @@ FRESH: Mapping[str, Any] = {
 
 @contextmanager
 def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str]], None]) -> Iterator[None]:
-    """Give every stage the same process state; restore it afterwards, and pass names of changed settings to `tell`.
+    """Give every stage the same process state; afterwards restore the old state and `tell` names of changed settings.
 
-    Generators are seeded, including those of libraries that the stage imports; gradients and floating-point settings
-    are as in a fresh process. State that cannot be restored (replaced code, module variables) is not checked.
+    Generators are seeded, including generators of libraries that the stage imports; gradients and floating-point
+    settings are as in a fresh process. State that cannot be restored, such as replaced code, is not checked.
     """
     expected = {**FRESH, "cuDNN's tf32": False, "the number of threads": threads, "the working directory": folder}
     before, states, seeded = _present(), generators(), set[str]()
@@ -60,7 +60,7 @@ def defined_state(threads: int, seed: int, folder: str, tell: Callable[[list[str
 
 @contextmanager
 def unchanged_state() -> Iterator[None]:
-    """Restore settings changed by a block, such as the import of a module, which happens only once."""
+    """Restore settings that a block changes, for example by importing a module, which happens only once."""
     before = _present()
     try:
         yield
@@ -140,7 +140,7 @@ def generators() -> States:
 
 
 def _seed(seed: int, threads: int, seeded: set[str]) -> None:
-    """Seed generators that are not seeded yet; set threads and precision of a torch that a stage imports."""
+    """Seed generators that are not seeded yet; if a stage imports torch, set torch's threads and precision."""
     new = ({"random", "numpy", "torch"} & sys.modules.keys()) - being_imported() - seeded
     seeded |= new
     if "random" in new:

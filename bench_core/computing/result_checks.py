@@ -108,7 +108,7 @@ def check_loss(loss: object, model: object, method: str = "loss") -> None:
 
 
 def _misfit(loss: object) -> Fault:
-    """Return the fault of a loss and what was expected; empty if the loss is valid."""
+    """Return what is wrong with a loss and what was expected; empty if the loss is valid."""
     if not isinstance(loss, Loss):
         return f"{brief(loss)}; expected Loss(value, weight)"
     if not is_tensor(loss.value, ()):
@@ -206,7 +206,7 @@ def check_hypotheses(rows: object, who: named, examples: Sequence[int], limits: 
 
 
 def _unfit(hypothesis: object, limit: int, words: int) -> Fault:
-    """Return the fault of a hypothesis and what was expected; empty if the hypothesis is valid."""
+    """Return what is wrong with a hypothesis and what was expected; empty if the hypothesis is valid."""
     if not isinstance(hypothesis, Hypothesis):
         return f"{brief(hypothesis)}; expected a Hypothesis"
     for name, tokens, most in (("token", hypothesis.tokens, words), ("action", hypothesis.actions, math.inf)):
@@ -298,7 +298,7 @@ def _json_lines(parts: Iterable[Any], metric: Metric[Any]) -> Iterator[bytes]:
 
 
 def checked_error(metric: Metric[Any], parts: Sequence[Any]) -> float:
-    """Return a score's standard error by sampling inside a model; raise PluginError unless finite and at least 0."""
+    """Return a score's standard error due to sampling in a model; raise PluginError unless finite and at least 0."""
     error: object = metric.error(parts)
     if is_number(error) and isinstance(error, int | float) and 0 <= error < math.inf:
         return float(error)

@@ -1,4 +1,4 @@
-"""Performing of stages in a process, each by the function of its kind."""
+"""Performing stages in a process, each with the function of its kind."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,9 +34,9 @@ class StageRunner(StageContext):
             return isolated(work_of(stage.about), self, stage, folder.absolute())  # a part may change the directory
 
     def build(self, stage: Stage) -> None:
-        """Build the model of a training stage on the meta device, which allocates nothing.
+        """Build the model of a training stage on the meta device, without allocating memory for it.
 
-        Errors of the model propagate, and so do errors of training settings that name missing weights or modules.
+        Errors in the model, and in training settings that name missing weights or modules, propagate.
         """
         import torch
 
@@ -50,7 +50,7 @@ class StageRunner(StageContext):
                 call(stage.about.fit, model, stage.settings)
 
     def calibrate(self, stage: Stage, seconds: float) -> Cost:
-        """Measure the speed of a stage within a few times `seconds`; its errors propagate."""
+        """Measure the speed of a stage within a few times `seconds`; errors in the stage propagate."""
         stage = replace(stage, settings=placed(stage.settings, stage.places))
         with self._alone(stage), apart(self, stage):
             cost: Cost = stage.about.forecaster.calibrate(self, stage, seconds)  # type: ignore[union-attr]
@@ -58,7 +58,7 @@ class StageRunner(StageContext):
 
     @contextmanager
     def _alone(self, stage: Stage) -> Iterator[None]:
-        """Drop loaded objects after a stage that gives a model its weights, as it may have changed them."""
+        """Drop loaded objects after a stage that gives a model its weights, as the stage may have changed them."""
         yield
         if stage.about.gives_weights:
             self.loaded.clear()

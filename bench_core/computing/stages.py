@@ -166,7 +166,7 @@ def _write_parts(path: Path, metric: Metric[Any], parts: Sequence[Any]) -> None:
 
 
 def _ceiling(build: Callable[[], Metric[Any]], info: TaskInfo, predictions: Sequence[Prediction]) -> float | None:
-    """Return the score of the references as spelled by their tokens; None if all are spelled exactly."""
+    """Return the score of the texts decoded from the references' tokens; None if these equal the references."""
     if not build().config.of_texts or all(
         prediction.written is None or prediction.written in prediction.references for prediction in predictions
     ):
@@ -215,7 +215,7 @@ def sample_of(prediction: Prediction) -> dict[str, Any]:
 
 
 def _course(model: Any, task: Task, prediction: Prediction) -> dict[str, list[str]]:
-    """Return the partial outputs of a generation unless actions are tokens."""
+    """Return the partial outputs of a generation; empty if actions are tokens."""
     actions, each = prediction.hypotheses[0].actions or [], getattr(model, "actions_per_token", 1)
     if each == 1:
         return {}

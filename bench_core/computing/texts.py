@@ -14,7 +14,7 @@ from bench_core.task import Task
 
 
 def separator_after(text: str, task: Task, given_separator: str | None = None) -> str:
-    """Return the separator of a prompt and its target: `given_separator`, or by default the task's."""
+    """Return the separator between a prompt and its target: `given_separator` or, by default, the task's."""
     default = "" if not text or text[-1].isspace() else str(getattr(task.config, "separator", " "))
     return default if given_separator is None else given_separator
 
@@ -34,7 +34,7 @@ class Texts:
     def encode(self, model: OwnVocabulary, batch: Batch, scored: bool = False) -> Batch:
         """Return the rows in a model's vocabulary, with the first references as targets.
 
-        If they are not `scored`, prompts are encoded without targets, and a missing target becomes EOS alone.
+        Unless rows are `scored`, prompts are encoded without targets, and a missing target becomes EOS alone.
         """
         prompts, ids = self.prompts(batch), batch.ids.tolist()
         if scored:
@@ -46,10 +46,10 @@ class Texts:
         return replace(rows, gold=full.gold, length=full.length, extras=extras)
 
     def spelled_differently(self, model: OwnVocabulary, prompts: Sequence[Prompt], rows: Batch) -> Mapping[int, str]:
-        """Return the targets of rows that the model's tokens spell differently from the first reference.
+        """Return, by id, the decoded targets that differ from the first reference due to the model's tokenizer.
 
-        If a token spans the boundary of a prompt and its target, the target cannot continue the prompt and is encoded
-        without it.
+        If a token spans the boundary between a prompt and its target, the target cannot continue the prompt and is
+        encoded without it.
         """
         targets = {prompt.id: text for prompt in prompts if (text := self._reference(prompt.id)) is not None}
         apart = {*rows.ids[rows.extras["apart"]].tolist()}
@@ -60,10 +60,10 @@ class Texts:
         return {number: text for number, text in outputs.items() if text != targets[number]}
 
     def own_targets(self, rows: Batch, groups: Mapping[int, int]) -> Iterator[Prediction]:
-        """Yield predictions with the target sizes of rows from `encoded`, in the model's tokens.
+        """Yield predictions with the target sizes of rows from `encode`, in the model's tokens.
 
-        EOS counts as a line break. Sizes are unknown for examples without references, and partly for texts that
-        their tokens do not spell.
+        EOS counts as a line break. Sizes are unknown for examples without references, and partly unknown for texts
+        that their tokens do not reproduce.
         """
         spelled = rows.extras.get("spelled", rows.length * 0).tolist()
         for number, tokens, is_spelled in zip(rows.ids.tolist(), rows.length.tolist(), spelled, strict=True):

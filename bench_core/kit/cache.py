@@ -20,13 +20,13 @@ MIN_GROWTH, GROWTH_DIVISOR = 16, 4  # a full buffer grows by MIN_GROWTH tokens, 
 class CacheLayer:
     """Keys and values of a layer: the first `length` columns of buffers, which caches may share.
 
-    The first cache to continue appends to the shared buffers; any other copies them first.
+    The first cache to continue appends to the shared buffers; every other cache copies them first.
     """
 
     keys: Tensor  # [N, heads, capacity, D]
     values: Tensor
     length: int
-    written: list[int]  # number of columns used by any of the sharing caches
+    written: list[int]  # number of columns used by at least one of the caches that share the buffers
 
     @classmethod
     def of(cls, keys: Tensor, values: Tensor) -> CacheLayer:
@@ -42,7 +42,7 @@ class CacheLayer:
         return CacheLayer(change(self.keys), change(self.values), self.length, [self.length])
 
     def select(self, rows: Tensor | None) -> CacheLayer:
-        """Return a copy of `rows` [M]; the layer itself if that is None."""
+        """Return a copy of `rows` [M]; the layer itself if `rows` is None."""
         return self if rows is None else self.change(lambda buffer: buffer.index_select(0, rows))
 
     def extend(self, keys: Tensor, values: Tensor) -> CacheLayer:
@@ -76,11 +76,11 @@ class Cache(State):
 
     before: tuple[CacheLayer, ...] = ()  # layers before the new tokens
     rows: Tensor | None = None  # [N] rows of `before` selected since; None for all
-    layers: list[CacheLayer] = field(default_factory=list)  # layers with the new tokens, as far as computed
+    layers: list[CacheLayer] = field(default_factory=list)  # layers computed so far, with the new tokens
 
     @classmethod
     def after(cls, past: Cache | None) -> Cache:
-        """Return a new cache that extends `past`, which is not modified; an empty cache if that is None."""
+        """Return a new cache that extends `past`, which is not modified; an empty cache if `past` is None."""
         if past is None:
             return cls()
         layers, rows = (past.layers, None) if past.layers else (past.before, past.rows)
@@ -91,7 +91,7 @@ class Cache(State):
         return cls(tuple(layers), rows)
 
     def positions(self, tokens: Tensor) -> Tensor:
-        """Return the positions [K] of the next tokens, `tokens` [N, K]."""
+        """Return the positions [K] of `tokens` [N, K], which come next."""
         first = self.before[0].length if self.before else 0
         return torch.arange(first, first + tokens.shape[1], device=tokens.device)
 
@@ -111,7 +111,7 @@ class Cache(State):
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append keys and values of new tokens [N, heads, K, D]; return keys and values of all tokens.
 
-        Use it instead of `attend` with another kind of attention.
+        Use it instead of `attend` for other kinds of attention.
         """
         number = len(self.before)
         if number and len(self.layers) == number:

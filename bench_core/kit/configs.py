@@ -1,4 +1,4 @@
-"""Base Configs for parts built with the kit; imports no torch."""
+"""Base Configs for parts built with the kit; does not import torch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LanguageModelConfig(ModelConfig):
 
 
 class EncoderDecoderConfig(LanguageModelConfig):
-    """The Config of an `EncoderDecoder`; declares `sources` if they are not tokens."""
+    """The Config of an `EncoderDecoder`; override `sources` unless they are tokens."""
 
     sources: ClassVar[Set[Source]] = {Source.TOKENS}
 

@@ -1,4 +1,4 @@
-"""Encoder-decoder models: `encode` reads the source once; `forward` is like that of a language model."""
+"""Encoder-decoder models: `encode` reads the source once; `forward` works as in a `LanguageModel`."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class SourceStates(State):
 
     @cached_property
     def _places(self) -> tuple[Tensor, int]:
-        """Return the index of each row among the rows of its source [N], and the maximum of rows per source."""
+        """Return the index of each row among the rows of its source [N], and the maximum row count of a source."""
         assert self.rows is not None
         sharing = self.rows.bincount(minlength=len(self.keys))  # [B]
         order = self.rows.argsort(stable=True)

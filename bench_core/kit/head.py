@@ -16,11 +16,11 @@ from bench_core.random_numbers import Rng
 
 S = TypeVar("S", bound=State, default=Any)
 
-LOGITS = 2**25  # computed at once (128 MiB in float32), to bound memory for large batches
+LOGITS = 2**25  # maximum number computed at once (128 MiB in float32), to bound memory for large batches
 
 
 class Head(nn.Module, ABC, Generic[S]):
-    """The output layer of a `LanguageModel`, if it is not a mere map from states to softmax logits.
+    """The output layer of a `LanguageModel`, if it is more than a map from states to softmax logits.
 
     It maps the states of K successive target steps [N, K, H] to probabilities of V tokens. It receives each target
     step of a row once, in order, and carries its own State from step to step. For a batch, it evaluates the M
@@ -49,7 +49,7 @@ class Head(nn.Module, ABC, Generic[S]):
         """Return log-probabilities [N, K, V] and the State after these steps."""
 
     def score(self, states: Tensor, batch: Batch, past: S, by: str) -> tuple[Tensor, S]:
-        """Return the log-probabilities of the non-padding tokens of `gold` [M]; override to avoid [N, K, V]."""
+        """Return the log-probabilities of the non-padding tokens of `gold` [M]; override it to avoid [N, K, V]."""
         log_probs, past = self.log_probs(states, past)
         return batch.at_real(log_probs.gather(2, batch.gold[:, :, None])[:, :, 0]), past
 

@@ -1,4 +1,4 @@
-"""Language models with a single method, `forward`, from which training, scoring and generation derive."""
+"""Language models that implement only `forward`, from which training, scoring and generation are derived."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -34,11 +34,11 @@ class LanguageModel(nn.Module, Stepper[LanguageModelState], Scorer):
     computed for target tokens only: `nn.Linear`, any other module, or a `Head`. Without a head, the states are the
     logits [N, K, V].
 
-    Such a model re-reads all tokens at every step. For incremental generation, define `forward(tokens, past=None)`
+    Such a model re-encodes all tokens at every step. For incremental generation, define `forward(tokens, past=None)`
     and return `states, past`, where `past` is the state carried to the next call: tensors whose first dimension is
     the row, in tuples, lists, mappings or States. It is also the memory passed from one window of a stream to the
-    next. State that grows with every token must be a `Cache`, alone or among these; windows of a stream are then
-    independent.
+    next. State that grows with every token must be a `Cache`, alone or in these containers; windows of a stream are
+    then independent.
 
     With `extras["weight"]` [N] in a batch, the loss is the mean over target tokens, weighted by example.
     """

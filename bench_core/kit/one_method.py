@@ -69,7 +69,7 @@ class StepDecoder(Decoder[Stepper]):
 
 
 def _fault(actions: Tensor, log_probs: Tensor, step: int) -> Fault:
-    """Return the fault of chosen actions; empty if they are valid."""
+    """Return what is wrong with chosen actions; empty if they are valid."""
     number, size = log_probs.shape
     form = [str(getattr(actions, "dtype", "")), [*getattr(actions, "shape", ())]]
     if form != ["torch.int64", [number]]:

@@ -20,7 +20,7 @@ canonical: Callable[[Any], str] = json.JSONEncoder(sort_keys=True, separators=("
 
 
 def key_of(ingredients: Mapping[str, Any], text: Callable[[Any], str] = canonical) -> str:
-    """Return the sha256 of canonical JSON; `text` encodes each ingredient and each of the settings."""
+    """Return the sha256 of canonical JSON; `text` encodes each ingredient and each setting."""
     texts = {name: text(value) for name, value in ingredients.items() if name != "settings"}
     texts.setdefault("scheme", str(SCHEME))
     if "settings" in ingredients:

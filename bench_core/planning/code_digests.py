@@ -16,7 +16,7 @@ from code_digests import Codebase, CodeDigests, Definition
 
 ISOLATION = "bench_core.computing.isolation:isolated"  #: wraps the function of every kind of stage
 
-#: Modules that run in stages but are not part of keys, as they do not affect results; with their purpose.
+#: Modules that run in stages but are not part of keys, because they do not affect results -> their purposes.
 CARRYING: Mapping[str, str] = {
     f"{package(AUTHORS)}.looks": "rejects results that differ when computed again",
     "bench_core.commands": "the command line",
@@ -55,10 +55,10 @@ CARRYING: Mapping[str, str] = {
 #: Libraries whose version does not affect results: keys contain validated settings, and digests of files.
 CARRYING_LIBRARIES = frozenset({"pluggy", "pooch", "pydantic", "ruamel.yaml", "safetensors", "typing_extensions"})
 
-#: Definitions that look up others by computed names, all of them roots of the stage.
+#: Definitions that look up other definitions by computed names; the latter are all roots of the stage.
 LOOKUPS = ("bench_core.computing.part_class:_loaded", "bench_core.config:Config")
 
-#: Files next to modules that do not affect results: for type checkers, and for people.
+#: Names of files for type checkers or people, which lie next to modules and do not affect results.
 NO_DATA = frozenset({"py.typed", "citations.bib"})
 
 

@@ -1,11 +1,11 @@
-"""Keys of costs, shared by stages of equal cost, such as trainings that differ only in their seeds."""
+"""Keys of costs, shared by stages of equal cost, such as training runs that differ only in their seeds."""
 
 from collections.abc import Mapping
 
 from bench_core.planning.cache_keys import key_of
 from bench_core.planning.stages import Stage
 
-SEEDED = ("seed", "vmapped")  #: settings of stages that name seeds
+SEEDED = ("seed", "vmapped")  #: stage settings that contain seeds
 
 
 class CostKeys:
@@ -20,7 +20,7 @@ class CostKeys:
         return self._key(stage, speed=False)
 
     def of_speed(self, stage: Stage) -> str:
-        """Return the key of the speed of a training, whatever its length, or of a stage that depends on one."""
+        """Return the key of the speed of a training stage of any length, or of a stage that depends on training."""
         return self._key(stage, speed=True)
 
     def _key(self, stage: Stage, speed: bool) -> str:

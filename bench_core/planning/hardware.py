@@ -76,7 +76,7 @@ def _value(path: Path, name: str) -> str:
 
 
 def environment(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what results may depend on besides their keys; does not identify the machine."""
+    """Return the factors, besides keys, that may affect results; they do not identify the machine."""
     versions = {"python": platform.python_version(), "torch": keys.library("torch")}
     computing = {name: settings[name] for name in ("device", "precision", "threads") if name in settings}
     looks = {} if is_installed(AUTHORS) else {"second looks": f"none, since {AUTHORS} was not installed"}

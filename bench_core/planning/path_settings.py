@@ -1,4 +1,4 @@
-"""Settings of type `Path`: locating files, and replacing them in keys by their digests, called marks."""
+"""Settings of type `Path`: how files are located, and replaced in keys by their digests, called marks."""
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -143,7 +143,7 @@ def _place_value(value: Any, paths_of: Mapping[str, list[str]]) -> Any:
 
 
 def other_reads(reads: Mapping[str, str], places: Container[str], data: Path) -> dict[str, str]:
-    """Return the digests of the files that a task reads, except `places` and files in them, which marks represent."""
+    """Return the digests of the files that a task reads, except `places` and files in them, which have marks."""
 
     def is_named(path: Path) -> bool:
         return any(str(folder) in places for folder in (path, *path.parents))
@@ -165,7 +165,7 @@ def unchanged(
 
 
 def _states(places: Mapping[str, str], task: TaskConfig | None, reads: Mapping[str, str], data: Path) -> list[Any]:
-    """Return the modification states of files; raise DataError that names files which differ from the plan."""
+    """Return the modification states of files; raise a DataError that names all files that differ from the plan."""
     changed = [place for place, planned in places.items() if mark(Path(place), "a file of the plan", data) != planned]
     current = other_reads(task.reads(data), places, data) if task else {}
     changed += [name for name in {**reads, **current} if reads.get(name) != current.get(name)]

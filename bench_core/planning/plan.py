@@ -79,17 +79,17 @@ def located_suite(suite: Suite, data: Path) -> Suite:
 
 
 def lists_tasks(full_plan: Plan, suite: Suite) -> bool:
-    """Return whether a table of tasks needs the tasks, apart from cells."""
+    """Return whether the tasks are needed for a table of tasks, independently of cells."""
     return not full_plan.cells or any(section.lists_tasks(suite) for section in sections())
 
 
 def needed(
     full_plan: Plan, suite: Suite, stored: Callable[[Stage, bool], bool], cells: Iterable[Cell] | None = None
 ) -> list[Stage]:
-    """Return the stages to compute for missing results, inputs first: of all cells and listed tasks, or of `cells`.
+    """Return the stages to compute for missing results of all cells and listed tasks, or of `cells`; inputs first.
 
     `stored(stage, record_suffices)` returns whether an artifact is stored, or, if that suffices, its imported
-    record. A record suffices where neither the weights of a training nor the data of a task are needed.
+    record. A record suffices if neither the weights of a model nor the data of a task are needed.
     """
     wanted: set[str] = set()
 
@@ -102,7 +102,7 @@ def needed(
 
     for cell in full_plan.cells if cells is None else cells:
         for key in full_plan.of_cell.get(cell, {}).values():
-            want(key)  # including task and training, which reports describe
+            want(key)  # including preparation and training, which reports describe
     if cells is None and lists_tasks(full_plan, suite):
         for key in chain.from_iterable(full_plan.tasks.values()):
             want(key)

@@ -64,7 +64,7 @@ class Planner:
     def prepare(self, name: str, split: str | None = None) -> str:
         """Return the key of the prepared task, or of a split if splits are prepared separately.
 
-        Without `split`, the artifact is the data for training, or the first split of tasks without training data.
+        Without `split`, the artifact is the data for training or, for tasks without training data, the first split.
         """
         return self.maker.shared(("prepare", name, split), lambda: self._prepare(name, split))
 
@@ -88,7 +88,7 @@ class Planner:
         return self._at(name, None) is not self.suite.tasks[name]
 
     def _at(self, name: str, split: str | None) -> TaskConfig:
-        """Return the Config of a split, or (None) of the training data; the whole task's if it is not divided."""
+        """Return the Config of a split or, for None, of the training data; the task's Config if both are the same."""
 
         def split_config() -> TaskConfig:
             whole = self.suite.tasks[name]
@@ -151,7 +151,7 @@ class Planner:
     def _selection_inputs(self, task: str, training: TrainingBase) -> Inputs:
         """Return the separately prepared splits for checkpoint selection and early stopping, by role.
 
-        The loss on a split that the data for training contains needs no other artifact.
+        The loss on a split contained in the data for training does not need another artifact.
         """
         selections = {"select": training.select, "stop": training.stop} if self.is_apart(task) else {}
         whole, read = self.suite.tasks[task], self._at(task, None)
@@ -163,7 +163,7 @@ class Planner:
         }
 
     def _training(self, task: str, model: str, hardware: str) -> tuple[Settings, Parts]:
-        """Return the settings and parts that the trainings of all seeds share."""
+        """Return the training settings and parts that all seeds share."""
         entry = self.suite.models[model].at(task)
         select, parts = self._select(entry.training.select, entry.config)
         stop, more = self._select(entry.training.stop, entry.config) if entry.training.stop else (None, [])
@@ -214,7 +214,7 @@ class Planner:
         return self._predictions("score", cell, settings, [], f"{cell.task} x {cell.model} by {by}")
 
     def probe(self, cell: Cell, name: str) -> str:
-        """Return the key of the finding of a probe, on a model or a model with a decoder."""
+        """Return the key of a probe's finding about a model, or about a model with a decoder."""
         probe = self.suite.probes[name]
         decoder_name = cell.decoder if probe.with_decoder else None
         decoder = None if decoder_name is None else self.suite.decoders[decoder_name]

@@ -20,7 +20,7 @@ class StageCode:
 
     code: Mapping[str, str]  # kind, part or class, such as "model rnn-lm" -> digest of its code
     libraries: Mapping[str, str]  # name -> version
-    roots: Mapping[str, tuple[str, ...]]  # the same -> the definitions from which its code is followed, `module:name`
+    roots: Mapping[str, tuple[str, ...]]  # kind, part or class -> definitions where its code starts, `module:name`
 
 
 def stage_code(
@@ -55,7 +55,7 @@ def roots_inside(*configs: Config) -> list[str]:
 
 
 def _check_alone(*roots: str) -> None:
-    """Raise SuiteError for two parts of the same kind and name in a stage: its settings contain only names."""
+    """Raise SuiteError if a stage uses two parts of the same kind and name, as its settings contain only names."""
     for kind in kinds():
         names = sorted(part.whole_name for part in parts(kind).values() if part.root in roots)
         if len(names) > 1:
@@ -64,7 +64,7 @@ def _check_alone(*roots: str) -> None:
 
 
 def installed_roots(code: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the roots of the ingredients of a stored stage; code decides between parts of the same name."""
+    """Return the roots behind the code of a stored stage; digests in `code` decide between parts of the same name."""
     known = {name: [roots_of(candidate.config) for candidate in _parts_called(name)] for name in code}
     shared = [name for name, several in known.items() if len(several) > 1]
     if not shared:
@@ -107,7 +107,7 @@ def _changed_names(code: Mapping[str, str], roots: Mapping[str, tuple[str, ...]]
 def changed_code(
     code: Mapping[str, str], roots: Mapping[str, tuple[str, ...]], settings: Mapping[str, Any]
 ) -> list[str]:
-    """Return the names in `code` whose installed code has another digest, or is missing.
+    """Return the names in `code` whose installed code has a different digest, or is missing.
 
     If `roots` is empty, as for a stored artifact, installed parts are found by their names.
     """
@@ -121,7 +121,7 @@ def _roots_here(names: Iterable[str], settings: Mapping[str, Any]) -> Iterator[t
         kind, _, part_name = name.partition(" ")
         if name in stage_kinds():
             yield name, roots_of_stage(name)
-        elif ":" in part_name:  # a class that a training names
+        elif ":" in part_name:  # a class named by training settings
             yield name, (part_name,)
         elif kind in IN_SUITES and _parts_called(name):
             with suppress(SuiteError):  # an ambiguous name

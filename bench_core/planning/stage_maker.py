@@ -24,7 +24,7 @@ Inputs: TypeAlias = Mapping[str, tuple[str, str]]  #: role -> kind and key
 
 @dataclass
 class StageMaker:
-    """Creates distinct stages; what several share is computed once."""
+    """Creates distinct stages; values that several stages share are computed once."""
 
     suite: Suite
     data: Path
@@ -142,7 +142,7 @@ def described(config: Config) -> dict[str, Any]:
 
 
 def _named_files(suite: Suite, skipped: Container[tuple[str, str]]) -> Iterator[tuple[str, Path]]:
-    """Yield the files named by settings, each with its key in the suite, except of parts in `skipped`."""
+    """Yield the files named by settings, each with its key in the suite, except for parts in `skipped`."""
     for kind in ("task", "decoder", "metric", "probe"):
         for name, config in getattr(suite, f"{kind}s").items():
             yield from _files_inside(config, f"{kind}s", name) if (kind, name) not in skipped else ()

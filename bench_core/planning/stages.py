@@ -21,9 +21,9 @@ class Stage:
     label: str
     code: Mapping[str, str] = field(default_factory=dict)  # kind, part or class -> digest of its code
     libraries: Mapping[str, str] = field(default_factory=dict)  # name -> version
-    roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the same -> its roots, `module:name`
+    roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kind, part or class -> its roots
     places: Mapping[str, str] = field(default_factory=dict)  # path of a file that it reads -> its mark
-    first: str = ""  # for a joint training: the key of its first seed's training
+    first: str = ""  # for a joint training stage: the key of its first seed's stage
     access: Mapping[str, Any] = field(default_factory=dict)  # settings of its model that are not part of the key
 
     @property
@@ -38,12 +38,12 @@ class Stage:
 
     @property
     def is_extracted(self) -> bool:
-        """Return whether its artifact is extracted from that of a joint stage, which costs nothing."""
+        """Return whether its artifact is extracted, at no cost, from the artifact of a joint stage."""
         return any(stage_kind(kind).joint for kind, _ in self.inputs.values())
 
     @property
     def ingredients(self) -> dict[str, Any]:
-        """Return everything that the key hashes."""
+        """Return all data that are hashed in the key."""
         return {
             "kind": self.kind,
             "settings": self.settings,
@@ -66,13 +66,13 @@ class StageRequest:
 
     stage: Stage
     build: bool = False  # only try to build its model
-    until: float | None = None  # seconds since 1970; then trainings stop at a checkpoint, other stages at once
-    every: float = 300.0  # seconds between the checkpoints of a training
+    until: float | None = None  # seconds since 1970; then training stops at a checkpoint, other stages at once
+    every: float = 300.0  # seconds between training checkpoints
     again: str | None = None  # a folder for a repetition, to compare with the stored artifact; nothing is stored
     same_code: bool = False  # with `again`: require the recorded code and libraries
     observed: bool = False  # whether there are observers of updates and evaluations
     rows: int | None = None  # the number of examples after which to stop, for a quick look
-    calibrate: float | None = None  # seconds to time each phase of a training, instead of training
+    calibrate: float | None = None  # seconds for which to time each training phase, instead of training
     cost_key: str = ""  # the key under which to store the cost; "": do not store it
     strict: bool = False  # whether inputs that are not covered by the key are errors
 

@@ -2,9 +2,9 @@
 
 `schema` defines the language, `yaml_source` reads files, `grids` expands hyperparameter grids, `parts` finds parts,
 `load` combines all of this into a `suite` of `cells`; `check` finds problems. Invalid sections of a suite are absent
-or unreadable, which skips only the checks that need them, so that no mistake hides another. Not here: places and
-validation of settings (the library `placed_settings`), planning a run (`planning`), and tables, figures, claims and
-choices, which are sections of a plugin.
+or unreadable; only the checks that need them are skipped, so that no mistake hides another. Found elsewhere: places
+and validation of settings (the library `placed_settings`), planning a run (`planning`), and tables, figures, claims
+and choices, which are sections of a plugin.
 """
 
 #: Modules that readers of finished runs may use, besides the interfaces.

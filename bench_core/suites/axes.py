@@ -7,7 +7,7 @@ from pydantic import BeforeValidator
 
 Axis: TypeAlias = Literal["task", "model", "decoder", "split", "hardware", "seed"]
 AXES: tuple[Axis, ...] = get_args(Axis)
-TRAINING_AXES: tuple[Axis, ...] = ("task", "model", "hardware")  #: axes that distinguish trainings, besides seeds
+TRAINING_AXES: tuple[Axis, ...] = ("task", "model", "hardware")  #: axes that distinguish training runs, besides seeds
 
 
 def as_list(value: Any) -> Any:

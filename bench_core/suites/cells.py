@@ -36,9 +36,9 @@ def cells_of(
     hardware: Iterable[str] | None = None,
     seeds: Iterable[int] | None = None,
 ) -> list[Cell]:
-    """Return the product of the axes, without skipped cells; `splits`, `hardware`, `seeds` replace the suite's.
+    """Return the product of the axes, without skipped cells; `splits`, `hardware` and `seeds` override the suite.
 
-    Text generators are paired only with their own decoders. A pair has only the seeds in which its results differ.
+    Text generators are paired only with their own decoders. A pair keeps only the seeds for which its results differ.
     """
     decoders: list[str | None] = [*suite.decoders] or [None]
     splits, hardware, seeds = splits or suite.splits, hardware or suite.hardware, [*(seeds or suite.seeds)]
@@ -69,7 +69,7 @@ def _pair_seeds(suite: Suite, task: str, model: str, decoder: str | None, seeds:
 
 
 def differing_seeds(model: ModelConfig, decoder: DecoderConfig | None, seeds: Sequence[int]) -> Sequence[int]:
-    """Return the seeds for which the results of a model with a decoder differ; text generators score once."""
+    """Return the seeds for which the results of a pair differ; without a decoder, text generators keep one seed."""
     model_seeds = model.seeds(seeds)
     if decoder is None:
         return model_seeds[:1] if writes_text(model) else model_seeds

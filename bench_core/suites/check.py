@@ -19,7 +19,7 @@ from bench_core.suites.training import Select
 from placed_settings import Keys, Problems, Unreadable
 
 ADVICE = "Choose another part, or list the pair under `skip:`."
-UNKNOWN = ""  # stands for the names on an axis whose names are invalid
+UNKNOWN = ""  # stands for all names on an axis with invalid names
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _untrainable(suite: Suite) -> Iterator[Misfit]:
 
 
 def _pairing_misfits(suite: Suite) -> Iterator[Misfit]:
-    """Yield text generators without a decoder, and decoders without a model that they can be paired with."""
+    """Yield models that cannot be paired with any decoder, and decoders that cannot be paired with any model."""
     with suppress(Unreadable):
         configs = {name: entry.config for name, _, entry in _trainings(suite)}
         for name, model in configs.items():
@@ -153,7 +153,7 @@ def _pairing_misfits(suite: Suite) -> Iterator[Misfit]:
 
 
 def _seedless(suite: Suite) -> Iterator[Misfit]:
-    """Yield the models that have no cell, because they have none of the suite's seeds."""
+    """Yield the models without cells, because they support none of the suite's seeds."""
     for name, _, entry in _trainings(suite):
         with suppress(Unreadable):
             if suite.seeds and not entry.config.seeds(suite.seeds):
@@ -194,7 +194,7 @@ def _metric(suite: Suite, cell: Cell, name: str) -> Iterator[Misfit]:
 
 
 def _name_in_suite(suite: Suite, model: str) -> str:
-    """Return the name under which the suite lists a model: its own, or that of its grid."""
+    """Return the name under which the suite lists a model: its own name, or the name of its grid."""
     return suite.origins.get(model, model)
 
 

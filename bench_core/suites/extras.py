@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def missing(owner: str, extras: Iterable[str]) -> list[str]:
     """Return the missing third-party requirements of a distribution's extras, in pip's syntax.
 
-    Our own distributions are replaced by their requirements, as their names on a package index may belong to others.
+    Our own distributions are replaced by their requirements, because others may own their names on a package index.
     Raises PluginError for an extra that the distribution does not declare.
     """
     return list(dict.fromkeys(_missing(owner, extras, set())))

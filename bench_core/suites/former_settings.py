@@ -9,7 +9,7 @@ FORMER = {("training", "together"): "vmap_seeds"}  #: enclosing key and former n
 
 
 def rename_settings(source: Located, problems: Problems) -> None:
-    """Rename former settings in place and note each; a setting under both names is a problem."""
+    """Rename former settings in place and note each; a setting that is present under both names is a problem."""
     for keys, settings in [*former(source.data, ())]:
         old, new = keys[-1], FORMER[keys[-2:]]  # type: ignore[index]
         if new in settings:

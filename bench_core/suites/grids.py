@@ -25,7 +25,7 @@ class ModelGrid:
 
 
 def expand(source: Located, problems: Problems) -> dict[str, ModelGrid]:
-    """Replace every model that has a grid by its combinations; return the grids by name.
+    """Replace every model that has a grid by the combinations of the grid; return the grids by name.
 
     Problems of a setting are reported at the grid.
     """
@@ -76,7 +76,7 @@ def plain(names: Iterable[str], grids: Mapping[str, ModelGrid], kept: Collection
 
 
 def each(change: Callable[[T], T], entries: Iterable[T]) -> list[T]:
-    """Apply a change to entries; those for which it reads an invalid setting are not changed."""
+    """Apply a change to entries; entries for which it reads an invalid setting stay unchanged."""
     changed = list[T]()
     for entry in entries:
         try:
@@ -87,7 +87,7 @@ def each(change: Callable[[T], T], entries: Iterable[T]) -> list[T]:
 
 
 def word(value: Any) -> str:
-    """Return the value of a setting as in names of combinations, such as `256`, `true` or `tanh`."""
+    """Return the value of a setting as written in names of combinations, such as `256`, `true` or `tanh`."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -122,7 +122,7 @@ def _valid_values(name: str, settings: Mapping[str, Any], rest: int, problems: P
 
 
 def _wrong(setting: str, settings: Mapping[str, Any]) -> str:
-    """Return the problem of a setting of a grid, or the empty string."""
+    """Return what is wrong with a setting of a grid; empty if it is valid."""
     grid, values = settings["grid"], settings["grid"][setting]
     if not isinstance(values, list) or not values:
         return f"{setting!r} must be a list of values, such as `[1, 2]` (found {values!r})."
@@ -155,7 +155,7 @@ def _check_names(grid: ModelGrid, models: Mapping[str, Any], problems: Problems)
 
 
 def _with_values(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a model, updated with those of a combination."""
+    """Return the settings of a model, updated with the values of a combination."""
     changed = dict(settings)
     for setting, value in values.items():
         changed = _put(changed, setting.split("."), value)
@@ -170,7 +170,7 @@ def _put(settings: Mapping[str, Any], keys: Sequence[str], value: Any) -> dict[s
 
 
 def _note_places(source: Located, grid: ModelGrid) -> None:
-    """Record the place in the grid for each setting that it varies."""
+    """Record the place of each varied setting in the grid."""
     for setting in grid.settings:
         place = source.places.get(("models", grid.name, "grid", setting))
         keys = setting.split(".")

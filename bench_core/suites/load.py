@@ -25,12 +25,12 @@ from bench_core.suites.training import Select
 from placed_settings import Keys, Located, Problems, Unreadable
 
 MAX_CELLS = 250_000  #: per suite
-MAX_ECHOED_CHARACTERS = 100  # of user input in a message
-MAX_LABEL_BYTES = 200  # folders are named by it
+MAX_ECHOED_CHARACTERS = 100  # user input shown in a message
+MAX_LABEL_BYTES = 200  # because labels become folder names
 AS_WRITTEN = (
     "title", "source", "labels", "quote", "samples", "exempt", "splits", "limits", "skip", "hardware",
 )  # fmt: skip
-REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "profiles")  # entries, by `--set`
+REMOVABLE = ("tasks", "models", "decoders", "metrics", "probes", "hardware", "profiles")  # `--set` may remove entries
 
 
 def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), seeds: int | None = None) -> Suite:
@@ -40,7 +40,7 @@ def load(path: Path, profile: str | None = None, settings: Sequence[str] = (), s
 
 
 def _from_working_directory(path: Path) -> str:
-    """Return a path relative to the working directory; only the name of a file outside of it."""
+    """Return a path relative to the working directory, or only the file name if it is outside."""
     path, working_directory = path.absolute(), Path.cwd()
     return path.relative_to(working_directory).as_posix() if path.is_relative_to(working_directory) else path.name
 
@@ -63,7 +63,7 @@ def examine(
     rename_settings(source, problems)
     whole = _names(source)
     asked = _apply(source, problems, profile, settings, seeds)
-    rename_settings(source, problems)  # of --set
+    rename_settings(source, problems)  # those set by --set
     effective = {key: value for key, value in source.data.items() if key != "profiles"}
     grids = expand(source, problems)
     file = plainly(suite_file(source.data, problems), grids)
@@ -101,7 +101,7 @@ def _check_names(names: Names, parts: Parts) -> None:
         names.check_known(["quote"], "task", () if isinstance(names.suite.quote, bool) else names.suite.quote)
     with suppress(Unreadable):
         names.each("exempt", names.suite.exempt, (_check_exemption,))
-    reports: dict[tuple[Keys, str], dict[str, None]] = {}  # problems of trainings -> names of their models
+    reports: dict[tuple[Keys, str], dict[str, None]] = {}  # problems of training settings -> models
     for name, entry in names.suite.models.items():
         for task, variant in {"": entry, **entry.by_task}.items():
             with suppress(Unreadable):
@@ -128,7 +128,7 @@ def _check_exemption(names: Names, keys: list[str | int], exemption: Exemption) 
 def _check_trainings(
     names: Names, entry: Entry, place: Callable[[Keys], Keys], reports: dict[tuple[Keys, str], dict[str, None]]
 ) -> None:
-    """Report the problems of a training, some to `reports`; `place` maps its keys to those of the suite."""
+    """Report problems of training settings, some in `reports`; `place` maps their keys to keys of the suite."""
     if entry.training.trains and not any(kind.trains for kind in stage_kinds().values()):
         names.problems.add(place(()), f"training needs {source(TRAINING)}, which is not installed.")
     for check in filter(None, (kind.check for kind in stage_kinds().values())):
@@ -149,7 +149,7 @@ def _check_select(names: Names, key: str, select: Select, place: Callable[[Keys]
 
 
 def _check_size(suite: Suite, problems: Problems) -> bool:
-    """Return whether the cells of the suite can be planned in memory; report it if not."""
+    """Return whether the cells of the suite can be planned in memory; report a problem if not."""
     sections = ("tasks", "models", "decoders", "splits", "hardware", "seeds")
     axes = {name: getattr(suite, name, ()) for name in sections}
     cells = prod(len(names) or 1 for names in axes.values())

@@ -25,10 +25,10 @@ class Names:
     suite: Suite
     source: Located
     problems: Problems
-    whole: Mapping[str, set[str]]  # axis, plural -> its names before profile and `--set`
+    whole: Mapping[str, set[str]]  # plural of an axis -> its names before profile and `--set`
 
     def names(self, axis: str) -> list[str]:
-        """Return the names on an axis of the suite, or of its metrics."""
+        """Return the names on an axis of the suite, or the names of its metrics."""
         section = SECTIONS.get(axis)
         if section:
             entries = self.source.data.get(section) or {}
@@ -70,9 +70,9 @@ class Names:
         return any(can_pair(self.suite.decoders[decoder], entry.config) for entry in self.suite.models[model].all)
 
     def ambiguous(self, axis: str, names: Sequence[str]) -> Sequence[str]:
-        """Return the names on an axis among which a table cell would be ambiguous.
+        """Return the names on an axis that would make a table cell ambiguous.
 
-        Decoders for different models never compete: the largest set that fits the same model is returned.
+        Decoders for different models never compete: the largest set of decoders that fit the same model is returned.
         """
         if axis != "decoder":
             return names

@@ -27,7 +27,7 @@ class Parts:
     data: Mapping[str, Any]
     problems: Problems
     origins: Mapping[str, str] = field(default_factory=dict)  # combination -> model with the grid
-    tasks: Set[str] = frozenset()  # all names, including those that the profile or `--set` removes
+    tasks: Set[str] = frozenset()  # all names, including names that the profile or `--set` removes
     file: SuiteFile | None = None
 
     def configs(self, kind: PartKind, base: type[C]) -> dict[str, C]:
@@ -37,7 +37,7 @@ class Parts:
         return {name: config for name, config in by_name.items() if isinstance(config, base)}
 
     def models(self) -> dict[str, Entry]:
-        """Return every model with its training: the settings of the suite, overridden by its own."""
+        """Return every model with its training settings: the suite's, overridden by the model's own."""
         entries = {}
         common = self.problems.parsed(training_schema(), section(self.data, "training"), ("training",))
         for name, settings in section(self.data, "models").items():
@@ -55,7 +55,7 @@ class Parts:
         return entries
 
     def training_keys(self, name: str, task: str, inside: Keys) -> Keys:
-        """Return the keys to a setting in the training of a model, as in the file. See `training_keys`."""
+        """Return the keys, as in the file, to a training setting of a model. See `training_keys`."""
         return self._in_file(training_keys(self.data, name, task, inside))
 
     def _in_file(self, keys: Keys) -> Keys:
@@ -63,7 +63,7 @@ class Parts:
         return ("models", self.origins.get(str(keys[1]), keys[1]), *keys[2:]) if keys[0] == "models" else keys
 
     def _training(self, name: str, settings: Any, task: str, below: TrainingBase) -> TrainingBase:
-        """Return the training of a model on a task: its settings, which override `below`.
+        """Return the training settings of a model on a task, which override `below`.
 
         Problems of inherited settings (from `training:`, or for all tasks) are reported once, at their place.
         """
@@ -91,7 +91,7 @@ class Parts:
         return self.problems.parsed(Limits, self.data.get("limits") or {}, ("limits",))
 
     def _changes(self, name: str, settings: Any) -> Mapping[str, Mapping[str, Any]]:
-        """Return the settings that a model overrides by task; report invalid ones."""
+        """Return the settings that a model overrides by task; report invalid settings."""
         keys: tuple[str, ...] = ("models", self.origins.get(name, name), "by_task")
         by_task, valid = (settings.get("by_task") or {}) if isinstance(settings, Mapping) else {}, {}
         if not isinstance(by_task, Mapping):
@@ -126,7 +126,7 @@ class Parts:
         return by_name
 
     def config(self, kind: PartKind, name: str, settings: Any, task: str = "") -> Config | None:
-        """Return the Config of a part (of a model, on a `task`) and report its problems; None if there is none."""
+        """Return the Config of a part (for a model, on a `task`), or None, and report its problems."""
         origin = self.origins.get(name, name) if kind == "model" else name
         keys = (f"{kind}s", origin)
         if not isinstance(settings, Mapping):  # reported by the schema
@@ -159,7 +159,7 @@ class Parts:
 
 
 def _or_evaluated(config: Config | None, settings: Any, training: TrainingBase) -> TrainingBase:
-    """Return the training of a model; pretrained models are only evaluated, unless their settings set a length."""
+    """Return a model's training settings; pretrained models are only evaluated unless their settings set a length."""
     overrides = settings.get("training") if isinstance(settings, Mapping) else None
     is_explicit = isinstance(overrides, Mapping) and not overrides.keys().isdisjoint(LENGTHS)
     if not isinstance(config, ModelConfig) or is_explicit or not config.is_pretrained():
@@ -168,7 +168,7 @@ def _or_evaluated(config: Config | None, settings: Any, training: TrainingBase) 
 
 
 def training_keys(data: Mapping[str, Any], name: str, task: str, inside: Keys) -> Keys:
-    """Return the keys to a setting of a model's training: for the task, for all tasks, or in `training:`."""
+    """Return the keys to a training setting of a model: for the task, for all tasks, or in `training:`."""
     levels: list[Keys] = [("by_task", task), ()] if task else [()]
     paths: list[Keys] = [("models", name, *level, "training", *inside) for level in levels]
     return next((path for path in paths if _contains(data, path)), ("training", *inside))
@@ -179,7 +179,7 @@ def _without(settings: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 
 def _contains(data: Any, keys: Keys) -> bool:
-    """Return whether there is a value at `keys`; a word may abbreviate `{name: WORD}`, and an item a list of one."""
+    """Return whether there is a value at `keys`; a word may abbreviate `{name: WORD}`, and a value `[VALUE]`."""
     for key in keys:
         if (key == 0 and isinstance(data, Mapping | str)) or (key == "name" and isinstance(data, str)):
             continue

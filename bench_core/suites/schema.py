@@ -23,7 +23,7 @@ class Hardware(Strict):
 
     device: Literal["auto", "cpu", "cuda"] = "auto"  #: `auto`: cuda if available
     precision: Precision = "fp32"  #: the precision of the forward pass in training
-    threads: PositiveInt = 2  #: CPU threads per stage, for any number of workers
+    threads: PositiveInt = 2  #: CPU threads per stage, regardless of the number of workers
     devices: PositiveInt = 1  #: GPUs (or CPU processes) among which each training batch is divided
     per_gpu: PositiveInt = 1  #: stages that may share a GPU if their memory is known to fit; does not affect results
 
@@ -38,7 +38,7 @@ class Limits(Strict):
 
 
 class Skip(Strict):
-    """Combinations of names on axes to skip; with metrics, only these are skipped."""
+    """Combinations of names on axes to skip; with metrics, only these metrics are skipped."""
 
     task: Names = ()  #: one or more names
     model: Names = ()  #: one or more names; a grid stands for all its combinations
@@ -63,7 +63,7 @@ class Exemption(Strict):
 class SuiteFile(Strict):
     """A suite file."""
 
-    suite: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$")  #: the name of its reports
+    suite: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)*$")  #: the name of suite and reports
     title: str = ""  #: the title of reports
     source: str = ""  #: the paper, or another source, on which the suite is based
     note: str = ""  #: a note for readers of reports
@@ -74,11 +74,11 @@ class SuiteFile(Strict):
     decoders: dict[str, dict[str, Any]] = {}  #: parts with settings; without decoders, the suite only scores
     metrics: dict[str, dict[str, Any]] = {}  #: parts with settings
     probes: dict[str, dict[str, Any]] = {}  #: parts with settings; probes that models require are added
-    training: dict[str, Any] = {}  #: the training of all models
+    training: dict[str, Any] = {}  #: training settings for all models
     seeds: PositiveInt | list[NonNegativeInt] = 1  #: the number of seeds, starting at 0, or a list of seeds
     splits: list[str] = Field(["test"], min_length=1)  #: the splits to decode and score
     limits: Limits = Limits()  #: limits on generation and scoring
-    hardware: Hardware | dict[str, Hardware] = Hardware()  #: a configuration, or several by name, which adds an axis
+    hardware: Hardware | dict[str, Hardware] = Hardware()  #: a configuration, or several by name, which form an axis
     skip: list[Skip] = []  #: combinations to skip
     exempt: list[Exemption] = []  #: exemptions of parts from laws, each with a reason
     samples: int = Field(3, ge=1, le=1000)  #: the number of sample outputs per cell that reports may show
@@ -96,7 +96,7 @@ class SuiteFile(Strict):
     @field_validator("hardware", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
-        """Tell a single configuration from several by name, so that errors name the right keys."""
+        """Distinguish one configuration from several by name, so that errors name the right keys."""
         if not isinstance(value, Mapping):
             return value
         if not value or not all(isinstance(item, Mapping) for item in value.values()):

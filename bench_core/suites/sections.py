@@ -77,7 +77,7 @@ def of_plugins(data: Mapping[str, Any], grids: Mapping[str, ModelGrid], problems
 
 
 def cell_stages(suite: Suite, cell: Cell, known: Collection[str]) -> Iterator[tuple[str, CellStage]]:
-    """Yield the stages that sections add to a cell, by name; `known` are its stages, and may grow meanwhile.
+    """Yield the stages that sections add to a cell, by name; `known`, the cell's stages, may grow meanwhile.
 
     Raises PluginError for a duplicate name, and for a stage whose input the cell lacks.
     """

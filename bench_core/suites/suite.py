@@ -17,7 +17,7 @@ from placed_settings import Unreadable
 
 @dataclass(frozen=True)
 class Entry:
-    """A model of a suite: its settings and its training."""
+    """A model of a suite, with its settings and training settings."""
 
     config: ModelConfig
     training: TrainingBase
@@ -35,7 +35,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Suite:
-    """A loaded suite; mappings have the names of the suite as keys."""
+    """A loaded suite; the keys of mappings are the names in the suite."""
 
     name: str
     profile: str | None
@@ -61,7 +61,7 @@ class Suite:
     changes: Sequence[str] = ()  # keys changed by `--set`
     asked: Sequence[str] = ()  # all changes of the suite: KEY=VALUE
     notes: Sequence[str] = ()  # references to names that `--set` removes
-    folder: Path = Path()  # the first base of relative paths: where the suite file is
+    folder: Path = Path()  # folder of the suite file, the first base of relative paths
     file: str = ""  # the suite file, relative to the working directory
 
     def parts(self, name: str) -> Iterator[Config]:

@@ -1,4 +1,4 @@
-"""Where the weights of a model come from: the part of `training:` that the core reads. A plugin adds the rest."""
+"""The part of `training:` that the core reads: where the weights of a model come from. A plugin adds the rest."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,11 +28,11 @@ class Select(Strict):
 
 
 class TrainingBase(BaseModel):
-    """Where the weights of a model come from; unlike the rest of a suite, it is part of cache keys."""
+    """Settings that determine a model's weights; unlike the rest of a suite, they are part of cache keys."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, defer_build=True)
 
-    mode: Literal["train", "evaluate"] = "train"  #: `evaluate` uses the initial weights, and reads no data for them
+    mode: Literal["train", "evaluate"] = "train"  #: `evaluate` uses the initial weights without reading data for them
     updates: NonNegativeInt | None = None  #: maximum number of updates; 0 keeps the initial weights
     phases: tuple[Any, ...] = ()  #: training phases, in order; by default a single phase
     batch_size: PositiveInt | Literal["auto"] = 32  #: rows or tokens per update; `auto`: as many as fit in memory
@@ -63,6 +63,6 @@ class TrainingBase(BaseModel):
 
 
 def training_schema() -> type[TrainingBase]:
-    """Return the schema of `training:`: that of the installed training stages, or `TrainingBase` without any."""
+    """Return the schema of `training:` from the installed training stages, or `TrainingBase` if there are none."""
     schemas = [kind.schema for kind in stage_kinds().values() if kind.schema]
     return resolve_name(schemas[0]) if schemas else TrainingBase

@@ -1,7 +1,7 @@
 """The circular block bootstrap: samples, block lengths, and files of replicates.
 
 `drawing` counts how often each example is in each sample, `lengths` estimates block lengths, and `replicates_file`
-stores the replicates of many series and reads each on access. Scores are computed by the caller.
+stores the replicates of many series and reads each series on access. Scores are computed by the caller.
 """
 
 from block_bootstrap.drawing import mark, resamples

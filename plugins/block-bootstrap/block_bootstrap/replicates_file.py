@@ -21,7 +21,7 @@ ReplicateScores: TypeAlias = NDArray[np.float64]  # [B, D], scores per block len
 def write_replicates(path: Path, replicates: Iterable[tuple[str, ReplicateScores]]) -> None:
     """Write the replicates of several numbers, sorted by name, in the safetensors format.
 
-    They are consumed one at a time, so that they need not fit in memory.
+    The replicates are consumed one array at a time, so that they need not fit in memory.
     """
     table, end = dict[str, Any](), 0
     with TemporaryFile(dir=path.parent) as body, path.open("wb") as file:
@@ -37,7 +37,7 @@ def write_replicates(path: Path, replicates: Iterable[tuple[str, ReplicateScores
 
 
 class StoredReplicates(Mapping[str, ReplicateScores]):
-    """The replicates written by `write_draws`, each read on access."""
+    """The replicates written by `write_replicates`; each array is read on access."""
 
     def __init__(self, path: Path) -> None:
         """Read the names; raise ValueError if the file is invalid."""

@@ -1,4 +1,4 @@
-"""Digests of the code behind a function or class, which change if the code may give other results.
+"""Digests of the code behind a function or class, which change if the code may give different results.
 
 `canonical_form` turns syntax trees into text, `source_module` finds the names that a module binds, `sources` finds
 modules, `definitions` follows names from definition to definition, and `digests` computes the digest of all code

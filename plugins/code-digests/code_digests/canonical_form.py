@@ -1,8 +1,8 @@
 """The canonical text of Python code: independent of layout, comments and the version of Python.
 
-Docstrings and annotations of functions and variables are stored separately: they affect nothing unless code reads
-them. The types of class fields are part of the text because dataclasses read them. A writer can leave out error
-messages.
+Docstrings and annotations of functions and variables are stored separately, because they have no effect unless code
+reads them. The types of class fields are part of the text because dataclasses read them. A writer can leave out
+error messages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WITH_LOOKUPS = (ast.AugAssign, ast.Call, ast.FunctionDef, ast.Subscript)
 _BLOCKS = {"body", "finalbody", "orelse"}
 _FIELDS: dict[type[ast.AST], list[str]] = {}
 _FAULT = "Fault"  #: name of the annotation for parts of error messages in silent packages
-_ERROR_SUFFIXES = ("Error", "warn")  # of functions and classes that take error messages
+_ERROR_SUFFIXES = ("Error", "warn")  # suffixes of functions and classes that take error messages
 _RESULTS = (ast.Return, ast.Yield, ast.YieldFrom)
 #: Fields of expressions that select an error message without being part of it.
 _SELECTING = {"comparators", "ifs", "keys", "slice", "test"}
@@ -58,7 +58,7 @@ class CanonicalText:
 class Writer:
     """Writes the canonical text of syntax trees.
 
-    Empty fields are left out and the others are sorted by name, so that new fields of later Python versions have no
+    Empty fields are left out and other fields are sorted by name, so that new fields of later Python versions have no
     effect until they are used. Text is ASCII because the set of printable characters depends on the version. If
     `silent`, error messages and texts of functions and variables annotated as `Fault` are left out, but names in
     them are followed.

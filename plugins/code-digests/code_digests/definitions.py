@@ -1,8 +1,8 @@
 """Digests of definitions: each covers its canonical text and everything that it names, directly or indirectly.
 
 A definition is a name bound at the top level of a module: a function, a class with all its methods, a constant.
-Names are followed through imports into all followed packages: those outside site-packages, and those of
-`Codebase.installed`. Of other packages only the names in use count. Sources are read; nothing is imported.
+Names are followed through imports into all followed packages: packages outside site-packages, and packages in
+`Codebase.installed`. For other packages, only the names in use count. Sources are read but never imported.
 """
 
 import sys
@@ -46,7 +46,7 @@ Target: TypeAlias = Definition | str
 class Codebase(SourceTree):
     """The sources of all followed packages, and the digests of their definitions."""
 
-    lookups: frozenset[Definition] = frozenset()  # definitions whose lookups are covered otherwise
+    lookups: frozenset[Definition] = frozenset()  # definitions whose lookups are covered by other means
     always: Sequence[str] = ()  # modules that every process imports
     _digests: dict[Definition, str] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ class Codebase(SourceTree):
         return names
 
     def libraries(self, places: Iterable[Definition]) -> set[str]:
-        """Return the top-level modules that definitions use but that are not followed, without Python's own."""
+        """Return the top-level modules that definitions use but that are not followed, excluding Python's own."""
         targets = (target for place in places for _, target in self.uses(place) if isinstance(target, str))
         tops = {target.partition(".")[0] for target in targets if not target.startswith("=")}
         return {top for top in tops if top not in sys.stdlib_module_names and not self.homes(top)}
@@ -206,7 +206,7 @@ class Codebase(SourceTree):
             yield DATA, Definition(top, DATA)
 
     def _meanings(self, module: SourceModule, name: str, rest: str, seen: tuple[str, ...] = ()) -> Iterator[Target]:
-        """Yield the possible targets of a name in a module, followed by attributes; skip modules in `seen`."""
+        """Yield the possible targets of a name with attributes `rest` in a module; skip modules in `seen`."""
         if name in module.bound:
             yield Definition(module.name, name)
         for target in module.imports.get(name, ()):
@@ -218,7 +218,7 @@ class Codebase(SourceTree):
                     yield from self._meanings(source, name, rest, (*seen, module.name))
 
     def _uses_in_strings(self, text: CanonicalText) -> Iterator[tuple[str, Target]]:
-        """Yield the targets of strings: "module:Class", as the target of a Config, or a module."""
+        """Yield the targets of strings that name a definition ("module:Class", as in Configs) or a module."""
         for string in text.strings:
             source, colon, name = string.partition(":")
             if not source.replace(".", "").isidentifier() or not (colon or "." in source):
@@ -238,7 +238,7 @@ class Codebase(SourceTree):
         return any(target.replace(":", ".").startswith(resource) for target in targets for resource in _RESOURCES)
 
     def _follow(self, target: str, rest: str) -> Iterator[Target]:
-        """Yield the targets of an import, followed by attributes."""
+        """Yield the possible targets of an import with attributes `rest`."""
         source, _, name = target.partition(":")
         names = [*([name] if name else []), *(rest.split(".") if rest else [])]
         while names and names[0] != ALL and self.is_module(f"{source}.{names[0]}"):
@@ -251,7 +251,7 @@ class Codebase(SourceTree):
             yield Definition(source, ALL)
 
     def resolve(self, source: str, name: str, rest: str = "") -> list[Target]:
-        """Return the possible targets of a name in a module, followed by attributes; by default the module."""
+        """Return the possible targets of a name with attributes `rest` in a module; by default the module."""
         module = self.module(source)
         assert module is not None
         if name in module.bound:
@@ -280,7 +280,7 @@ class Codebase(SourceTree):
 
     @Once
     def _loaded_with(self, name: str) -> set[str]:
-        """Return the names of the modules, with their packages, that a module imports directly."""
+        """Return the names of the modules that a module imports directly, and of their packages."""
         names = set()
         for target in _targets(self.module(name)):
             source, _, inner = target.partition(":")

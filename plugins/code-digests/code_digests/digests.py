@@ -11,7 +11,7 @@ from typing import NamedTuple
 from code_digests.definitions import ALL, DATA, Codebase, Definition
 from code_digests.once import Once
 
-#: Kind of aside -> names of its readers.
+#: Kind of aside (docstring or annotation) -> names of its readers.
 _READERS = {
     "docstring": {"__doc__", "inspect.getdoc"},
     "annotation": {"__annotations__", "inspect.get_annotations", "inspect.signature", "typing.get_type_hints"},
@@ -32,7 +32,7 @@ class CodeDigests:
     """Digests of roots `module:name`, each computed once."""
 
     code: Codebase
-    ignored_libraries: frozenset[str] = frozenset()  # distributions whose version affects no result
+    ignored_libraries: frozenset[str] = frozenset()  # distributions whose version does not affect results
 
     @Once
     def closure(self, roots: tuple[str, ...]) -> frozenset[Definition]:
@@ -40,7 +40,7 @@ class CodeDigests:
         return frozenset(self.code.closure(self.code.roots(roots)))
 
     def of_parts(self, parts: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-        """Return the digest of each part of a computation from its roots; readers in one part count in all parts."""
+        """Return the digest of each part of a computation from its roots; asides read by one part count in all."""
         reading = frozenset().union(*map(self._reading, parts.values()))
         return {name: self.digest(roots, reading) for name, roots in parts.items()}
 
@@ -105,7 +105,7 @@ def _installed_distributions() -> list[Distribution]:
 
 
 def _provides(distribution: Distribution, module: str) -> bool:
-    """Return whether a distribution has a top-level module; uses only its file lists, because metadata are slow."""
+    """Return whether a distribution has a top-level module; reads only its file lists, because metadata are slow."""
     if (tops := distribution.read_text("top_level.txt")) is not None:
         return module in tops.split()
     files = distribution.read_text("RECORD") or ""

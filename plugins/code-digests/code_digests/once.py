@@ -9,7 +9,7 @@ R = TypeVar("R")
 
 
 class Once(Generic[P, R]):
-    """A method whose result is computed once per arguments and cached for the lifetime of its object."""
+    """A method whose result is computed once for given arguments and cached for the lifetime of its object."""
 
     def __init__(self, method: Callable[Concatenate[Any, P], R]) -> None:
         self.method, self.__doc__ = method, method.__doc__

@@ -64,7 +64,7 @@ class SourceModule:
         return self._texts[name]
 
     def _collect(self, body: Iterable[ast.stmt], whole: ast.stmt | None = None) -> None:
-        """Collect statements; those inside a compound statement bind their names to the `whole` statement."""
+        """Collect statements; names bound inside a compound statement are bound to the `whole` statement."""
         for statement in body:
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 _bind_imports(self.imports, statement, self.package)
@@ -93,7 +93,7 @@ class SourceModule:
             self._collect(block.body, whole)
 
     def _collect_simple(self, statement: ast.stmt, whole: ast.stmt) -> None:
-        """Collect an assignment, or another statement, which is an effect."""
+        """Collect an assignment; any other statement counts as an effect."""
         targets = getattr(statement, "targets", None) or [
             getattr(statement, "target", None) or getattr(statement, "name", None)
         ]
@@ -109,7 +109,7 @@ class SourceModule:
         self._bind(_assigned_names(statement), whole)
 
     def _may_register(self, node: ast.Call) -> bool:
-        """Return whether a call may store a function or class that it receives; class calls only hold it."""
+        """Return whether a call may store a function or class that it receives; calls of classes do not count."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted_name(node.func)
         nodes = [
             inner
@@ -136,7 +136,7 @@ def _parse(name: str, path: Path, source: str, silent: bool) -> SourceModule:
 
 
 def _changes(node: ast.Call) -> bool:
-    """Return whether a call has side effects, judged by the name of the function; `set` builds a set."""
+    """Return whether a call has side effects, judged by the name of the function; `set` itself has none."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else dotted_name(node.func)
     return name != "set" and bool(_CHANGES.fullmatch(name))
 

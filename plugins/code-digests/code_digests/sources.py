@@ -31,7 +31,7 @@ def spec_of(top: str) -> ModuleSpec | None:
 
 @dataclass
 class SourceTree:
-    """The sources of the followed packages: those outside site-packages, and those listed in `installed`."""
+    """The sources of the followed packages: packages outside site-packages, and packages listed in `installed`."""
 
     followed: Callable[[str], bool] = lambda module: True  # whether to follow a module
     installed: frozenset[str] = frozenset()  # followed packages in site-packages
@@ -83,7 +83,7 @@ class SourceTree:
             return frozenset()
 
     def homes(self, top: str) -> list[Path]:
-        """Return the folders or the file of a followed top-level module, or an empty list."""
+        """Return the folders or the file of a top-level module; empty if it is not followed."""
         if top not in self._homes:
             self._homes[top] = self._find_homes(top)
         return self._homes[top]
@@ -106,7 +106,7 @@ class SourceTree:
                     yield name
 
     def data_files(self, name: str) -> Iterator[Path]:
-        """Yield the non-Python files next to a module, including those in subfolders that are not packages."""
+        """Yield the non-Python files next to a module, including files in subfolders that are not packages."""
 
         def below(folder: Path) -> Iterator[Path]:
             for path in sorted(folder.iterdir()):

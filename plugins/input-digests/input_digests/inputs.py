@@ -1,7 +1,7 @@
 """Digests of inputs by name: files, folders, environment variables and libraries.
 
-A result is up to date if all of them are unchanged. Paths in a package are recorded relative to the package, and
-relative paths unchanged.
+A result is up to date if all its inputs are unchanged. Paths in a package are recorded relative to the package;
+other relative paths are recorded unchanged.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ VOLATILE = (
 VOLATILE_ENDS = ("_GPUS",)  #: suffixes of volatile variables: devices assigned by a scheduler
 #: Prefixes of variables that affect the computation and that programs record separately.
 IN_PROVENANCE = ("OMP_", "MKL_", "KMP_", "ATEN_", "OPENBLAS_", "LC_", "LANG", "TZ")
-SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  # in variable names: values are not recorded
+SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")  # words in variable names whose values are not recorded
 
 
 def named(path: str, relative: str = "") -> str:
-    """Return the recorded name of a path: relative to its package if it is loaded, else the original path."""
+    """Return the recorded name of a path: relative to its package, if this is loaded, else the original path."""
     package, home = _package_of(path)
     inside = f"<{package}>{os.sep}{path[len(home) :]}" if package else ""
     return inside or relative or path
@@ -59,7 +59,7 @@ def _packages(number: int) -> dict[str, str]:
 
 
 def _path_of(name: str) -> str:
-    """Return the path for a recorded name."""
+    """Return the path with this recorded name."""
     package, bracket, rest = name[1:].partition(">") if name.startswith("<") else ("", "", "")
     spec = find_spec(package) if bracket and package.isidentifier() else None
     homes = spec.submodule_search_locations if spec else None
@@ -67,7 +67,7 @@ def _path_of(name: str) -> str:
 
 
 def current_digest(sort: str, name: str) -> str:
-    """Return the present digest of an input."""
+    """Return the current digest of an input."""
     if sort == "variable":
         return _variable(name)
     if sort == "library":
@@ -206,7 +206,7 @@ def renamed(dependencies: Dependencies, rename: Callable[[str], str]) -> dict[st
 
 
 def check(dependencies: object) -> None:
-    """Raise ValueError unless `dependencies` maps sorts to names to digests."""
+    """Raise ValueError unless `dependencies` maps each sort to a mapping from names to digests."""
     if not isinstance(dependencies, dict) or any(
         sort not in SORTS
         or not isinstance(digests, dict)

@@ -2,4 +2,4 @@
 
 
 class SettingsError(Exception):
-    """Settings cannot be read or are invalid; the message has file, line, column, finding and remedy."""
+    """Settings cannot be read or are invalid; the message gives the file, line, column, finding and remedy."""

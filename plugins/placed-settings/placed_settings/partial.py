@@ -14,7 +14,7 @@ class Unreadable(AttributeError):
 
 
 def partial(schema: type[T], data: Any, invalid: set[str]) -> T:
-    """Return the valid settings in `data` as a `schema`; reading one of `invalid` raises Unreadable.
+    """Return the valid settings in `data` as a `schema`; reading an `invalid` setting raises Unreadable.
 
     Model validators are not applied. All settings are unreadable if `data` is not a mapping.
     """

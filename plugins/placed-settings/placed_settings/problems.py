@@ -28,7 +28,7 @@ class Problems:
 
     source: Located
     messages: list[str] = field(default_factory=list)
-    told: set[str] = field(default_factory=set)  # problems of all combinations of a grid
+    told: set[str] = field(default_factory=set)  # all problems so far, without the combination of a grid
     removed: set[tuple[str, str]] = field(default_factory=set)  # (axis, name) of entries removed by `--set`
     notes: list[str] = field(default_factory=list)  # places where the file uses removed names
 
@@ -39,7 +39,7 @@ class Problems:
     def add(self, keys: Sequence[str | int], text: str, combination: str = "") -> None:
         """Report a problem at `keys`; a problem shared by several combinations of a grid is reported once.
 
-        Values that could not be read have already been reported and have no further problems.
+        Values that could not be read have already been reported; further problems inside them are ignored.
         """
         if not any(tuple(keys[:end]) in self.source.unread for end in range(1, len(keys) + 1)):
             self.note(f"{self.source.place(keys)}: {text}", combination)
@@ -83,7 +83,7 @@ class Problems:
         return settings
 
     def _inner(self, schema: type[BaseModel], data: Any, places: Places) -> Any:
-        """Return a nested mapping, or a tuple of the mappings in a list, validated as by `parsed`."""
+        """Return a nested mapping, or a tuple of the mappings in a list, each validated by `parsed`."""
         if isinstance(data, Mapping):
             return self.parsed(schema, data, (), places=places)
         return tuple(
@@ -107,7 +107,7 @@ class Problems:
                 self.add(way, sentence(alternatives, schema, way), "" if alternatives[0]["loc"] else combination)
 
     def _keys_in_file(self, keys: Keys) -> Keys:
-        """Return the keys to a value without keys that are not in the file, such as alternatives of a union."""
+        """Return the keys to a value, omitting keys that are not in the file, such as alternatives of a union."""
         way: Keys = ()
         for key in keys:
             way = (*way, key) if (*way, key) in self.source.places else way
@@ -137,7 +137,7 @@ def _inside(places: Places, name: str | int) -> Places:
 def _inner_mappings(
     schema: type[BaseModel], data: Any, errors: Iterable[ErrorDetails]
 ) -> list[tuple[str, type[BaseModel]]]:
-    """Return (name, schema) of the settings with nested errors that are mappings of one schema, or lists of them."""
+    """Return (name, schema) of all mappings, or lists of mappings, of a single schema that have nested errors."""
     wrong = {str(details["loc"][0]) for details in errors if len(details["loc"]) > 1}
     nested = []
     for name, field_info in schema.model_fields.items():

@@ -76,7 +76,7 @@ def sentence(errors: Sequence[ErrorDetails], schema: type[BaseModel], way: Seque
 
 
 def suggestion(name: str, known: list[str], what: str = "Known") -> str:
-    """Return a question with the most similar known names, or a list of all of them."""
+    """Return a question with the most similar known names or, if no name is similar, a list of all known names."""
     near = get_close_matches(name, known, n=3)
     return f"Did you mean {' or '.join(map(repr, near))}?" if near else f"{what}: {', '.join(known) or 'none'}."
 

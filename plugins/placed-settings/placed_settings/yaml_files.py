@@ -21,7 +21,7 @@ Keys: TypeAlias = tuple[str | int, ...]  #: path from the root of a file to a va
 
 MAX_VALUES, MOST_LEVELS = 200_000, 40  # aliases can expand a small file endlessly
 MAX_FILE_BYTES = 2**24
-MAX_INTEGER = 2**63 - 1  #: absolute value
+MAX_INTEGER = 2**63 - 1  #: maximum absolute value of integers
 NO_LETTER = re.compile("[\0\ud800-\udfff]")
 STANDARD = "tag:yaml.org,2002:"
 SCALARS = ("str", "int", "float", "bool", "null", "timestamp")
@@ -37,7 +37,7 @@ class Located:
     data: dict[str, Any]
     places: dict[Keys, str] = field(default_factory=dict)  # "line:column" of each value, or another origin
     problems: list[str] = field(default_factory=list)  # messages with places of values that cannot be read
-    unread: set[Keys] = field(default_factory=set)  # keys of these values
+    unread: set[Keys] = field(default_factory=set)  # keys of values that cannot be read
 
     def place(self, keys: Sequence[str | int]) -> str:
         """Return `file:line:column` of the value at `keys`, or of the closest enclosing value.
@@ -54,9 +54,9 @@ class Located:
         return f"{self.path}:1:1"
 
     def overlay(self, other: Mapping[str, Any], origin: Keys) -> None:
-        """Merge a mapping into this file; None removes a mapping, a mapping with a name or kind replaces it.
+        """Merge a mapping into this file; None removes a mapping, and a mapping with a name or kind replaces it.
 
-        Its values are at `origin` in the file.
+        The values of `other` are at `origin` in the file.
         """
         self._overlay(self.data, other, (), origin)
 
@@ -72,7 +72,7 @@ class Located:
                 self._record_places(value, (*keys, key), origin)
 
     def put(self, keys: tuple[str, ...], value: Any, place: str) -> None:
-        """Set a value."""
+        """Set the value at `keys`; `place` is its origin."""
         inside = self.data
         for key in keys[:-1]:
             if not isinstance(inside.get(key), dict):
@@ -104,7 +104,7 @@ class Located:
 
 
 def _move_up(keys: Keys, section: Keys, number: int) -> Keys:
-    """Return the keys to a value after an item of a list was removed."""
+    """Return the keys to a value after item `number` of the list at `section` was removed."""
     place = keys[len(section)] if len(keys) > len(section) and keys[: len(section)] == section else None
     behind = isinstance(place, int) and place > number
     return (*section, place - 1, *keys[len(section) + 1 :]) if isinstance(place, int) and behind else keys
@@ -164,7 +164,7 @@ def _parse(text: str) -> Located:
 
 
 def _root(reader: YAML, text: str) -> Any:
-    """Parse a text to a tree of nodes; raise SettingsError, without the path, if it is not YAML."""
+    """Parse a text into a tree of nodes; raise SettingsError, without the path, if it is not YAML."""
     reader.max_depth = MOST_LEVELS + 1
     try:
         with warnings.catch_warnings():
@@ -293,7 +293,7 @@ def _place(mark: Any) -> str:
 
 
 def as_yaml(data: Any) -> str:
-    """Return plain data as YAML text, keys in their order."""
+    """Return plain data as YAML text, with keys in their original order."""
     from io import StringIO
 
     text = StringIO()

@@ -1,6 +1,6 @@
 """Reads and writes plain data files safely: gzipped JSON lines, and CSV.
 
-`packed_lines` stores sequences as gzipped JSON lines and reads items one at a time; `shared_lines` writes values
+`packed_lines` stores sequences as gzipped JSON lines and reads items one at a time; `shared_lines` writes a value
 shared by several lines only once; `csv_text` writes CSV without spreadsheet formulas.
 """
 

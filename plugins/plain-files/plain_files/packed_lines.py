@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 
 X = TypeVar("X")
 
-IN_MEMORY = 2**24  # bytes of a spool before it moves to disk
+IN_MEMORY = 2**24  # maximum bytes of a spool in memory; larger spools move to disk
 CHUNK_BYTES = 2**20  # bytes per call of the compressor
 
 
@@ -83,7 +83,7 @@ class Lines(Sequence[X]):
 
 
 class Spool(Lines[X]):
-    """Items in a temporary file, or in memory while small; the index needs at most 16 bytes of memory per item.
+    """Items in a temporary file or, while small, in memory; the index needs at most 16 bytes of memory per item.
 
     The file has no name in `folder` and disappears with the spool.
     """

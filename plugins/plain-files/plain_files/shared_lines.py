@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MIN_SHARED_CHARACTERS = 64  # of the JSON of a shared value
+MIN_SHARED_CHARACTERS = 64  # minimum length of a shared value in JSON
 MAX_TOTAL_SIZE = 2**30  #: bytes of all lines, and characters of the expanded text
 MAX_LINE_SIZE = 2**24  #: characters of a line, including references
 MAX_RECENT_VALUES = 1_000  # cached objects that lines share
@@ -16,7 +16,7 @@ REFERENCE = "$"  # {"$": 3} refers to the value of line 3
 
 
 def write_shared(path: Path, items: Iterable[Mapping[str, Any]], shared: Collection[str]) -> None:
-    """Write mappings as gzipped JSON lines without a time stamp; values under the names `shared` are written once.
+    """Write mappings as gzipped JSON lines without a time stamp; values of the names in `shared` are written once.
 
     Raises ValueError for a mapping with the name `value`, which marks lines with shared values.
     """
@@ -30,7 +30,7 @@ def write_shared(path: Path, items: Iterable[Mapping[str, Any]], shared: Collect
 
 
 def read_shared(path: Path, shared: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Yield the mappings of `write_shared`; raise OSError or ValueError if the file is damaged or too large."""
+    """Yield mappings written by `write_shared`; raise OSError or ValueError if the file is damaged or too large."""
     values: list[Any] = []
     sizes: list[int] = []
     try:
@@ -92,7 +92,7 @@ class _SharedValues:
         return {REFERENCE: self.places[text]}
 
     def pop_new_lines(self) -> list[str]:
-        """Return the new lines and forget them."""
+        """Return the new lines and clear them."""
         new, self.new = self.new, []
         return new
 

@@ -1,4 +1,4 @@
-"""Contents of containers, arrays, objects and functions: copies for comparison, and their restoration.
+"""Copies of the contents of containers, arrays, objects and functions, for comparison and restoration.
 
 Values may misbehave: their own methods are not called, and exceptions that they raise are suppressed.
 """
@@ -20,7 +20,7 @@ CONTAINERS = (dict, list, set, deque, *BYTES)
 ARRAYS = {("numpy", "ndarray"), ("torch", "Tensor")}
 LAYER = ("torch.nn.modules.module", "Module")
 OF_LAYERS = {"_buffers", "_modules", "_parameters"}  # attributes with the contents of a torch layer
-MAX_ELEMENTS = 100_000  # compared per array; longer arrays are sampled at equal distances
+MAX_ELEMENTS = 100_000  # number compared per array; longer arrays are sampled at regular intervals
 MISSING = object()
 
 
@@ -88,7 +88,7 @@ def snapshot(value: Any) -> Any:
 
 
 def items(content: Any) -> Iterable[tuple[Any, Any]]:
-    """Return (key, value) pairs of the content of a container or an object; keys are 0 if there are none."""
+    """Return (key, value) pairs of the content of a container or an object; items without keys have key 0."""
     if isinstance(content, dict):
         return content.items()
     return ((0, item) for item in content) if isinstance(content, list | set | tuple) else ()
@@ -108,7 +108,7 @@ def is_same(now: Any, before: Any) -> bool:
 
 
 def may_change(content: Content, now: Any, name: tuple[str, ...]) -> bool:
-    """Return whether a module in use by a block may change this content: a variable, or a growing cache."""
+    """Return whether modules that a block uses may change this content, as a variable or a growing cache."""
     if now is MISSING or content.before is MISSING:
         return True
     names = frozenset[str]().union(*map(variables, {name[0], *content.homes}))
@@ -203,7 +203,7 @@ def _elements(value: Any) -> bytes:
 
 
 def _put_elements(value: Any, before: bytes) -> None:
-    """Restore an array from all its elements."""
+    """Restore an array from the bytes of all its elements."""
     if isinstance(value, BYTES):
         assert _step(len(value)) == 1
         other: Any = array(value.typecode, before) if isinstance(value, array) else before

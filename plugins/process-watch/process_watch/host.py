@@ -1,4 +1,4 @@
-"""Description of the program that uses the library: its own code, and what else to watch."""
+"""Description of the program that uses the library: its own code, and other code and settings to watch."""
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -24,11 +24,11 @@ class Host:
     packages: tuple[str, ...] = ()  #: its own top-level packages; their reads are not inputs
     #: Returns the top-level modules of user code in site-packages, such as plugins.
     plugins: Callable[[], Collection[str]] = frozenset
-    #: Returns the top-level packages of user code whose public values and contents are compared, too.
+    #: Returns the top-level packages of user code whose public values and contents are also compared.
     watched: Callable[[], Collection[str]] = frozenset
     #: Returns further settings that user code may change: name -> functions that read and write it.
     settings: Callable[[], Mapping[str, tuple[Callable[[], Any], Callable[[Any], Any]]]] = dict
-    #: Returns the error for an input that cannot be read again, by its description and the modules that read it.
+    #: Returns the error for an input that cannot be read again, given its description and the modules that read it.
     refused: Callable[[str, str], Refused] = _refusal
     #: Returns the context for comparisons, e.g. without garbage collection.
     comparing: Callable[[], AbstractContextManager[Any]] = nullcontext

@@ -1,6 +1,6 @@
 """Records inputs reported by audit events and `os.environ`.
 
-These are opened files, listed folders, imports, child processes, connections and variables.
+Inputs are opened files, listed folders, imports, child processes, connections and variables.
 """
 
 import os
@@ -78,7 +78,7 @@ def _handle_open(frame: FrameType, path: Any, mode: Any = None, flags: int = 0, 
 
 
 def of_descriptor(path: Any) -> Any:
-    """Return the path of an open folder from its descriptor; anything else unchanged."""
+    """Return the path of an open folder, given its descriptor; return any other argument unchanged."""
     try:
         return _read_link(f"/proc/self/fd/{path}") if isinstance(path, int) else path
     except OSError:  # no such descriptor, or no /proc
@@ -86,7 +86,7 @@ def of_descriptor(path: Any) -> Any:
 
 
 def _handle_link(frame: FrameType, source: Any, target: Any, *more: Any) -> None:
-    """Record a file that gets another name; a symbolic link is relative to its own folder."""
+    """Record a file to which a link is created; symbolic links are relative to their own folder."""
     note_path("file", os.path.join(os.path.dirname(absolute(target)), os.fsdecode(source)), frame)
     wrote(target)
 
@@ -100,7 +100,7 @@ def _handle_rename(frame: FrameType, source: Any, target: Any, *more: Any) -> No
 
 
 def note_database(frame: FrameType, name: Any) -> None:
-    """Record the file of a database from its name or URI; in-memory databases have none."""
+    """Record the file of a database, given its name or URI; in-memory databases have no file."""
     path = os.fsdecode(name).removeprefix("file:").partition("?")[0]
     if path and not path.startswith(":"):
         note_path("file", path, frame)
@@ -112,7 +112,7 @@ def _handle_listing(frame: FrameType, path: Any = None, *more: Any) -> None:
 
 
 def _handle_scan(frame: FrameType, path: Any = None, *more: Any) -> None:
-    """Record a listing, and its entries for user code, which can read their status without an event."""
+    """Record a listing and, for user code, also its entries, whose status can be read without an event."""
     _handle_listing(frame, path)
     if sort_of(frame.f_code.co_filename) == "own":
         note_path("entries", "." if path is None else of_descriptor(path), frame)
@@ -144,7 +144,7 @@ def _handle_resolve(frame: FrameType, host: Any = None, *more: Any) -> None:
 
 
 def _note_request(frame: FrameType, what: str) -> None:
-    """Refuse requests of user code to other machines; those of libraries are unobserved."""
+    """Refuse requests to other machines by user code; record requests by libraries as unobserved."""
     escape(frame, what, "refused" if reader_of(frame)[1] == "own" else "unobserved")
 
 
@@ -247,7 +247,7 @@ def _note_file(path: Any, frame: FrameType) -> None:
 
 @cache
 def _source_of(path: str) -> str:
-    """Return the source path of a compiled module; other paths unchanged."""
+    """Return the source path of a compiled module; return other paths unchanged."""
     try:
         return source_from_cache(path) if path.endswith(".pyc") else path
     except ValueError:

@@ -1,8 +1,8 @@
-"""Observes undeclared inputs of a process: files, folders, variables, libraries; and reports unobservable ones.
+"""Observes undeclared inputs of a process (files, folders, variables, libraries), and reports unobservable inputs.
 
 Audit events report opened files, listed folders, imports, child processes and connections; `os.environ` reports its
-reads; `os.stat` and readers in compiled code raise no events and are wrapped. The inputs of a block are those
-reported while it runs, and those that its modules read earlier in this process, because they may have cached them.
+reads; `os.stat` and readers in compiled code do not raise events and are wrapped. A block's inputs are all inputs
+reported while it runs, and all inputs that its modules read earlier in this process and may have cached.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ ALL_VARIABLES = "*"
 STANDARD_INPUT = "standard input"
 ZONES = ("/usr/share/zoneinfo/", "/usr/lib/locale/")
 SYSTEM = ("/dev/", "/proc/", "/sys/")
-#: System files that libraries read and that change no result.
+#: System files that libraries read and that do not affect results.
 HARMLESS = ("/usr/share/", "/usr/lib/", "/etc/", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero", "/dev/fd/")
 
 
 class Input(NamedTuple):
     """An input that was read: a path, a variable or a library; or an `unobserved` or `refused` input.
 
-    Of a path, the content was read, or its `status`: times, mode, link target; of a folder, its `listing`, or the
-    status of its `entries`. `reads` makes it `declared`. A `library` may be a missing module. The `variable` "*"
-    stands for all variables.
+    For a path, the content was read, or its `status` (times, mode, link target); for a folder, its `listing`, or the
+    status of its `entries`. Paths passed to `reads` are `declared`. A `library` may be a missing module. The
+    `variable` "*" stands for all variables.
     """
 
     sort: Sort
@@ -72,12 +72,12 @@ class Input(NamedTuple):
         return module_of(self.name)
 
     def is_unchanged(self, reading: Reading) -> bool:
-        """Return whether a file is unchanged since it was read; True if it did not exist then."""
+        """Return whether a file is unchanged since it was read; also true if it did not exist then."""
         return self.sort not in ("file", "module", "declared") or reading.mark in (None, mark_of(self.name))
 
 
 class Reading(NamedTuple):
-    """Context in which an input was read."""
+    """The context in which an input was read."""
 
     modules: set[str]  #: user modules that read it; may be empty
     mark: Mark  #: the status of a file
@@ -85,12 +85,12 @@ class Reading(NamedTuple):
 
 
 class _State(local):
-    busy = False  # handling an event, whose own reads are ignored
-    declared = False  # inside `reads`
+    busy = False  # whether an event is being handled; reads by the handler are ignored
+    declared = False  # whether `reads` is active
 
 
 _state = _State()
-_readings: dict[Input, Reading] = {}  # of this process, without the running block
+_readings: dict[Input, Reading] = {}  # of this process, excluding the running block
 _current: dict[Input, Reading] | None = None  # of the running block
 _written: set[str] = set()  # paths written by the running block
 _ignored: tuple[str, ...] = ()  # path prefixes
@@ -105,8 +105,8 @@ assigned: set[str] = set()  #: environment variables that user code set or remov
 def reads(*paths: str | os.PathLike[str]) -> Iterator[None]:
     """Declare files that are read unobserved in this context, e.g. by a child process or by compiled code.
 
-    The files at `paths` count as inputs. Child processes, connections and variables in this context do not: `paths`,
-    or whatever else identifies the block, must determine their results.
+    The files at `paths` count as inputs. Child processes, connections and variables in this context do not: their
+    results must be determined by `paths`, or by other data that identify the block.
     """
     before, _state.declared = _state.declared, True
     try:
@@ -118,7 +118,7 @@ def reads(*paths: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def observe(work: Callable[[], T], inputs: dict[Input, Reading], home: str, *ignored: Path) -> T:
-    """Return the result of `work` and record its inputs in `inputs`, except those in ignored folders."""
+    """Return the result of `work` and record its inputs in `inputs`, except files in ignored folders."""
     global _current, _ignored, _above, _home, _began
     normalizers = (os.path.abspath, os.path.realpath)
     _began = time.time_ns()
@@ -142,7 +142,7 @@ def observe(work: Callable[[], T], inputs: dict[Input, Reading], home: str, *ign
 
 
 def _clear_caches() -> None:
-    """Empty caches of Python through which a block could see files read by another."""
+    """Clear Python's caches through which a block could see files that an earlier block read."""
     lines = getattr(sys.modules.get("linecache"), "cache", {})
     for name in [name for name, entry in [*lines.items()] if len(entry) > 1 and entry[1] is not None]:  # files
         lines.pop(name, None)
@@ -151,7 +151,7 @@ def _clear_caches() -> None:
 
 @contextmanager
 def _without_standard_input() -> Iterator[None]:
-    """Refuse reads of standard input and replace it by an empty file, except a terminal, for debuggers."""
+    """Refuse reads of standard input and, unless it is a terminal (for debuggers), replace it with an empty file."""
     before, original = sys.stdin, None
     with suppress(OSError):
         if not os.isatty(0):
@@ -169,7 +169,7 @@ def _without_standard_input() -> Iterator[None]:
 
 
 class _RefusingInput:
-    """Standard input during a block: refuses reads of user code; debuggers may read it."""
+    """Standard input during a block: refuses reads by user code; debuggers may read it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -231,7 +231,7 @@ def handle_event(handle: Callable[..., None], frame: FrameType, *arguments: Any)
 
 
 def wrote(path: Any) -> None:
-    """Record that the block writes a path, whose content then is not an input."""
+    """Record that the block writes a file, whose content is then not an input."""
     if _current is not None:
         _written.add(absolute(path))
 

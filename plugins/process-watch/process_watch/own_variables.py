@@ -18,7 +18,7 @@ PASSING_THROUGH = {"enumerate", "filter", "iter", "next", "reversed", "sorted", 
 
 @cache
 def assigned_names(module: str) -> frozenset[str]:
-    """Return the names that functions of a module assign, as globals or as attributes of anything."""
+    """Return the names that functions of a module assign, as globals or as attributes of any object."""
     names_assigned = set[str]()
     for node in _in_functions(module):
         match node:
@@ -57,7 +57,7 @@ def _in_functions(module: str) -> Iterator[ast.AST]:
 
 
 def _tree(module: str) -> ast.AST:
-    """Return the syntax tree of a module; an empty tree without source."""
+    """Return the syntax tree of a module; an empty tree if it has no source."""
     with suppress(Exception):
         return ast.parse(Path(sys.modules[module].__file__ or "").read_text(encoding="utf-8"))
     return ast.Module(body=[], type_ignores=[])

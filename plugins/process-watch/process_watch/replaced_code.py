@@ -1,7 +1,7 @@
-"""Detects replaced attributes of modules and classes, and replaced code and defaults of functions, by identity.
+"""Detects, by identity, replaced attributes of modules and classes, and replaced code and defaults of functions.
 
 All code loaded before a block is compared after it; in the host and in watched packages, public values and their
-contents are compared, too. Modules used by the block may change variables that their own code assigns, and add to
+contents are also compared. Modules used by the block may change variables that their own code assigns, and add to
 containers, as caches do. Threads that outlive their block are reported.
 """
 
@@ -52,9 +52,9 @@ from process_watch.watched_settings import ENVIRONMENT, QUIET, imported_settings
 from process_watch.whose_code import host
 
 PACKAGE = __name__.partition(".")[0]  # treated as part of the host
-MEMBERS = ("_member_map_", "_value2member_map_")  #: of an Enum
+MEMBERS = ("_member_map_", "_value2member_map_")  #: attributes of an Enum with its members
 UNLOADED = importlib.util._LazyModule  # type: ignore[attr-defined]  # access would load the module
-MAX_NESTED_VALUES = 1000  #: inspected per container
+MAX_NESTED_VALUES = 1000  #: values inspected per container
 
 Place: TypeAlias = tuple[str, ...]  #: name of a module, and optionally of a class in it
 
@@ -80,18 +80,18 @@ class Watch:
     threads: Threads = field(default_factory=Threads)
     exclusive: bool = False  # whether the process only runs blocks
     uninterrupted: bool = False  # whether only blocks ran since the last block
-    hosted: bool = False  # whether it is a process of an engine, such as Ray
+    hosted: bool = False  # whether the process belongs to an engine, such as Ray
     lenient: bool = False  # whether libraries may replace code, as observers do
-    idle: bool = False  # whether code is not compared
+    idle: bool = False  # whether comparison of code is disabled
     packages: frozenset[str] = frozenset()  # user packages watched by the host
     of_host: frozenset[str] = frozenset()  # the host's own packages
     helpers: set[str] = field(default_factory=set)  # user modules in other packages
     spoilt: bool = False  # whether the process should not run further blocks
-    kernels: set[str] | None = None  # torch kernels registered from Python; None before the import
+    kernels: set[str] | None = None  # torch kernels registered from Python; None before torch is imported
     lost: list[str] = field(default_factory=list)  # names that could not be restored
 
     def begin(self) -> None:
-        """Record all loaded code; if only blocks ran since the last call, only new modules."""
+        """Record all loaded code, or only new modules if nothing but blocks ran since the last call."""
         if not self.idle:
             self.packages, self.of_host = frozenset(host().watched()), frozenset((*host().packages, PACKAGE))
             with host().comparing():
@@ -162,7 +162,7 @@ class Watch:
         return [name for name in changed if name not in QUIET]
 
     def _enter_modules(self) -> bool:
-        """Record new modules, except those being imported; return whether there are any."""
+        """Record new modules, except modules being imported; return whether there are any."""
         loading, known = imports.current(), len(self.modules)
         if self.kernels is None and "torch.library" in sys.modules and "torch" not in loading:
             self.kernels = kernels()
@@ -179,7 +179,7 @@ class Watch:
         return len(self.modules) > known
 
     def _accept_changes(self) -> None:
-        """Record the present state of all code."""
+        """Record the current state of all code."""
         self.modules = {name: module for name, module in [*self.modules.items()] if sys.modules.get(name) is module}
         self.kinds = {name: type(module) for name, module in [*self.modules.items()] if name in self.kinds}
         for place, namespace in self._changed_namespaces():
@@ -283,7 +283,7 @@ class Watch:
         self.kernels = now
 
     def _knows(self, owner: Any) -> bool:
-        """Return whether a function or a class was an attribute of a module, or of a class in it, before."""
+        """Return whether a function or class was already recorded as an attribute of a module or of its classes."""
         home, _, name = owner.__qualname__.rpartition(".")
         namespace = self.namespaces.get((owner.__module__, home) if home else (owner.__module__,))
         before = dict(zip(namespace.names, namespace.values, strict=True)).get(name) if namespace else None

@@ -23,7 +23,7 @@ from process_watch.held_contents import MISSING
 from process_watch.own_variables import assigned_names
 from process_watch.whose_code import INSTALLED, sort_of
 
-#: Types of code: replacing such values affects other code, whatever their names.
+#: Types of code: replacing values of these types affects other code, whatever their names.
 CODE = (
     FunctionType, BuiltinFunctionType, type, ModuleType, property, staticmethod, classmethod, MethodType,
     MethodDescriptorType, WrapperDescriptorType, GetSetDescriptorType, MemberDescriptorType,
@@ -63,13 +63,13 @@ def is_borrowed(value: Any) -> bool:
 
 
 def function_of(value: Any) -> Any:
-    """Return the function of a method or a property; anything else unchanged."""
+    """Return the function of a method or a property; return any other value unchanged."""
     kind = type(value)
     return value.__func__ if kind in WRAPPERS else value.fget if kind is property else value
 
 
 def sort_of_module(name: str, module: Any = None) -> str:
-    """Return the owner of a module's code; own if it has no file."""
+    """Return the owner of a module's code; own (user code) if the module has no file."""
     file = file_of(sys.modules.get(name) if module is None else module)
     return sort_of(file) if file else "std" if name in sys.builtin_module_names else "own"
 
@@ -82,7 +82,7 @@ def file_of(module: Any) -> str:
 
 
 def is_first_use(module: str, name: str, old: Any, new: Any) -> bool:
-    """Return whether a library replaced its own attribute, as some do at first use.
+    """Return whether a library replaced its own attribute, as some libraries do at first use.
 
     Allowed are: a wrapper of the old value, a function defined in a function, or another private function of the
     same class; an imported module that replaces an attribute or placeholder of the same name in its package; and an
@@ -154,5 +154,5 @@ def kernels() -> set[str]:
 
 
 def is_of_operator(kernel: str) -> bool:
-    """Return whether a kernel implements a torch operator itself, on a device in use."""
+    """Return whether a kernel directly implements a torch operator on a device in use."""
     return kernel.startswith("aten/") and kernel.rpartition("/")[2] in DEVICES

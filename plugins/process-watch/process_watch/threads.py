@@ -14,11 +14,11 @@ class Threads:
     """The threads of a process before a block."""
 
     idents: set[int] = field(default_factory=set)
-    others: WeakSet[threading.Thread] = field(default_factory=WeakSet)  # except the thread that runs blocks
+    others: WeakSet[threading.Thread] = field(default_factory=WeakSet)  # all except the thread that runs blocks
     left: dict[int, str] = field(default_factory=dict)  # identifier -> name of a thread of earlier blocks
 
     def begin(self) -> None:
-        """Record the present threads."""
+        """Record the current threads."""
         self.idents = {*sys._current_frames()}
         self.others = WeakSet({*threading.enumerate()} - {threading.current_thread()})
         self.left = {ident: name for ident, name in self.left.items() if ident in self.idents}

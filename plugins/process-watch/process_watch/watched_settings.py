@@ -23,7 +23,7 @@ from process_watch.whose_code import host, sort_of
 ENVIRONMENT, FILTERS = "the environment", "the warning filters"
 QUIET = {FILTERS, "sys.path"}  #: settings that libraries change during their import
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-MIN_OPEN_FILES = 32  # that a block must be able to open
+MIN_OPEN_FILES = 32  # number of files that a block must be able to open
 LIMITS = [value for name, value in vars(resource).items() if name.startswith("RLIMIT_")]
 
 
@@ -167,7 +167,7 @@ def _put_environment(before: Mapping[str, str]) -> None:
 
 
 def _finders() -> list[Any]:
-    """Return the module finders, except those that libraries add for their own modules."""
+    """Return the module finders, except finders that libraries add for their own modules."""
     return [finder for finder in sys.meta_path if not _is_of_library(finder)]
 
 
@@ -184,7 +184,7 @@ def _sort_of_class(kind: type) -> str:
 
 
 def _reducers() -> dict[Any, Any]:
-    """Return the reduce functions of user code for classes of others."""
+    """Return the reduce functions that user code defines for classes outside user code."""
     table = copyreg.dispatch_table.copy()
     codes = {kind: getattr(function, "__code__", None) for kind, function in table.items()}
     of_users = {kind for kind, code in codes.items() if code is not None and sort_of(code.co_filename) == "own"}
@@ -248,13 +248,13 @@ def _attribute(owner: Any, name: str) -> ProcessSetting:
 
 
 def _attributes(owner: Any, name: str) -> ProcessSetting:
-    """Return the setting of the attributes of an object."""
+    """Return a setting that consists of the attributes of an object."""
     value = getattr(owner, name)
     return ProcessSetting(lambda: {**vars(value)}, lambda before: _fill(vars(value), before))
 
 
 def _content(owner: Any, name: str) -> ProcessSetting:
-    """Return the setting of the content of a list or a dict."""
+    """Return a setting that consists of the content of a list or a dict."""
     container = getattr(owner, name)
     return ProcessSetting(container.copy, lambda before: _fill(container, before))
 

@@ -1,4 +1,4 @@
-"""Determines whose code reads an input from the call stack: user code, the host, a library or Python."""
+"""Determines from the call stack whose code reads an input: user code, the host, a library or Python."""
 
 import os
 import sys
@@ -22,8 +22,8 @@ def _folders(packages: Iterable[str]) -> Iterator[str]:
 def _libraries() -> Iterator[tuple[str, str]]:
     """Yield paths of installed libraries, each with its folder in `sys.path`.
 
-    These are whole folders such as `site-packages`, also of users and of other environments; in other folders, such
-    as the target of `pip install --target`, only paths recorded by distributions.
+    Folders such as `site-packages`, including folders of users and of other environments, count as a whole. In other
+    folders, such as the target of `pip install --target`, only paths recorded by distributions count.
     """
     standard_folders = _PATHS["purelib"], _PATHS["platlib"]
     for folder in dict.fromkeys((*standard_folders, *sys.path)):
@@ -42,7 +42,7 @@ _host = Host()
 _OWN = f"{os.path.dirname(os.path.abspath(__file__))}{os.sep}"
 _places: tuple[str, ...] = (_OWN,)  # folders of the host's code and of this library
 _PATHS = sysconfig.get_paths()
-INSTALLED = {"site-packages", "dist-packages"}  #: names of library folders, also of other Python installations
+INSTALLED = {"site-packages", "dist-packages"}  #: names of library folders, including other Python installations
 _LIBRARIES = dict(_libraries())
 SITES = (*_LIBRARIES,)
 #: Paths of Python and its libraries, whose versions are recorded separately.
@@ -71,7 +71,7 @@ def set_host(new: Host) -> None:
 
 
 def reader_of(frame: FrameType | None, importing: bool = False) -> tuple[set[str], str]:
-    """Return the user module that called a frame, and whose code reads: own, host, lib, std or import.
+    """Return the user module that called a frame, and the owner of the reader: own, host, lib, std or import.
 
     The reader is the innermost caller outside Python's own code. Files that a library reads during its import have
     no user module, unless `importing`.
@@ -150,7 +150,7 @@ def is_showing_source(frame: FrameType | None) -> bool:
 
 
 def python_modules(frame: FrameType | None) -> set[str]:
-    """Return the modules of Python that call a frame, up to the first other caller."""
+    """Return Python's own modules among the callers of a frame, up to the first other caller."""
     names = set()
     while frame is not None and sort_of(frame.f_code.co_filename) == "std":
         names.add(str(frame.f_globals.get("__name__")))
@@ -159,7 +159,7 @@ def python_modules(frame: FrameType | None) -> set[str]:
 
 
 def module_of(path: str) -> str:
-    """Return the name of a loaded module by its file, or an empty string."""
+    """Return the name of the loaded module with this file, or an empty string."""
     return _module_names(len(sys.modules)).get(path, "")
 
 

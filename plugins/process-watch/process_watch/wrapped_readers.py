@@ -48,7 +48,7 @@ def install(new: Host) -> None:
 
 @cache
 def _install() -> None:
-    """Wrap loaded modules now, and others when they are imported."""
+    """Wrap functions in loaded modules now, and in other modules when they are imported."""
     begin()
     sys.meta_path.insert(0, _WrappingFinder())
     for name in WRAPPED.keys() & sys.modules.keys():
@@ -117,7 +117,7 @@ def _wrap_all(module: str) -> None:
 
 
 def _wrap(owner: Any, name: str, place: int, handle: Callable[..., None]) -> None:
-    """Wrap a function so that calls record the argument at a position, if present; the first by default."""
+    """Wrap a function so that calls record the argument at a position or, if it is missing, the first argument."""
     function = getattr(owner, name)
     if hasattr(function, "notes"):
         return
@@ -184,7 +184,7 @@ def _note_file_read(frame: FrameType, path: Any, *more: Any) -> None:
 
 
 def _note_files_in(frame: FrameType, *arguments: Any) -> None:
-    """Record the files that arguments name, including in lists and in combined texts."""
+    """Record the files named by arguments, including lists, and texts that contain several names."""
     for value in arguments:
         if isinstance(value, list | tuple):
             _note_files_in(frame, *value)
@@ -196,7 +196,7 @@ def _note_files_in(frame: FrameType, *arguments: Any) -> None:
 
 
 def _note_temporary_folder(frame: FrameType, *more: Any) -> None:
-    """Record the variables of the temporary folder if user code asks for its name."""
+    """Record the variables that determine the temporary folder if user code requests its name."""
     if sort_of(frame.f_code.co_filename) == "own":
         for name in ("TMPDIR", "TEMP", "TMP"):
             note(Input("variable", name), None, reader_of(frame)[0])
@@ -213,7 +213,7 @@ def _note_import(frame: FrameType, name: Any, *more: Any) -> None:
 
 
 def _note_search(frame: FrameType, name: str, path: Any) -> None:
-    """Record a module that user code looks up by a computed name: its absence or location."""
+    """Record the absence or location of a module that user code looks up by a computed name."""
     who, kind = reader_of(frame, importing=True)
     caller = caller_of(frame)
     if kind != "own" or caller is None or caller.f_code.co_code[caller.f_lasti] == IMPORT_NAME:
