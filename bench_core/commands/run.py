@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
 
 
-MIN_SEEDS = 3  #: of `--until decided`
+MIN_SEEDS = 3  #: for `--until decided`
 
 EXECUTION_OPTIONS = (
     click.option(

@@ -18,7 +18,7 @@ class StageFailed(Exception):
         self.expected = expected  # the text states what to do, so details are not needed
         self.stored = stored  # an input artifact may be damaged
         self.stopped = stopped  # the time limit was reached, which is not a failure
-        self.elsewhere = elsewhere  # it was planned with different code or libraries
+        self.elsewhere = elsewhere  # the stage was planned with different code or libraries
 
 
 def time_up() -> StageFailed:

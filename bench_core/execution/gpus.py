@@ -11,7 +11,7 @@ MAX_MEMORY_SHARE = 0.95  #: fraction of a GPU's memory that stages may need toge
 
 @dataclass(frozen=True)
 class GPU:
-    """A GPU by its name in CUDA_VISIBLE_DEVICES, and its memory in bytes (None if unknown)."""
+    """A GPU: its name in CUDA_VISIBLE_DEVICES, and its memory in bytes (None if unknown)."""
 
     name: str
     memory: int | None = None

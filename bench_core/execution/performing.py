@@ -51,7 +51,7 @@ def check_same(stage: Stage) -> None:
 
 
 def perform(runner: StageRunner, request: StageRequest) -> None:
-    """Perform a stage and store its artifact, or build its model only, as requested; raise StageFailed on errors."""
+    """Perform a stage and store its artifact, or only build its model, as requested; raise StageFailed on errors."""
     with meaning_of(request.stage):
         _perform(runner, request)
 
@@ -194,7 +194,7 @@ def _remembering(runner: StageRunner, stage: Stage) -> Iterator[dict[Input, Read
 def _all_inputs(
     runner: StageRunner, request: StageRequest, observed: Mapping[Input, Reading], warn: bool = True
 ) -> Inputs:
-    """Return the undeclared inputs so far of a stage, its input artifacts and the training it resumes."""
+    """Return the undeclared inputs so far: of a stage, its input artifacts and the training run that it resumes."""
     stage = request.stage
     with reads():  # reads of the core are not inputs of the stage
         inputs = with_earlier(stage, undeclared(stage, {**observed}, runner.data), runner.data)

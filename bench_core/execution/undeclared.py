@@ -12,7 +12,7 @@ from code_digests import Covered, distributions
 from input_digests import IN_PROVENANCE, current_digest, described, named
 from process_watch import Input, Reading, earlier
 
-MAX_NAMES = 5  # inputs in a message
+MAX_NAMES = 5  # limit for inputs in a message
 #: Kinds of inputs whose content counts -> the kind under which their digest is stored.
 CONTENTS = {"file": "file", "module": "file", "declared": "declared"}
 _digests: dict[tuple[Input, object], str] = {}  # digests of files when this process read them
@@ -73,7 +73,7 @@ def _is_same(item: Input, reading: Reading) -> bool:
 
 
 def refusal(inputs: Mapping[Input, Reading], strict: bool) -> str:
-    """Return why a stage with these inputs is refused; empty if it is not."""
+    """Return why a stage with these inputs is refused; empty if the stage is accepted."""
     if refused := {item: reading for item, reading in inputs.items() if item.sort == "refused"}:
         return f"it read {describe(refused)}, which cannot be read again. Read a file instead, or use a setting."
     hidden = {item: reading for item, reading in inputs.items() if item.sort != "declared"}

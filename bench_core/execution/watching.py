@@ -7,7 +7,7 @@ from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, Part, parts
 from bench_core.whose_code import PACKAGES
 
-MAX_NAMES = 5  # names in a message
+MAX_NAMES = 5  # limit for names in a message
 
 
 class RefusedInput(PluginError, process_watch.Refused):

@@ -27,8 +27,8 @@ from bench_core.planning.stages import Stage, StageRequest
 CLEANUP_SECONDS = 10.0  # seconds for a worker to clean up
 PAUSE = 0.5  # seconds between two checks of a worker
 MAX_ELAPSED = 5.0  # seconds counted between two checks; any excess means that this process was suspended
-SILENCE = 60.0  # seconds without a heartbeat until a warning
-SUSPENSION = 3600.0  # seconds until a suspended worker is considered lost
+SILENCE = 60.0  # seconds without a heartbeat before a warning
+SUSPENSION = 3600.0  # seconds before a suspended worker is considered lost
 LAST_WORDS = 4000  # maximum number of characters quoted from the output of a dead worker
 REMEDY = "Run the suite again to continue."
 
@@ -49,7 +49,7 @@ class Worker:
     gpu: str | None = None  # the process's CUDA_VISIBLE_DEVICES; by default inherited
     process: subprocess.Popen[bytes] | None = None
     channel: Channel | None = None
-    words: IO[bytes] | None = None  # output of the process besides its answers
+    words: IO[bytes] | None = None  # output of the process other than its answers
     held: frozenset[str] = frozenset()  # keys of the input artifacts of its last stage
 
     def do(self, request: StageRequest, tell: Tell, warn: Callable[[str], None], hear: Hear = silent) -> None:
@@ -260,7 +260,7 @@ def _on_gpu(stage: Stage) -> bool:
 
 
 def _suits(worker: Worker, reads: set[str], gpu: str | None) -> tuple[bool, int, bool, int]:
-    """Return a worker's rank for a stage: sees the GPU, number of inputs in memory, is started, lower number."""
+    """Return a worker's rank for a stage: it sees the GPU, has inputs in memory, is started, has a low number."""
     sees = gpu is None or worker.gpu == gpu
     return sees, len(reads & worker.held), worker.process is not None and sees, -worker.number
 

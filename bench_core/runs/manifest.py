@@ -23,13 +23,13 @@ from bench_core.storage.file_formats import parsed
 FILE = "manifest.json"
 FORMAT = 1
 MAX_MANIFEST_BYTES = 64 * 2**20
-NOTES = "notes"  #: a folder for notes of users, which is neither listed nor read
-UNLISTED_SUFFIXES = (".ipynb", ".swp", "~")  # of editor files, which are not read either
+NOTES = "notes"  #: a folder for users' notes, which is neither listed nor read
+UNLISTED_SUFFIXES = (".ipynb", ".swp", "~")  # editor files, which are neither listed nor read
 
 
 @dataclass(frozen=True)
 class Remark:
-    """A finding of verification: a contradiction, or something that it could not check, with the reason."""
+    """A verification finding: a contradiction, or something that could not be checked, with the reason."""
 
     text: str
     wrong: bool = True
@@ -53,7 +53,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class NamedVersion:
-    """The run of a report; without a digest if the run has no manifest."""
+    """The run that a report describes; `digest` is None if the run has no manifest."""
 
     name: str
     digest: str | None

@@ -53,7 +53,7 @@ def planned_parts(suite: Suite, plan: Plan) -> dict[str, Any]:
 
 
 def _pair_seeds(suite: Suite) -> dict[str, Any]:
-    """Return the seeds of each task, model and decoder if the suite has text generators; else empty."""
+    """Return the seeds of each task, model and decoder; empty if the suite has no text generators."""
     if not any(writes_text(variant.config) for model in suite.models.values() for variant in model.all):
         return {}
     seeds_of_pairs: dict[str, Any] = {}
@@ -65,5 +65,5 @@ def _pair_seeds(suite: Suite) -> dict[str, Any]:
 
 
 def _limited_settings(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of each part that default to limits of the suite, by name."""
+    """Return, by the name of each part, its settings that default to limits of the suite."""
     return {name: dict(config.limits) for name, config in parts.items() if config.limits}

@@ -14,9 +14,9 @@ from bench_core.runs.results import Run
 from bench_core.runs.selecting import LEFT_OUT
 
 INSTALL = f"install {source(REPORTS)}"
-MAX_SUFFIX = 40  # characters that changes add to a name
-MAX_NAMES = 8  # of models, per message
-DIGEST_CHARACTERS = 8  # in names
+MAX_SUFFIX = 40  # limit for the characters that changes add to a name
+MAX_NAMES = 8  # limit for model names in a message
+DIGEST_CHARACTERS = 8  # length of digests in names
 
 
 def reported(run: Run, folder: Path) -> tuple[str, str]:
@@ -35,7 +35,7 @@ def reported(run: Run, folder: Path) -> tuple[str, str]:
 
 
 def unchecked_models(run: Run) -> str:
-    """Return a text on models that were trained without testing their contracts, with the reason; "" if none."""
+    """Return a text on models trained without testing their contracts, with the reason; "" if all were tested."""
     names = [name for name, about in (run.info.get("models") or {}).items() if about.get("unchecked")]
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more}, since {AUTHORS} was not installed" if names else ""

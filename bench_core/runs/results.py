@@ -38,9 +38,9 @@ from plain_files import from_csv, to_csv
 if TYPE_CHECKING:
     from block_bootstrap import ReplicateScores
 
-FORMAT = 2  #: version of run folders and of data in reports; those of bench 0.1 have none
-KEY_CHARACTERS = 12  #: characters of a training's key in the name of its history
-MAX_FILE_BYTES = 2**30  #: of a file of a run
+FORMAT = 2  #: version of run folders and of data in reports; missing in those written by bench 0.1
+KEY_CHARACTERS = 12  #: length of a training key in the name of its history file
+MAX_FILE_BYTES = 2**30  #: limit for a file of a run
 MAX_TEXT_LENGTH = 250  # characters of an error message, bytes of a label
 COST_COLUMNS = [
     "stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second",
@@ -60,7 +60,7 @@ class Score:
     digits: Digits = 2
     better: int = 0
     signature: str = ""
-    kind: str = ""  # of likelihood: exact, bound or estimate; empty if none was used
+    kind: str = ""  # kind of likelihood: exact, bound or estimate; empty if the metric uses no likelihood
     sample: str = ""  # equal for numbers on the same examples, sampled in the same way
     scale: Scale | Literal[""] = ""  # for statistical tests; empty in runs of older versions, which cannot be tested
     units: NonNegativeInt = 0  # independent examples or groups; 0 for a whole population
@@ -96,7 +96,7 @@ class Run:
 
     @cached_property
     def histories(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """The evaluations of each training, by abbreviated key; read on access."""
+        """The evaluations of each training run, by abbreviated key; read on access."""
         try:
             return dict(read_histories(self.folder))
         except (OSError, ValueError) as error:
@@ -225,7 +225,7 @@ def _cell_from_json(line: bytes) -> CellResult:
 
 
 def _without_intervals(line: bytes) -> bytes:
-    """Remove the intervals that numbers of version 0.1 have from a cell."""
+    """Remove the intervals that version 0.1 stored with numbers from a cell."""
     fields = json.loads(line)
     numbers = fields.get("numbers") if isinstance(fields, dict) and "environments" not in fields else None
     for number in numbers.values() if isinstance(numbers, dict) else ():
@@ -322,13 +322,13 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
 
 
 def history_files(folder: Path) -> dict[str, Path]:
-    """Return the files of training histories by abbreviated key, without those of old runs, which lack keys."""
+    """Return the files of training histories by abbreviated key, except histories without keys (old runs)."""
     paths = sorted((folder / "history").glob(f"*-{'?' * KEY_CHARACTERS}.jsonl"))
     return {path.stem[-KEY_CHARACTERS:]: path for path in paths}
 
 
 def read_histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the abbreviated key and the evaluations of each training; raise ValueError for a damaged file."""
+    """Yield the abbreviated key and the evaluations of each training run; raise ValueError for a damaged file."""
     for key, path in history_files(folder).items():
         with reading(folder, f"history/{path.name}") as content:
             yield key, [parsed(HistoryEntry, line).model_dump() for line in content.splitlines()]

@@ -13,7 +13,7 @@ from bench_core.suites.cells import Cell
 
 @dataclass(frozen=True)
 class CellFinding(Finding):
-    """The finding of a probe on a cell, with the suite's names of its metrics."""
+    """The finding of a probe on a cell, with the suite's names for its metrics."""
 
     measured: Mapping[str, str] = field(default_factory=dict)
 

@@ -41,7 +41,7 @@ def sections_of(source: Located, grids: Mapping[str, ModelGrid]) -> dict[str, An
 def read_suite_file(data: Mapping[str, Any]) -> SuiteFile:
     """Parse the suite of a run without the sections of plugins, which need not be installed.
 
-    Raises ValidationError if the suite is invalid, or its `training:`, if the schema of that is installed.
+    Raises ValidationError if the suite is invalid; `training:` is checked only if its schema is installed.
     """
     source = Located("suite.yaml", dict(data))
     rename_settings(source, Problems(source))

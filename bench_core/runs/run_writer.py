@@ -43,7 +43,7 @@ from bench_core.suites.suite import Suite
 from input_digests import Dependencies, renamed, united
 from placed_settings import as_yaml
 
-MAX_LABEL_CHARACTERS = 150  # in file names
+MAX_LABEL_CHARACTERS = 150  # limit for labels in file names
 CODE_DIGEST_CHARACTERS = 12
 
 
@@ -58,7 +58,7 @@ class StoredArtifact(NamedTuple):
 
 @dataclass(frozen=True)
 class CellRecord:
-    """The content of a run folder, from its plan and the store."""
+    """The content of a run folder, from the plan of the run and the store."""
 
     suite: Suite
     plan: Plan
@@ -206,7 +206,7 @@ class CellRecord:
         return {"tasks": tasks, "models": models}
 
     def _model(self, name: str, key: str) -> dict[str, Any]:
-        """Return the entry of a model: the summary of its stored training, and marks that hold for all seeds."""
+        """Return the entry of a model: the summary of its training, if stored, and marks that apply to all seeds."""
         one_system = all(entry.config.is_one_system() for entry in self.suite.models[name].all)
         marks = {"one_system": one_system, "unchecked": is_unchecked(self.plan.stages[key], self.store)}
         stored = stored_json(self.store, self.plan.stages[key].kind, key, "training.json") or {}
@@ -217,7 +217,7 @@ class CellRecord:
         return {name: self._task(name, self.plan.tasks.get(name, [])) for name in self.suite.tasks}
 
     def _task(self, name: str, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the entry of a task; if nothing of it is stored, its status and the reason."""
+        """Return the entry of a task; if no prepare stage is stored, its status and the reason."""
         stored = (stored_json(self.store, "prepare", key, "task_info.json") for key in keys)
         if infos := [info for info in stored if info is not None]:
             return {**reported_info(infos), "restricted": self.suite.tasks[name].restriction}
@@ -227,7 +227,7 @@ class CellRecord:
 
     @cached_property
     def _trainings(self) -> Mapping[str, str]:
-        """The key of a training of each model, that of its first cell."""
+        """The training key of each model, from its first cell."""
         trainings: dict[str, str] = {}
         for cell, artifacts in self.plan.of_cell.items():
             trainings.setdefault(cell.model, weights_of(artifacts))
@@ -259,7 +259,7 @@ class CellRecord:
         return Score(**{**measurement, "value": float(measurement["value"]), "kind": kind})
 
     def _probes(self, cell: Cell, artifacts: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-        """Yield the findings of the probes of a cell, with the suite's names of their metrics."""
+        """Yield the findings of the probes of a cell, with the suite's names for their metrics."""
         for name in cell.probes:
             finding = stored_json(self.store, "probe", artifacts[f"probe/{name}"], "finding.json")
             if finding is not None:
@@ -267,7 +267,7 @@ class CellRecord:
                 yield name, {**finding, "measured": self._metric_names(cell, name, metrics)}
 
     def _metric_names(self, cell: Cell, name: str, metrics: Iterable[str]) -> dict[str, str]:
-        """Return the suite's names of the metrics of a probe, by their names in plugins."""
+        """Return the suite's names for the metrics of a probe, by their names in plugins."""
         probe, suite_names = self.suite.probes[name], {}
         for metric in sorted(metrics):
             matches = [key for key in cell.metrics if _is_metric_of(probe, self.suite.metrics[key], metric)]
@@ -305,7 +305,7 @@ class CellRecord:
 
 
 def _is_metric_of(probe: ProbeConfig, metric: MetricConfig, name_in_plugin: str) -> bool:
-    """Return whether a metric is the one that a probe measures, with equal common settings."""
+    """Return whether a probe measures this metric, with equal values of all settings that both have."""
     wanted, actual = probe.model_dump(), metric.model_dump()
     return metric.name == name_in_plugin and all(actual[name] == wanted[name] for name in wanted if name in actual)
 

@@ -1,4 +1,4 @@
-"""The sample outputs of a run, with details for sections."""
+"""The sample outputs of a run, with details added by sections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -20,7 +20,7 @@ TEXT_FIELDS = ("steps", "words", "order")  # fields of a sample that may repeat 
 
 
 def samples(suite: Suite, plan: Plan, store: Store, tasks: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield sample outputs of the first seed; prompts and references only if the data may be quoted."""
+    """Yield sample outputs of the first seed, with prompts and references only if the data may be quoted."""
     quotable = {name for name, info in tasks.items() if may_quote(name, info, suite.quote)}
     for cell, artifacts in plan.of_cell.items():
         if "decode" not in artifacts or cell.seed != suite.seeds[0]:
@@ -83,7 +83,7 @@ def detailed(
     predictions: Iterable[Prediction],
     answers: Iterable[Mapping[int, Mapping[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """Add data of plugins about individual outputs to samples; this may add samples."""
+    """Add the data that plugins have about individual outputs to samples; may also add samples."""
     by_id = {sample["id"]: {**sample} for sample in samples}
     details = [(example, fields) for answer in answers for example, fields in answer.items()]
     missing = {example for example, _ in details} - by_id.keys()

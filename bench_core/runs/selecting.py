@@ -10,7 +10,7 @@ from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 
-LEFT_OUT = "not selected by --only"  #: the reason for cells that a run leaves out
+LEFT_OUT = "not selected by --only"  #: reason why a cell was not run
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Stages that were imported on trust, as their code is not installed, and stages computed from them."""
+"""Stages that were imported on trust, because their code is not installed, and stages computed from them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def trusted_stages(store: Store, folder: Path) -> dict[str, Sequence[str]]:
 
 
 def write_unverified(folder: Path, missing_code: Mapping[str, Sequence[str]]) -> None:
-    """Write the stages of a run that lacked code, or depend on such stages; no file if there are none."""
+    """Write which stages of a run lacked code, or depend on stages that did; write no file if all had their code."""
     stages = read_stages(folder)
 
     @cache

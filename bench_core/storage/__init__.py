@@ -1,4 +1,4 @@
-"""The artifact store: results under keys that hash everything that they depend on.
+"""The artifact store: results, each under a key that hashes everything it depends on.
 
 `store` finds and writes artifacts, `artifact` reads a single artifact, `contents` lists the files of each kind,
 `file_formats` validates them, `locks` synchronizes processes, `costs` records the cost of stages. Not here: computing

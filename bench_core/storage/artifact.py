@@ -26,10 +26,10 @@ MANIFEST = "manifest.json"
 FORMAT = 1  #: version of manifests, independent of the version of keys
 MAX_MANIFEST_BYTES = 16 * 2**20
 MAX_JSON_BYTES = 2**30  #: JSON files are read as a whole
-FORMER_FILES = {"predictions.jsonl.gz": "outcomes.jsonl.gz", "task_info.json": "facts.json"}  #: as 0.2 named files
+FORMER_FILES = {"predictions.jsonl.gz": "outcomes.jsonl.gz", "task_info.json": "facts.json"}  #: name -> name in 0.2
 NPY_MAGIC = b"\x93NUMPY"  # the first bytes of npy files
-MAX_HEADER_BYTES = 10**8  #: of the header of a safetensors file
-SEAL = re.compile(rb',\n "seal": "([0-9a-f]{64})"\n}\Z')  # a digest of the manifest before it
+MAX_HEADER_BYTES = 10**8  #: limit for the header of a safetensors file
+SEAL = re.compile(rb',\n "seal": "([0-9a-f]{64})"\n}\Z')  # digest of the manifest up to here
 DIGEST = re.compile(r"[0-9a-f]{64}")
 ADVICE = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or use another store with --store."),
@@ -113,7 +113,7 @@ class Artifact:
             return False
 
     def _stored_name(self, name: str) -> str:
-        """Return the name of a file in this artifact, which 0.2 may have written."""
+        """Return the name under which a file is stored; version 0.2 used other names."""
         return name if name in self.manifest["files"] else FORMER_FILES.get(name, name)
 
     def _place(self, name: str) -> Path:
@@ -189,7 +189,7 @@ def _parse_manifest(text: bytes, kind: str, key: str) -> dict[str, Any]:
     if (manifest.get("kind"), manifest.get("key")) != (kind, key):
         raise ValueError(f"it belongs to another artifact, {manifest.get('kind')!r} {manifest.get('key')!r}")
     _check_files(manifest.get("files"))
-    _check_files(manifest.get("left_out", {}))  # of a partial import
+    _check_files(manifest.get("left_out", {}))  # files that a partial import left out
     _check_about(manifest)
     dependencies.check(manifest.get("observed", {}))
     return manifest
@@ -266,12 +266,12 @@ def _parse(text: bytes, shape: Any = None) -> Any:
 
 
 def _check_format(path: Path) -> None:
-    """Raise StoreError for weights and arrays in another format, such as pickle, by their first bytes."""
+    """Raise StoreError if the first bytes of weights or arrays show another format, such as pickle."""
     if path.suffix not in (".safetensors", ".npy"):
         return
     with path.open("rb") as file:
         start, size = file.read(9), path.stat().st_size
-    header = int.from_bytes(start[:8], "little")  # of safetensors: the size of the header
+    header = int.from_bytes(start[:8], "little")  # the size of the header of a safetensors file
     if path.suffix == ".safetensors" and (start[8:] != b"{" or header > min(size - 8, MAX_HEADER_BYTES)):
         raise StoreError(f"{path}: not a safetensors file. It is not opened.")
     if path.suffix == ".npy" and not start.startswith(NPY_MAGIC):

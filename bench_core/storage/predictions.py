@@ -32,7 +32,7 @@ def read_predictions(path: Path) -> Sequence[Prediction]:
 
 
 def by_id(predictions: Iterable[Prediction], folder: Path | None = None) -> Sequence[Prediction]:
-    """Return predictions sorted by id; many are spooled to a temporary file (in `folder`)."""
+    """Return predictions sorted by id; if there are many, spool them to a temporary file (in `folder`)."""
     spool, ids = Spool(_from_json, folder), array("q")
 
     def line(prediction: Prediction) -> bytes:

@@ -24,14 +24,14 @@ __all__ = ["MANIFEST", "Artifact", "Store"]
 Fingerprint: TypeAlias = tuple[int, int, int, int]  #: inode, size, mtime and ctime of a file
 Seen: TypeAlias = tuple[str, Fingerprint | None]  #: path of a manifest that was intact when read
 
-CHECKED = "checked"  #: folder of marks for models that fulfill their contracts, by a digest of their code
+CHECKED = "checked"  #: folder that marks models that fulfill their contracts, by a digest of their code
 ANSWERS = "answers"  #: folder in which text generators cache answers, for all stages
 #: Folders that contain no artifacts.
 ASIDE = ("unfinished", "set-aside", "failures", "locks", "code", "costs", ANSWERS, CHECKED)
 REMOVED = "removed-"  #: prefix of unfinished folders that are being deleted
 MAX_NAME_BYTES = 255
 RESERVED = frozenset(("", ".", "..", *ASIDE))
-OCCUPIED = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}  # errors of renaming a folder to an existing path
+OCCUPIED = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}  # errors if a folder is renamed to an existing path
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
@@ -65,9 +65,9 @@ class Store:
         return self.root / kind / key
 
     def has(self, kind: str, key: str) -> bool:
-        """Return whether an artifact is stored, with intact manifest and files for reports.
+        """Return whether an artifact is stored, with intact manifest and report files.
 
-        These are read again only if the manifest changed. Weights, data and predictions are checked when read.
+        Both are read again only if the manifest changed. Weights, data and predictions are checked when loaded.
         """
         path, seen = self.seen.get((kind, key)) or (f"{self.root}/{kind}/{key}/{MANIFEST}", None)
         fingerprint = _fingerprint(path)
@@ -101,7 +101,7 @@ class Store:
         return self.has(kind, stage.key) and not changed(self.dependencies[kind, stage.key])
 
     def changed_inputs(self, kind: str, key: str) -> list[str]:
-        """Return the inputs of a stored artifact, besides those in its key, that have changed since."""
+        """Return the inputs, other than those in its key, that have changed since an artifact was stored."""
         return changed(self.dependencies[kind, key]) if self.has(kind, key) else []
 
     def contradictions(self, kind: str, key: str) -> list[str]:
@@ -152,7 +152,7 @@ class Store:
 
     @contextmanager
     def lock(self, kind: str, key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold the lock of an artifact during the block, which should first check whether it is stored by now.
+        """Hold the lock of an artifact during the block, which should first check whether it has been stored.
 
         `waiting` is called once if another process has the lock. The lock is released if its process dies.
         If the file system does not support locks (as some network file systems), the block runs with a warning: an
@@ -260,7 +260,7 @@ def _fresh(*words: str) -> str:
 
 @contextmanager
 def _store_errors(folder: Path, others: bool = True) -> Iterator[None]:
-    """Convert system errors to StoreErrors; without `others`, only those of a full or missing store."""
+    """Convert system errors to StoreErrors; without `others`, only errors of a full or missing store."""
     try:
         yield
     except Exception as error:

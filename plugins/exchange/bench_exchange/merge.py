@@ -52,8 +52,8 @@ NOT_RUN_REASON = "in none of the merged runs"
 def merge(folders: Sequence[Path], out: Path, prefer: Sequence[Path] = ()) -> Run:
     """Write a run with the cells of several runs, and return it.
 
-    Raises SuiteError if the runs come from different suites, or if a cell was computed differently in two runs that
-    are not listed in `prefer`, where earlier runs take precedence.
+    Of the runs in `prefer`, earlier runs take precedence. Raises SuiteError if the runs come from different suites,
+    or if a cell was computed differently in two runs that are not in `prefer`.
     """
     runs = {folder: read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)}
     if len(runs) < 2:
@@ -106,7 +106,7 @@ class _MergedRun:
             yield from ((key, draws[key]) for draws in islice(stored, 1))
 
     def _sorted_cells(self) -> list[CellResult]:
-        """Return all cells in the order of the suite; cells of no run have the status "not run"."""
+        """Return all cells in the order of the suite; cells that no run contains have the status "not run"."""
         suite, _ = effective_suite(Located("suite.yaml", dict(self.suite)))
         places = {place_of(cell): cell for cell in matrix(suite)}
         ranks = {place: rank for rank, place in enumerate(places)}
@@ -152,7 +152,7 @@ class _MergedRun:
         }
 
     def _sources(self) -> Iterator[tuple[CellResult, Run]]:
-        """Yield each cell that some run has, with the run it was taken from."""
+        """Yield each cell that a run contains, with the run it was taken from."""
         for cell in self.cells:
             if choice := self.chosen.get(place_of(cell.cell)):
                 yield cell, choice.run
@@ -168,7 +168,7 @@ class _MergedRun:
                 yield from samples
 
     def _write_costs(self, path: Path) -> None:
-        """Write the costs of every stage once, from the run it was taken from."""
+        """Write the costs of every stage once, from the run that provided the stage."""
         rows: dict[tuple[str, str], Mapping[str, str]] = {}
         origins = {(stage.kind, key[:16]): place for key, (stage, place) in self._stages.items()}
         for run in self.runs:
@@ -273,7 +273,7 @@ def merged_suite(runs: Sequence[Run], cells: Sequence[CellResult]) -> dict[str, 
 
 
 def _merge_skips(runs: Sequence[Run], suites: Sequence[Mapping[str, Any]], cells: Sequence[CellResult]) -> list[Any]:
-    """Return the skip entries that exclude no cell and no number of any run."""
+    """Return the skip entries that do not exclude any cell or number of the runs."""
     kept: list[Any] = []
     for run, suite in zip(runs, suites, strict=True):
         for raw, skip in zip(suite.get("skip") or [], run.suite.skip, strict=True):
@@ -285,6 +285,6 @@ def _merge_skips(runs: Sequence[Run], suites: Sequence[Mapping[str, Any]], cells
 
 
 def _merge_hardware(runs: Sequence[Run], suites: Sequence[Mapping[str, Any]]) -> Any:
-    """Return the hardware settings of all names, or those of the first run if hardware is not named."""
+    """Return the hardware settings of all names; if hardware is not named, the settings of the first run."""
     settings = [suite.get("hardware") or {} for suite in suites]
     return _merge_mappings(settings) if all(isinstance(run.suite.hardware, dict) for run in runs) else settings[0]

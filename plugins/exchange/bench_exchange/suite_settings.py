@@ -14,8 +14,8 @@ from bench_core.runs.run_suite import effective_suite
 from bench_core.suites import yaml_source
 from bench_core.suites.parts import LENGTHS, merged
 
-FILE = re.compile(r"sha256:[0-9a-f]{64}(\..+)?")  # represents a file or folder
-#: section -> setting of its stages
+FILE = re.compile(r"sha256:[0-9a-f]{64}(\..+)?")  # a digest that represents a file or folder
+#: Section -> setting of its stages.
 NAMED = {"tasks": "task", "decoders": "decoder", "metrics": "metric", "probes": "probe"}
 Settings: TypeAlias = Mapping[str, Any]
 NOT_OF_PART = ("training", "by_task", "grid")  # keys of a model that its part does not read
@@ -116,7 +116,7 @@ def _unlike(way: Sequence[str], settings: Any, planned: Mapping[str, Any]) -> It
 
 
 def _contradicting(way: Sequence[str], part: Any, whole: Any) -> Iterator[str]:
-    """Yield settings of a split that contradict those of its task; either may lack some."""
+    """Yield settings of a split that contradict the settings of its task; both may be incomplete."""
     if isinstance(part, Mapping) and isinstance(whole, Mapping):
         for key in part:
             yield from _contradicting((*way, str(key)), part[key], whole.get(key))

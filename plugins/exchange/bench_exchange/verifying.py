@@ -36,10 +36,10 @@ ERRORS = (ValueError, TypeError, KeyError, IndexError, AttributeError, Recursion
 
 @dataclass
 class Verifier:
-    """Verifies the runs, reports and exported files at paths, folders included."""
+    """Verifies the runs, reports and exported files at paths, which may be folders of them."""
 
     store: Store
-    runs: Path = Path("runs")  # searched for the runs of reports
+    runs: Path = Path("runs")  # folder searched for the runs of reports
     require_run: bool = False  # whether a missing run is an error
     seen: list[Run] = field(default_factory=list)  # verified runs
     counts: Counter[str] = field(default_factory=Counter)  # kind of item -> number verified
@@ -101,7 +101,7 @@ class Verifier:
         yield from remarks
 
     def _check_run_name(self, folder: Path, named: NamedVersion | None) -> Iterator[Remark]:
-        """Yield a problem if the manifest of a report has no run, or another digest for an existing run."""
+        """Yield a problem if the manifest of a report names no run, or has a wrong digest for an existing run."""
         if named is None:
             yield Remark(f"{folder / FILE}: the report has no run")
         elif (other := self._folder_of(named.name)) and (named.digest or (other / FILE).exists()):
@@ -112,7 +112,7 @@ class Verifier:
         return [*(run.folder for run in self.seen), *(sorted(self.runs.iterdir()) if self.runs.is_dir() else ())]
 
     def _run_of(self, digest: str) -> Run | None:
-        """Return the run with this present or earlier manifest digest."""
+        """Return the run whose current or earlier manifest has this digest."""
         for folder in self._folders():
             with suppress(BenchError):
                 if digest in read_manifest(folder).digests:
@@ -136,7 +136,7 @@ class Verifier:
 
 
 def verify_run(run: Run, store: Store | None) -> Iterator[Remark]:
-    """Yield contradictions in a run and with its store, except in its manifest."""
+    """Yield contradictions within a run and between run and store, except in the manifest."""
     try:
         yield from contradictions(run)
         if store is not None:
@@ -156,7 +156,7 @@ def verify_export(folder: Path) -> Iterator[Remark]:
 
 
 def recompute_metrics(run: Run, store: Store) -> Iterator[Remark]:
-    """Recompute metrics from stored predictions where code and libraries are the same; yield differences."""
+    """Recompute metrics from stored predictions if code and libraries are the same; yield differences."""
     names = [(kind, key) for kind, key in run.artifacts() if kind == "measure" and store.has(kind, key)]
     if not names:
         return
@@ -183,7 +183,7 @@ def _places(run: Run, data: Path) -> dict[str, str]:
 
 
 def _verifiable(path: Path) -> Iterable[Path]:
-    """Return the runs and reports at a path: the folder itself, or those below it."""
+    """Return the runs and reports at a path: the folder itself, or the runs and reports below it."""
     matches: list[Path] = []
     for place, folders, _ in os.walk(path):
         matches += [Path(place)] if _has(Path(place), (*RUN, *REPORT)) else []

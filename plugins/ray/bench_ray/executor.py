@@ -38,7 +38,7 @@ RUN_AGAIN = "Run the suite again to continue."
 
 @dataclass
 class Ray(Executor):
-    """Runs up to `capacity` stages at a time where resources are free; ends Ray only if it started Ray."""
+    """Runs up to `capacity` stages at a time as resources permit; shuts down Ray only if it started Ray."""
 
     config: RayConfig
     store: Path
@@ -52,7 +52,7 @@ class Ray(Executor):
         if self.ours:
             self._connect()
         self.board = ray.remote(num_cpus=0)(Board).remote()
-        # Ray ends processes with a GPU after one stage, which frees the GPU memory.
+        # Ray ends processes with a GPU after a single stage, which frees the GPU memory.
         self.tasks = {False: ray.remote(max_retries=0)(work), True: ray.remote(max_retries=0, num_gpus=1)(work)}
         self.closed = Event()
         self.threads = ThreadPoolExecutor(self.capacity)
@@ -72,7 +72,7 @@ class Ray(Executor):
 
     def _connect(self) -> None:
         """Start Ray or join a cluster; raise SuiteError if this fails."""
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # no telemetry
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # disables telemetry
         address, settings = self.config.address, dict[str, Any](log_to_driver=False, logging_level=logging.ERROR)
         what = "Ray cannot be started" if address is None else f"no Ray cluster responds at {address!r}"
         if address is None:
@@ -104,7 +104,7 @@ class Ray(Executor):
         while not ray.wait([reference], timeout=POLL_SECONDS)[0]:
             if self.closed.is_set():
                 ray.cancel(reference)
-                if not ray.wait([reference], timeout=TIMEOUT_SECONDS)[0]:  # time for cleanup
+                if not ray.wait([reference], timeout=TIMEOUT_SECONDS)[0]:  # after time for cleanup
                     ray.cancel(reference, force=True)
                 break
             with suppress(RayError):  # progress is optional
@@ -149,7 +149,7 @@ class Ray(Executor):
         return needs
 
     def _check_resources(self, needs: Mapping[str, float]) -> None:
-        """Raise StageFailed if a local Ray can never run a stage; warn if a cluster cannot yet."""
+        """Raise StageFailed if a local Ray instance can never run a stage; warn if a cluster cannot run it yet."""
         if any(all(node.get(name, 0) >= number for name, number in needs.items()) for node in _node_resources()):
             return
         if self.config.address is None:
@@ -186,7 +186,7 @@ def _node_resources() -> list[dict[str, float]]:
 
 
 def _describe(needs: Mapping[str, float]) -> str:
-    """Return the needs of a stage as text."""
+    """Return the resources that a stage needs, as text."""
     number = f"{needs['CPU']:g} CPU" + ("s" if needs["CPU"] != 1 else "")
     gpu = [f"{needs['GPU']:g} GPU"] if "GPU" in needs else []
     memory = [f"{needs['memory'] / 1e9:g} GB of memory"] if "memory" in needs else []

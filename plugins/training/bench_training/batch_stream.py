@@ -13,11 +13,11 @@ from torch import Tensor
 
 from bench_core.data import Batch
 
-MAX_BATCHES_AHEAD = 4  #: read before they are needed, on a GPU
+MAX_BATCHES_AHEAD = 4  #: batches read ahead on a GPU
 
 
 def parts_of(batch: Batch, number: int) -> list[Batch]:
-    """Split a batch into up to `number` consecutive parts of about equal numbers of rows, none of them empty."""
+    """Split a batch into up to `number` consecutive, nonempty parts with about equal numbers of rows."""
     if number == 1:
         return [batch]
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
@@ -25,7 +25,7 @@ def parts_of(batch: Batch, number: int) -> list[Batch]:
 
 
 def share_of(batch: Batch, number: int, of: int) -> Batch | None:
-    """Return the share of process `number` of `of`; None if it has no rows."""
+    """Return the part of a batch for process `number` out of `of`; None if this part has no rows."""
     if of == 1:
         return batch
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
@@ -46,8 +46,8 @@ def read_ahead(
 ) -> Iterator[Any]:
     """Yield items that a thread prepares up to MAX_BATCHES_AHEAD items ahead, plus the item in progress.
 
-    The iterator is advanced under the lock, which a caller holds to use the same task without interference. An error
-    of the iterator is raised in place of its item. The thread ends with the generator.
+    The iterator is advanced under the lock; a caller holds the lock to use the same task without interference. If the
+    iterator raises an error, it is raised in place of the item. The thread ends with the generator.
     """
     lock, end = lock or Lock(), object()
 

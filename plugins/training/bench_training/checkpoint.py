@@ -27,15 +27,15 @@ Storable: TypeAlias = Any  # tensors, numbers, strings and None, in lists, tuple
 
 @dataclass
 class Checkpoints:
-    """The checkpoints of a training, which alternate between two places of a store so that one is always intact."""
+    """The checkpoints of a training run, alternating between two places in a store so that one is always intact."""
 
     store: Store
     key: str
     label: str
     every: float  # seconds between checkpoints
     until: float | None = None  # seconds since 1970 at which to stop
-    of: str = ""  # key of the training that this one is part of, if that is different
-    inputs: Callable[[], Inputs] = dict  # observed so far, in addition to the inputs in `key`
+    of: str = ""  # for vmapped seeds: the training key of the first seed
+    inputs: Callable[[], Inputs] = dict  # returns inputs observed so far, in addition to those in `key`
     earlier: Inputs = field(default_factory=dict)  # filled from the loaded checkpoint
     spent: float = 0.0  # seconds in earlier runs
     begun: float = field(default_factory=time.monotonic)
@@ -86,7 +86,7 @@ class Checkpoints:
         try:
             rest = _flat(state, tensors)
             self.store.remove(CHECKPOINT, key)
-            with self.store.writing(CHECKPOINT, key, about, sync=False) as folder:  # the other place is intact
+            with self.store.writing(CHECKPOINT, key, about, sync=False) as folder:  # the other checkpoint is intact
                 save_model(unshared(model), str(folder / WEIGHTS))
                 save_file(tensors, str(folder / TENSORS))
                 (folder / REST).write_text(json.dumps(rest), encoding="utf-8")
@@ -96,7 +96,7 @@ class Checkpoints:
         self.saved = time.monotonic()
 
     def seconds(self) -> float:
-        """Return the duration of the training including earlier runs."""
+        """Return the duration of training, including earlier runs."""
         return round(self.spent + time.monotonic() - self.begun, 4)
 
     def remove(self) -> None:

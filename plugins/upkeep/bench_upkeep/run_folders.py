@@ -31,7 +31,7 @@ class RunEntry:
     name: str
     suite: str
     profile: str | None
-    time: str  # start time from the name, else the file's time; ISO 8601, local
+    time: str  # start time from the name, or else the file's time; ISO 8601, local time
     done: int  # cells
     failed: int
     not_run: int

@@ -23,7 +23,7 @@ from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
 
-#: kind of ingredient -> messages for a changed, added and removed ingredient
+#: Kind of ingredient -> messages for a changed, an added and a removed ingredient.
 TEXTS: Mapping[str, Sequence[str]] = {
     "code": ("code of {} changed", "code of {} is used now", "code of {} is no longer used"),
     "data": ("data {}: other content", "data {}: read now", "data {}: no longer read"),
@@ -34,7 +34,7 @@ MAX_VALUE_CHARACTERS = 60
 
 @dataclass(frozen=True)
 class IngredientDifference:
-    """An ingredient that differs between two artifacts; None where it is missing."""
+    """An ingredient that differs between two artifacts; its value is None in an artifact without it."""
 
     what: str  # setting, data, code, library, scheme or input; else new or unknown
     name: str
@@ -82,7 +82,7 @@ def of_suite(suite: Suite, planned: Plan, store: Store, runs: Path, which: str) 
     stages = len(keys_of_cells.union(stage.key for stage in making))
     behind = f"{stages} stages behind {len(cells)} cells"
     run = last_run(runs, suite.label) if making else None
-    compared = [stage for stage in making if stage.key in keys_of_cells]  # runs do not record joint trainings
+    compared = [stage for stage in making if stage.key in keys_of_cells]  # runs do not record joint training
     answers = explain(planned, store, compared, recorded_keys(planned, run, cells)) if run else []
     notes = [*_leftovers(store, making), *dict.fromkeys(planned.missing.values())]
     if making:
@@ -134,7 +134,7 @@ def _leftovers(store: Store, stages: Iterable[Stage]) -> Iterator[str]:
 
 
 def explain(planned: Plan, store: Store, stages: Iterable[Stage], recorded: Mapping[str, str]) -> list[Answer]:
-    """Return the changes of stages in topological order; `recorded` is indexed by current keys."""
+    """Return the changes in stages, in topological order; `recorded` is indexed by current keys."""
 
     @cache
     def compare(key: str, then: str) -> Differences:
@@ -182,7 +182,7 @@ def _differences(
 
 
 def _code_differences(name: str, before: Mapping[str, str], roots: tuple[str, ...]) -> Iterator[IngredientDifference]:
-    """Yield the definitions that differ; if the earlier listing is unknown, only the name of the code."""
+    """Yield the definitions that differ; if the earlier listing is unknown, yield only the name of the code."""
     now = code_digests().listing(roots)
     names = (
         [definition for definition in {**now, **before} if before.get(definition) != now.get(definition)]
@@ -228,5 +228,5 @@ def difference(what: str, name: str, before: str | None, now: str | None) -> Ing
     if what in TEXTS:
         text = TEXTS[what][(now is not None) - (before is not None)].format(name)
     elif MARKED.fullmatch(old) and MARKED.fullmatch(new):
-        text = f"{name}: other content"  # of the file named in a setting
+        text = f"{name}: other content"  # the setting names a file
     return IngredientDifference(what, name, before and json.loads(before), now and json.loads(now), text)
