@@ -129,7 +129,7 @@ def _check_profiles(
         copy = replace(source, data=deepcopy(source.data), places=dict(source.places))
         try:
             yield label, *_check(copy, path.parent, name, settings, inspection)
-        except BenchError as error:  # from `--set`, or from a plugin
+        except BenchError as error:  # raised by `--set` or by a plugin
             yield label, None, 0, str(error).splitlines()
 
 

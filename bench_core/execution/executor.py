@@ -20,7 +20,7 @@ from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage.store import Store
 from process_watch import reads
 
-#: Receives a description of progress and the completed fraction, 0 to 1
+#: Receives a description of progress and the completed fraction (0 to 1).
 Tell: TypeAlias = Callable[[str, float], None]
 
 POLL_SECONDS = 0.2  # interval between checks for an artifact stored by another machine
@@ -41,7 +41,7 @@ class Executor(ABC):
         """Start a stage; its future raises StageFailed."""
 
     def has_room(self, stage: Stage, memory: int | None) -> bool:
-        """Return whether a stage that needs `memory` bytes (None if unknown) can start now; by default true."""
+        """Return whether a stage that needs `memory` bytes (None if unknown) can start now; true by default."""
         return True
 
     @abstractmethod
@@ -90,7 +90,7 @@ def _apart(listen: Callable[..., None]) -> Callable[..., None]:
     return listening
 
 
-_runners: dict[tuple[Path, Path], StageRunner] = {}  # the last runner, by store and data, with loaded objects
+_runners: dict[tuple[Path, Path], StageRunner] = {}  # (store, data) -> the last runner, with loaded objects
 
 
 def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, hear: Hear = silent) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from bench_core.terminal import legible, say
 
 LINE_SECONDS = 15.0  #: minimum time between plain lines about the same stage
 REFRESH_SECONDS = 0.2  #: minimum time between updates of the status line
-WAITING = "another run is computing it"  #: progress text that is always printed, however soon
+WAITING = "another run is computing it"  #: progress text that is always printed immediately
 MIN_SHARE = 0.01  #: fraction of a stage that must be completed before its own pace is used
 
 
@@ -79,7 +79,7 @@ class RemainingTime:
         self.ended[stage.work.group].append(now - stage.begun)
 
     def left(self, now: float) -> tuple[float, bool] | None:
-        """Return the remaining seconds and whether they include all stages; None if unknown or no stage waits."""
+        """Return the remaining seconds and whether they include all stages; None if unknown or if no stage waits."""
         rest, groups = self._rest(now), {work.group: work for work in self.waiting.values()}
         by_group = {group: self._duration(work, now) for group, work in groups.items()}
         durations = [by_group[work.group] for work in self.waiting.values()]
@@ -124,7 +124,7 @@ class ProgressDisplay:
         """Receive a warning about results."""
 
     def stop(self, text: str) -> None:
-        """Receive an interruption of the run, before its stages are stopped, with a summary of stored results."""
+        """Receive an interruption of the run, with a summary of stored results, before stages are stopped."""
 
 
 class Errors(ProgressDisplay):
@@ -208,7 +208,7 @@ class ProgressLines(ProgressDisplay):
         self.live.update(_plain(("   ".join(parts) or self.label) + self._left(time.monotonic())))
 
     def _left(self, now: float) -> str:
-        """Return the remaining time of the run as text, if known."""
+        """Return the remaining time of the run as text; empty if unknown."""
         left = self.remaining.left(now)
         return f"; {'about' if left[1] else 'at least'} {duration(left[0])} left in total" if left else ""
 

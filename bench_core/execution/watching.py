@@ -24,7 +24,7 @@ def _plugins() -> set[str]:
 
 
 def _of_parts() -> set[str]:
-    """Return the packages of parts that suites can name, except the core, whose only parts are toys."""
+    """Return the packages of parts that suites can name, except the core, which contains only toy parts."""
     return {part.package for kind in IN_SUITES for part in parts(kind).values()} - {"bench_core"}
 
 

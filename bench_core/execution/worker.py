@@ -29,7 +29,7 @@ from bench_core.execution.watching import install
 from bench_core.observer import event_to_json
 from bench_core.storage.store import Store
 
-CLEANUP_SECONDS = 30.0  # from SIGTERM to SIGKILL
+CLEANUP_SECONDS = 30.0  # seconds from SIGTERM to SIGKILL
 HEARTBEAT = 5.0  # seconds between heartbeats
 MUTE = 71  #: exit code of a worker that cannot answer because a part has closed its descriptor
 MAX_READ_BYTES = 2**16
@@ -46,7 +46,7 @@ class Channel:
     def __init__(self, end: socket.socket) -> None:
         self.end = end
         self.end.set_inheritable(False)
-        self.rest = b""  # beginning of an incomplete line
+        self.rest = b""  # beginning of a line that is still incomplete
         self.closed = False  # whether the other end has closed the socket
 
     def send(self, token: str, message: Any) -> None:
@@ -157,7 +157,7 @@ def main(service: Callable[[Reporter], Callable[[Any], dict[str, Any]]] = stages
     except OSError:
         sys.exit(MUTE)
     finally:
-        if deserted.is_set():  # otherwise, the run kills the process group
+        if deserted.is_set():  # otherwise, the run will kill the process group
             os.killpg(0, signal.SIGKILL)
 
 

@@ -144,7 +144,7 @@ class Worker:
     ) -> Iterator[dict[str, Any]]:
         """Yield the messages of a request; raise StageFailed if the worker dies or exceeds the timeout.
 
-        Time in which the worker or this process is suspended, as on a sleeping machine, does not count.
+        Time during which the worker or this process is suspended (for example, the machine sleeps) does not count.
         """
         last, begun, warned = time.monotonic(), False, set[str]()
         spent = silence = suspension = 0.0  # seconds
@@ -209,7 +209,7 @@ class Workers(Executor):
     isolate: bool = False  # use a separate process for each stage
     timeout: float | None = None  # maximum seconds per stage
     per_gpu: int = 1  # maximum number of concurrent stages on a GPU
-    gpus: Sequence[GPU] | None = None  # GPUs to use; by default all of this machine
+    gpus: Sequence[GPU] | None = None  # GPUs to use; by default, all GPUs of this machine
     local, shares_gpus = True, True
 
     def __post_init__(self) -> None:
@@ -217,7 +217,7 @@ class Workers(Executor):
         self.all = [Worker(number, self.store, self.data, self.isolate, self.timeout) for number in numbers]
         self.idle, self.lock = [*self.all], Lock()
         self.placed = GPUs(gpus_here() if self.gpus is None else self.gpus, self.per_gpu)
-        self.memory: dict[str, int | None] = {}  # key of a stage -> bytes
+        self.memory: dict[str, int | None] = {}  # key of a stage -> bytes needed
         self.threads = ThreadPoolExecutor(self.capacity)
 
     def has_room(self, stage: Stage, memory: int | None) -> bool:
@@ -247,7 +247,7 @@ class Workers(Executor):
                 self.idle.append(worker)
 
     def close(self) -> None:
-        for worker in self.all:  # so that they clean up in parallel
+        for worker in self.all:  # first signal all workers, so that they clean up in parallel
             if worker.process is not None:
                 worker.process.terminate()
         for worker in self.all:

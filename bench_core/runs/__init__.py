@@ -8,7 +8,7 @@ cells to run. `observing` hosts observers, `observed` converts events for them. 
 references may be shown. Not here: reports, the Python interface, upkeep (plugins), and commands.
 """
 
-#: Modules that readers of finished runs may use, besides the interfaces.
+#: Modules that code reading finished runs may use, in addition to the interfaces.
 PUBLIC = (
     "manifest", "plan_filter", "provenance", "quoting", "reporting", "results", "run_suite", "runner",
     "selecting", "reported_info", "unverified",

@@ -1,4 +1,4 @@
-"""The records of a plan in a run: every stage, and the settings of each part, by name."""
+"""The records of a plan that a run contains: every stage, and the settings of each part, by name."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ def planned_stages(
 ) -> Iterator[RecordedStage]:
     """Yield the records of the stages of a plan.
 
-    Arguments, by key: digests of `results`, digests of environment and cost (`computed`), and `observed` inputs.
+    By key, `results` are digests, `computed` are digests of environment and cost, and `observed` are inputs.
     """
     for key, stage in plan.stages.items():
         digests = results.get(key, ""), computed.get(key, "")

@@ -31,14 +31,14 @@ def recorded_part(kind: str, ingredients: Mapping[str, Any]) -> Any:
     try:
         return configured(kind, ingredients["settings"][kind])
     except SuiteError:
-        from bench_core.planning.stage_code import recorded_config  # late, as reports do not plan
+        from bench_core.planning.stage_code import recorded_config  # imported late, because reports do not plan
 
         return recorded_config(kind, ingredients)
 
 
 def recorded_meaning(folder: Path) -> AbstractContextManager[None]:
     """Resolve names that several installed parts share to the parts of a run, using the run's recorded code."""
-    from bench_core.planning.stage_code import installed_roots  # late, as reports do not plan
+    from bench_core.planning.stage_code import installed_roots  # imported late, because reports do not plan
 
     roots = set[str]()
     for stage in read_stages(folder).values():
@@ -153,7 +153,7 @@ def settings_by_part(cell: Mapping[str, Any], stage: str, settings: Mapping[str,
     kind, _, name = stage.partition("/")
     for setting, value in settings.items():
         if kind == "prepare":
-            if setting != "split":  # the task has separately prepared splits
+            if setting != "split":  # `split` is set if splits are prepared separately
                 last = f"{setting}/{settings['split'] or 'train'}" if "split" in settings else setting
                 yield ("tasks", str(cell["task"]), last), value
         elif setting in ("seed", "split"):
@@ -183,7 +183,7 @@ def at(settings: Any, path: Place) -> Any:
 
 
 def put(settings: dict[str, Any], path: Place, value: Any) -> None:
-    """Set a value at a path in nested mappings, unless it is set."""
+    """Set a value at a path in nested mappings, unless one is already set."""
     for name in path[:-1]:
         settings = settings.setdefault(name, {})
     settings.setdefault(path[-1], value)

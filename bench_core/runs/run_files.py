@@ -1,4 +1,4 @@
-"""The schemas of the files of a run, which are validated on reading, as runs may be untrusted."""
+"""The schemas of the files of a run, which are validated when read, because runs may be untrusted."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,7 +19,7 @@ class CellFinding(Finding):
 
 
 def as_mapping(shape: type, mapping: Callable[[Any], Mapping[str, Any]]) -> GetPydanticSchema:
-    """Annotate a mapping to be validated as a dataclass."""
+    """Return an annotation with which a mapping is validated as a dataclass."""
     return GetPydanticSchema(lambda _, handler: handler(Annotated[shape, AfterValidator(mapping)]))
 
 

@@ -22,7 +22,7 @@ PRESENTATION_SECTIONS = ("labels", "quote", "samples", *SECTIONS)  #: sections t
 def effective_suite(source: Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
     """Return the suite of a run and its grids, expanded as in the run."""
     mistakes = Problems(source)
-    rename_settings(source, mistakes)  # silently: runs are records
+    rename_settings(source, mistakes)  # without warnings, because runs are records
     grids = expand(source, mistakes)
     if mistakes.messages:
         raise SuiteError(mistakes.text())

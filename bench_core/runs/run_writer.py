@@ -84,7 +84,7 @@ class CellRecord:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """The files with all results of a run, by name; other files contain further data of the same artifacts."""
+        """The texts of the files with all results, by name; other files contain more data of the same artifacts."""
         return {
             "suite.yaml": as_yaml(self.suite.effective),
             "run.json": json.dumps(self._info(), indent=1, ensure_ascii=False),
@@ -146,7 +146,7 @@ class CellRecord:
 
     @cached_property
     def _artifacts(self) -> dict[str, StoredArtifact]:
-        """Information from the manifests of the plan's stored artifacts, by key; without measures and probes."""
+        """Information from the manifests of the plan's stored artifacts, except measures and probes, by key."""
         artifacts, interned = {}, dict[str, str]()
         for stage in self.plan.stages.values():
             if not stage.about.brief:
@@ -169,7 +169,7 @@ class CellRecord:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """The distinct environments of the cells in order, each with its index."""
+        """The distinct environments of the cells, in order, and their indices."""
         keys = (key for artifacts in self.plan.of_cell.values() for key in artifacts.values())
         distinct = dict.fromkeys(self._provenances[key] for key in keys if key in self._provenances)
         return {text: index for index, text in enumerate(distinct)}
@@ -186,7 +186,7 @@ class CellRecord:
 
     @cached_property
     def _undeclared(self) -> dict[str, Dependencies]:
-        """The inputs of each stage that are not covered by its key, with digests, by key."""
+        """The inputs of each stage that its key does not cover, with digests, by key."""
         stages = [(self.store.stored_kind(stage.kind, stage.key), stage.key) for stage in self.plan.stages.values()]
         inputs_by_key = {stage[1]: self.store.dependencies[stage] for stage in stages if self.store.has(*stage)}
         return {key: renamed(inputs, self._portable) for key, inputs in inputs_by_key.items() if inputs}
@@ -276,7 +276,7 @@ class CellRecord:
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():
-            if stage.key in self._artifacts and not stage.about.joint:  # its seeds share the cost
+            if stage.key in self._artifacts and not stage.about.joint:  # the cost is shared by the seeds
                 yield stage.kind, stage.label, stage.key, self._artifacts[stage.key].cost
 
     def _copy_histories(self, folder: Path) -> None:
@@ -298,7 +298,7 @@ class CellRecord:
         """Return the bootstrap replicates of a measure stage; None if there are none."""
         import numpy as np
 
-        with suppress(StoreError, ValueError):  # imports from older versions have none
+        with suppress(StoreError, ValueError):  # imports from older versions have no replicates
             draws = np.load(self.store.get("measure", key).file("draws.npy"), allow_pickle=False)
             return draws if len(draws) else None
         return None

@@ -43,8 +43,8 @@ class Execution(TypedDict, total=False):
     """How to compute stages; does not affect results."""
 
     progress: ProgressDisplay  # displays the progress; nothing by default
-    workers: int  # processes; 0 (default): compute in this process
-    elsewhere: ExecutorConfig | None  # an executor instead of worker processes
+    workers: int  # number of processes; 0 (default): compute in this process
+    elsewhere: ExecutorConfig | None  # executor to use instead of worker processes
     stop_after: float | None  # seconds after which to stop, with a checkpoint; run again to continue
     checkpoint_every: float  # seconds between training checkpoints; 300 by default
     isolate: bool  # run each stage in a separate process
@@ -65,9 +65,9 @@ def run(
     only: Sequence[str] = (),
     **execution: Unpack[Execution],
 ) -> Run:
-    """Run a suite file, like `bench run`, and return the run, with failed cells marked.
+    """Run a suite file like `bench run`; return the run, in which failed cells are marked.
 
-    With `only`, runs only the cells that match all filters, such as `model=lstm`. For further arguments, such as
+    With `only`, only cells that match all filters, such as `model=lstm`, are run. For further arguments, such as
     `workers=2`, see `Execution`. Raises TypeError for unknown arguments.
     """
     if unknown := execution.keys() - Execution.__annotations__.keys():
@@ -169,10 +169,10 @@ class Runner:
         record = self._record()
         for folder in sorted(out.glob(f"{glob.escape(self._name)}-*"), reverse=True):
             if record.equals(folder) and not any(remark.wrong for remark in problems(folder)):
-                with suppress(StoreError, SuiteError):  # a file cannot be read
+                with suppress(StoreError, SuiteError):  # raised if a file cannot be read
                     run = read_run(folder)
                     with suppress(OSError, StoreError), extending(folder):  # the folder may be read-only
-                        keep_of_sections(run, self.loop.store)  # newly installed plugins add files
+                        keep_of_sections(run, self.loop.store)  # plugins installed since then add files
                     return run
         return None
 

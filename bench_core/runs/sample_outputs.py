@@ -59,13 +59,13 @@ def _outputs(
             outputs = [*outputs, *map(sample_of, islice(predictions(), len(outputs), suite.samples))]
         arguments = (suite, cell.axes, predictions, info.get("vocabulary", ()), hidden)
         answers = [details for section in sections() for details in section.details(*arguments)]
-    except StoreError:  # imported records lack the predictions
+    except StoreError:  # imported records do not contain predictions
         return outputs
     return detailed(outputs, predictions(), answers) if answers else outputs
 
 
 def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove prompt and reference from an output, and its text if it repeats one of them."""
+    """Remove prompt and reference from an output, and also its text if that repeats the prompt or the reference."""
     field = _repeated_field(sample)
     text = f"(the {field}, word for word)" if field else sample["text"]
     fields = {name: value for name, value in sample.items() if not (field and name in TEXT_FIELDS)}
@@ -73,7 +73,7 @@ def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _repeated_field(sample: Mapping[str, Any]) -> str | None:
-    """Return the field that an output repeats word for word, "prompt" or "reference"; None if neither."""
+    """Return the field that an output repeats word for word, "prompt" or "reference", or None."""
     texts = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
     return next((name for name in ("prompt", "reference") if texts[name] and texts[name] == texts["text"]), None)
 

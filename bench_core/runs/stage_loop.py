@@ -44,7 +44,7 @@ class StageLoop:
     computed: list[Stage] = field(default_factory=list)
     checkpoints: dict[str, int] = field(default_factory=dict)  # label of a stopped train stage -> step
     log: list[str] = field(default_factory=list)  # lines for the log of the run
-    _estimates: Any = field(default=None, init=False)  # `CostEstimates` of bench-upkeep
+    _estimates: Any = field(default=None, init=False)  # `CostEstimates`, if bench-upkeep is installed
     _repaired: set[str] = field(default_factory=set, init=False)  # keys of damaged artifacts
     under_way: dict[str, Stage] = field(default_factory=dict, init=False)  # key -> running stage
 
@@ -57,7 +57,7 @@ class StageLoop:
         """Announce all stages to perform."""
         self._cost_keys = CostKeys(self.plan.stages)
         self._ranks = {stage.key: float(place) for place, stage in enumerate(stages)}
-        if upkeep := installed_module(UPKEEP, "for_core"):  # else their costs are unknown
+        if upkeep := installed_module(UPKEEP, "for_core"):  # otherwise, their costs are unknown
             self._estimates = upkeep.CostEstimates(self.plan.stages, Costs(self.store), self._cost_keys)
             self._ranks = upkeep.ranks(stages, self._estimates, self.executor.capacity)
         works = {stage.key: Work(self._cost_keys.of_record(stage), self._predict(stage)[0]) for stage in stages}
@@ -86,7 +86,7 @@ class StageLoop:
         return True
 
     def perform(self, stages: list[Stage], total: int, before: int) -> None:
-        """Perform stages in topological order; stages with a failed input fail, too."""
+        """Perform stages in topological order; stages with a failed input fail as well."""
         numbers = count(before + 1)
         begun: dict[str, float] = {}
 

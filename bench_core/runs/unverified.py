@@ -16,7 +16,7 @@ from bench_core.storage.file_formats import parsed
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
-FILE = "unverified.json"  #: in a run folder: key of an unverified stage -> code that was not installed
+FILE = "unverified.json"  #: file in a run folder: key of an unverified stage -> code that was not installed
 TRUSTED = "trusted"  #: a field in manifests of trusted artifacts, and a file that marks stores with such artifacts
 
 

@@ -5,5 +5,5 @@
 artifacts (`computing`), run folders (`runs`), and cleaning up (`plugins/upkeep`).
 """
 
-#: Modules that readers of stored artifacts may use, besides the interfaces.
+#: Modules that code reading stored artifacts may use, in addition to the interfaces.
 PUBLIC = ("artifact", "checkpoints", "code_listings", "contents", "costs", "file_formats", "predictions", "store")

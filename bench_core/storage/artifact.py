@@ -1,7 +1,7 @@
 """An artifact on disk: a folder with a manifest that lists its files and the ingredients of its key.
 
 Files may be damaged or untrusted: only regular files inside the folder with the expected size are opened, nothing is
-executed, and everything invalid raises StoreError.
+executed, and invalid content raises StoreError.
 """
 
 import errno
@@ -25,7 +25,7 @@ from bench_core.storage.file_formats import SHAPES, parsed
 MANIFEST = "manifest.json"
 FORMAT = 1  #: version of manifests, independent of the version of keys
 MAX_MANIFEST_BYTES = 16 * 2**20
-MAX_JSON_BYTES = 2**30  #: JSON files are read as a whole
+MAX_JSON_BYTES = 2**30  #: limit for JSON files, which are read as a whole
 FORMER_FILES = {"predictions.jsonl.gz": "outcomes.jsonl.gz", "task_info.json": "facts.json"}  #: name -> name in 0.2
 NPY_MAGIC = b"\x93NUMPY"  # the first bytes of npy files
 MAX_HEADER_BYTES = 10**8  #: limit for the header of a safetensors file
@@ -83,7 +83,7 @@ class Artifact:
             self.file(name)
 
     def check(self) -> None:
-        """Check that all files are intact, and that there are no others; raise StoreError for the first problem."""
+        """Check that all files are intact and no other files exist; raise StoreError for the first problem."""
         for problem in self.problems():
             raise problem
 
@@ -117,7 +117,7 @@ class Artifact:
         return name if name in self.manifest["files"] else FORMER_FILES.get(name, name)
 
     def _place(self, name: str) -> Path:
-        """Return the path of a file after checking its size, and that it is not reached through a link."""
+        """Return the path of a file after checking its size and that the path contains no links."""
         path, entry = self.folder, self.manifest["files"].get(name)
         if entry is None:
             raise StoreError(f"{path / name}: the artifact has no such file. Run the suite again.")
@@ -182,7 +182,7 @@ def _parse_manifest(text: bytes, kind: str, key: str) -> dict[str, Any]:
         wrote = f"{age} version of bench wrote it, in format {format_number!r}"
         raise ValueError(f"{wrote}, and this one reads format {FORMAT}")
     seal = SEAL.search(text)
-    if seal is None and "format" in manifest:  # older manifests have neither
+    if seal is None and "format" in manifest:  # older manifests have neither a seal nor a format
         raise ValueError("it is damaged: its seal is missing")
     if seal and sha256(text[: seal.start()] + b"\n}").hexdigest().encode() != seal[1]:
         raise ValueError("it is damaged: it does not match its seal")
@@ -206,7 +206,7 @@ def _check_about(manifest: Mapping[str, Any]) -> None:
 
 
 def _check_files(files: Any) -> None:
-    """Raise ValueError unless files are names inside the folder with digest and size."""
+    """Raise ValueError unless `files` maps names inside the folder to digest and size."""
     if not isinstance(files, dict):
         raise ValueError("it does not list files")
     for name, entry in files.items():
@@ -231,7 +231,7 @@ def _files_inside(folder: Path, parent: str = "") -> Iterator[tuple[str, Path]]:
 
 
 def _regular(path: Path) -> Any:
-    """Return the status of a regular file; raise ValueError for links, folders, devices and missing files."""
+    """Return the `os.stat` result of a regular file; raise ValueError for links, folders, devices or no file."""
     try:
         status = path.lstat()
     except OSError as error:
@@ -242,7 +242,7 @@ def _regular(path: Path) -> Any:
 
 
 def _content(path: Path, size: int, limit: int) -> bytes:
-    """Return the content of a regular file of a known size; raise ValueError if the size differs or is too large."""
+    """Return the content of a regular file; raise ValueError if its size is not `size`, or exceeds `limit`."""
     if size > limit:
         raise ValueError(f"it has {size:,} bytes; the limit is {limit:,}")
     try:

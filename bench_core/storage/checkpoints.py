@@ -7,7 +7,7 @@ from bench_core.planning import cache_keys as keys
 from bench_core.storage.store import Store
 
 CHECKPOINT = "checkpoint"  #: the kind of checkpoint artifacts
-PLACES = (0, 1)  #: used alternately, so that one is always intact
+PLACES = (0, 1)  #: places used alternately, so that one checkpoint is always intact
 
 
 def checkpoint_key(training: str, place: int) -> str:

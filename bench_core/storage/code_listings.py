@@ -1,4 +1,4 @@
-"""Listings of the code behind artifacts: the definitions that a digest covers, to determine which of them changed."""
+"""Listings of the code behind artifacts: the definitions that a digest covers, to show which definitions changed."""
 
 import json
 from collections.abc import Callable, Mapping

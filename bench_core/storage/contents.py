@@ -18,7 +18,7 @@ def records() -> dict[str, str]:
 
 
 def reported_files(kind: str) -> tuple[str, ...]:
-    """Return the files of a kind of artifact that reports use; predictions are read only by stages."""
+    """Return the files that reports read from a kind of artifact; predictions are read only by stages."""
     files = (other.files for other in stage_kinds().values() if kind in (other.name, other.record))
     return tuple(name for name in next(files, ()) if name != PREDICTIONS)
 

@@ -21,7 +21,7 @@ KEY_CHARACTERS = 32  # length of keys in file names
 
 
 class Cost(BaseModel):
-    """The cost of a stage; damaged files, and files of other versions, count as missing."""
+    """The cost of a stage; damaged files and files of other versions are treated as missing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 

@@ -30,7 +30,7 @@ class TooLarge(ValueError):
 
 
 def check(name: str, content: bytes, max_bytes: int) -> int:
-    """Check an artifact file by its name and return its unpacked size in bytes.
+    """Check an artifact file according to its name, and return its unpacked size in bytes.
 
     For stage kinds defined by plugins, only JSON syntax is checked. Raises TooLarge above `max_bytes`, and ValueError
     with a description of any other problem.

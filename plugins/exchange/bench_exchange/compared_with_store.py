@@ -57,14 +57,14 @@ class _StoreComparison:
 
     @cached_property
     def missing(self) -> Counter[str]:
-        """Number of artifacts that are not in the store, by kind."""
+        """The number of artifacts that are not in the store, by kind."""
         behind = {key for cell in self.run.cells for key in _behind(cell)}
         return Counter(kind for kind, key in self.run.artifacts() if key in behind and not self._places(kind, key))
 
     def _places(self, kind: str, key: str) -> list[str]:
         """Return the kinds under which an artifact is stored: its own, its record's, or both.
 
-        Excludes artifacts that were recomputed from other inputs not covered by the key.
+        Excludes artifacts that were recomputed after inputs outside the key had changed.
         """
         names = dict.fromkeys((kind, records().get(kind, kind)))
         here = [name for name in names if os.path.lexists(self.store.path(name, key))]
@@ -83,7 +83,7 @@ class _StoreComparison:
             return []
         recorded, inputs = self._recorded_inputs(key), self.store.dependencies[kind, key].items()
         triples = ((sort, name, mark) for sort, marks in inputs for name, mark in marks.items())
-        # marks only, because names contain folders of this machine
+        # compares marks only, because names contain folders of this machine
         return [described(sort, name) for sort, name, mark in triples if mark not in recorded.get(sort, {}).values()]
 
     def _recorded_inputs(self, key: str) -> Dependencies:
@@ -181,7 +181,7 @@ class _StoreComparison:
                 yield f"{name} was computed with {provenance} according to the store"
 
     def _info(self) -> Iterator[str]:
-        """Yield differences between run.json and the store in tasks and models."""
+        """Yield differences between the tasks and models in run.json and in the store."""
         first: dict[str, list[str]] = {}
         for cell in self.run.cells:
             first.setdefault(f"models {cell.cell['model']}", [weights_of(cell.artifacts)])

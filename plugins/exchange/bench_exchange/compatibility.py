@@ -86,7 +86,7 @@ def _settings(run: Run) -> dict[str, Any]:
 
 
 def prepared_tasks(run: Run) -> dict[str, Any]:
-    """Return the task info of the tasks that a run could prepare."""
+    """Return the task info of all tasks that a run prepared successfully."""
     return {name: task for name, task in run.info["tasks"].items() if "status" not in task}
 
 
@@ -157,7 +157,7 @@ class CellChoice:
 
     def _best(self, results: Sequence[ChosenCell]) -> ChosenCell:
         """Return the result that got furthest, completed by other results with the same status."""
-        best = max(results, key=lambda candidate: RANKS[candidate.result.status])  # first of equals
+        best = max(results, key=lambda candidate: RANKS[candidate.result.status])  # the first of several equals
         for other in (candidate for candidate in results if candidate is not best):
             name = cell_name(other.result.cell)
             note = f"{name}: taken from {best.run.folder.name}, where it"

@@ -51,8 +51,8 @@ def run_files() -> Sequence[str]:
 class Exported:
     """Summary of an export."""
 
-    carried: Counter[str] = field(default_factory=Counter)  # artifacts by kind
-    left_out: Counter[str] = field(default_factory=Counter)  # artifacts with text from the data, by kind
+    carried: Counter[str] = field(default_factory=Counter)  # number of artifacts by kind
+    left_out: Counter[str] = field(default_factory=Counter)  # number of artifacts with text from the data, by kind
     missing: int = 0  # number of artifacts that are not in the store
     damaged: list[str] = field(default_factory=list)  # error messages
 
@@ -60,7 +60,7 @@ class Exported:
 def export_run(run: Run, store: Store, path: Path, numbers_only: bool = False) -> Exported:
     """Write a run and its small artifacts to a new file.
 
-    Raises SuiteError if the file exists or cannot be written, and for a damaged run.
+    Raises SuiteError if the file exists or cannot be written, or if the run is damaged.
     """
     if wrong := [remark.text for remark in problems(run.folder) if remark.wrong]:
         raise SuiteError(f"{wrong[0]} The run cannot be exported. Run the suite again: stored results are reused.")
@@ -84,7 +84,7 @@ def _copy_run(source: Path, target: Path) -> None:
 
 
 def _add(exported: Exported, store: Store, kind: str, key: str, target: Path, numbers_only: bool) -> None:
-    """Copy the exported files of an artifact and count it, or record why it is left out."""
+    """Copy the exported files of an artifact and count the artifact, or record why it is left out."""
     here = store.stored_kind(kind, key)
     if not os.path.lexists(store.path(here, key)):
         exported.missing += 1
@@ -128,7 +128,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _write(path: Path, folder: Path, run: str) -> None:
-    """Pack a folder into a new zip; raise SuiteError if it exists or cannot be written."""
+    """Pack a folder into a new zip file; raise SuiteError if the file exists or cannot be written."""
     digests = {}
     with new_file(path, "-o") as partial, ZipFile(partial, "w") as archive:
         for source in sorted(path for path in folder.rglob("*") if path.is_file()):

@@ -29,10 +29,10 @@ class Imported:
     """Summary of an import."""
 
     run: Path = Path()
-    added: Counter[str] = field(default_factory=Counter)  # artifacts by kind
+    added: Counter[str] = field(default_factory=Counter)  # number of artifacts by kind
     known: int = 0  # number of artifacts already present
     left_out: dict[str, str] = field(default_factory=dict)  # key -> reason
-    unchecked: list[str] = field(default_factory=list)  # messages
+    unchecked: list[str] = field(default_factory=list)  # messages about unchecked items
 
 
 def import_run(

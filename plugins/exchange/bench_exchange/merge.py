@@ -117,7 +117,7 @@ class _MergedRun:
         return sorted(cells, key=lambda result: ranks.get(place_of(result.cell), len(ranks)))
 
     def _with_environments(self, cell: CellResult) -> CellResult:
-        """Return a cell with the merged run's environment numbers."""
+        """Return a cell with the indices of its environments in the merged run."""
         indices = []
         for place in cell.environments:
             environment = self.chosen[place_of(cell.cell)].run.info["environments"][place]
@@ -198,7 +198,7 @@ class _MergedRun:
                 if place is not None and key not in stages_by_key:
                     stages_by_key[key] = self._stages_by_folder[place][key], place
                     pending += [inner for _, inner in stages_by_key[key][0].inputs.values()]
-        for place, stages in self._stages_by_folder.items():  # tasks without cells
+        for place, stages in self._stages_by_folder.items():  # adds tasks without cells
             for key, stage in stages.items():
                 if stage.kind == "prepare":
                     stages_by_key.setdefault(key, (stage, place))
@@ -256,7 +256,7 @@ def _merge_mappings(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def merged_suite(runs: Sequence[Run], cells: Sequence[CellResult]) -> dict[str, Any]:
-    """Return the suite of all cells of compatible runs."""
+    """Return a suite that contains all cells of compatible runs."""
     suites = [suite_of(run) for run in runs]
     merged = dict(suites[0])
     for section in PART_SECTIONS:

@@ -1,4 +1,4 @@
-"""Writes the predictions of a run as JSON lines, CSV or text, one at a time."""
+"""Writes the predictions of a run, one at a time, as JSON lines, CSV or text."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -99,8 +99,8 @@ class Outputs:
 def as_example(prediction: Prediction, about: Mapping[str, Any]) -> dict[str, Any]:
     """Return a prediction as JSON data, preceded by its names.
 
-    Unknown values are null; infinities and NaN are strings; `actions` is the word `tokens` if actions and tokens are
-    equal.
+    Unknown values are null; infinities and NaN are strings; `actions` is the string `tokens` if actions and tokens
+    are equal.
     """
     pairs = zip(prediction.hypotheses, prediction.texts, strict=True)
     return {

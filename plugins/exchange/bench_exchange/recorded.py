@@ -114,7 +114,7 @@ class _RecordedRun:
             else:
                 known = at(self.parts, place)
                 batch_sizes = self.parts.get("batch_sizes") if place == ("limits", "batch_size") else None
-                fits = value == known or value in (batch_sizes or ())  # merged runs may differ
+                fits = value == known or value in (batch_sizes or ())  # runs that were merged may differ
             if not fits:
                 way, ours, theirs = _leaf(value, known, place[-1])
                 yield f"{way} is {truncate(ours)}, but {_owner(place)} has {truncate(theirs)}"
@@ -164,7 +164,7 @@ class _RecordedRun:
         expected |= {"decode"} if cell.cell.get("decoder") else set()
         kinds = {name.partition("/")[0] for name in (*expected, "decode", *WEIGHTS)}  # excludes sections of plugins
         known = {name for name in cell.artifacts if name.partition("/")[0] in kinds}
-        known.discard("prepare/train")  # exists if splits are prepared separately
+        known.discard("prepare/train")  # this stage exists if splits are prepared separately
         for name in sorted(expected ^ known):
             yield f"{name} is {'missing' if name in expected else 'not in the suite'}"
         for name in sorted(metrics ^ {*cell.numbers}) if cell.status == "done" else ():

@@ -35,7 +35,7 @@ class Repeating:
     workers: Executor
     rows: int | None = None  # minimum number per decode or score stage; default: all
     places: Mapping[str, str] = field(default_factory=dict)  # path of a file in settings -> its mark in keys
-    same_code: bool = False  # skips stages whose code or libraries differ
+    same_code: bool = False  # whether to skip stages whose code or libraries differ
 
     def of(self, names: Sequence[tuple[str, str]]) -> Iterator[Remark]:
         """Yield all differences of stages, in order."""
@@ -44,7 +44,7 @@ class Repeating:
         try:
             yield from chain.from_iterable(threads.map(lambda name: [*self._stage(*name)], chosen))
         finally:
-            threads.shutdown(wait=False, cancel_futures=True)  # workers finish running stages
+            threads.shutdown(wait=False, cancel_futures=True)  # workers finish the stages that are running
 
     def _stage(self, kind: str, key: str) -> Iterator[Remark]:
         try:

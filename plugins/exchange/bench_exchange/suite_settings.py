@@ -65,15 +65,15 @@ def _model(suite: Settings, name: str, task: str, settings: Settings, planned: S
     if "training" not in planned:
         yield from _fixed_model(name, settings_on_task, training, planned)
         return
-    training = {key: value for key, value in training.items() if key != "vmap_seeds"}  # concerns planning only
+    training = {key: value for key, value in training.items() if key != "vmap_seeds"}  # affects planning only
     yield from _unlike(("models", name, "training"), training, recorded)
 
 
 def _fixed_model(name: str, settings: Settings, training: Settings, planned: Settings) -> Iterator[str]:
-    """Yield differences for a model that was planned for evaluation without training."""
+    """Yield differences for a model that was planned to be evaluated without training."""
     model = recorded_model(planned.get("model"))
     if LENGTHS.isdisjoint(as_mapping(settings.get("training"))) and (model is None or model.is_pretrained()):
-        return  # other settings do not apply without a training length
+        return  # without a training length, other settings do not apply
     initial = {key: value for key, value in training.items() if key == "initial"}
     yield from _unlike(("models", name, "training"), initial, planned)
     if training.get("mode") != "evaluate" and (training.get("updates") != 0 or training.get("phases")):

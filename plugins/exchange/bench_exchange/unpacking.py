@@ -62,7 +62,7 @@ def _entries() -> re.Pattern[str]:
 def unpack(path: Path, folder: Path, limit: int) -> tuple[ExportContents, list[Artifact]]:
     """Unpack a file into an empty folder as `run` and `store`; return its contents and its artifacts.
 
-    Raises StoreError for an invalid file; the consistency of its numbers is not checked.
+    Raises StoreError for an invalid file; does not check the consistency of its numbers.
     """
     try:
         contents = _extract(path, folder, limit)
@@ -75,7 +75,7 @@ def unpack(path: Path, folder: Path, limit: int) -> tuple[ExportContents, list[A
 
 
 def refusal(path: Path, text: str) -> StoreError:
-    """Return the error for a file that is not imported."""
+    """Return the error for a file that is rejected."""
     why = " ".join(visible(text).split())[:MAX_ERROR_CHARACTERS].rstrip(".")
     return StoreError(f"{path}: {why}. Nothing of it was imported.")
 

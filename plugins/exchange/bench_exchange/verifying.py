@@ -1,4 +1,4 @@
-"""Verifies runs, reports and exported files: from cell to key, artifact, number and table."""
+"""Verifies runs, reports and exported files: traces cells to keys, artifacts, numbers and tables."""
 
 import os
 import tempfile
@@ -143,7 +143,7 @@ def verify_run(run: Run, store: Store | None) -> Iterator[Remark]:
             yield from unlike_store(run, store)
         for section in sections():
             yield from section.verify(run, store)
-    except ERRORS as error:  # malformed files
+    except ERRORS as error:  # a file is malformed
         yield Remark(f"{run.folder}: the run cannot be verified: {type(error).__name__}: {error}")
 
 
@@ -175,7 +175,7 @@ def repeat_stages(run: Run, store: Store, data: Path, workers: int, limit: int |
 
 
 def _places(run: Run, data: Path) -> dict[str, str]:
-    """Return the paths of the files of a run's suite, with their marks in keys; empty if it cannot be planned."""
+    """Return the paths of files in a run's suite and their marks in keys; empty if the suite cannot be planned."""
     with suppress(BenchError):
         stages = plan(suite_of(run.folder), data).stages.values()
         return {place: mark for stage in stages for place, mark in stage.places.items()}
@@ -196,7 +196,7 @@ def _has(folder: Path, names: Iterable[str]) -> bool:
 
 
 def _is_old_report(folder: Path) -> bool:
-    """Return whether a folder is a report of version 0.1, by the digest of all its files."""
+    """Return whether a folder is a report of version 0.1, according to the digest of all its files."""
     return not os.path.lexists(folder / FILE) and folder_digest(folder) in _old_reports()
 
 

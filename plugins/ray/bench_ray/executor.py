@@ -31,8 +31,8 @@ from bench_ray.plugin import RayConfig
 from bench_ray.tasks import Board, work
 
 POLL_SECONDS = 0.5
-TIMEOUT_SECONDS = 10.0  # time limit of a stage for cleanup
-OBJECT_STORE_BYTES = 80 * 2**20  # Ray transfers texts only
+TIMEOUT_SECONDS = 10.0  # time that a stage has for cleanup
+OBJECT_STORE_BYTES = 80 * 2**20  # small, because Ray transfers only texts
 RUN_AGAIN = "Run the suite again to continue."
 
 
@@ -139,7 +139,7 @@ class Ray(Executor):
         settings = {} if request.build else request.stage.settings
         devices = settings.get("devices", 1)
         cpus = self.config.cpus or settings.get("threads", 1) * devices
-        if self.config.address is None:  # more threads than processors are allowed, as in other executors
+        if self.config.address is None:  # as in other executors, threads may outnumber processors
             cpus = min([cpus, *(int(node.get("CPU", cpus)) for node in _node_resources())])
         needs: dict[str, float] = {"CPU": cpus}
         if settings.get("device") == "cuda":
@@ -158,7 +158,7 @@ class Ray(Executor):
 
 
 def _check_connection(address: str) -> None:
-    """Raise OSError if no server listens; Ray itself would retry for many minutes."""
+    """Raise OSError if no server listens at an address; Ray itself would retry for many minutes."""
     place = urlsplit(address if "//" in address else f"//{address}")
     socket.create_connection((place.hostname or "", place.port or 0), timeout=TIMEOUT_SECONDS).close()
 

@@ -25,7 +25,7 @@ from bench_slurm.plugin import SlurmConfig, options
 COMMANDS = ("sbatch", "srun", "squeue", "scancel")
 PENDING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 RUNNING = {"RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED"}
-TERMINATION_SECONDS = 10.0  # time limit of a process for cleanup
+TERMINATION_SECONDS = 10.0  # time that a process has for cleanup
 NO_LIMIT_MINUTES = 365 * 24 * 60.0
 
 
@@ -45,7 +45,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def submit(self, request: StageRequest, *words: str | float | None) -> Job[None]:
-        """Submit a job for a stage; `words` are the arguments of the function in the job, including the request."""
+        """Submit a job for a stage; `words` are arguments of the function in the job, including the request."""
 
     @abstractmethod
     def state(self, job: Job[None]) -> str:
@@ -130,7 +130,7 @@ class OnSlurm(Cluster):
             self.states |= {name: known.get(name, "GONE").strip() for name in active}
 
     def has_left(self, job: Job[None]) -> bool:
-        return bool(job.paths.result_pickle.exists())  # the last file of a job; never read
+        return bool(job.paths.result_pickle.exists())  # the last file that a job writes; it is never read
 
     def cancel(self, jobs: Collection[Job[None]]) -> None:
         if jobs:

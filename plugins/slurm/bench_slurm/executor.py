@@ -71,7 +71,7 @@ class Slurm(Executor):
         self.cluster.cancel(active)
         self.threads.shutdown(cancel_futures=True)
         for folder in (self.folder, self.folder.parent):
-            with suppress(OSError):  # not empty: logs of failed jobs
+            with suppress(OSError):  # the folder is not empty: it contains logs of failed jobs
                 folder.rmdir()
 
     def _work(self, request: StageRequest, tell: Tell) -> None:
@@ -124,7 +124,7 @@ class Slurm(Executor):
         ended: float | None = None
         while True:
             state, answer = self.cluster.state(job), read(place / ANSWER)
-            for event in events():  # read after the answer: the last event is written before it
+            for event in events():  # read after the answer, because the last event is written before the answer
                 self.hear(request.stage, event)
             if answer:
                 return dict(answer)

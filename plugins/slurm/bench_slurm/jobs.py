@@ -12,7 +12,7 @@ from typing import Any
 
 from bench_core import Event, StageRequest, carry_out, event_from_json, event_to_json
 
-ANSWER, PROGRESS, EVENTS = "answer.json", "told.json", "events.jsonl"  # in the folder of a job
+ANSWER, PROGRESS, EVENTS = "answer.json", "told.json", "events.jsonl"  # files in the folder of a job
 REPORT_SECONDS = 1.0  # minimum interval between progress messages
 
 
@@ -35,7 +35,7 @@ def perform(request: str, store: str, data: str, place: str, seconds: float | No
         order["until"] = min(time.time() + seconds, order["until"] or float("inf"))
     events = EventWriter(Path(place) / EVENTS)
     answer = carry_out(order, Path(store), Path(data), ProgressFile(Path(place)), events)
-    events.flush()  # before the answer: later events would not be read
+    events.flush()  # before writing the answer, because later events would not be read
     _write(Path(place) / ANSWER, answer)
 
 

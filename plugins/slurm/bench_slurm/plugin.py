@@ -10,7 +10,7 @@ from bench_core import ExecutorConfig, hookimpl
 
 
 class SlurmConfig(ExecutorConfig):
-    """Slurm jobs, submitted with submitit; or, for testing, processes of this machine."""
+    """Slurm jobs, submitted with submitit; or, for testing, processes on this machine."""
 
     name, target = "slurm", "bench_slurm.executor:Slurm"
 
@@ -24,7 +24,7 @@ class SlurmConfig(ExecutorConfig):
     cpus: PositiveInt | None = None  #: CPUs per job; by default the suite's threads
     memory: PositiveFloat | None = None  #: gigabytes per job
     minutes: PositiveFloat | None = None  #: time limit of a job; longer training continues in another job
-    extra: str = ""  #: more options, as on the command line of sbatch: "--exclude=n1,n2 --nice=100"
+    extra: str = ""  #: additional options, as on the command line of sbatch: "--exclude=n1,n2 --nice=100"
     setup: str | None = None  #: shell command at the start of a job
     brief: Literal["here", "job"] = "here"  #: where very short stages run: on this machine or as a job
     folder: Path | None = None  #: folder for submitit's files; by default `<store>-jobs` next to the store

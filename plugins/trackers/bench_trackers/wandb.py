@@ -62,7 +62,7 @@ class WeightsAndBiases(Observer):
 
     def close(self) -> None:
         for run in self.runs.values():
-            run.finish(exit_code=1)  # unfinished stage
+            run.finish(exit_code=1)  # the stage did not finish
         self.runs.clear()
         if self.numbers:
             run = self._begin("numbers", name=self.started.run)

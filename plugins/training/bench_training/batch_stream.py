@@ -1,4 +1,4 @@
-"""Batches on their way to a device: splitting, reading ahead in a thread, and pinned memory."""
+"""Prepares batches for a device: splits them, reads ahead in a thread, and pins memory."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def pin(batch: Batch) -> Batch:
     """Return a batch in pinned memory; unchanged without a GPU."""
     try:
         return batch.change(Tensor.pin_memory)
-    except RuntimeError:  # a simulated GPU
+    except RuntimeError:  # the GPU is simulated
         return batch
 
 
 def read_ahead(
     batches: Iterator[Any], prepare: Callable[[Any], Any] = lambda item: item, lock: Lock | None = None
 ) -> Iterator[Any]:
-    """Yield items that a thread prepares up to MAX_BATCHES_AHEAD items ahead, plus the item in progress.
+    """Yield items that a thread prepares in advance: up to MAX_BATCHES_AHEAD items, and the item in progress.
 
     The iterator is advanced under the lock; a caller holds the lock to use the same task without interference. If the
     iterator raises an error, it is raised in place of the item. The thread ends with the generator.
@@ -67,7 +67,7 @@ def read_ahead(
 
 
 def with_last(batches: Iterator[Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield pairs of an item and whether it is the last."""
+    """Yield each item, and whether it is the last item."""
     for item in batches:
         for following in batches:
             yield item, False

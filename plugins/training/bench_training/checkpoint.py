@@ -51,7 +51,7 @@ class Checkpoints:
     def last(self, model: nn.Module, device: torch.device) -> Storable:
         """Load the last checkpoint's weights into the model; return the remaining state on a device, or None.
 
-        A damaged checkpoint is set aside with a warning, and the previous one is used.
+        A damaged checkpoint is set aside with a warning, and the previous checkpoint is used.
         """
         stored = [(each.manifest["step"], place, each) for place in PLACES if (each := self._load(place))]
         for _, place, artifact in sorted(stored, reverse=True, key=lambda entry: entry[0]):
@@ -140,7 +140,7 @@ def from_bytes(content: bytes, device: torch.device) -> Storable:
 
 
 def _flat(value: Storable, tensors: dict[str, Tensor]) -> Any:
-    """Return JSON data in which tensors are indices into `tensors`, and fill `tensors`."""
+    """Return JSON data in which tensors are replaced by indices; add the tensors to `tensors`."""
     inside: Callable[[Storable], Any] = lambda item: _flat(item, tensors)  # noqa: E731
     if isinstance(value, Tensor):
         tensors[str(len(tensors))] = value.detach().cpu().contiguous().clone()
@@ -164,7 +164,7 @@ def _built(flat: Any, tensors: Mapping[str, Tensor], device: torch.device) -> St
     inside: Callable[[Any], Storable] = lambda item: _built(item, tensors, device)  # noqa: E731
     kind, *content = flat
     if kind == "tensor":
-        # Copied because alignment in the file is arbitrary, and sums on a CPU depend on it in the last bit.
+        # Copied because alignment in the file is arbitrary and affects the last bit of sums on a CPU.
         return tensors[str(content[0])].to(device, copy=True)
     if kind == "rows":
         return _rows_class(*content[:2])(**{name: inside(item) for name, item in content[2].items()})

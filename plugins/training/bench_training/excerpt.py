@@ -24,7 +24,7 @@ class Excerpt(CheckedTask):
         super().__init__(task.task, task.info)
         self.seconds = seconds  # wall-clock time for which batches are yielded
         self.rows = rows  # maximum number of rows per pass; None for all
-        self.clock = clock  # times the counting
+        self.clock = clock  # clock that times the counting
         self.part = 1.0  # share of each batch's rows that is yielded
         self.yielded = self.all = 0  # numbers of elements
         self.counting = 0.0  # seconds spent on counting, on the clock
@@ -57,7 +57,7 @@ def share_of(batch: Batch, share: float) -> Batch:
 
 
 def elements(batch: Batch) -> int:
-    """Return the number of target and source tokens including padding, to which cost is about proportional."""
+    """Return the number of target and source tokens including padding; cost is about proportional to it."""
     source = batch.source
     tokens = source is not None and not torch.is_floating_point(source)
     return batch.gold.numel() + (prod(source.shape) if source is not None and tokens else 0)

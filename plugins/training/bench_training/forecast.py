@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NOT_KNOWN = "not known"
 EPOCH = 1000  #: assumed updates per epoch if the data are unknown
 ASSUMED_BATCH_SIZE = 256  #: assumed batch size for `batch_size: auto`
-#: Training settings that affect the number or the values of updates but not the duration of an update.
+#: Training settings that affect the number of updates or their values, but not the duration of an update.
 LENGTH = frozenset({
     "lr", "warmup", "schedule", "epochs", "updates", "evaluate_every", "patience",
 })  # fmt: skip

@@ -13,7 +13,7 @@ from torch import Tensor
 from bench_core.errors import Fault
 from bench_core.model import Loss
 
-READ_EVERY = 50  #: updates between readings of the log, each of which waits for the GPU
+READ_EVERY = 50  #: updates between readings of the log; each reading waits for the GPU
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Average:
 
 
 class DivergenceMonitor:
-    """Records the first update whose loss or gradient is not finite, or whose loss has no weight.
+    """Records the first update whose loss or gradient is not finite, or whose loss has no positive weight.
 
     The record stays on the device; `failures` waits for it.
     """
@@ -80,7 +80,7 @@ class DivergenceMonitor:
         self.first: Tensor | None = None  # [4], or [S, 4] for copies: step (0 if none), loss, weight, norm
 
     def record(self, step: int, loss: Loss, norm: Tensor, scaled: bool = False) -> None:
-        """Check an update; with loss scaling, the gradient may be infinite, as the update is then skipped."""
+        """Check an update; with loss scaling, the gradient may be infinite, because the update is then skipped."""
         if loss.value.device.type == "cpu" and loss.value.dim() == 0 and not scaled and _is_sound(loss, norm):
             return  # fast path: numbers in main memory
         value, weight = loss.value.detach().double(), loss.weight.detach().double()

@@ -57,7 +57,7 @@ def check_groups(model: nn.Module, config: TrainingConfig) -> None:
 
 
 def _dotted_name(name: str) -> str:
-    """Return the name of weights in their model, also for weights in a `Stack`."""
+    """Return the name that weights have in their model, even if they are in a `Stack`."""
     return name.replace("/", ".")
 
 

@@ -30,7 +30,7 @@ def main() -> None:
         try:
             with meaning_of(request.stage):
                 runner.perform(request.stage, Path(folder))
-        except Stopped:  # at the time limit, like process 0
+        except Stopped:  # process 0 stops at the time limit, too
             return
         except BenchError as error:
             sys.exit(str(error))

@@ -58,7 +58,7 @@ def _start_process(context: StageContext, stage: Stage, rank: int, place: str) -
     task: dict[str, Any] = {"rank": rank, "place": place, "store": str(context.store.root), "data": str(context.data)}
     try:
         assert process.stdin is not None
-        with suppress(OSError):  # it has ended; joining it will raise the error
+        with suppress(OSError):  # the process has ended; joining it will raise the error
             process.stdin.write(f"{json.dumps({**task, 'request': {**request, 'stage': asdict(stage)}})}\n".encode())
             process.stdin.flush()
         yield process, output

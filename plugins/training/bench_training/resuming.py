@@ -47,14 +47,14 @@ class Resumable(ABC):
     progress: TrainingProgress
     arithmetic: Precision
     average: WeightAverage | None
-    optimizers: list[torch.optim.Optimizer]  # current phase
+    optimizers: list[torch.optim.Optimizer]  # optimizers of the current phase
     common_optimizers: list[torch.optim.Optimizer]  # shared by phases without optimizers of their own
-    rates: LearningRates  # current phase
+    rates: LearningRates  # rates of the current phase
     common_rates: LearningRates
     memory: list[Any]  # model state after the last batch, for each of its parts
     best: dict[str, Tensor]
-    losses: Average  # since the last evaluation
-    heard: Average  # the part of `losses` already reported
+    losses: Average  # mean losses since the last evaluation
+    heard: Average  # the part of `losses` that was already reported
 
     @abstractmethod
     def _check(self) -> None:
@@ -98,7 +98,7 @@ class Resumable(ABC):
             raise Stopped
 
     def _state(self) -> dict[str, Any]:
-        """Return the state of all processes except weights."""
+        """Return the state of all processes, without weights."""
         device = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
         local = {"memory": self.memory, "generators": [torch.get_rng_state(), device]}
         common = [] if self.optimizers is self.common_optimizers else self.common_optimizers

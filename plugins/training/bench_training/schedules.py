@@ -23,10 +23,10 @@ class LearningRates:
 
     optimizers: Sequence[torch.optim.Optimizer]
     schedules: Sequence[Schedule]
-    warmup: int  # updates
-    total: int  # updates
+    warmup: int  # number of updates
+    total: int  # number of updates
     epoch: int = 1  # updates per epoch
-    scale: float = 1.0  # product of plateau reductions
+    scale: float = 1.0  # product of all plateau reductions
     torch_schedules: list[Any] = field(default_factory=list)  # the current torch schedule of each optimizer
     number: int = -1  # index of the current torch schedule
     steps: int = 0  # number of steps of the current torch schedule

@@ -51,7 +51,7 @@ def _schedules(value: Any) -> Any:
 class Stop(Select):
     """Early stopping by a metric, which may differ from the metric of `select`."""
 
-    patience: PositiveInt = 1  #: evaluations without progress after which training stops
+    patience: PositiveInt = 1  #: number of evaluations without progress after which training stops
     change: NonNegativeFloat = 0.0  #: minimum improvement of the metric that counts as progress
 
 
@@ -78,10 +78,10 @@ class Schedule(OpenSettings):
     """A learning rate schedule; additional keys are its arguments."""
 
     name: str = "constant"  #: constant, plateau, inverse-sqrt, linear, cosine, or a torch class such as `StepLR`
-    updates: PositiveInt | None = None  #: length in updates, if another schedule follows
+    updates: PositiveInt | None = None  #: length in updates; the last schedule needs none
     epochs: PositiveInt | None = None  #: length in epochs
     share: float | None = Field(None, gt=0, le=1)  #: share of all updates; in the first schedule, includes warm-up
-    every: Literal["update", "epoch"] = "update"  #: when a torch schedule steps
+    every: Literal["update", "epoch"] = "update"  #: how often a torch schedule steps
 
 
 class Clip(Strict):
@@ -156,7 +156,7 @@ class TrainingConfig(TrainingBase):
     schedule: ScheduleSetting = (Schedule(),)  #: after `warmup`: a name, a mapping with settings, or a sequence
     warmup: NonNegativeInt = 0  #: updates of linear warm-up
     accumulate: PositiveInt = 1  #: parts of each batch, computed sequentially to save memory (gradient accumulation)
-    epochs: PositiveInt | None = None  #: 10 if neither `epochs` nor `updates` is set
+    epochs: PositiveInt | None = None  #: length in epochs; 10 if neither `epochs` nor `updates` is set
     evaluate_every: PositiveInt | None = None  #: updates between evaluations; by default one evaluation per epoch
     patience: PositiveInt | None = None  #: early stopping: number of evaluations without improvement in `select`
     stop: Stop | None = None  #: early stopping by another metric

@@ -12,7 +12,7 @@ class TrainingMemory(BaseModel):
 
     weights: NonNegativeInt  #: weights, buffers and the copy of the best weights
     optimizer: NonNegativeInt  #: optimizer state
-    update: NonNegativeInt  #: gradients and activations at the peak of an update
+    update: NonNegativeInt  #: peak of gradients and activations in an update
     available: NonNegativeInt  #: available memory of the device during the measurement
     by_dry_run: bool  #: whether measured on the meta device; otherwise, with updates on few rows
 
@@ -35,7 +35,7 @@ class TrainingSpeed(Cost):
     evaluation: NonNegativeFloat  #: one evaluation
     updates_per_epoch: NonNegativeInt
     measured: NonNegativeInt  #: number of updates that were timed
-    share: PositiveFloat  #: share of a batch's rows that was used
+    share: PositiveFloat  #: share of a batch's rows that was used for timing
     memory: TrainingMemory
     cpu_rate: PositiveFloat | None = None  #: CPU seconds per wall-clock second; None for wall-clock measurements
     load: NonNegativeFloat | None = None  #: load of the machine, averaged over the last minute

@@ -91,7 +91,7 @@ def _extract_seed(context: StageContext, stage: Stage, folder: Path) -> dict[str
 
 
 def training_config(settings: Mapping[str, Any]) -> TrainingConfig:
-    """Return the training config in the settings of a stage, without metrics, which the stage builds as parts."""
+    """Return the training config in the settings of a stage, without metrics: the stage builds metrics as parts."""
     training = {**settings["training"], "select": {}}
     if stop := training.get("stop"):
         unbuilt = {"metric": "", "decoder": None}
@@ -120,7 +120,7 @@ class TrainingSetup:
         return own_generators(self.device)
 
     def model(self, rng: Rng) -> Any:
-        """Return an initialized model; torch's generator continues from the state after initialization."""
+        """Return an initialized model; torch's generator keeps the state after initialization."""
         model = {**self.settings["model"], **self.settings["training"]["select"].get("evaluation", {})}
         settings = {"model": model, "initial": self.settings["initial"]}
         return initial_model(self.context, self.task, self.info, settings, self.size, self.device, rng)

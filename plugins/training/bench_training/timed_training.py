@@ -55,7 +55,7 @@ class TimedTraining:
         select = stage.settings["training"]["select"]
         rows = select.get("examples") if not isinstance(select["metric"], str) else None
         self.task = self.setup.task
-        self.excerpt = self.setup.task = Excerpt(self.task, seconds / 2, rows, self.clock)  # for evaluations
+        self.excerpt = self.setup.task = Excerpt(self.task, seconds / 2, rows, self.clock)  # used in evaluations
 
     @property
     def cpu_rate(self) -> float | None:

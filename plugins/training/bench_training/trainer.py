@@ -41,7 +41,7 @@ from bench_training.update import BatchLoss, Gradient
 class Trainer(Resumable):
     """Trains a model on a task; `run` loads the best weights into the model and returns the history."""
 
-    model: Any  # an nn.Module and a Model
+    model: Any  # both an nn.Module and a Model
     task: Task
     config: TrainingConfig
     rng: Rng
@@ -50,7 +50,7 @@ class Trainer(Resumable):
     precision: str = "fp32"
     tell: Callable[[str, float], None] = lambda text, share: None
     checkpoints: Checkpoints | None = None
-    stop: Selection | None = None  # metric of `config.stop`
+    stop: Selection | None = None  # the metric of `config.stop`
     warn: Callable[[str], None] = lambda text: None
     group: DataParallel = ALONE  # the processes that share each batch
     hear: Hear = silent  # receives the start, evaluations, and mean losses every READ_EVERY updates

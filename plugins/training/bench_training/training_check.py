@@ -78,7 +78,7 @@ def _optimizers(config: TrainingConfig, model: ModelConfig, report: Report) -> N
         _settings("optimizer", optimizer.name, optimizer.more, keys, report)
     for number, group in enumerate(config.groups):
         name = (group.optimizer or config.optimizer).name
-        with suppress(SuiteError):  # an unknown name is reported above
+        with suppress(SuiteError):  # unknown names have been reported above
             _settings("optimizer", name, group.more, ("groups", number), report, whole=False)
 
 
@@ -186,7 +186,7 @@ def _smoothing(config: TrainingConfig, model: ModelConfig, report: Report) -> No
 
 
 def _phases(config: TrainingConfig, model: ModelConfig, report: Report) -> None:
-    """Report settings of phases that the model cannot change by phase."""
+    """Report settings of phases that the model does not allow to differ between phases."""
     known = [*Phase.model_fields, *sorted(model.by_phase)]
     for number, phase in enumerate(config.phases):
         for key in {*phase.more} - model.by_phase:

@@ -182,8 +182,8 @@ class JointProgress(TrainingProgress):
 class JointTrainer(Trainer):
     """Trains the copies in a Stack; `progress.copies` has the progress of each copy.
 
-    Each copy has its own initial weights, batch order, random numbers, checkpoint selection, and failure, as in a
-    separate training. A failed copy keeps its weights while the others continue.
+    Each copy has its own initial weights, batch order, random numbers, checkpoint selection, and failure, as in
+    separate training runs. A failed copy keeps its weights while the others continue.
     """
 
     rngs: Sequence[Rng] = ()  # one for each copy; the first is `rng`

@@ -1,4 +1,4 @@
-"""Inspects and cleans up a store: lists artifacts, finds damaged ones, collects garbage."""
+"""Inspects and cleans up a store: lists artifacts, finds damaged artifacts, collects garbage."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -90,8 +90,8 @@ class Collected:
 def collect(store: Store, keys: Collection[str], dry: bool = False, set_aside: bool = False) -> Collected:
     """Remove unreferenced artifacts, leftovers of dead writers, and their locks; with `dry`, only count them.
 
-    `keys` are the keys named by runs, possibly abbreviated. Raises StoreError while a run uses the store, or if no
-    artifact matches.
+    `keys` are the keys that runs refer to, possibly abbreviated. Raises StoreError while a run uses the store, or if
+    no artifact matches.
     """
     store.entries()  # raises for a missing store, before its folder of locks is created
     collected = Collected()
@@ -153,7 +153,7 @@ def _remove(store: Store, what: str, folder: Path, collected: Collected, dry: bo
 
 
 def _required_keys(store: Store, keys: Collection[str], names: Sequence[Name]) -> set[str]:
-    """Return the keys of the artifacts that runs name, including all inputs."""
+    """Return the keys of the artifacts that runs refer to, including all inputs."""
     kinds: dict[str, list[str]] = {}  # key -> kinds; imported training records have a kind of their own
     for kind, key in names:
         kinds.setdefault(key, []).append(kind)

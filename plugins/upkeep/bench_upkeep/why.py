@@ -43,7 +43,7 @@ class IngredientDifference:
     text: str  # such as `training.lr: 0.1 -> 0.2`
 
 
-Differences: TypeAlias = Mapping[str, IngredientDifference]  #: by text
+Differences: TypeAlias = Mapping[str, IngredientDifference]  #: text -> difference
 NEW = IngredientDifference("new", "", None, None, "new: not recorded by that run")
 _LOST = "unknown ingredients: the recorded artifact or one of its inputs is not stored"
 UNKNOWN = IngredientDifference("unknown", "", None, None, _LOST)
@@ -58,7 +58,7 @@ class Answer:
     key: str
     recorded: str | None  # key in the run
     cause: bool  # whether there are differences that no input explains
-    differences: Sequence[IngredientDifference]  # not explained by inputs
+    differences: Sequence[IngredientDifference]  # differences that no input explains
     follows: Sequence[str]  # kinds of inputs that explain the other differences
 
 
@@ -74,7 +74,7 @@ class Explanation:
 
 
 def of_suite(suite: Suite, planned: Plan, store: Store, runs: Path, which: str) -> Explanation:
-    """Return the stages of cells that are not stored, with the changes since the last run of the suite."""
+    """Return the stages of cells that are not stored, and what changed since the last run of the suite."""
     cells = chosen(planned.cells, lambda cell: cell.axes, which)
     making = needed(planned, suite, store.is_stored, cells if which else None)
     tasks = chain.from_iterable(planned.tasks.values()) if lists_tasks(planned, suite) and not which else ()
@@ -93,7 +93,7 @@ def of_suite(suite: Suite, planned: Plan, store: Store, runs: Path, which: str) 
 
 
 def of_run(run: Run, planned: Plan, store: Store, which: str) -> Explanation:
-    """Return the stages of cells whose keys have changed since a run, with the changes."""
+    """Return the stages of cells whose keys have changed since a run, and what changed."""
     names = [cell_name(result.cell) for result in chosen(run.cells, lambda result: result.cell, which)]
     today = {cell_name(cell.axes): cell for cell in planned.of_cell}
     recorded = recorded_keys(planned, run, [today[name] for name in names if name in today])
@@ -156,7 +156,7 @@ def explain(planned: Plan, store: Store, stages: Iterable[Stage], recorded: Mapp
 def _differences(
     stage: Stage, then: str, store: Store, compare: Callable[[str, str], Differences]
 ) -> Iterator[IngredientDifference]:
-    """Yield the differences of a stage from another artifact, input stages first."""
+    """Yield the differences between a stage and another artifact, input stages first."""
     if then == stage.key:
         for name in store.changed_inputs(store.stored_kind(stage.kind, then), then):
             yield IngredientDifference("input", name, None, None, f"{name}: changed since it was read")
@@ -222,7 +222,7 @@ def _shorten(value: str) -> str:
 
 
 def difference(what: str, name: str, before: str | None, now: str | None) -> IngredientDifference:
-    """Return the difference between two JSON values, either of which may be None."""
+    """Return the difference between two JSON values, each of which may be None."""
     old, new = ("(none)" if side is None else side.strip('"') for side in (before, now))
     text = f"{name}{'' if what == 'library' else ':'} {_shorten(old)} -> {_shorten(new)}"
     if what in TEXTS:

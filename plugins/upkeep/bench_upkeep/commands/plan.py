@@ -1,4 +1,4 @@
-"""Show what a run would compute and what is stored."""
+"""Show what a run would compute and what is already stored."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _rows(
     stored = Counter(stage.kind for stage in planned.stages.values() if store.has(stage.kind, stage.key))
     uses = Counter(planned.stages[key].kind for artifacts in planned.of_cell.values() for key in artifacts.values())
     for kind in stage_kinds():
-        used = max(uses[kind], number[kind])  # tasks can be prepared without cells
+        used = max(uses[kind], number[kind])  # tasks may be prepared without being used by cells
         remaining = [stage for stage in pending if stage.kind == kind]
         counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": len(remaining)}
         yield {"stage": kind, **counts, **expected_cost(remaining, estimates)}
