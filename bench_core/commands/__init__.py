@@ -1,4 +1,4 @@
-"""The command line: a file per command, shared `options`, and `main`, which imports commands on use.
+"""The command line: a file per command, shared `options`, and `main`, which imports a command when it is called.
 
-Commands parse arguments, call the layers below, and print. Plugins add commands by entry points of `bench.commands`.
+Commands parse arguments, call other modules, and print. Plugins add commands as entry points of `bench.commands`.
 """

@@ -99,7 +99,7 @@ class InspectionInputs:
 
 
 def _print_problems(path: str, problems: dict[str, str]) -> None:
-    """Print the distinct problems of a suite in the order of the file; problems of only a profile name it."""
+    """Print the distinct problems of a suite in file order; if only a profile has a problem, name the profile."""
     from placed_settings import listing
 
     messages = {
@@ -113,7 +113,7 @@ def _print_problems(path: str, problems: dict[str, str]) -> None:
 def _check_profiles(
     path: Path, profile: str | None, settings: tuple[str, ...], inspection: InspectionInputs | None
 ) -> Iterator[tuple[str, Suite | None, int, list[str]]]:
-    """Yield a label, the suite, the number of its cells, and its problems, for each profile and without any."""
+    """Yield a label, the suite, the number of its cells, and its problems, without a profile and for each profile."""
     from bench_core.suites import yaml_source
 
     try:
@@ -129,7 +129,7 @@ def _check_profiles(
         copy = replace(source, data=deepcopy(source.data), places=dict(source.places))
         try:
             yield label, *_check(copy, path.parent, name, settings, inspection)
-        except BenchError as error:  # from `--set`, or from a plugin
+        except BenchError as error:  # raised by `--set` or by a plugin
             yield label, None, 0, str(error).splitlines()
 
 
@@ -154,7 +154,7 @@ def _check(
 
 
 def _build(suites: dict[str, Suite], data: Path, store: Store) -> bool:
-    """Prepare tasks and build models; print failures, and return whether there are any."""
+    """Prepare tasks and build models; print failures, and return whether any occurred."""
     from bench_core.execution.progress import ProgressDisplay
     from bench_core.runs.executors import executor
     from bench_core.runs.runner import Runner

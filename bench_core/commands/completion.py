@@ -1,4 +1,4 @@
-"""Shell completion of runs, cells, profiles and parts; without candidates where a file cannot be read."""
+"""Shell completion of runs, cells, profiles and parts; no candidates if a file cannot be read."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from bench_core.errors import BenchError
 
 
 def complete(kind: str, context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the candidates that begin with a word; without any, the shell completes arguments that are paths."""
+    """Return the candidates that begin with `incomplete`; if there are none, let the shell complete paths."""
     candidates = {"run": _runs, "cell": _cells, "profile": _profiles, "part": _parts}[kind]
     try:
         words = [word for word in candidates(context, incomplete) if word.startswith(incomplete)]
@@ -27,7 +27,7 @@ def _runs(context: click.Context, incomplete: str) -> list[str]:
 
 
 def _cells(context: click.Context, incomplete: str) -> Iterable[str]:
-    """Return selections such as `model=lstm` in the run or suite on the line; after a comma, of the other axes."""
+    """Return filters such as `model=lstm` for the run or suite on the line; after a comma, for the other axes."""
     previous = incomplete.rpartition(",")[0]
     used = {word.partition("=")[0] for word in previous.split(",")}
     names = {f"{axis}={name}": None for cell in _axes(context) for axis, name in cell.items() if axis not in used}
@@ -48,7 +48,7 @@ def _axes(context: click.Context) -> Iterable[Mapping[str, Any]]:
 
 
 def _paths(context: click.Context, *names: str) -> Iterator[Path]:
-    """Yield the values of arguments; click leaves them in `args` where an option at the end still has no value."""
+    """Yield the values of arguments; click leaves them in `args` if the last option has no value yet."""
     for name in names:
         if any(parameter.name == name for parameter in context.command.params):
             given = context.params.get(name) or context.args

@@ -29,7 +29,7 @@ COMMANDS = {
     "run": "Run a suite and write its report.",
 }
 
-#: Distribution -> its commands, to advise what to install.
+#: Distribution -> its commands, for advice on what to install.
 COMMANDS_OF = {
     "bench-authors": ("describe", "new", "schema"),
     "bench-reports": ("report", "show", "diff", "cite", "view"),
@@ -48,7 +48,7 @@ def further() -> dict[str, EntryPoint]:
 
 
 class Commands(click.Group):
-    """Commands that are imported on use."""
+    """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *further()]
@@ -70,7 +70,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except SystemExit as stop:  # or its code would become the exit code
+        except SystemExit as stop:  # otherwise, its code would become the exit code
             from bench_core.errors import PluginError
 
             raise PluginError(f"a plugin called sys.exit({stop.code!r}). Remove that, or uninstall it.") from stop
@@ -135,12 +135,12 @@ def main() -> None:
         say(f"bench: {error}", err=True)
         code = 2
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has quit
+        sys.stderr.close()  # the program that reads our output has ended
         code = 0
     except (KeyboardInterrupt, click.Abort):
         say("bench: interrupted; finished stages are stored.", err=True)
         code = 130
-    except Exception:  # a bug of ours; its message may contain foreign text
+    except Exception:  # a bug; its message may contain arbitrary text
         say(traceback.format_exc(), err=True)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

@@ -119,6 +119,6 @@ def of_suite(function: Decorated) -> Decorated:
 
 
 def _lowered_limits(suite: Suite, limit: int) -> list[str]:
-    """Return the `--set` options that lower the limits of a suite to `limit` examples."""
+    """Return the values of `--set` that lower the limits of a suite to `limit` examples."""
     limits = {"examples": suite.limits.examples, "scored": suite.limits.scored}
     return [f"limits.{key}={limit}" for key, number in limits.items() if number is None or number > limit]

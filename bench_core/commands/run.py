@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bench_core.suites.suite import Suite
 
 
-MIN_SEEDS = 3  #: of `--until decided`
+MIN_SEEDS = 3  #: for `--until decided`
 
 EXECUTION_OPTIONS = (
     click.option(
@@ -83,7 +83,7 @@ EXECUTION_OPTIONS = (
 
 
 def execution_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add execution options, gathered in an `Execution`, and replace the suite by a suite for each look."""
+    """Add execution options, collected in an `Execution`, and replace the suite by a list of suites, one per look."""
 
     @wraps(function)
     def command(
@@ -138,7 +138,7 @@ def command(
     from bench_core.runs.runner import run_suites
 
     label = looks[-1].label
-    home(out, label)  # fails before anything runs
+    home(out, label)  # fails, if at all, before anything runs
     if dry_run:
         return _preview(looks[-1], data, store, only, execution["elsewhere"] is None, as_json)
     with nullcontext(Errors()) if quiet else ProgressLines(label) as progress:
@@ -157,7 +157,7 @@ def _claims_module() -> ModuleType:
 
 
 def _looks(suite: Suite) -> list[Suite]:
-    """Return the suite with three seeds, with four, and so on; raise SuiteError without enough seeds or claims."""
+    """Return the suite with three seeds, four seeds, and so on; raise SuiteError without enough seeds or claims."""
     from bench_core.errors import SuiteError
     from bench_core.runs.reporting import INSTALL
 
@@ -208,7 +208,7 @@ def _selected_cells(run: Run) -> list[CellResult]:
 
 
 def _print_result(run: Run, runner: Runner, out: Path, code: int, quiet: bool, as_json: bool) -> None:
-    """Write the report of a run; print it, failures, and the paths of the files."""
+    """Write the report of a run; print the report, failures, and the paths of the files."""
     from bench_core.runs.reporting import home, place, reported
 
     folder, changes = place(run, out)

@@ -5,5 +5,5 @@ run `worker`. `progress` prints progress and the remaining time; `gpus` assigns 
 computation of stages (`computing`) and their order (`runs`).
 """
 
-#: Modules that plugins may import, besides the interfaces.
+#: Modules that plugins may import, in addition to the interfaces.
 PUBLIC = ("executor", "failures", "progress")

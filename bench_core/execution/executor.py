@@ -20,17 +20,17 @@ from bench_core.planning.stages import Stage, StageRequest
 from bench_core.storage.store import Store
 from process_watch import reads
 
-#: Receives a description of progress and the completed fraction, 0 to 1
+#: Receives a description of progress and the completed fraction (0 to 1).
 Tell: TypeAlias = Callable[[str, float], None]
 
-POLL_SECONDS = 0.2  # between two checks for an artifact of another machine
+POLL_SECONDS = 0.2  # interval between checks for an artifact stored by another machine
 
 
 class Executor(ABC):
     """Performs stages whose inputs are stored, and stores their artifacts."""
 
     capacity: int  #: maximum number of concurrent stages
-    local: bool = False  #: whether it only uses this machine
+    local: bool = False  #: whether all stages run on this machine
     shares_gpus: bool = False  #: whether stages can share a GPU
     per_gpu: int = 1  #: maximum number of concurrent stages on a GPU, if they share it
     warn: Callable[[str], None] = staticmethod(lambda text: None)  #: receives warnings of the store and of stages
@@ -41,7 +41,7 @@ class Executor(ABC):
         """Start a stage; its future raises StageFailed."""
 
     def has_room(self, stage: Stage, memory: int | None) -> bool:
-        """Return whether a stage that needs `memory` bytes (None if unknown) can start now; by default true."""
+        """Return whether a stage that needs `memory` bytes (None if unknown) can start now; true by default."""
         return True
 
     @abstractmethod
@@ -90,11 +90,11 @@ def _apart(listen: Callable[..., None]) -> Callable[..., None]:
     return listening
 
 
-_runners: dict[tuple[Path, Path], StageRunner] = {}  # the last runner, by store and data, with loaded objects
+_runners: dict[tuple[Path, Path], StageRunner] = {}  # (store, data) -> the last runner, with loaded objects
 
 
 def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, hear: Hear = silent) -> dict[str, Any]:
-    """Perform a `StageRequest.to_json` in this process; return the result as JSON data, for `check_answer`.
+    """Perform the request of a `StageRequest.to_json` here; return the result as JSON data, for `check_answer`.
 
     `hear` receives updates and evaluations if the request is `observed`; executors pass them on to their own `hear`.
     The result lists warnings as `warned`. Tasks and models stay loaded for the next request on the same store.
@@ -109,7 +109,7 @@ def carry_out(request: Mapping[str, Any], store: Path, data: Path, tell: Tell, h
 
 
 def answer(request: Mapping[str, Any], runner: StageRunner) -> dict[str, Any]:
-    """Perform a `StageRequest.to_json`; return the result as JSON data, for `check_answer`."""
+    """Perform the request of a `StageRequest.to_json`; return the result as JSON data, for `check_answer`."""
     parsed = StageRequest.from_json(request)
     result: dict[str, Any] = {"done": True}
     try:

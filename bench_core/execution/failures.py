@@ -14,11 +14,11 @@ class StageFailed(Exception):
         elsewhere: bool = False,
     ) -> None:
         super().__init__(text)
-        self.details = details  # such as a traceback
+        self.details = details  # further information, such as a traceback
         self.expected = expected  # the text states what to do, so details are not needed
         self.stored = stored  # an input artifact may be damaged
         self.stopped = stopped  # the time limit was reached, which is not a failure
-        self.elsewhere = elsewhere  # it was planned with different code or libraries
+        self.elsewhere = elsewhere  # the stage was planned with different code or libraries
 
 
 def time_up() -> StageFailed:

@@ -1,4 +1,4 @@
-"""Assignment of stages to the GPUs of this machine, limited by number and memory."""
+"""Assignment of stages to the GPUs of this machine, with limits on number and memory."""
 
 import os
 import subprocess
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MAX_MEMORY_SHARE = 0.95  #: fraction of a GPU's memory that stages may need together
+MAX_MEMORY_SHARE = 0.95  #: maximum fraction of a GPU's memory that its stages may need together
 
 
 @dataclass(frozen=True)
 class GPU:
-    """A GPU by its name in CUDA_VISIBLE_DEVICES, and its memory in bytes (None if unknown)."""
+    """A GPU: its name in CUDA_VISIBLE_DEVICES, and its memory in bytes (None if unknown)."""
 
     name: str
     memory: int | None = None
@@ -26,7 +26,7 @@ class GPUs:
     on: dict[str, tuple[GPU, int]] = field(default_factory=dict)  # key of a stage -> its GPU and bytes
 
     def free(self, memory: int | None) -> GPU | None:
-        """Return the GPU with the fewest stages that has room for another; None if no GPU has room."""
+        """Of the GPUs with room for another stage, return the one with the fewest stages; None if no GPU has room."""
         free = [gpu for gpu in self.gpus if self._has_room(gpu, memory or 0)]
         return min(free, key=self._number) if free else None
 
@@ -69,7 +69,7 @@ def _memory_of(name: str, sizes: Mapping[str, int]) -> int | None:
 
 
 def _memory() -> dict[str, int]:
-    """Return the memory of each GPU in bytes, by number and by UUID, from nvidia-smi; empty if that fails."""
+    """Return the memory of each GPU in bytes, by number and by UUID; empty if nvidia-smi fails."""
     command = ["nvidia-smi", "--query-gpu=index,uuid,memory.total", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=30)

@@ -1,4 +1,4 @@
-"""Performing a stage in this process: watch code, observe inputs, store the artifact."""
+"""Performs a stage in this process: watches code, observes inputs, stores the artifact."""
 
 import platform
 import sys
@@ -36,7 +36,7 @@ WATCH = Watch()  #: watches the code of this process
 def check_same(stage: Stage) -> None:
     """Raise StageFailed unless code and libraries are the same as when the run was planned.
 
-    Otherwise, results of different code, on another machine or after an edit, would be stored under its key.
+    Otherwise, results of different code (on another machine, or after an edit) would be stored under the stage's key.
     """
     differing = [f"the code of {name}" for name in changed_code(stage.code, stage.roots, stage.settings)]
     for name, version in stage.libraries.items():
@@ -51,7 +51,7 @@ def check_same(stage: Stage) -> None:
 
 
 def perform(runner: StageRunner, request: StageRequest) -> None:
-    """Perform a stage and store its artifact, or build its model only, as requested; raise StageFailed on errors."""
+    """Perform a stage and store its artifact, or only build its model, as requested; raise StageFailed on errors."""
     with meaning_of(request.stage):
         _perform(runner, request)
 
@@ -86,7 +86,7 @@ def _perform(runner: StageRunner, request: StageRequest) -> None:
 
 
 def _check_unchanged(stage: Stage, data: Path) -> AbstractContextManager[None]:
-    """Raise DataError before or after the block if files of the stage differ from the planned files."""
+    """Raise DataError before or after the block if files of the stage have changed since planning."""
     places, reads, task = stage.places, {}, None
     if stage.about.first:
         task, reads = configured("task", placed(stage.settings["task"], places)), stage.settings.get("data", {})
@@ -194,9 +194,9 @@ def _remembering(runner: StageRunner, stage: Stage) -> Iterator[dict[Input, Read
 def _all_inputs(
     runner: StageRunner, request: StageRequest, observed: Mapping[Input, Reading], warn: bool = True
 ) -> Inputs:
-    """Return the undeclared inputs so far of a stage, its input artifacts and the training it resumes."""
+    """Return the undeclared inputs so far: of a stage, its input artifacts and the training run that it resumes."""
     stage = request.stage
-    with reads():  # reads of the core are not inputs of the stage
+    with reads():  # files that the core reads are not inputs of the stage
         inputs = with_earlier(stage, undeclared(stage, {**observed}, runner.data), runner.data)
         if why := refusal(inputs, request.strict):
             raise StageFailed(why, expected=True)

@@ -1,7 +1,7 @@
 """Progress and remaining time of a run: a status line on a terminal, plain lines elsewhere.
 
-The remaining time is estimated from comparable stages, such as other seeds of a training, in this run; or from
-predictions, based on earlier runs and calibrations.
+The remaining time is estimated from comparable stages in this run, such as other seeds of a model, or from
+predictions based on earlier runs and calibrations.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 from bench_core.planning.stages import Stage
 from bench_core.terminal import legible, say
 
-LINE_SECONDS = 15.0  #: minimum between plain lines about the same stage
-REFRESH_SECONDS = 0.2  #: minimum between updates of the status line
-WAITING = "another run is computing it"  #: progress text that is always printed, however soon
-MIN_SHARE = 0.01  #: completed fraction of a stage from which its own pace counts
+LINE_SECONDS = 15.0  #: minimum time between plain lines about the same stage
+REFRESH_SECONDS = 0.2  #: minimum time between updates of the status line
+WAITING = "another run is computing it"  #: progress text that is always printed immediately
+MIN_SHARE = 0.01  #: fraction of a stage that must be completed before its own pace is used
 
 
 @dataclass(frozen=True)
 class Work:
-    """A stage to perform; stages of a `group`, such as seeds of a training, take equally long."""
+    """A stage to perform; stages of a `group`, such as seeds of a model, take equally long."""
 
     group: str
     seconds: float | None = None  # predicted
@@ -79,7 +79,7 @@ class RemainingTime:
         self.ended[stage.work.group].append(now - stage.begun)
 
     def left(self, now: float) -> tuple[float, bool] | None:
-        """Return the remaining seconds and whether they include all stages; None if unknown or no stage waits."""
+        """Return the remaining seconds and whether they include all stages; None if unknown or if no stage waits."""
         rest, groups = self._rest(now), {work.group: work for work in self.waiting.values()}
         by_group = {group: self._duration(work, now) for group, work in groups.items()}
         durations = [by_group[work.group] for work in self.waiting.values()]
@@ -89,7 +89,7 @@ class RemainingTime:
         return max([total / max(1, self.side_by_side), *rest]), None not in durations
 
     def _rest(self, now: float) -> list[float]:
-        """Return the remaining seconds of each running stage, by its own pace, its group, or prediction."""
+        """Return the remaining seconds of each running stage, from its own pace, its group, or its prediction."""
         rest = []
         for stage in self.running.values():
             whole = stage.pace(now) or self._duration(stage.work, now)
@@ -97,7 +97,7 @@ class RemainingTime:
         return rest
 
     def _duration(self, work: Work, now: float) -> float | None:
-        """Return the expected seconds of a stage: by ended or running stages of its group, or prediction."""
+        """Return the expected seconds of a stage, from ended or running stages of its group, or its prediction."""
         if self.ended[work.group]:
             return median(self.ended[work.group])
         group = (stage for stage in self.running.values() if stage.work.group == work.group)
@@ -124,7 +124,7 @@ class ProgressDisplay:
         """Receive a warning about results."""
 
     def stop(self, text: str) -> None:
-        """Receive an interruption of the run, before its stages are stopped, with a summary of stored results."""
+        """Receive an interruption of the run, with a summary of stored results, before stages are stopped."""
 
 
 class Errors(ProgressDisplay):
@@ -208,12 +208,12 @@ class ProgressLines(ProgressDisplay):
         self.live.update(_plain(("   ".join(parts) or self.label) + self._left(time.monotonic())))
 
     def _left(self, now: float) -> str:
-        """Return the remaining time of the run as text, if known."""
+        """Return the remaining time of the run as text; empty if unknown."""
         left = self.remaining.left(now)
         return f"; {'about' if left[1] else 'at least'} {duration(left[0])} left in total" if left else ""
 
     def _name(self, line: Running) -> str:
-        """Return the number of a stage if several are running."""
+        """Return the number of a stage, to be printed before its text; empty if only one stage is running."""
         return f"{line.head.partition(' ')[0]} " if len(self.remaining.running) > 1 else ""
 
     def warn(self, text: str) -> None:

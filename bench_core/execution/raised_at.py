@@ -12,7 +12,7 @@ OTHERS = (*PACKAGES, "torch")  # packages that only call plugins
 def raised_at(error: BaseException) -> str:
     """Return the origin of an error, such as ` (our_plugin/model.py, line 57, in step)`; empty if unknown.
 
-    It is the innermost frame of a plugin, or else the innermost frame outside the core and torch.
+    The origin is the innermost frame of a plugin, or else the innermost frame outside the core and torch.
     """
     plugins = {module.__name__.partition(".")[0] for module in installed().manager.get_plugins()}
     frames = [

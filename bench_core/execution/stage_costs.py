@@ -17,8 +17,8 @@ from bench_core.storage.store import Store
 def total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the costs of a stage together with its counts.
 
-    For a resumed training, `counts` include the wall-clock seconds of earlier processes. Their CPU seconds are
-    estimated with the rate of this process.
+    If training resumed, `counts` include the wall-clock seconds of earlier processes. Their CPU seconds are estimated
+    from the ratio of CPU to wall-clock time in this process.
     """
     costs = {**cost, **counts}
     if "seconds" in counts and "cpu_seconds" not in counts and cost["seconds"]:
@@ -27,7 +27,7 @@ def total(cost: Mapping[str, float], counts: Mapping[str, Any]) -> dict[str, Any
 
 
 def record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None:
-    """Store the costs of a stage on this device, except for stages taken from a joint training, which are free."""
+    """Store the costs of a stage on this device, unless it extracts a seed from joint training, at no cost."""
     if request.cost_key and not request.stage.is_extracted:
         device = device_name(request.stage.settings.get("device", "cpu"))
         spent = {name: cost[name] for name in ("seconds", "cpu_seconds")}
@@ -38,7 +38,7 @@ def record(store: Store, request: StageRequest, cost: Mapping[str, Any]) -> None
 def measure_cost() -> Iterator[dict[str, float]]:
     """Yield a mapping that is filled after the block with wall-clock and CPU seconds and peak memory in MiB.
 
-    The memory is that of the GPU if torch uses one, otherwise of the process.
+    Memory is measured on the GPU if torch uses a GPU, otherwise for the process.
     """
     cost: dict[str, float] = {}
     if cuda := _cuda():

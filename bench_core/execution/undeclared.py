@@ -12,10 +12,10 @@ from code_digests import Covered, distributions
 from input_digests import IN_PROVENANCE, current_digest, described, named
 from process_watch import Input, Reading, earlier
 
-MAX_NAMES = 5  # inputs in a message
-#: Kinds of inputs whose content counts -> the kind under which their digest is stored.
+MAX_NAMES = 5  # limit for inputs in a message
+#: Kind of inputs whose content matters -> the kind under which their digest is stored.
 CONTENTS = {"file": "file", "module": "file", "declared": "declared"}
-_digests: dict[tuple[Input, object], str] = {}  # digests of files when this process read them
+_digests: dict[tuple[Input, object], str] = {}  # digests of files at the time this process read them
 REMEDY = (
     "Pass files as settings of type `Path` or in a task's `reads`, import modules with `import` statements, pass "
     "values as settings, and declare files read by child processes or compiled code with "
@@ -46,7 +46,7 @@ def _check_unchanged(paths: Iterable[str]) -> None:
 
 
 def with_earlier(stage: Stage, inputs: Mapping[Input, Reading], data: Path) -> dict[Input, Reading]:
-    """Return undeclared inputs of a stage, together with earlier reads of its modules in this process."""
+    """Return undeclared inputs of a stage, including those that its modules read earlier in this process."""
     dynamic = {item.module for item in inputs if item.sort == "module"}
     return {**undeclared(stage, earlier(code_modules(stage) | dynamic), data), **inputs}
 
@@ -73,7 +73,7 @@ def _is_same(item: Input, reading: Reading) -> bool:
 
 
 def refusal(inputs: Mapping[Input, Reading], strict: bool) -> str:
-    """Return why a stage with these inputs is refused; empty if it is not."""
+    """Return why a stage with these inputs is refused; empty if the stage is accepted."""
     if refused := {item: reading for item, reading in inputs.items() if item.sort == "refused"}:
         return f"it read {describe(refused)}, which cannot be read again. Read a file instead, or use a setting."
     hidden = {item: reading for item, reading in inputs.items() if item.sort != "declared"}
@@ -81,7 +81,7 @@ def refusal(inputs: Mapping[Input, Reading], strict: bool) -> str:
 
 
 def warning(inputs: Mapping[Input, Reading]) -> str:
-    """Return a warning about inputs that are neither declared nor covered by a key; empty if there are none."""
+    """Return a warning about inputs that are neither declared nor covered by a key; empty without such inputs."""
     hidden = {item: reading for item, reading in inputs.items() if item.sort == "unobserved"}
     observed = {item: reading for item, reading in inputs.items() if item.sort not in ("unobserved", "declared")}
     texts = []
@@ -103,7 +103,7 @@ def describe(inputs: Mapping[Input, Reading]) -> str:
 
 
 def abridged(names: list[str]) -> str:
-    """Return the first names and the number of further names."""
+    """Return the first names and the number of the remaining names, as text."""
     return ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
 
 
@@ -115,7 +115,7 @@ def _reads(stage: Stage, data: Path) -> Iterator[str]:
 
 
 def _is_declared(item: Input, stage: Stage, code: Covered, files: set[str], seen: Mapping[Input, Reading]) -> bool:
-    """Return whether the key of a stage, or a more specific input, covers an input."""
+    """Return whether an input is covered by the key of a stage or by a more specific input."""
     if item.sort in ("unobserved", "refused"):
         return False
     if item.sort == "variable":

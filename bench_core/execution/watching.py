@@ -7,7 +7,7 @@ from bench_core.planning.code_digests import without_garbage_collection
 from bench_core.registry import IN_SUITES, Part, parts
 from bench_core.whose_code import PACKAGES
 
-MAX_NAMES = 5  # names in a message
+MAX_NAMES = 5  # limit for names in a message
 
 
 class RefusedInput(PluginError, process_watch.Refused):
@@ -24,7 +24,7 @@ def _plugins() -> set[str]:
 
 
 def _of_parts() -> set[str]:
-    """Return the packages of parts that suites can name, except the core, whose only parts are toys."""
+    """Return the packages of parts that suites can name, except the core, which contains only toy parts."""
     return {part.package for kind in IN_SUITES for part in parts(kind).values()} - {"bench_core"}
 
 

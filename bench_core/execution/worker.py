@@ -3,10 +3,10 @@
 Requests and answers are JSON lines: `{"alive": true}` as a heartbeat, `{"begun": true}` once the stage holds its
 locks, `{"tell": [text, share]}`, `{"hear": event}` and `{"warn": text}` during the stage, and finally
 `{"done": true}` or `{"failed": {...}}`. When the socket is closed, the process exits immediately with all its
-children. SIGTERM stops it gracefully; artifacts are written atomically, so none is incomplete.
+children. SIGTERM stops it gracefully; artifacts are written atomically, so they are always complete.
 
 Parts run in the worker's process and could write to any descriptor. Therefore each line starts with the token of its
-request, and lines without it are not answers.
+request, and lines without this token are not answers.
 """
 
 import json
@@ -29,11 +29,11 @@ from bench_core.execution.watching import install
 from bench_core.observer import event_to_json
 from bench_core.storage.store import Store
 
-CLEANUP_SECONDS = 30.0  # from SIGTERM to SIGKILL
+CLEANUP_SECONDS = 30.0  # seconds from SIGTERM to SIGKILL
 HEARTBEAT = 5.0  # seconds between heartbeats
 MUTE = 71  #: exit code of a worker that cannot answer because a part has closed its descriptor
 MAX_READ_BYTES = 2**16
-MAX_QUOTED_BYTES = 60  # of an unexpected message
+MAX_QUOTED_BYTES = 60  # limit for quotes of an unexpected message
 
 
 class Garbled(Exception):
@@ -41,13 +41,13 @@ class Garbled(Exception):
 
 
 class Channel:
-    """An end of the socket."""
+    """One end of the socket."""
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
         self.end.set_inheritable(False)
-        self.rest = b""  # beginning of an incomplete line
-        self.closed = False  # by the other end
+        self.rest = b""  # beginning of a line that is still incomplete
+        self.closed = False  # whether the other end has closed the socket
 
     def send(self, token: str, message: Any) -> None:
         """Send a message; raise OSError if the other end or the descriptor is closed."""
@@ -157,7 +157,7 @@ def main(service: Callable[[Reporter], Callable[[Any], dict[str, Any]]] = stages
     except OSError:
         sys.exit(MUTE)
     finally:
-        if deserted.is_set():  # otherwise, the run kills the process group
+        if deserted.is_set():  # otherwise, the run will kill the process group
             os.killpg(0, signal.SIGKILL)
 
 

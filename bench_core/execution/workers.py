@@ -27,8 +27,8 @@ from bench_core.planning.stages import Stage, StageRequest
 CLEANUP_SECONDS = 10.0  # seconds for a worker to clean up
 PAUSE = 0.5  # seconds between two checks of a worker
 MAX_ELAPSED = 5.0  # seconds counted between two checks; any excess means that this process was suspended
-SILENCE = 60.0  # seconds without a heartbeat until a warning
-SUSPENSION = 3600.0  # seconds until a suspended worker is considered lost
+SILENCE = 60.0  # seconds without a heartbeat before a warning
+SUSPENSION = 3600.0  # seconds before a suspended worker is considered lost
 LAST_WORDS = 4000  # maximum number of characters quoted from the output of a dead worker
 REMEDY = "Run the suite again to continue."
 
@@ -49,7 +49,7 @@ class Worker:
     gpu: str | None = None  # the process's CUDA_VISIBLE_DEVICES; by default inherited
     process: subprocess.Popen[bytes] | None = None
     channel: Channel | None = None
-    words: IO[bytes] | None = None  # output of the process besides its answers
+    words: IO[bytes] | None = None  # output of the process other than its answers
     held: frozenset[str] = frozenset()  # keys of the input artifacts of its last stage
 
     def do(self, request: StageRequest, tell: Tell, warn: Callable[[str], None], hear: Hear = silent) -> None:
@@ -144,7 +144,7 @@ class Worker:
     ) -> Iterator[dict[str, Any]]:
         """Yield the messages of a request; raise StageFailed if the worker dies or exceeds the timeout.
 
-        Time in which the worker or this process is suspended, as on a sleeping machine, does not count.
+        Time during which the worker or this process is suspended (for example, the machine sleeps) does not count.
         """
         last, begun, warned = time.monotonic(), False, set[str]()
         spent = silence = suspension = 0.0  # seconds
@@ -209,7 +209,7 @@ class Workers(Executor):
     isolate: bool = False  # use a separate process for each stage
     timeout: float | None = None  # maximum seconds per stage
     per_gpu: int = 1  # maximum number of concurrent stages on a GPU
-    gpus: Sequence[GPU] | None = None  # GPUs to use; by default all of this machine
+    gpus: Sequence[GPU] | None = None  # GPUs to use; by default, all GPUs of this machine
     local, shares_gpus = True, True
 
     def __post_init__(self) -> None:
@@ -217,7 +217,7 @@ class Workers(Executor):
         self.all = [Worker(number, self.store, self.data, self.isolate, self.timeout) for number in numbers]
         self.idle, self.lock = [*self.all], Lock()
         self.placed = GPUs(gpus_here() if self.gpus is None else self.gpus, self.per_gpu)
-        self.memory: dict[str, int | None] = {}  # key of a stage -> bytes
+        self.memory: dict[str, int | None] = {}  # key of a stage -> bytes needed
         self.threads = ThreadPoolExecutor(self.capacity)
 
     def has_room(self, stage: Stage, memory: int | None) -> bool:
@@ -247,7 +247,7 @@ class Workers(Executor):
                 self.idle.append(worker)
 
     def close(self) -> None:
-        for worker in self.all:  # so that they clean up in parallel
+        for worker in self.all:  # first signal all workers, so that they clean up in parallel
             if worker.process is not None:
                 worker.process.terminate()
         for worker in self.all:
@@ -260,7 +260,7 @@ def _on_gpu(stage: Stage) -> bool:
 
 
 def _suits(worker: Worker, reads: set[str], gpu: str | None) -> tuple[bool, int, bool, int]:
-    """Return a worker's rank for a stage: sees the GPU, number of inputs in memory, is started, lower number."""
+    """Return a worker's rank for a stage: it sees the GPU, has inputs in memory, is started, has a low number."""
     sees = gpu is None or worker.gpu == gpu
     return sees, len(reads & worker.held), worker.process is not None and sees, -worker.number
 

@@ -1,4 +1,4 @@
-"""Marks in the store for the code of a model: it fulfills its contracts, or they were not tested."""
+"""Marks in the store for the code of a model: its contracts are fulfilled, or were not tested."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from bench_core.planning.stages import Stage
 from bench_core.storage.store import CHECKED, Store
 
-UNTESTED_SUFFIX = ".untried"  #: of the mark of a model that was trained without testing its contracts
+UNTESTED_SUFFIX = ".untried"  #: suffix of the mark if a model was trained without testing its contracts
 
 
 def contract_mark(stage: Stage, store: Store) -> Path | None:
@@ -21,7 +21,7 @@ def contract_mark(stage: Stage, store: Store) -> Path | None:
 
 
 def mark_untested(trainings: Iterable[Stage], store: Store) -> None:
-    """Record that models are trained without testing their contracts, as bench-authors is not installed."""
+    """Record that models are trained without testing their contracts, because bench-authors is not installed."""
     for mark in filter(None, (contract_mark(stage, store) for stage in trainings)):
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.with_suffix(UNTESTED_SUFFIX).touch()

@@ -22,8 +22,8 @@ def executor(
 ) -> Executor:
     """Return a pool of `workers` processes, this process (0), or the executor `elsewhere`.
 
-    Up to `per_gpu` stages share a GPU, by default as many as in the `suite`. Only worker processes support `isolate`
-    and `timeout`, and only some executors `per_gpu`; raises SuiteError for others.
+    Up to `per_gpu` stages share a GPU, by default the number in the `suite`. Only worker processes support `isolate`
+    and `timeout`, and only some executors support `per_gpu`; unsupported options raise SuiteError.
     """
     if (isolate or timeout is not None) and (elsewhere is not None or not workers):
         option = "--isolate" if isolate else "--stage-timeout"

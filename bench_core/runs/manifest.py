@@ -1,6 +1,6 @@
 """The manifest of a run folder or a report folder: the digest of every file, and the code that wrote them.
 
-It is written last, and atomically. Its field `digest` covers the manifest itself, and identifies a run in reports.
+A manifest is written last, and atomically. Its field `digest` covers the manifest, and identifies a run in reports.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ from bench_core.storage.file_formats import parsed
 FILE = "manifest.json"
 FORMAT = 1
 MAX_MANIFEST_BYTES = 64 * 2**20
-NOTES = "notes"  #: a folder for notes of users, which is neither listed nor read
-UNLISTED_SUFFIXES = (".ipynb", ".swp", "~")  # of editor files, which are not read either
+NOTES = "notes"  #: a folder for users' notes, which is neither listed nor read
+UNLISTED_SUFFIXES = (".ipynb", ".swp", "~")  # editor files, which are neither listed nor read
 
 
 @dataclass(frozen=True)
 class Remark:
-    """A finding of verification: a contradiction, or something that it could not check, with the reason."""
+    """A verification finding: a contradiction, or something that could not be checked, with the reason."""
 
     text: str
     wrong: bool = True
@@ -45,7 +45,7 @@ class ListedFile:
 
 @dataclass(frozen=True)
 class Commit:
-    """The commit of a repository, and whether its code had no uncommitted changes."""
+    """The commit of a repository, and whether its code was clean (had no uncommitted changes)."""
 
     id: str
     clean: bool
@@ -53,17 +53,17 @@ class Commit:
 
 @dataclass(frozen=True)
 class NamedVersion:
-    """The run of a report; without a digest if the run has no manifest."""
+    """The run that a report describes; `digest` is None if the run has no manifest."""
 
     name: str
     digest: str | None
     file: str = ""  # the suite file
-    made_of: str = ""  # the digest of its content and data
+    made_of: str = ""  # the digest of the suite file's content and of the data
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """A former manifest, before plugins added files: its digest, and the entries that differed or were missing."""
+    """A former manifest, before plugins added files: its digest, and entries that were then different or missing."""
 
     digest: str
     files: Mapping[str, ListedFile | None]
@@ -74,9 +74,9 @@ class Manifest:
     """The files of a folder, and the software that wrote them."""
 
     kind: Literal["run", "report"]
-    name: str  # the name of the run
+    name: str  # name of the run
     files: Mapping[str, ListedFile]
-    bench: str  # version
+    bench: str  # version of bench
     commit: Commit | None = None  # of the repository of bench_core; None for an installed wheel
     run: NamedVersion | None = None  # only in reports
     code: str = ""  # only in reports: digest of the code that wrote it
@@ -86,7 +86,7 @@ class Manifest:
 
     @property
     def digests(self) -> list[str]:
-        """Return the digests by which a report may identify it: the current one, and earlier ones."""
+        """Return the digests by which a report may identify this manifest: the current digest and earlier digests."""
         return [self.digest, *(manifest.digest for manifest in self.earlier)]
 
 
@@ -158,7 +158,7 @@ def strangers(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def _history(folder: Path, manifest: Manifest) -> Iterator[Remark]:
-    """Yield remarks if a manifest does not follow from its former versions, and for files that were rewritten."""
+    """Yield remarks on files that were rewritten, and if a manifest does not follow from its former versions."""
     for former in reversed(manifest.earlier):
         entries = {**manifest.files, **former.files}
         files = {name: entry for name, entry in entries.items() if entry is not None}
@@ -232,7 +232,7 @@ def _digest(data: Mapping[str, Any]) -> str:
 
 @cache
 def commit() -> Commit | None:
-    """Return the commit of the repository of the core, and whether its code has no uncommitted changes.
+    """Return the commit of the core's repository, and whether the core's code is free of uncommitted changes.
 
     Returns None without git, and for an installed wheel, even inside another repository.
     """

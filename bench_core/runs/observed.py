@@ -1,4 +1,4 @@
-"""Names of trainings and numbers in the events that observers receive."""
+"""The names of training runs and the numbers in the events that observers receive."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ MeasuredCells: TypeAlias = Mapping[str, list[tuple[Mapping[str, Any], str]]]
 
 
 def name_training(stage: Stage, event: Event) -> Event:
-    """Add the name of its training to an event of a stage."""
+    """Add the name of the training run to an event of a stage."""
     if not isinstance(event, TrainingEvent):
         return event
     seeds = stage.settings["vmapped"] if stage.about.joint else [stage.settings["seed"]]
@@ -23,7 +23,7 @@ def name_training(stage: Stage, event: Event) -> Event:
 
 
 def measured_cells(plan: Plan) -> MeasuredCells:
-    """Return the cells and metrics that use each measure stage, by its key."""
+    """Return the cells and metrics that use each measure stage, by stage key."""
     cells: defaultdict[str, list[tuple[Mapping[str, Any], str]]] = defaultdict(list)
     for cell, keys in plan.of_cell.items():
         for name, key in keys.items():

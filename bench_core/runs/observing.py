@@ -17,7 +17,7 @@ MAX_WAITING_EVENTS = 100_000  #: events that may wait for an observer
 
 @contextmanager
 def observing(configs: Sequence[ObserverConfig], warn: Callable[[str], None]) -> Iterator[Hear]:
-    """Yield a function that passes events to observers, and never raises or waits.
+    """Yield a function that passes events to observers, and never raises an error or waits.
 
     Afterwards, observers have some time to finish writing. `warn` is called once for each observer that failed or
     exceeded its time, possibly from its thread.
@@ -44,7 +44,7 @@ class ObserverThread:
     def __init__(self, config: ObserverConfig, warn: Callable[[str], None]) -> None:
         self.config, self.warn, self.off, self.lock = config, warn, Flag(), Lock()
         self.waiting: SimpleQueue[Event | None] = SimpleQueue()
-        # A daemon thread, as a hanging observer must not keep this process alive.
+        # A daemon thread, because a hanging observer must not keep this process alive.
         self.thread = Thread(target=self._work, name=f"observer {config.name}", daemon=True)
         self.thread.start()
 
@@ -68,9 +68,9 @@ class ObserverThread:
             self._switch_off("it did not end in time after the run; data that it has not written is lost")
 
     def _work(self) -> None:
-        unobserved.add(self.thread)  # including threads that it starts
+        unobserved.add(self.thread)  # also applies to threads that this thread starts
         try:
-            with reads():  # its reads are not inputs of stages that run in this process
+            with reads():  # files that it reads are not inputs of stages that run in this process
                 observer = self.config.load()(self.config)
                 self._pass_on(observer)
                 observer.close()

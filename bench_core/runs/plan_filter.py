@@ -15,9 +15,9 @@ from bench_core.suites.suite import Suite
 
 
 def restrict(full_plan: Plan, only: Sequence[str]) -> Plan:
-    """Return a plan with stages only for the cells that match all filters in `only`; all cells if it is empty.
+    """Return a plan with stages only for the cells that match all filters in `only`; all cells if `only` is empty.
 
-    The plan contains the other cells without stages. Raises SuiteError if no cell matches.
+    The plan contains all other cells without stages. Raises SuiteError if no cell matches.
     """
     if not only:
         return full_plan

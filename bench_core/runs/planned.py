@@ -1,4 +1,4 @@
-"""The records of a plan in a run: every stage, and the settings of each part, by name."""
+"""The records of a plan that a run contains: every stage, and the settings of each part, by name."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ def planned_stages(
 ) -> Iterator[RecordedStage]:
     """Yield the records of the stages of a plan.
 
-    Arguments, by key: digests of `results`, digests of environment and cost (`computed`), and `observed` inputs.
+    By key, `results` are digests, `computed` are digests of environment and cost, and `observed` are inputs.
     """
     for key, stage in plan.stages.items():
         digests = results.get(key, ""), computed.get(key, "")
@@ -53,7 +53,7 @@ def planned_parts(suite: Suite, plan: Plan) -> dict[str, Any]:
 
 
 def _pair_seeds(suite: Suite) -> dict[str, Any]:
-    """Return the seeds of each task, model and decoder if the suite has text generators; else empty."""
+    """Return the seeds of each task, model and decoder; empty if the suite has no text generators."""
     if not any(writes_text(variant.config) for model in suite.models.values() for variant in model.all):
         return {}
     seeds_of_pairs: dict[str, Any] = {}
@@ -65,5 +65,5 @@ def _pair_seeds(suite: Suite) -> dict[str, Any]:
 
 
 def _limited_settings(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of each part that default to limits of the suite, by name."""
+    """Return, by the name of each part, its settings that default to limits of the suite."""
     return {name: dict(config.limits) for name, config in parts.items() if config.limits}

@@ -31,14 +31,14 @@ def recorded_part(kind: str, ingredients: Mapping[str, Any]) -> Any:
     try:
         return configured(kind, ingredients["settings"][kind])
     except SuiteError:
-        from bench_core.planning.stage_code import recorded_config  # late, as reports do not plan
+        from bench_core.planning.stage_code import recorded_config  # imported late, because reports do not plan
 
         return recorded_config(kind, ingredients)
 
 
 def recorded_meaning(folder: Path) -> AbstractContextManager[None]:
-    """Resolve names that several installed parts share to the parts of a run, by its recorded code."""
-    from bench_core.planning.stage_code import installed_roots  # late, as reports do not plan
+    """Resolve names that several installed parts share to the parts of a run, using the run's recorded code."""
+    from bench_core.planning.stage_code import installed_roots  # imported late, because reports do not plan
 
     roots = set[str]()
     for stage in read_stages(folder).values():
@@ -47,7 +47,7 @@ def recorded_meaning(folder: Path) -> AbstractContextManager[None]:
 
 
 def current(name: str) -> str:
-    """Return the present name of a kind, setting or input of stages that 0.2 called by another."""
+    """Return the current name of a kind, setting or input of stages that was renamed after version 0.2."""
     return {"together": "vmapped", "outcomes": "predictions"}.get(name, name)
 
 
@@ -91,7 +91,7 @@ def _as_line(stage: RecordedStage) -> dict[str, Any]:
 
 
 def read_stages(folder: Path) -> dict[str, RecordedStage]:
-    """Return the recorded stages of a run, by key (none in old versions); raise StoreError if they are damaged."""
+    """Return the recorded stages of a run, by key (empty in old versions); raise StoreError if they are damaged."""
     path, stages = folder / STAGES, dict[str, RecordedStage]()
     if not path.exists():
         return {}
@@ -109,7 +109,7 @@ def read_stages(folder: Path) -> dict[str, RecordedStage]:
 
 
 def result_digest(*results: Any) -> str:
-    """Return the digest of the result of a stage: half of a sha256."""
+    """Return the digest of a stage's result: the first half of a SHA-256."""
     text = json.dumps(results, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_mark)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
@@ -131,7 +131,7 @@ def computed_digest(manifest: Mapping[str, Any]) -> str:
 
 
 def read_parts(folder: Path) -> dict[str, Any]:
-    """Return the recorded settings of parts, by name (none in old versions); raise StoreError if damaged."""
+    """Return the recorded settings of parts, by name (empty in old versions); raise StoreError if damaged."""
     path = folder / PARTS
     if not path.exists():
         return {}
@@ -147,13 +147,13 @@ def read_parts(folder: Path) -> dict[str, Any]:
 def settings_by_part(cell: Mapping[str, Any], stage: str, settings: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     """Yield every setting of a stage of a cell, with its place in the suite.
 
-    For example, the place `("models", "lstm", "words", "training")` is the training of model `lstm` on task `words`.
+    For example, the place `("models", "lstm", "words", "training")` is `training:` of model `lstm` on task `words`.
     Settings of the stage itself have the places `("cell", AXIS)` and `("limits", NAME)`.
     """
     kind, _, name = stage.partition("/")
     for setting, value in settings.items():
         if kind == "prepare":
-            if setting != "split":  # the task has separately prepared splits
+            if setting != "split":  # `split` is set if splits are prepared separately
                 last = f"{setting}/{settings['split'] or 'train'}" if "split" in settings else setting
                 yield ("tasks", str(cell["task"]), last), value
         elif setting in ("seed", "split"):
@@ -183,7 +183,7 @@ def at(settings: Any, path: Place) -> Any:
 
 
 def put(settings: dict[str, Any], path: Place, value: Any) -> None:
-    """Set a value at a path in nested mappings, unless it is set."""
+    """Set a value at a path in nested mappings, unless one is already set."""
     for name in path[:-1]:
         settings = settings.setdefault(name, {})
     settings.setdefault(path[-1], value)

@@ -1,4 +1,4 @@
-"""Decides which prompts and references reports may show: the terms of the data, or `quote` of the suite."""
+"""Decides which prompts and references reports may show, from the terms of the data and the suite's `quote`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -14,9 +14,9 @@ from bench_core.runs.results import Run
 from bench_core.runs.selecting import LEFT_OUT
 
 INSTALL = f"install {source(REPORTS)}"
-MAX_SUFFIX = 40  # characters that changes add to a name
-MAX_NAMES = 8  # of models, per message
-DIGEST_CHARACTERS = 8  # in names
+MAX_SUFFIX = 40  # limit for the characters that changes add to a name
+MAX_NAMES = 8  # limit for model names in a message
+DIGEST_CHARACTERS = 8  # length of digests in names
 
 
 def reported(run: Run, folder: Path) -> tuple[str, str]:
@@ -35,7 +35,7 @@ def reported(run: Run, folder: Path) -> tuple[str, str]:
 
 
 def unchecked_models(run: Run) -> str:
-    """Return a text on models that were trained without testing their contracts, with the reason; "" if none."""
+    """Return a text on models trained without testing their contracts, with the reason; "" if all were tested."""
     names = [name for name, about in (run.info.get("models") or {}).items() if about.get("unchecked")]
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more}, since {AUTHORS} was not installed" if names else ""
@@ -71,7 +71,7 @@ def identity(run: Run) -> dict[str, str]:
 
 
 def _other_suite(run: Run, folder: Path) -> str:
-    """Return the suite file of the report in a folder, if that is another file with different content or data."""
+    """Return the suite file of the report in a folder; "" if the file, or its content and data, are the same."""
     ours, theirs = identity(run), None
     with suppress(StoreError):
         theirs = read_manifest(folder).run
@@ -81,7 +81,7 @@ def _other_suite(run: Run, folder: Path) -> str:
 
 
 def home(out: Path, name: str) -> Path:
-    """Return a folder of reports; raise SuiteError if it is outside of `out`."""
+    """Return the report folder with this name; raise SuiteError if it is outside of `out`."""
     folder = out / name
     if not folder.resolve().is_relative_to(out.resolve()):
         raise SuiteError(f"the report of {name!r} would be outside of {out}. Rename the suite or its profile.")
@@ -89,7 +89,7 @@ def home(out: Path, name: str) -> Path:
 
 
 def _suffix(changes: Iterable[str]) -> str:
-    """Return the unique suffix of a report's name for changes of the suite; long keys are abbreviated."""
+    """Return a unique suffix of a report's name for changes to the suite; long keys are abbreviated."""
     whole = short = "".join(f"+{item}" for item in changes)
     if len(whole) > MAX_SUFFIX:
         short = "".join(f"+{re.sub(r'^[^=]*[.]|^only=', '', item)}" for item in changes)

@@ -38,10 +38,10 @@ from plain_files import from_csv, to_csv
 if TYPE_CHECKING:
     from block_bootstrap import ReplicateScores
 
-FORMAT = 2  #: version of run folders and of data in reports; those of bench 0.1 have none
-KEY_CHARACTERS = 12  #: characters of a training's key in the name of its history
-MAX_FILE_BYTES = 2**30  #: of a file of a run
-MAX_TEXT_LENGTH = 250  # characters of an error message, bytes of a label
+FORMAT = 2  #: version of run folders and of data in reports; missing in those written by bench 0.1
+KEY_CHARACTERS = 12  #: length of a training key in the name of its history file
+MAX_FILE_BYTES = 2**30  #: limit for a file of a run
+MAX_TEXT_LENGTH = 250  # limit in characters for an error message, in bytes for a label
 COST_COLUMNS = [
     "stage", "what", "key", "seconds", "cpu_seconds", "peak_mib", "examples", "tokens", "tokens_per_second",
     "ms_per_example", "parameters", "updates", "ms_per_update",
@@ -60,14 +60,14 @@ class Score:
     digits: Digits = 2
     better: int = 0
     signature: str = ""
-    kind: str = ""  # of likelihood: exact, bound or estimate; empty if none was used
+    kind: str = ""  # kind of likelihood: exact, bound or estimate; empty if the metric uses no likelihood
     sample: str = ""  # equal for numbers on the same examples, sampled in the same way
-    scale: Scale | Literal[""] = ""  # for statistical tests; empty in runs of older versions, which cannot be tested
-    units: NonNegativeInt = 0  # independent examples or groups; 0 for a whole population
-    block: PositiveInt = 1  # consecutive examples that depend on each other
+    scale: Scale | Literal[""] = ""  # for statistical tests; empty in older runs, which cannot be tested
+    units: NonNegativeInt = 0  # number of independent examples or groups; 0 for a whole population
+    block: PositiveInt = 1  # number of consecutive examples that depend on each other
     error: Real = 0.0  # standard error from sampling in the model
     bounds: tuple[Real, Real] | None = None  # lowest and highest possible score, if declared by the metric
-    ceiling: Real | None = None  # the score of the references as far as tokens can represent them, if not exactly
+    ceiling: Real | None = None  # score of the references as represented by tokens, if this is inexact
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class CellResult:
     reason: str = ""
     numbers: Mapping[str, Score] = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)  # stage -> key
-    probes: Probes = field(default_factory=dict)  # name -> finding, with the names of its metrics
+    probes: Probes = field(default_factory=dict)  # name -> finding, including the names of its metrics
     environments: tuple[int, ...] = ()  # indices into the environments of the run
 
 
@@ -96,7 +96,7 @@ class Run:
 
     @cached_property
     def histories(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """The evaluations of each training, by abbreviated key; read on access."""
+        """The evaluations of each training run, by abbreviated key; read on access."""
         try:
             return dict(read_histories(self.folder))
         except (OSError, ValueError) as error:
@@ -164,12 +164,12 @@ class Run:
 
 
 def cells_text(cells: Iterable[CellResult]) -> str:
-    """Return a JSON line per cell."""
+    """Return one JSON line per cell."""
     return "".join(json.dumps(cell_as_json(cell), sort_keys=True) + "\n" for cell in cells)
 
 
 def cell_as_json(cell: CellResult) -> dict[str, Any]:
-    """Return a cell as JSON data; infinite and undefined scores become words."""
+    """Return a cell as JSON data; infinite and undefined scores become strings."""
     return {**vars(cell), "numbers": {name: _number_as_json(number) for name, number in cell.numbers.items()}}
 
 
@@ -192,12 +192,12 @@ def finding_digest(finding: Mapping[str, Any]) -> str:
 
 
 def as_json(value: float) -> float | str:
-    """Return a number that JSON can represent, with infinities and NaN as words."""
+    """Return a number that JSON can represent, with infinities and NaN as strings."""
     return value if abs(value) < inf else str(value)
 
 
 def write_costs(path: Path, stages: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> None:
-    """Write `costs.csv`, a line per stage; costs differ between machines."""
+    """Write `costs.csv`, with a line per stage; costs differ between machines."""
     about = ({"stage": kind, "what": label, "key": key[:16], **cost} for kind, label, key, cost in stages)
     rows = ({**row, **_rates(row)} for row in about)
     path.write_text(to_csv(rows, COST_COLUMNS), encoding="utf-8", newline="")
@@ -225,7 +225,7 @@ def _cell_from_json(line: bytes) -> CellResult:
 
 
 def _without_intervals(line: bytes) -> bytes:
-    """Remove the intervals that numbers of version 0.1 have from a cell."""
+    """Remove the intervals that version 0.1 stored with numbers from a cell."""
     fields = json.loads(line)
     numbers = fields.get("numbers") if isinstance(fields, dict) and "environments" not in fields else None
     for number in numbers.values() if isinstance(numbers, dict) else ():
@@ -263,7 +263,7 @@ def _move_to_free_name(folder: Path, out: Path, name: str, has_manifest: bool) -
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run folder; raise SuiteError if it is not one, StoreError if a file is damaged."""
+    """Read a run folder; raise SuiteError if it is not a run folder, StoreError if a file is damaged."""
     if not (folder / "cells.jsonl").is_file():
         raise SuiteError(f"{folder} is not a run: it has no cells.jsonl. Pass a folder that `bench run` wrote.")
     try:
@@ -322,13 +322,13 @@ def _info(folder: Path, cells: Sequence[CellResult]) -> dict[str, Any]:
 
 
 def history_files(folder: Path) -> dict[str, Path]:
-    """Return the files of training histories by abbreviated key, without those of old runs, which lack keys."""
+    """Return the files of training histories by abbreviated key, except histories without keys (old runs)."""
     paths = sorted((folder / "history").glob(f"*-{'?' * KEY_CHARACTERS}.jsonl"))
     return {path.stem[-KEY_CHARACTERS:]: path for path in paths}
 
 
 def read_histories(folder: Path) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the abbreviated key and the evaluations of each training; raise ValueError for a damaged file."""
+    """Yield the abbreviated key and the evaluations of each training run; raise ValueError for a damaged file."""
     for key, path in history_files(folder).items():
         with reading(folder, f"history/{path.name}") as content:
             yield key, [parsed(HistoryEntry, line).model_dump() for line in content.splitlines()]

@@ -1,4 +1,4 @@
-"""The schemas of the files of a run, which are validated on reading, as runs may be untrusted."""
+"""The schemas of the files of a run, which are validated when read, because runs may be untrusted."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,13 +13,13 @@ from bench_core.suites.cells import Cell
 
 @dataclass(frozen=True)
 class CellFinding(Finding):
-    """The finding of a probe on a cell, with the suite's names of its metrics."""
+    """The finding of a probe on a cell, with the suite's names for its metrics."""
 
     measured: Mapping[str, str] = field(default_factory=dict)
 
 
 def as_mapping(shape: type, mapping: Callable[[Any], Mapping[str, Any]]) -> GetPydanticSchema:
-    """Annotate a mapping to be validated as a dataclass."""
+    """Return an annotation with which a mapping is validated as a dataclass."""
     return GetPydanticSchema(lambda _, handler: handler(Annotated[shape, AfterValidator(mapping)]))
 
 

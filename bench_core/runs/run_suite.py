@@ -22,7 +22,7 @@ PRESENTATION_SECTIONS = ("labels", "quote", "samples", *SECTIONS)  #: sections t
 def effective_suite(source: Located) -> tuple[SuiteFile, dict[str, ModelGrid]]:
     """Return the suite of a run and its grids, expanded as in the run."""
     mistakes = Problems(source)
-    rename_settings(source, mistakes)  # silently: runs are records
+    rename_settings(source, mistakes)  # without warnings, because runs are records
     grids = expand(source, mistakes)
     if mistakes.messages:
         raise SuiteError(mistakes.text())
@@ -41,7 +41,7 @@ def sections_of(source: Located, grids: Mapping[str, ModelGrid]) -> dict[str, An
 def read_suite_file(data: Mapping[str, Any]) -> SuiteFile:
     """Parse the suite of a run without the sections of plugins, which need not be installed.
 
-    Raises ValidationError if the suite is invalid, or its `training:`, if the schema of that is installed.
+    Raises ValidationError if the suite is invalid; `training:` is checked only if its schema is installed.
     """
     source = Located("suite.yaml", dict(data))
     rename_settings(source, Problems(source))

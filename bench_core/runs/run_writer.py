@@ -43,7 +43,7 @@ from bench_core.suites.suite import Suite
 from input_digests import Dependencies, renamed, united
 from placed_settings import as_yaml
 
-MAX_LABEL_CHARACTERS = 150  # in file names
+MAX_LABEL_CHARACTERS = 150  # limit for labels in file names
 CODE_DIGEST_CHARACTERS = 12
 
 
@@ -58,7 +58,7 @@ class StoredArtifact(NamedTuple):
 
 @dataclass(frozen=True)
 class CellRecord:
-    """The content of a run folder, from its plan and the store."""
+    """The content of a run folder, from the plan of the run and the store."""
 
     suite: Suite
     plan: Plan
@@ -84,7 +84,7 @@ class CellRecord:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """The files with all results of a run, by name; other files contain further data of the same artifacts."""
+        """The texts of the files with all results, by name; other files contain more data of the same artifacts."""
         return {
             "suite.yaml": as_yaml(self.suite.effective),
             "run.json": json.dumps(self._info(), indent=1, ensure_ascii=False),
@@ -146,7 +146,7 @@ class CellRecord:
 
     @cached_property
     def _artifacts(self) -> dict[str, StoredArtifact]:
-        """Information from the manifests of the plan's stored artifacts, by key; without measures and probes."""
+        """Information from the manifests of the plan's stored artifacts, except measures and probes, by key."""
         artifacts, interned = {}, dict[str, str]()
         for stage in self.plan.stages.values():
             if not stage.about.brief:
@@ -169,7 +169,7 @@ class CellRecord:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """The distinct environments of the cells in order, each with its index."""
+        """The distinct environments of the cells, in order, and their indices."""
         keys = (key for artifacts in self.plan.of_cell.values() for key in artifacts.values())
         distinct = dict.fromkeys(self._provenances[key] for key in keys if key in self._provenances)
         return {text: index for index, text in enumerate(distinct)}
@@ -186,7 +186,7 @@ class CellRecord:
 
     @cached_property
     def _undeclared(self) -> dict[str, Dependencies]:
-        """The inputs of each stage that are not covered by its key, with digests, by key."""
+        """The inputs of each stage that its key does not cover, with digests, by key."""
         stages = [(self.store.stored_kind(stage.kind, stage.key), stage.key) for stage in self.plan.stages.values()]
         inputs_by_key = {stage[1]: self.store.dependencies[stage] for stage in stages if self.store.has(*stage)}
         return {key: renamed(inputs, self._portable) for key, inputs in inputs_by_key.items() if inputs}
@@ -206,7 +206,7 @@ class CellRecord:
         return {"tasks": tasks, "models": models}
 
     def _model(self, name: str, key: str) -> dict[str, Any]:
-        """Return the entry of a model: the summary of its stored training, and marks that hold for all seeds."""
+        """Return the entry of a model: the summary of its training, if stored, and marks that apply to all seeds."""
         one_system = all(entry.config.is_one_system() for entry in self.suite.models[name].all)
         marks = {"one_system": one_system, "unchecked": is_unchecked(self.plan.stages[key], self.store)}
         stored = stored_json(self.store, self.plan.stages[key].kind, key, "training.json") or {}
@@ -217,7 +217,7 @@ class CellRecord:
         return {name: self._task(name, self.plan.tasks.get(name, [])) for name in self.suite.tasks}
 
     def _task(self, name: str, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the entry of a task; if nothing of it is stored, its status and the reason."""
+        """Return the entry of a task; if no prepare stage is stored, its status and the reason."""
         stored = (stored_json(self.store, "prepare", key, "task_info.json") for key in keys)
         if infos := [info for info in stored if info is not None]:
             return {**reported_info(infos), "restricted": self.suite.tasks[name].restriction}
@@ -227,7 +227,7 @@ class CellRecord:
 
     @cached_property
     def _trainings(self) -> Mapping[str, str]:
-        """The key of a training of each model, that of its first cell."""
+        """The training key of each model, from its first cell."""
         trainings: dict[str, str] = {}
         for cell, artifacts in self.plan.of_cell.items():
             trainings.setdefault(cell.model, weights_of(artifacts))
@@ -259,7 +259,7 @@ class CellRecord:
         return Score(**{**measurement, "value": float(measurement["value"]), "kind": kind})
 
     def _probes(self, cell: Cell, artifacts: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-        """Yield the findings of the probes of a cell, with the suite's names of their metrics."""
+        """Yield the findings of the probes of a cell, with the suite's names for their metrics."""
         for name in cell.probes:
             finding = stored_json(self.store, "probe", artifacts[f"probe/{name}"], "finding.json")
             if finding is not None:
@@ -267,7 +267,7 @@ class CellRecord:
                 yield name, {**finding, "measured": self._metric_names(cell, name, metrics)}
 
     def _metric_names(self, cell: Cell, name: str, metrics: Iterable[str]) -> dict[str, str]:
-        """Return the suite's names of the metrics of a probe, by their names in plugins."""
+        """Return the suite's names for the metrics of a probe, by their names in plugins."""
         probe, suite_names = self.suite.probes[name], {}
         for metric in sorted(metrics):
             matches = [key for key in cell.metrics if _is_metric_of(probe, self.suite.metrics[key], metric)]
@@ -276,7 +276,7 @@ class CellRecord:
 
     def _costs(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         for stage in self.plan.stages.values():
-            if stage.key in self._artifacts and not stage.about.joint:  # its seeds share the cost
+            if stage.key in self._artifacts and not stage.about.joint:  # the cost is shared by the seeds
                 yield stage.kind, stage.label, stage.key, self._artifacts[stage.key].cost
 
     def _copy_histories(self, folder: Path) -> None:
@@ -298,14 +298,14 @@ class CellRecord:
         """Return the bootstrap replicates of a measure stage; None if there are none."""
         import numpy as np
 
-        with suppress(StoreError, ValueError):  # imports from older versions have none
+        with suppress(StoreError, ValueError):  # imports from older versions have no replicates
             draws = np.load(self.store.get("measure", key).file("draws.npy"), allow_pickle=False)
             return draws if len(draws) else None
         return None
 
 
 def _is_metric_of(probe: ProbeConfig, metric: MetricConfig, name_in_plugin: str) -> bool:
-    """Return whether a metric is the one that a probe measures, with equal common settings."""
+    """Return whether a probe measures this metric, with equal values of all settings that both have."""
     wanted, actual = probe.model_dump(), metric.model_dump()
     return metric.name == name_in_plugin and all(actual[name] == wanted[name] for name in wanted if name in actual)
 

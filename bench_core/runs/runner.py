@@ -43,13 +43,13 @@ class Execution(TypedDict, total=False):
     """How to compute stages; does not affect results."""
 
     progress: ProgressDisplay  # displays the progress; nothing by default
-    workers: int  # processes; 0 (default): compute in this process
-    elsewhere: ExecutorConfig | None  # an executor instead of worker processes
+    workers: int  # number of processes; 0 (default): compute in this process
+    elsewhere: ExecutorConfig | None  # executor to use instead of worker processes
     stop_after: float | None  # seconds after which to stop, with a checkpoint; run again to continue
     checkpoint_every: float  # seconds between training checkpoints; 300 by default
     isolate: bool  # run each stage in a separate process
     stage_timeout: float | None  # seconds after which a stage fails; needs worker processes
-    per_gpu: int | None  # stages that may share a GPU; from the suite by default
+    per_gpu: int | None  # maximum number of stages that share a GPU; from the suite by default
     observers: Sequence[ObserverConfig]  # receive events during the run; do not affect it
     strict: bool  # fail stages that read inputs not covered by their key
 
@@ -65,9 +65,9 @@ def run(
     only: Sequence[str] = (),
     **execution: Unpack[Execution],
 ) -> Run:
-    """Run a suite file, like `bench run`, and return the run, with failed cells marked.
+    """Run a suite file like `bench run`; return the run, in which failed cells are marked.
 
-    With `only`, runs only the cells that match all filters, such as `model=lstm`. For further arguments, such as
+    With `only`, only cells that match all filters, such as `model=lstm`, are run. For further arguments, such as
     `workers=2`, see `Execution`. Raises TypeError for unknown arguments.
     """
     if unknown := execution.keys() - Execution.__annotations__.keys():
@@ -108,7 +108,7 @@ class Runner:
     executor: Executor
     progress: ProgressDisplay
     until: float | None = None  # stop at this time, in seconds since 1970
-    every: float = 300.0  # seconds between the checkpoints of a training
+    every: float = 300.0  # seconds between training checkpoints
     only: Sequence[str] = ()  # filters of cells; all cells by default
     hear: Hear = silent  # the observers
     strict: bool = False  # whether inputs that are not covered by keys are errors
@@ -139,7 +139,7 @@ class Runner:
             return same or read_run(folder)
 
     def _check_stored_inputs(self, missing: set[str]) -> None:
-        """Warn about unobserved inputs of stored results; with `strict`, fail those with inputs in no key."""
+        """Warn about unobserved inputs of stored results; with `strict`, fail stages whose inputs no key covers."""
         stored = [stage for stage in self.plan.stages.values() if stage.key not in missing]
         for stage, reason in refusals(stored, self.loop.store) if self.strict else ():
             self.loop.numbers.pop(stage.key, None)
@@ -157,7 +157,7 @@ class Runner:
             self._check_contracts(rest)
             self.loop.perform(rest, len(stages), len(stages) - len(rest))
         except KeyboardInterrupt:
-            self.progress.stop(self.loop.resume_points())  # now, as ending stages and writing the run takes time
+            self.progress.stop(self.loop.resume_points())  # now, because ending stages and writing the run takes time
             raise
         finally:
             self.wrote = True
@@ -169,10 +169,10 @@ class Runner:
         record = self._record()
         for folder in sorted(out.glob(f"{glob.escape(self._name)}-*"), reverse=True):
             if record.equals(folder) and not any(remark.wrong for remark in problems(folder)):
-                with suppress(StoreError, SuiteError):  # a file cannot be read
+                with suppress(StoreError, SuiteError):  # raised if a file cannot be read
                     run = read_run(folder)
                     with suppress(OSError, StoreError), extending(folder):  # the folder may be read-only
-                        keep_of_sections(run, self.loop.store)  # newly installed plugins add files
+                        keep_of_sections(run, self.loop.store)  # plugins installed since then add files
                     return run
         return None
 
@@ -211,11 +211,11 @@ class Runner:
 
     @property
     def with_contracts(self) -> bool:
-        """Whether to test contracts, which need separate processes: only if stages run in separate processes, too."""
+        """Whether to test contracts: only if stages run in separate processes, which contract tests need."""
         return not isinstance(self.executor, InProcess)
 
     def _check_contracts(self, stages: Sequence[Stage]) -> None:
-        """Fail the trainings of models that break a contract, unless stages run in this process.
+        """Fail the training of every model that breaks a contract, unless stages run in this process.
 
         Without bench-authors, contracts are not tested, and the report mentions it (`contract_marks`).
         """

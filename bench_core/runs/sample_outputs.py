@@ -1,4 +1,4 @@
-"""The sample outputs of a run, with details for sections."""
+"""The sample outputs of a run, with details added by sections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -20,7 +20,7 @@ TEXT_FIELDS = ("steps", "words", "order")  # fields of a sample that may repeat 
 
 
 def samples(suite: Suite, plan: Plan, store: Store, tasks: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield sample outputs of the first seed; prompts and references only if the data may be quoted."""
+    """Yield sample outputs of the first seed, with prompts and references only if the data may be quoted."""
     quotable = {name for name, info in tasks.items() if may_quote(name, info, suite.quote)}
     for cell, artifacts in plan.of_cell.items():
         if "decode" not in artifacts or cell.seed != suite.seeds[0]:
@@ -59,13 +59,13 @@ def _outputs(
             outputs = [*outputs, *map(sample_of, islice(predictions(), len(outputs), suite.samples))]
         arguments = (suite, cell.axes, predictions, info.get("vocabulary", ()), hidden)
         answers = [details for section in sections() for details in section.details(*arguments)]
-    except StoreError:  # imported records lack the predictions
+    except StoreError:  # imported records do not contain predictions
         return outputs
     return detailed(outputs, predictions(), answers) if answers else outputs
 
 
 def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove prompt and reference from an output, and its text if it repeats one of them."""
+    """Remove prompt and reference from an output, and also its text if that repeats the prompt or the reference."""
     field = _repeated_field(sample)
     text = f"(the {field}, word for word)" if field else sample["text"]
     fields = {name: value for name, value in sample.items() if not (field and name in TEXT_FIELDS)}
@@ -73,7 +73,7 @@ def _without_data(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _repeated_field(sample: Mapping[str, Any]) -> str | None:
-    """Return the field that an output repeats word for word, "prompt" or "reference"; None if neither."""
+    """Return the field that an output repeats word for word, "prompt" or "reference", or None."""
     texts = {name: " ".join(sample.get(name, "").split()) for name in ("prompt", "reference", "text")}
     return next((name for name in ("prompt", "reference") if texts[name] and texts[name] == texts["text"]), None)
 
@@ -83,7 +83,7 @@ def detailed(
     predictions: Iterable[Prediction],
     answers: Iterable[Mapping[int, Mapping[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """Add data of plugins about individual outputs to samples; this may add samples."""
+    """Add the data that plugins have about individual outputs to samples; may also add samples."""
     by_id = {sample["id"]: {**sample} for sample in samples}
     details = [(example, fields) for answer in answers for example, fields in answer.items()]
     missing = {example for example, _ in details} - by_id.keys()

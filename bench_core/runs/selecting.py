@@ -1,4 +1,4 @@
-"""Finding runs by name, and cells by filters, on the command line."""
+"""Selects runs by name, and cells by filters, given on the command line."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from bench_core.registry import suggestion
 from bench_core.suites.axes import AXES
 from bench_core.suites.cells import join
 
-LEFT_OUT = "not selected by --only"  #: the reason for cells that a run leaves out
+LEFT_OUT = "not selected by --only"  #: reason why a cell was not run
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ Axes = Callable[[T], Mapping[str, Any]]  # returns the names of a cell by axis
 
 
 def chosen(cells: Sequence[T], axes: Axes[T], which: str) -> list[T]:
-    """Return the cells that match filters such as `model=lstm,seed=0`, and whose names contain all other words.
+    """Return the cells that match filters such as `model=lstm,seed=0`, and whose names contain any further words.
 
     Words are parts of a name such as `words/lstm/greedy/test, seed 0`. Axes and names in filters may be abbreviated.
     Returns all cells if `which` is empty; raises SuiteError for an unknown name, or if no cell matches.
@@ -68,7 +68,7 @@ def _split_words(name: str) -> set[str]:
 
 
 def pairs(filters: str) -> list[tuple[str, str | None]]:
-    """Return the axis and name of each filter; the name is None without `=`."""
+    """Return the axis and name of each filter; without `=`, the name is None."""
     words = [word.partition("=") for word in re.split(r"[,\s]+(?=\w+=)", filters.strip(", ")) if word]
     return [(axis, name if equals else None) for axis, equals, name in words]
 

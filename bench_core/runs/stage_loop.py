@@ -35,16 +35,16 @@ class StageLoop:
     executor: Executor
     progress: ProgressDisplay
     limit: TimeLimit
-    every: float  # seconds between the checkpoints of a training
+    every: float  # seconds between training checkpoints
     hear: Hear  # the observers
     strict: bool  # whether inputs that are not covered by keys are errors
-    stopped: dict[str, str] = field(default_factory=dict)  # key -> why the stage is incomplete, without failure
+    stopped: dict[str, str] = field(default_factory=dict)  # key -> why a stage that did not fail is incomplete
     failures: dict[str, str] = field(default_factory=dict)  # key -> reason
     numbers: dict[str, Any] = field(default_factory=dict)  # key -> the result of a stored measure stage
     computed: list[Stage] = field(default_factory=list)
-    checkpoints: dict[str, int] = field(default_factory=dict)  # label of a stopped training -> step
+    checkpoints: dict[str, int] = field(default_factory=dict)  # label of a stopped train stage -> step
     log: list[str] = field(default_factory=list)  # lines for the log of the run
-    _estimates: Any = field(default=None, init=False)  # `CostEstimates` of bench-upkeep
+    _estimates: Any = field(default=None, init=False)  # `CostEstimates`, if bench-upkeep is installed
     _repaired: set[str] = field(default_factory=set, init=False)  # keys of damaged artifacts
     under_way: dict[str, Stage] = field(default_factory=dict, init=False)  # key -> running stage
 
@@ -57,7 +57,7 @@ class StageLoop:
         """Announce all stages to perform."""
         self._cost_keys = CostKeys(self.plan.stages)
         self._ranks = {stage.key: float(place) for place, stage in enumerate(stages)}
-        if upkeep := installed_module(UPKEEP, "for_core"):  # else their costs are unknown
+        if upkeep := installed_module(UPKEEP, "for_core"):  # otherwise, their costs are unknown
             self._estimates = upkeep.CostEstimates(self.plan.stages, Costs(self.store), self._cost_keys)
             self._ranks = upkeep.ranks(stages, self._estimates, self.executor.capacity)
         works = {stage.key: Work(self._cost_keys.of_record(stage), self._predict(stage)[0]) for stage in stages}
@@ -86,7 +86,7 @@ class StageLoop:
         return True
 
     def perform(self, stages: list[Stage], total: int, before: int) -> None:
-        """Perform stages in topological order; stages with a failed input fail, too."""
+        """Perform stages in topological order; stages with a failed input fail as well."""
         numbers = count(before + 1)
         begun: dict[str, float] = {}
 
@@ -173,7 +173,7 @@ class StageLoop:
         return step is not None
 
     def resume_points(self) -> str:
-        """Return a message about the stored stages of an interrupted run and the checkpoints of its trainings."""
+        """Return a message about the stored stages of an interrupted run and its training checkpoints."""
         lines = [f"{count_of(len(self.computed), 'stage')} computed and stored"]
         for stage in self.under_way.values():
             if stage.about.trains:
@@ -183,9 +183,9 @@ class StageLoop:
         return f"{'; '.join(lines)}. Run the suite again to continue."
 
     def _retry(self, stage: Stage, failure: StageFailed) -> StageFailed | None:
-        """Set aside damaged inputs of a stage, recompute them, and retry the stage; return its failure, if any.
+        """Set aside damaged inputs of a stage, recompute them, and retry the stage; return its failure or None.
 
-        If another stage has already repaired them, only retry.
+        If another stage has already repaired the inputs, only retry.
         """
         damaged = [stored for stored in stage.inputs.values() if self._set_aside_if_damaged(*stored)]
         if not damaged:
@@ -214,7 +214,7 @@ class StageLoop:
 
     def _set_aside(self, kind: str, key: str, error: StoreError) -> None:
         place = self.store.set_aside(kind, key)
-        note = f" The damaged one is in {place}." if place else ""  # None if another run was faster
+        note = f" The damaged one is in {place}." if place else ""  # `place` is None if another run was faster
         self.warn(f"{error} It is computed again.{note}")
 
     def _keep(self, stage: Stage) -> StageFailed | None:

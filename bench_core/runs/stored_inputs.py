@@ -31,6 +31,6 @@ def refusals(stages: list[Stage], store: Store) -> Iterator[tuple[Stage, str]]:
 
 def _with_inputs(stages: list[Stage], store: Store) -> Iterator[tuple[Stage, Dependencies]]:
     by_key = {stage.key: stage for stage in stages}
-    for (_, key), inputs in store.dependencies.items():  # of the stored artifacts of the plan
+    for (_, key), inputs in store.dependencies.items():  # inputs of the plan's stored artifacts
         if inputs and key in by_key:
             yield by_key[key], inputs

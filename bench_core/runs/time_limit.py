@@ -1,6 +1,6 @@
 """The time limit of a run: which stages may still begin, and how long running stages have to stop.
 
-Whatever the limit, every run stores something new: a stage, or a checkpoint of a training after at least one update.
+Whatever the limit, every run stores something new: a stage, or a training checkpoint after at least one update.
 Therefore, repeating a run until its exit code is 0 terminates.
 """
 
@@ -39,7 +39,7 @@ class TimeLimit:
             self.assured = stage.key
 
     def of(self, stage: Stage) -> float | None:
-        """Return the time at which a stage must stop (a training at a checkpoint), or None."""
+        """Return the time at which a stage must stop (during training, at a checkpoint), or None."""
         return None if stage.key == self.assured and not stage.about.trains else self.until
 
     def end(self, stage: Stage, stored: bool) -> None:
@@ -51,7 +51,7 @@ class TimeLimit:
     def patience(self) -> float | None:
         """Return how long to wait for a stage, in seconds: until the time limit, then for the grace period.
 
-        Returns None if there is no limit, or, after the limit, nothing is stored yet. The grace period begins when
+        Returns None without a limit, and after the limit if nothing is stored yet. The grace period begins when
         the limit is observed, so that it is granted even if the machine was suspended meanwhile.
         """
         if self.until is None or (left := self.until - time.time()) > 0:

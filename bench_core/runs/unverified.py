@@ -1,4 +1,4 @@
-"""Stages that were imported on trust, as their code is not installed, and stages computed from them."""
+"""Stages that were imported on trust, because their code is not installed, and stages computed from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench_core.storage.file_formats import parsed
 if TYPE_CHECKING:
     from bench_core.storage.store import Store
 
-FILE = "unverified.json"  #: in a run folder: key of an unverified stage -> code that was not installed
+FILE = "unverified.json"  #: file in a run folder: key of an unverified stage -> code that was not installed
 TRUSTED = "trusted"  #: a field in manifests of trusted artifacts, and a file that marks stores with such artifacts
 
 
@@ -32,7 +32,7 @@ def trusted_stages(store: Store, folder: Path) -> dict[str, Sequence[str]]:
 
 
 def write_unverified(folder: Path, missing_code: Mapping[str, Sequence[str]]) -> None:
-    """Write the stages of a run that lacked code, or depend on such stages; no file if there are none."""
+    """Write which stages of a run lacked code, or depend on stages that did; write no file if all had their code."""
     stages = read_stages(folder)
 
     @cache

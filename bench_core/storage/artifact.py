@@ -1,7 +1,7 @@
 """An artifact on disk: a folder with a manifest that lists its files and the ingredients of its key.
 
 Files may be damaged or untrusted: only regular files inside the folder with the expected size are opened, nothing is
-executed, and everything invalid raises StoreError.
+executed, and invalid content raises StoreError.
 """
 
 import errno
@@ -25,11 +25,11 @@ from bench_core.storage.file_formats import SHAPES, parsed
 MANIFEST = "manifest.json"
 FORMAT = 1  #: version of manifests, independent of the version of keys
 MAX_MANIFEST_BYTES = 16 * 2**20
-MAX_JSON_BYTES = 2**30  #: JSON files are read as a whole
-FORMER_FILES = {"predictions.jsonl.gz": "outcomes.jsonl.gz", "task_info.json": "facts.json"}  #: as 0.2 named files
+MAX_JSON_BYTES = 2**30  #: limit for JSON files, which are read as a whole
+FORMER_FILES = {"predictions.jsonl.gz": "outcomes.jsonl.gz", "task_info.json": "facts.json"}  #: name -> name in 0.2
 NPY_MAGIC = b"\x93NUMPY"  # the first bytes of npy files
-MAX_HEADER_BYTES = 10**8  #: of the header of a safetensors file
-SEAL = re.compile(rb',\n "seal": "([0-9a-f]{64})"\n}\Z')  # a digest of the manifest before it
+MAX_HEADER_BYTES = 10**8  #: limit for the header of a safetensors file
+SEAL = re.compile(rb',\n "seal": "([0-9a-f]{64})"\n}\Z')  # digest of the manifest up to here
 DIGEST = re.compile(r"[0-9a-f]{64}")
 ADVICE = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or use another store with --store."),
@@ -83,7 +83,7 @@ class Artifact:
             self.file(name)
 
     def check(self) -> None:
-        """Check that all files are intact, and that there are no others; raise StoreError for the first problem."""
+        """Check that all files are intact and no other files exist; raise StoreError for the first problem."""
         for problem in self.problems():
             raise problem
 
@@ -113,11 +113,11 @@ class Artifact:
             return False
 
     def _stored_name(self, name: str) -> str:
-        """Return the name of a file in this artifact, which 0.2 may have written."""
+        """Return the name under which a file is stored; version 0.2 used other names."""
         return name if name in self.manifest["files"] else FORMER_FILES.get(name, name)
 
     def _place(self, name: str) -> Path:
-        """Return the path of a file after checking its size, and that it is not reached through a link."""
+        """Return the path of a file after checking its size and that the path contains no links."""
         path, entry = self.folder, self.manifest["files"].get(name)
         if entry is None:
             raise StoreError(f"{path / name}: the artifact has no such file. Run the suite again.")
@@ -182,14 +182,14 @@ def _parse_manifest(text: bytes, kind: str, key: str) -> dict[str, Any]:
         wrote = f"{age} version of bench wrote it, in format {format_number!r}"
         raise ValueError(f"{wrote}, and this one reads format {FORMAT}")
     seal = SEAL.search(text)
-    if seal is None and "format" in manifest:  # older manifests have neither
+    if seal is None and "format" in manifest:  # older manifests have neither a seal nor a format
         raise ValueError("it is damaged: its seal is missing")
     if seal and sha256(text[: seal.start()] + b"\n}").hexdigest().encode() != seal[1]:
         raise ValueError("it is damaged: it does not match its seal")
     if (manifest.get("kind"), manifest.get("key")) != (kind, key):
         raise ValueError(f"it belongs to another artifact, {manifest.get('kind')!r} {manifest.get('key')!r}")
     _check_files(manifest.get("files"))
-    _check_files(manifest.get("left_out", {}))  # of a partial import
+    _check_files(manifest.get("left_out", {}))  # files that a partial import left out
     _check_about(manifest)
     dependencies.check(manifest.get("observed", {}))
     return manifest
@@ -206,7 +206,7 @@ def _check_about(manifest: Mapping[str, Any]) -> None:
 
 
 def _check_files(files: Any) -> None:
-    """Raise ValueError unless files are names inside the folder with digest and size."""
+    """Raise ValueError unless `files` maps names inside the folder to digest and size."""
     if not isinstance(files, dict):
         raise ValueError("it does not list files")
     for name, entry in files.items():
@@ -231,7 +231,7 @@ def _files_inside(folder: Path, parent: str = "") -> Iterator[tuple[str, Path]]:
 
 
 def _regular(path: Path) -> Any:
-    """Return the status of a regular file; raise ValueError for links, folders, devices and missing files."""
+    """Return the `os.stat` result of a regular file; raise ValueError for links, folders, devices or no file."""
     try:
         status = path.lstat()
     except OSError as error:
@@ -242,7 +242,7 @@ def _regular(path: Path) -> Any:
 
 
 def _content(path: Path, size: int, limit: int) -> bytes:
-    """Return the content of a regular file of a known size; raise ValueError if the size differs or is too large."""
+    """Return the content of a regular file; raise ValueError if its size is not `size`, or exceeds `limit`."""
     if size > limit:
         raise ValueError(f"it has {size:,} bytes; the limit is {limit:,}")
     try:
@@ -266,12 +266,12 @@ def _parse(text: bytes, shape: Any = None) -> Any:
 
 
 def _check_format(path: Path) -> None:
-    """Raise StoreError for weights and arrays in another format, such as pickle, by their first bytes."""
+    """Raise StoreError if the first bytes of weights or arrays show another format, such as pickle."""
     if path.suffix not in (".safetensors", ".npy"):
         return
     with path.open("rb") as file:
         start, size = file.read(9), path.stat().st_size
-    header = int.from_bytes(start[:8], "little")  # of safetensors: the size of the header
+    header = int.from_bytes(start[:8], "little")  # the size of the header of a safetensors file
     if path.suffix == ".safetensors" and (start[8:] != b"{" or header > min(size - 8, MAX_HEADER_BYTES)):
         raise StoreError(f"{path}: not a safetensors file. It is not opened.")
     if path.suffix == ".npy" and not start.startswith(NPY_MAGIC):

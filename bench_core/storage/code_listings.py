@@ -1,4 +1,4 @@
-"""Listings of the code behind artifacts: the definitions that a digest covers, to determine which of them changed."""
+"""Listings of the code behind artifacts: the definitions that a digest covers, to show which definitions changed."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,13 +10,13 @@ from pydantic import TypeAdapter
 from bench_core.storage.artifact import DIGEST
 from bench_core.storage.store import Store
 
-FOLDER = "code"  #: in a store
+FOLDER = "code"  #: name of the folder in a store
 
 _LISTING = TypeAdapter(dict[str, str])
 
 
 def write_listing(store: Store, digest: str, listing: Callable[[], Mapping[str, str]]) -> None:
-    """Store the definitions behind a digest (name -> digest of the text), unless they are stored.
+    """Store the definitions behind a digest (name -> digest of the text), unless already stored.
 
     Nothing depends on a listing, so an unwritable store is not an error.
     """

@@ -16,12 +16,12 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, Va
 from bench_core.storage.store import Store
 
 FOLDER = "costs"
-MAX_BYTES = 2**16  #: of a file
-KEY_CHARACTERS = 32  # in file names
+MAX_BYTES = 2**16  #: limit for a file
+KEY_CHARACTERS = 32  # length of keys in file names
 
 
 class Cost(BaseModel):
-    """The cost of a stage; damaged files, and files of other versions, count as missing."""
+    """The cost of a stage; damaged files and files of other versions are treated as missing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
@@ -55,7 +55,7 @@ class Costs:
         return None
 
     def write(self, key: str, cost: Cost) -> None:
-        """Write a cost, replacing an earlier one; without effect if the store is not writable."""
+        """Write a cost, replacing any earlier cost; has no effect if the store is not writable."""
         path = self._path(type(cost), key, cost.device)
         partial = path.with_name(f"{path.name}.{token_hex(4)}")
         with suppress(OSError):

@@ -22,7 +22,7 @@ from bench_core.data import TaskInfo
 from bench_core.metric import Scale
 from bench_core.probe import Finding
 
-MAX_DIGITS = 20  # of an integer
+MAX_DIGITS = 20  # limit for integers
 LONG_NUMBER = re.compile(rb"\d{%d}" % (MAX_DIGITS + 1))
 NON_FINITE = ("nan", "inf", "-inf")  # words for numbers that JSON cannot represent
 
@@ -34,7 +34,7 @@ Digits: TypeAlias = Annotated[int, Field(ge=0, le=30)]
 
 
 class Open(BaseModel):
-    """A mapping that allows other keys."""
+    """A mapping that allows additional keys."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -50,7 +50,7 @@ class SampleOutput(Open):
 
 
 class TrainingSummary(Open):
-    """The summary of a training."""
+    """The summary of a training run."""
 
     parameters: int
     updates: int

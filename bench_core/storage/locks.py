@@ -69,7 +69,7 @@ class Locks:
 
     @contextmanager
     def _gate(self) -> Iterator[bool]:
-        """Hold the gate; yield False if it stays held, as only by `gc`."""
+        """Hold the gate; yield False if another process keeps holding it, which only `gc` does."""
         lock = _acquire(self.file("gate"), patience=1.0)
         try:
             yield lock is not None
@@ -93,7 +93,7 @@ def _acquire(path: Path, patience: float = 0) -> Any:
     """Lock a file, created if necessary; return the lock, or None if another process holds it."""
     from filelock import FileLock, Timeout
 
-    # Marker files are no substitute for locks: those of a killed process on another machine would never be removed.
+    # Marker files cannot replace locks: if a process is killed on another machine, its markers are never removed.
     lock = FileLock(path, timeout=patience, thread_local=False, fallback_to_soft=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

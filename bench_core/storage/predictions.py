@@ -1,4 +1,4 @@
-"""Predictions on disk: gzipped JSON lines, byte-identical for identical predictions, read and written one by one."""
+"""Predictions on disk: gzipped JSON lines, read and written one at a time; equal predictions give equal bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPTIONAL = frozenset({"group", "target_bytes", "target_characters", "written"})
 
 
 def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
-    """Write predictions; actions are omitted if they equal the tokens."""
+    """Write predictions; omit actions that equal the tokens."""
     write_lines(path, predictions if isinstance(predictions, Lines) else map(_as_json, predictions))
 
 
@@ -32,7 +32,7 @@ def read_predictions(path: Path) -> Sequence[Prediction]:
 
 
 def by_id(predictions: Iterable[Prediction], folder: Path | None = None) -> Sequence[Prediction]:
-    """Return predictions sorted by id; many are spooled to a temporary file (in `folder`)."""
+    """Return predictions sorted by id; if there are many, spool them to a temporary file (in `folder`)."""
     spool, ids = Spool(_from_json, folder), array("q")
 
     def line(prediction: Prediction) -> bytes:

@@ -22,16 +22,16 @@ from input_digests import Dependencies, changed
 __all__ = ["MANIFEST", "Artifact", "Store"]
 
 Fingerprint: TypeAlias = tuple[int, int, int, int]  #: inode, size, mtime and ctime of a file
-Seen: TypeAlias = tuple[str, Fingerprint | None]  #: path of a manifest that was intact when read
+Seen: TypeAlias = tuple[str, Fingerprint | None]  #: path and fingerprint of a manifest that was intact when read
 
-CHECKED = "checked"  #: folder of marks for models that fulfill their contracts, by a digest of their code
+CHECKED = "checked"  #: folder that marks models that fulfill their contracts, by a digest of their code
 ANSWERS = "answers"  #: folder in which text generators cache answers, for all stages
 #: Folders that contain no artifacts.
 ASIDE = ("unfinished", "set-aside", "failures", "locks", "code", "costs", ANSWERS, CHECKED)
 REMOVED = "removed-"  #: prefix of unfinished folders that are being deleted
 MAX_NAME_BYTES = 255
 RESERVED = frozenset(("", ".", "..", *ASIDE))
-OCCUPIED = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}  # errors of renaming a folder to an existing path
+OCCUPIED = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}  # errors if a folder is renamed to an existing path
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
@@ -65,9 +65,9 @@ class Store:
         return self.root / kind / key
 
     def has(self, kind: str, key: str) -> bool:
-        """Return whether an artifact is stored, with intact manifest and files for reports.
+        """Return whether an artifact is stored, with intact manifest and report files.
 
-        These are read again only if the manifest changed. Weights, data and predictions are checked when read.
+        Both are read again only if the manifest changed. Weights, data and predictions are checked when loaded.
         """
         path, seen = self.seen.get((kind, key)) or (f"{self.root}/{kind}/{key}/{MANIFEST}", None)
         fingerprint = _fingerprint(path)
@@ -101,7 +101,7 @@ class Store:
         return self.has(kind, stage.key) and not changed(self.dependencies[kind, stage.key])
 
     def changed_inputs(self, kind: str, key: str) -> list[str]:
-        """Return the inputs of a stored artifact, besides those in its key, that have changed since."""
+        """Return the inputs, other than those in its key, that have changed since an artifact was stored."""
         return changed(self.dependencies[kind, key]) if self.has(kind, key) else []
 
     def contradictions(self, kind: str, key: str) -> list[str]:
@@ -112,7 +112,7 @@ class Store:
         return differing(self.get(kind, key).manifest, self.get(record, key).manifest)
 
     def entries(self) -> list[tuple[str, str]]:
-        """Return the kind and key of all entries of the store, sorted, without reading them."""
+        """Return the sorted kinds and keys of all entries of the store, without reading the entries."""
         try:
             kinds = [path for path in self.root.iterdir() if path.name not in ASIDE and path.is_dir()]
             return sorted((folder.name, name) for folder in kinds for name in os.listdir(folder))
@@ -125,7 +125,7 @@ class Store:
             self.delete(self.path(kind, key))
 
     def delete(self, folder: Path) -> None:
-        """Delete a folder of the store after renaming it, so that partial artifacts are never visible."""
+        """Delete a folder of the store after renaming it, so that a partly deleted artifact is never visible."""
         place = self.root / "unfinished" / f"{REMOVED}{token_hex(4)}"
         place.mkdir(parents=True)
         try:
@@ -152,10 +152,10 @@ class Store:
 
     @contextmanager
     def lock(self, kind: str, key: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold the lock of an artifact during the block, which should first check whether it is stored by now.
+        """Hold the lock of an artifact during the block, which should first check whether it has been stored.
 
         `waiting` is called once if another process has the lock. The lock is released if its process dies.
-        If the file system does not support locks (as some network file systems), the block runs with a warning: an
+        If the file system does not support locks (not all network file systems do), the block runs with a warning: an
         artifact may then be computed twice, but is stored once, by the first process to finish.
         Raises StoreError if the store is not writable.
         """
@@ -206,7 +206,7 @@ class Store:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _place(self, folder: Path, target: Path, files: Any, sync: bool) -> None:
-        """Rename a complete folder to the artifact, unless the artifact exists."""
+        """Rename a complete folder to the path of the artifact, unless the artifact exists."""
         if not target.parent.is_dir():
             target.parent.mkdir(parents=True, exist_ok=True)
             _sync(self.root)
@@ -260,7 +260,7 @@ def _fresh(*words: str) -> str:
 
 @contextmanager
 def _store_errors(folder: Path, others: bool = True) -> Iterator[None]:
-    """Convert system errors to StoreErrors; without `others`, only those of a full or missing store."""
+    """Convert system errors to StoreErrors; without `others`, only errors of a full or missing store."""
     try:
         yield
     except Exception as error:

@@ -11,13 +11,13 @@ from bench_core.registry import stage_kinds
 from bench_core.storage.artifact import FORMER_FILES
 from bench_core.storage.file_formats import SHAPES, HistoryEntry, parsed
 
-MAX_LINE_BYTES = 2**26  #: of JSON
+MAX_LINE_BYTES = 2**26  #: limit for a line of JSON
 AS_TOKENS = b'"actions": "tokens"', b'"actions": null'  # see `write_predictions`; quotes inside strings are escaped
 LINES: dict[str, Any] = {"history.jsonl": HistoryEntry, "predictions.jsonl.gz": Prediction, "parts.jsonl.gz": Any}
 
 
 def carried() -> dict[str, tuple[str, ...]]:
-    """Return the exported files of each kind of artifact or record, with their former names, inputs first."""
+    """Return the exported files of each kind of artifact or record, including their former names; inputs first."""
     files = {kind.record or kind.name: kind.files for kind in stage_kinds().values() if kind.files}
     return {
         kind: (*names, *(FORMER_FILES[name] for name in names if name in FORMER_FILES))
@@ -30,9 +30,9 @@ class TooLarge(ValueError):
 
 
 def check(name: str, content: bytes, max_bytes: int) -> int:
-    """Check an artifact file by its name and return its unpacked size in bytes.
+    """Check an artifact file according to its name, and return its unpacked size in bytes.
 
-    For the stage kinds of plugins, only JSON syntax is checked. Raises TooLarge above `max_bytes`, and ValueError
+    For stage kinds defined by plugins, only JSON syntax is checked. Raises TooLarge above `max_bytes`, and ValueError
     with a description of any other problem.
     """
     if name == "draws.npy":
@@ -50,7 +50,7 @@ def check(name: str, content: bytes, max_bytes: int) -> int:
 
 
 def _texts(name: str, content: bytes, max_bytes: int) -> Iterable[bytes]:
-    """Return the JSON texts of a file: its lines for JSON lines, otherwise the whole file."""
+    """Return the JSON texts of a file: each line of a JSON lines file, otherwise the whole file."""
     if name.endswith(".gz"):
         return lines(content, max_bytes)
     return content.splitlines(keepends=True) if name.endswith(".jsonl") else [content]

@@ -23,13 +23,13 @@ from bench_exchange.suite_settings import recorded_model
 from input_digests import Dependencies, described
 from plain_files import from_csv
 
-ADDED_BY_RUNS = ("reason", "kind", "measured")  # added by a run to the contents of an artifact
-COMPUTED = (*WEIGHTS, "decode", "score")  # stages whose environments are recorded in a run
-#: entries of run.json without a stage: licences from plugins, models whose contracts were not tested
+ADDED_BY_RUNS = ("reason", "kind", "measured")  # fields that a run adds to the contents of an artifact
+COMPUTED = (*WEIGHTS, "decode", "score")  # stages whose environments a run records
+#: Entries of run.json without a stage: licences from plugins, models whose contracts were not tested.
 WITHOUT_STAGE = (("tasks", "restricted"), ("models", "unchecked"))
-COSTS_KEY_LENGTH = 16  # characters
+COSTS_KEY_LENGTH = 16  # characters of a key in the costs of a run
 _UNKNOWN = RecordedStage("", {}, 0)
-NOT_IN_ARTIFACTS = ("libraries", "code")  # parts of an environment
+NOT_IN_ARTIFACTS = ("libraries", "code")  # parts of an environment that artifacts do not record
 
 
 def unlike_store(run: Run, store: Store) -> Iterator[Remark]:
@@ -57,21 +57,21 @@ class _StoreComparison:
 
     @cached_property
     def missing(self) -> Counter[str]:
-        """Number of artifacts that are not in the store, by kind."""
+        """The number of artifacts that are not in the store, by kind."""
         behind = {key for cell in self.run.cells for key in _behind(cell)}
         return Counter(kind for kind, key in self.run.artifacts() if key in behind and not self._places(kind, key))
 
     def _places(self, kind: str, key: str) -> list[str]:
         """Return the kinds under which an artifact is stored: its own, its record's, or both.
 
-        Excludes artifacts that were recomputed from other inputs not covered by the key.
+        Excludes artifacts that were recomputed after inputs outside the key had changed.
         """
         names = dict.fromkeys((kind, records().get(kind, kind)))
         here = [name for name in names if os.path.lexists(self.store.path(name, key))]
         return [name for name in here if not self._is_replaced(name, key)]
 
     def _is_replaced(self, kind: str, key: str) -> bool:
-        """Return whether inputs, origin and files of an artifact all differ from those of the run."""
+        """Return whether an artifact's inputs, origin and files all differ from the run's records."""
         if not self._unrecorded_inputs(kind, key) or not self._recorded_inputs(key):
             return False
         recorded, manifest = self._stages.get(key, _UNKNOWN), self.store.get(kind, key).manifest
@@ -83,11 +83,11 @@ class _StoreComparison:
             return []
         recorded, inputs = self._recorded_inputs(key), self.store.dependencies[kind, key].items()
         triples = ((sort, name, mark) for sort, marks in inputs for name, mark in marks.items())
-        # marks only, because names contain folders of this machine
+        # compares marks only, because names contain folders of this machine
         return [described(sort, name) for sort, name, mark in triples if mark not in recorded.get(sort, {}).values()]
 
     def _recorded_inputs(self, key: str) -> Dependencies:
-        """Return the recorded inputs of a stage, or those of the run in formats without inputs per stage."""
+        """Return the recorded inputs of a stage; for old formats without inputs per stage, the inputs of the run."""
         return self._stages.get(key, _UNKNOWN).observed or self.run.info.get("observed", {})
 
     @cached_property
@@ -102,7 +102,7 @@ class _StoreComparison:
 
     @cached_property
     def elsewhere(self) -> set[str]:
-        """The keys of artifacts from another computation than the run's."""
+        """The keys of artifacts that were not computed by the run itself."""
         computed = {key: self._stages[key].computed for key in self._artifacts if key in self._stages}
         return {
             key
@@ -153,7 +153,7 @@ class _StoreComparison:
         try:
             stored = np.load(self._artifacts[key].file("draws.npy"), allow_pickle=False)
         except (StoreError, ValueError):
-            return True  # damage is reported elsewhere; or there are no replicates
+            return True  # damage is reported elsewhere, or there are no replicates
         recorded = self.run.draws.get(key, stored[:0])
         return bool(stored.tobytes() == recorded.tobytes())
 
@@ -164,11 +164,11 @@ class _StoreComparison:
             if name not in keys:
                 yield f"{name}: the cell names no artifact for it"
             elif keys[name] in self._artifacts and (name in results or cell.status == "done"):
-                with suppress(StoreError):  # its damage is already reported
+                with suppress(StoreError):  # damage is already reported
                     yield from _differences(name, results.get(name, {}), self._artifacts[keys[name]].json(file))
 
     def _environments(self, cell: CellResult) -> Iterator[str]:
-        """Yield the environments of stages that the cell does not record."""
+        """Yield environments of stages if the cell does not record them."""
         environments = [self.run.info["environments"][place].items() for place in cell.environments]
         known = [
             _plain({name: value for name, value in items if name not in NOT_IN_ARTIFACTS}) for items in environments
@@ -181,7 +181,7 @@ class _StoreComparison:
                 yield f"{name} was computed with {provenance} according to the store"
 
     def _info(self) -> Iterator[str]:
-        """Yield differences between run.json and the store in tasks and models."""
+        """Yield differences between the tasks and models in run.json and in the store."""
         first: dict[str, list[str]] = {}
         for cell in self.run.cells:
             first.setdefault(f"models {cell.cell['model']}", [weights_of(cell.artifacts)])
@@ -213,7 +213,7 @@ class _StoreComparison:
                         yield f"run.json: {word} of {what[:-1]} {label!r} is {value!r}, which differs from the store"
 
     def _is_one_system(self, model: str) -> bool | None:
-        """Return whether a model is the same system for all seeds, by its stored settings; None if unknown."""
+        """Return whether a model is the same system for all seeds, according to stored settings; None if unknown."""
         keys = {weights_of(cell.artifacts) for cell in self.run.cells if cell.cell["model"] == model}
         artifacts = [self._artifacts[key] for key in keys if key in self._artifacts]
         models = [recorded_model(artifact.manifest["ingredients"]["settings"].get("model")) for artifact in artifacts]
@@ -255,7 +255,7 @@ class _StoreComparison:
 
 
 def _behind(cell: CellResult) -> Iterator[str]:
-    """Yield the keys of the artifacts that a cell needs; for an unfinished cell, only those of its results."""
+    """Yield the keys of the artifacts that a cell needs; for an unfinished cell, only the keys of its results."""
     known = {f"measure/{name}" for name, number in cell.numbers.items() if number.value is not None}
     known |= {f"probe/{name}" for name in cell.probes}
     yield from (key for name, key in cell.artifacts.items() if cell.status == "done" or name in known)
@@ -269,7 +269,7 @@ def _as_sample(prediction: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unlike(sample: Mapping[str, Any], known: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield differences between a sample and the stored prediction; text of the data may be left out."""
+    """Yield differences between a sample and the stored prediction; text from the data may be left out."""
     stored = known.get(sample["id"])
     if stored is None:
         yield f"example {sample['id']} was not decoded"

@@ -1,6 +1,6 @@
 """Checks whether runs can be merged, and chooses a run for each cell.
 
-Runs may differ in seeds, skipped cells, names on axes, hardware, and limits that affect no result. A name used by two
+Runs may differ in seeds, skipped cells, names on axes, hardware, and limits that affect no result. A name used in two
 runs must have the same settings in both.
 """
 
@@ -22,11 +22,11 @@ from bench_core.suites.sections import schema_of
 
 PART_SECTIONS = ("tasks", "models", "decoders", "metrics", "probes")
 SHARED_SECTIONS = ("suite", "title", "source", "note", "quote", "samples", "training")
-ENVIRONMENT_FIELDS = ("python", "torch", "bench", "device", "precision", "threads")  # neither host nor time
+ENVIRONMENT_FIELDS = ("python", "torch", "bench", "device", "precision", "threads")  # except host and time
 RANKS = {"done": 2, "failed": 1, "not run": 0}
 SPLIT_DEPENDENT = ("files of tasks.", "what tasks are made of.")  # may differ between runs of different splits
-MAX_VALUE_CHARACTERS = 200  # in messages
-MAX_ITEMS = 20  # differences or cells per message
+MAX_VALUE_CHARACTERS = 200  # limit for a value in messages
+MAX_ITEMS = 20  # limit for differences or cells in a message
 
 Place: TypeAlias = tuple[Any, ...]  #: names and seed of a cell in the matrix
 
@@ -61,7 +61,7 @@ def check(runs: Sequence[Run]) -> None:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """Return the settings that must match; parts, files and published tables by name."""
+    """Return the settings that must match; parts, files and published tables are listed by name."""
     suite = suite_of(run)
     file = read_suite_file(suite).model_dump(mode="json", by_alias=True)
     by_name = {section: file[section] for section in PART_SECTIONS}
@@ -86,7 +86,7 @@ def _settings(run: Run) -> dict[str, Any]:
 
 
 def prepared_tasks(run: Run) -> dict[str, Any]:
-    """Return the task info of the tasks that a run could prepare."""
+    """Return the task info of all tasks that a run prepared successfully."""
     return {name: task for name, task in run.info["tasks"].items() if "status" not in task}
 
 
@@ -135,7 +135,7 @@ def seeds_of(suite: SuiteFile) -> Sequence[int]:
 
 @dataclass
 class CellChoice:
-    """Takes each cell from the preferred run or the run where it got furthest."""
+    """Takes each cell from the preferred run or from the run in which the cell got furthest."""
 
     runs: Sequence[Run]  # preferred runs first
     number_preferred: int
@@ -143,7 +143,7 @@ class CellChoice:
     conflicts: dict[str, list[str]] = field(default_factory=dict)  # difference -> cells
 
     def cells(self) -> dict[Place, ChosenCell]:
-        """Return every cell once; raise SuiteError if runs differ and none of them is preferred."""
+        """Return every cell once; raise SuiteError if runs differ and no run is preferred."""
         candidates: dict[Place, list[ChosenCell]] = {}
         for run in self.runs:
             for cell in run.cells:
@@ -156,8 +156,8 @@ class CellChoice:
         return chosen
 
     def _best(self, results: Sequence[ChosenCell]) -> ChosenCell:
-        """Return the result that got furthest, completed by others with the same status."""
-        best = max(results, key=lambda candidate: RANKS[candidate.result.status])  # first of equals
+        """Return the result that got furthest, completed by other results with the same status."""
+        best = max(results, key=lambda candidate: RANKS[candidate.result.status])  # the first of several equals
         for other in (candidate for candidate in results if candidate is not best):
             name = cell_name(other.result.cell)
             note = f"{name}: taken from {best.run.folder.name}, where it"

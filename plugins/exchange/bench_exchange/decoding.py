@@ -18,7 +18,7 @@ MARK = "\N{BOM}"
 
 @dataclass
 class Session:
-    """Decodes lines, numbered from 0 like the examples of a split."""
+    """Decodes lines, which are numbered from 0 like the examples of a split."""
 
     trained: TrainedModel
     decoder: Decoder
@@ -27,7 +27,7 @@ class Session:
     has_noted: bool = False  # whether the note on sampled outputs was printed
 
     def decode(self, lines: Iterable[bytes]) -> None:
-        """Write the output of each line of a file; raise DataError with the number of an invalid line."""
+        """Write the output for each line of a file; raise DataError with the line number if a line is invalid."""
         texts = self._texts(enumerate(lines))
         first = 0
         while batch := [*islice(texts, LINES_PER_BATCH)]:
@@ -35,7 +35,7 @@ class Session:
             first += len(batch)
 
     def converse(self, terminal: BinaryIO) -> None:
-        """Ask for prompts on a terminal until its end; report errors and continue with the next prompt."""
+        """Ask for prompts on a terminal until end of input; report errors and continue with the next prompt."""
         number = 0
         while True:
             say(f"{visible(self.model)}> ", err=True, end="")

@@ -1,6 +1,6 @@
 """Exports a run as one zip file: the run folder, and the small files of its artifacts.
 
-The zip contains `run/...`, artifacts in `store/<kind>/<key>/...`, and `bundle.json` with the digest of each of these
+The zip contains `run/...`, artifacts in `store/<kind>/<key>/...`, and `bundle.json` with the digests of all
 files. The same run and store give the same bytes.
 """
 
@@ -39,7 +39,7 @@ RUN_FILES = (
 )  # fmt: skip
 WITH_TEXTS = ("prepare", "decode", "score")  # kinds of artifacts with text from the data
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # earliest timestamp in a zip
-ADDED_BY_MANIFEST = ("kind", "key", "files", "format", "seal")  # by `write_manifest`
+ADDED_BY_MANIFEST = ("kind", "key", "files", "format", "seal")  # fields that `write_manifest` adds
 
 
 def run_files() -> Sequence[str]:
@@ -51,8 +51,8 @@ def run_files() -> Sequence[str]:
 class Exported:
     """Summary of an export."""
 
-    carried: Counter[str] = field(default_factory=Counter)  # artifacts by kind
-    left_out: Counter[str] = field(default_factory=Counter)  # artifacts with text from the data, by kind
+    carried: Counter[str] = field(default_factory=Counter)  # number of artifacts by kind
+    left_out: Counter[str] = field(default_factory=Counter)  # number of artifacts with text from the data, by kind
     missing: int = 0  # number of artifacts that are not in the store
     damaged: list[str] = field(default_factory=list)  # error messages
 
@@ -60,7 +60,7 @@ class Exported:
 def export_run(run: Run, store: Store, path: Path, numbers_only: bool = False) -> Exported:
     """Write a run and its small artifacts to a new file.
 
-    Raises SuiteError if the file exists or cannot be written, and for a damaged run.
+    Raises SuiteError if the file exists or cannot be written, or if the run is damaged.
     """
     if wrong := [remark.text for remark in problems(run.folder) if remark.wrong]:
         raise SuiteError(f"{wrong[0]} The run cannot be exported. Run the suite again: stored results are reused.")
@@ -78,13 +78,13 @@ def _copy_run(source: Path, target: Path) -> None:
     for path in [*(source / name for name in run_files()), *history_files(source).values()]:
         if path.is_file():
             copyfile(path, target / path.relative_to(source))
-    if {*files_of(target)} != {*read_manifest(target).files}:  # without files of other plugins
+    if {*files_of(target)} != {*read_manifest(target).files}:  # the export leaves out files of other plugins
         (target / MANIFEST).unlink()
         write_manifest(target, "run", read_manifest(source).name)
 
 
 def _add(exported: Exported, store: Store, kind: str, key: str, target: Path, numbers_only: bool) -> None:
-    """Copy the exported files of an artifact and count it, or record why it is left out."""
+    """Copy the exported files of an artifact and count the artifact, or record why it is left out."""
     here = store.stored_kind(kind, key)
     if not os.path.lexists(store.path(here, key)):
         exported.missing += 1
@@ -101,7 +101,7 @@ def _add(exported: Exported, store: Store, kind: str, key: str, target: Path, nu
 
 
 def _copy(artifact: Artifact, kind: str, target: Path) -> None:
-    """Copy the small files of an artifact; its manifest keeps the digests of the others."""
+    """Copy the small files of an artifact; its manifest keeps the digests of the other files."""
     known, key = artifact.manifest["files"], artifact.manifest["key"]
     sources = {name: artifact.file(name) for name in carried()[kind] if name in known}
     folder = target / kind / key
@@ -128,7 +128,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _write(path: Path, folder: Path, run: str) -> None:
-    """Pack a folder into a new zip; raise SuiteError if it exists or cannot be written."""
+    """Pack a folder into a new zip file; raise SuiteError if the file exists or cannot be written."""
     digests = {}
     with new_file(path, "-o") as partial, ZipFile(partial, "w") as archive:
         for source in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -149,7 +149,7 @@ def _pack(archive: ZipFile, name: str, content: bytes) -> None:
 def new_file(path: Path, option: str) -> Iterator[Path]:
     """Yield a temporary path and rename it to `path` at the end, so that `path` is always complete.
 
-    Raises SuiteError if the file exists or cannot be written; `option` is the command's option for another file.
+    Raises SuiteError if the file exists or cannot be written; `option` is the option to choose another file.
     """
     if os.path.lexists(path):
         raise SuiteError(f"{path} already exists. Choose another file with {option}, or remove it.")

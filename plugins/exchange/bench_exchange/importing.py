@@ -29,16 +29,16 @@ class Imported:
     """Summary of an import."""
 
     run: Path = Path()
-    added: Counter[str] = field(default_factory=Counter)  # artifacts by kind
+    added: Counter[str] = field(default_factory=Counter)  # number of artifacts by kind
     known: int = 0  # number of artifacts already present
     left_out: dict[str, str] = field(default_factory=dict)  # key -> reason
-    unchecked: list[str] = field(default_factory=list)  # messages
+    unchecked: list[str] = field(default_factory=list)  # messages about unchecked items
 
 
 def import_run(
     path: Path, store: Store, runs: Path, limit: int = MAX_UNPACKED_BYTES, trust: bool = False
 ) -> Imported:
-    """Add the artifacts of a file to a store and its run to the others; existing files are kept.
+    """Add the artifacts of a file to a store, and its run to the folder `runs`; existing files are kept.
 
     Raises StoreError for an invalid file, for more than `limit` bytes unpacked, and, unless `trust` is set, for
     stages whose code is not installed here.
@@ -64,7 +64,7 @@ def import_run(
 
 
 def _missing_code(stages: Mapping[str, RecordedStage]) -> dict[str, list[str]]:
-    """Return the stages whose code is missing or different here, with the names of that code."""
+    """Return the stages whose code is missing or different here, with the names of the code."""
 
     @cache
     def settings(key: str) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _conflict(manifest: Mapping[str, Any], store: Store, here: str, left_out: Ma
 
 
 def _add_run(folder: Path, runs: Path, name: str) -> Path:
-    """Add a run to the others unless it is already present."""
+    """Add a run to the folder `runs` unless it is already present."""
     files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     if cmpfiles(folder, runs / name, files, shallow=False)[0] == files:
         return runs / name

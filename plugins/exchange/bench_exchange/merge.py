@@ -52,8 +52,8 @@ NOT_RUN_REASON = "in none of the merged runs"
 def merge(folders: Sequence[Path], out: Path, prefer: Sequence[Path] = ()) -> Run:
     """Write a run with the cells of several runs, and return it.
 
-    Raises SuiteError if the runs come from different suites, or if a cell was computed differently in two runs that
-    are not listed in `prefer`, where earlier runs take precedence.
+    Of the runs in `prefer`, earlier runs take precedence. Raises SuiteError if the runs come from different suites,
+    or if a cell was computed differently in two runs that are not in `prefer`.
     """
     runs = {folder: read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)}
     if len(runs) < 2:
@@ -106,7 +106,7 @@ class _MergedRun:
             yield from ((key, draws[key]) for draws in islice(stored, 1))
 
     def _sorted_cells(self) -> list[CellResult]:
-        """Return all cells in the order of the suite; cells of no run have the status "not run"."""
+        """Return all cells in the order of the suite; cells that no run contains have the status "not run"."""
         suite, _ = effective_suite(Located("suite.yaml", dict(self.suite)))
         places = {place_of(cell): cell for cell in matrix(suite)}
         ranks = {place: rank for rank, place in enumerate(places)}
@@ -117,7 +117,7 @@ class _MergedRun:
         return sorted(cells, key=lambda result: ranks.get(place_of(result.cell), len(ranks)))
 
     def _with_environments(self, cell: CellResult) -> CellResult:
-        """Return a cell with the merged run's environment numbers."""
+        """Return a cell with the indices of its environments in the merged run."""
         indices = []
         for place in cell.environments:
             environment = self.chosen[place_of(cell.cell)].run.info["environments"][place]
@@ -152,7 +152,7 @@ class _MergedRun:
         }
 
     def _sources(self) -> Iterator[tuple[CellResult, Run]]:
-        """Yield each cell that some run has, with the run it was taken from."""
+        """Yield each cell that a run contains, with the run it was taken from."""
         for cell in self.cells:
             if choice := self.chosen.get(place_of(cell.cell)):
                 yield cell, choice.run
@@ -168,7 +168,7 @@ class _MergedRun:
                 yield from samples
 
     def _write_costs(self, path: Path) -> None:
-        """Write the costs of every stage once, from the run it was taken from."""
+        """Write the costs of every stage once, from the run that provided the stage."""
         rows: dict[tuple[str, str], Mapping[str, str]] = {}
         origins = {(stage.kind, key[:16]): place for key, (stage, place) in self._stages.items()}
         for run in self.runs:
@@ -198,7 +198,7 @@ class _MergedRun:
                 if place is not None and key not in stages_by_key:
                     stages_by_key[key] = self._stages_by_folder[place][key], place
                     pending += [inner for _, inner in stages_by_key[key][0].inputs.values()]
-        for place, stages in self._stages_by_folder.items():  # tasks without cells
+        for place, stages in self._stages_by_folder.items():  # adds tasks without cells
             for key, stage in stages.items():
                 if stage.kind == "prepare":
                     stages_by_key.setdefault(key, (stage, place))
@@ -256,7 +256,7 @@ def _merge_mappings(mappings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def merged_suite(runs: Sequence[Run], cells: Sequence[CellResult]) -> dict[str, Any]:
-    """Return the suite of all cells of compatible runs."""
+    """Return a suite that contains all cells of compatible runs."""
     suites = [suite_of(run) for run in runs]
     merged = dict(suites[0])
     for section in PART_SECTIONS:
@@ -273,7 +273,7 @@ def merged_suite(runs: Sequence[Run], cells: Sequence[CellResult]) -> dict[str, 
 
 
 def _merge_skips(runs: Sequence[Run], suites: Sequence[Mapping[str, Any]], cells: Sequence[CellResult]) -> list[Any]:
-    """Return the skip entries that exclude no cell and no number of any run."""
+    """Return the skip entries that do not exclude any cell or number of the runs."""
     kept: list[Any] = []
     for run, suite in zip(runs, suites, strict=True):
         for raw, skip in zip(suite.get("skip") or [], run.suite.skip, strict=True):
@@ -285,6 +285,6 @@ def _merge_skips(runs: Sequence[Run], suites: Sequence[Mapping[str, Any]], cells
 
 
 def _merge_hardware(runs: Sequence[Run], suites: Sequence[Mapping[str, Any]]) -> Any:
-    """Return the hardware settings of all names, or those of the first run if hardware is not named."""
+    """Return the hardware settings of all names; if hardware is not named, the settings of the first run."""
     settings = [suite.get("hardware") or {} for suite in suites]
     return _merge_mappings(settings) if all(isinstance(run.suite.hardware, dict) for run in runs) else settings[0]

@@ -1,4 +1,4 @@
-"""Writes the predictions of a run as JSON lines, CSV or text, one at a time."""
+"""Writes the predictions of a run, one at a time, as JSON lines, CSV or text."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from bench_notebook import StoredPredictions
 from plain_files import csv_lines
 
 Format: TypeAlias = Literal["jsonl", "csv", "text"]
-Kind: TypeAlias = Literal["decode", "score"]  #: of predictions
+Kind: TypeAlias = Literal["decode", "score"]  #: kind of stage that stores the predictions
 
 KINDS: tuple[Kind, ...] = ("decode", "score")
 
@@ -50,12 +50,12 @@ class Outputs:
     store: Store
     cells: str = ""  # filters or words of cell names; default: all cells
     kinds: Sequence[Kind] = KINDS
-    problems: list[str] = field(default_factory=list)  # complete once all lines were read
+    problems: list[str] = field(default_factory=list)  # complete after all lines were read
 
     def lines(self, form: Format) -> Iterator[str]:
         """Yield the lines of a file, including line feeds.
 
-        Raises SuiteError for a text file of several cells, and for an output with several lines.
+        For text, raises SuiteError if there are several cells or an output has several lines.
         """
         if form == "text":
             return self._texts()
@@ -67,7 +67,7 @@ class Outputs:
         return chosen(self.run.cells, lambda result: result.cell, self.cells)
 
     def _stored_predictions(self) -> Iterator[StoredPredictions]:
-        """Yield the stored predictions of the cells; record cells without any as problems."""
+        """Yield the stored predictions of the cells; record cells without predictions as problems."""
         cells = self._cells()
         for cell in cells:
             if not any(name == "decode" or name.startswith("score/") for name in cell.artifacts):
@@ -88,7 +88,7 @@ class Outputs:
                 self.problems.append(str(error))
 
     def _texts(self) -> Iterator[str]:
-        """Return the first output of each example of one cell, one per line."""
+        """Return the first output of each example of a single cell, one per line."""
         cell = only_one(self._cells(), lambda result: result.cell, "")
         if "decode" not in cell.artifacts:
             raise SuiteError(f"{cell_name(cell.cell)}: nothing was decoded for this cell, so it has no texts.")
@@ -97,10 +97,10 @@ class Outputs:
 
 
 def as_example(prediction: Prediction, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a prediction as JSON data after its names.
+    """Return a prediction as JSON data, preceded by its names.
 
-    Unknown values are null; infinities and NaN are strings; `actions` is the word `tokens` if actions and tokens are
-    equal.
+    Unknown values are null; infinities and NaN are strings; `actions` is the string `tokens` if actions and tokens
+    are equal.
     """
     pairs = zip(prediction.hypotheses, prediction.texts, strict=True)
     return {
@@ -114,7 +114,7 @@ def as_example(prediction: Prediction, about: Mapping[str, Any]) -> dict[str, An
 
 
 def as_rows(prediction: Prediction, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a prediction as one row per hypothesis, or one row without hypotheses; lists and mappings are JSON."""
+    """Return a prediction as one row per hypothesis, one row if there are none; lists and mappings are JSON."""
     example = as_example(prediction, about)
     outputs = example.pop("outputs")
     common = {name: _flat(value) for name, value in example.items()}

@@ -26,7 +26,7 @@ from bench_exchange.suite_settings import as_mapping, truncate, unlike_settings
 from input_digests import described
 from plain_files import from_csv
 
-COSTS_KEY_LENGTH = 16  # characters
+COSTS_KEY_LENGTH = 16  # characters of a key in the costs of a run
 
 
 def contradictions(run: Run) -> Iterator[Remark]:
@@ -114,7 +114,7 @@ class _RecordedRun:
             else:
                 known = at(self.parts, place)
                 batch_sizes = self.parts.get("batch_sizes") if place == ("limits", "batch_size") else None
-                fits = value == known or value in (batch_sizes or ())  # merged runs may differ
+                fits = value == known or value in (batch_sizes or ())  # runs that were merged may differ
             if not fits:
                 way, ours, theirs = _leaf(value, known, place[-1])
                 yield f"{way} is {truncate(ours)}, but {_owner(place)} has {truncate(theirs)}"
@@ -142,7 +142,7 @@ class _RecordedRun:
                 yield f"{name}: its {role} is {kind} {key}, which is not the cell's"
 
     def _hardware(self, cell: CellResult, stage: RecordedStage) -> Iterator[str]:
-        """Yield library versions and hardware of a stage that no environment of the cell has."""
+        """Yield library versions and hardware of a stage that are missing in all environments of the cell."""
         places = [self.run.info["environments"][place] for place in cell.environments]
         known = as_mapping(stage.ingredients.get("libraries"))
         for name, version in known.items() if places else ():
@@ -162,16 +162,16 @@ class _RecordedRun:
         weights = next((name for name in WEIGHTS if name in cell.artifacts), WEIGHTS[0])
         expected = {"prepare", weights, *(f"measure/{name}" for name in metrics)}
         expected |= {"decode"} if cell.cell.get("decoder") else set()
-        kinds = {name.partition("/")[0] for name in (*expected, "decode", *WEIGHTS)}  # no plugin sections
+        kinds = {name.partition("/")[0] for name in (*expected, "decode", *WEIGHTS)}  # excludes sections of plugins
         known = {name for name in cell.artifacts if name.partition("/")[0] in kinds}
-        known.discard("prepare/train")  # exists if splits are prepared separately
+        known.discard("prepare/train")  # this stage exists if splits are prepared separately
         for name in sorted(expected ^ known):
             yield f"{name} is {'missing' if name in expected else 'not in the suite'}"
         for name in sorted(metrics ^ {*cell.numbers}) if cell.status == "done" else ():
             yield f"{name}: {'the number is missing' if name in metrics else 'the suite has no such metric'}"
 
     def _results(self, cell: CellResult) -> Iterator[str]:
-        """Yield numbers and findings of a cell that differ from its stages, and a wrong status."""
+        """Yield numbers and findings of a cell that differ from its stages, and its status if it is wrong."""
         results = {name: self.stages[key].result for name, key in cell.artifacts.items() if key in self.stages}
         for name, number in cell.numbers.items():
             key = cell.artifacts.get(f"measure/{name}")
@@ -277,7 +277,7 @@ def _owner(place: Iterable[str]) -> str:
 
 
 def _leaf(first: Any, other: Any, way: str) -> tuple[str, Any, Any]:
-    """Return the first place where two settings differ, and both values."""
+    """Return the first place at which two settings differ, and both values."""
     if isinstance(first, Mapping) and isinstance(other, Mapping):
         name = next(name for name in {**first, **other} if first.get(name) != other.get(name) or name not in first)
         return _leaf(first.get(name), other.get(name), f"{way}.{name}")

@@ -22,9 +22,9 @@ from bench_core.storage.predictions import read_lines
 from bench_core.storage.store import Artifact, Store
 
 FILES = {"decode": PREDICTIONS, "score": PREDICTIONS, "measure": "number.json", "probe": "finding.json"}
-MAX_DIFFERENCES = 3  # reported per stage
-MAX_VALUE_CHARACTERS = 60  # in messages
-PRECISION = 1e-5  # relative, for float32 sums, whose last digits depend on hardware
+MAX_DIFFERENCES = 3  # limit for differences reported per stage
+MAX_VALUE_CHARACTERS = 60  # limit for a value in messages
+PRECISION = 1e-5  # relative tolerance: the last digits of float32 sums depend on hardware
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Repeating:
 
     store: Store
     workers: Executor
-    rows: int | None = None  # minimum per decoding and scoring; default: all
+    rows: int | None = None  # minimum number per decode or score stage; default: all
     places: Mapping[str, str] = field(default_factory=dict)  # path of a file in settings -> its mark in keys
-    same_code: bool = False  # skips stages whose code or libraries differ
+    same_code: bool = False  # whether to skip stages whose code or libraries differ
 
     def of(self, names: Sequence[tuple[str, str]]) -> Iterator[Remark]:
         """Yield all differences of stages, in order."""
@@ -44,7 +44,7 @@ class Repeating:
         try:
             yield from chain.from_iterable(threads.map(lambda name: [*self._stage(*name)], chosen))
         finally:
-            threads.shutdown(wait=False, cancel_futures=True)  # workers finish running stages
+            threads.shutdown(wait=False, cancel_futures=True)  # workers finish the stages that are running
 
     def _stage(self, kind: str, key: str) -> Iterator[Remark]:
         try:
@@ -87,7 +87,7 @@ def _has(store: Store, stage: Any, kind: str, key: str) -> bool:
 
 
 def _parts(stage: Any) -> str:
-    """Return the parts of a stage, by their installed names."""
+    """Return the names of the parts of a stage, as text."""
     roles = ("decoder", "metric", "probe")
     names = [f"{role} {stage.settings[role]['name']!r}" for role in roles if role in stage.settings]
     return f" ({', '.join(names)})" if names else ""
@@ -101,7 +101,7 @@ def _describe_missing(stage: Any, role: str) -> str:
 
 
 def _differences(stage: Any, stored: Artifact, folder: Path, rows: int | None) -> Iterator[str]:
-    """Yield the first differences between a stored and a repeated result, and the number of others."""
+    """Yield the first differences between a stored and a repeated result, and the number of further differences."""
     file = FILES[stage.kind]
     if file == PREDICTIONS:
         differences = [*_by_example(read_lines(stored.file(file)), read_lines(folder / file), rows)]
@@ -115,7 +115,7 @@ def _differences(stage: Any, stored: Artifact, folder: Path, rows: int | None) -
 
 
 def _attachment_differences(stored: Artifact, folder: Path) -> Iterator[str]:
-    """Yield differences in bootstrap replicates and in what a metric stores per example."""
+    """Yield differences in bootstrap replicates and in the data that a metric stores per example."""
     import numpy as np
 
     if "draws.npy" in stored.manifest["files"]:

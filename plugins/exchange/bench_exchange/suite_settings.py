@@ -14,8 +14,8 @@ from bench_core.runs.run_suite import effective_suite
 from bench_core.suites import yaml_source
 from bench_core.suites.parts import LENGTHS, merged
 
-FILE = re.compile(r"sha256:[0-9a-f]{64}(\..+)?")  # represents a file or folder
-#: section -> setting of its stages
+FILE = re.compile(r"sha256:[0-9a-f]{64}(\..+)?")  # a digest that represents a file or folder
+#: Section -> setting of its stages.
 NAMED = {"tasks": "task", "decoders": "decoder", "metrics": "metric", "probes": "probe"}
 Settings: TypeAlias = Mapping[str, Any]
 NOT_OF_PART = ("training", "by_task", "grid")  # keys of a model that its part does not read
@@ -65,15 +65,15 @@ def _model(suite: Settings, name: str, task: str, settings: Settings, planned: S
     if "training" not in planned:
         yield from _fixed_model(name, settings_on_task, training, planned)
         return
-    training = {key: value for key, value in training.items() if key != "vmap_seeds"}  # concerns planning only
+    training = {key: value for key, value in training.items() if key != "vmap_seeds"}  # affects planning only
     yield from _unlike(("models", name, "training"), training, recorded)
 
 
 def _fixed_model(name: str, settings: Settings, training: Settings, planned: Settings) -> Iterator[str]:
-    """Yield differences for a model that was planned for evaluation without training."""
+    """Yield differences for a model that was planned to be evaluated without training."""
     model = recorded_model(planned.get("model"))
     if LENGTHS.isdisjoint(as_mapping(settings.get("training"))) and (model is None or model.is_pretrained()):
-        return  # other settings do not apply without a training length
+        return  # without a training length, other settings do not apply
     initial = {key: value for key, value in training.items() if key == "initial"}
     yield from _unlike(("models", name, "training"), initial, planned)
     if training.get("mode") != "evaluate" and (training.get("updates") != 0 or training.get("phases")):
@@ -116,7 +116,7 @@ def _unlike(way: Sequence[str], settings: Any, planned: Mapping[str, Any]) -> It
 
 
 def _contradicting(way: Sequence[str], part: Any, whole: Any) -> Iterator[str]:
-    """Yield settings of a split that contradict those of its task; either may lack some."""
+    """Yield settings of a split that contradict the settings of its task; both may be incomplete."""
     if isinstance(part, Mapping) and isinstance(whole, Mapping):
         for key in part:
             yield from _contradicting((*way, str(key)), part[key], whole.get(key))

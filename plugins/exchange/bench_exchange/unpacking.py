@@ -23,8 +23,8 @@ from bench_core.terminal import visible
 from bench_exchange.artifact_files import TooLarge, carried, check
 from bench_exchange.exporting import CONTENTS, run_files
 
-MAX_UNPACKED_BYTES = 8 * 2**30  #: default limit of the unpacked bytes of an export
-MAX_ENTRY_BYTES = 2**30  #: entries are read as a whole
+MAX_UNPACKED_BYTES = 8 * 2**30  #: default limit for the unpacked size of an export
+MAX_ENTRY_BYTES = 2**30  #: limit for an entry, which is read as a whole
 MAX_ERROR_CHARACTERS = 300
 DAMAGED = (BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError, zlib.error)
 
@@ -45,7 +45,7 @@ class Ingredients(Open):
 
 
 def recorded_kind(kind: str) -> str:
-    """Return the stage kind whose record `kind` is, or `kind` itself if it is not a record."""
+    """Return the stage kind of a kind of record, or `kind` itself if it is not a kind of record."""
     return next((name for name, record in records().items() if record == kind), kind)
 
 
@@ -62,7 +62,7 @@ def _entries() -> re.Pattern[str]:
 def unpack(path: Path, folder: Path, limit: int) -> tuple[ExportContents, list[Artifact]]:
     """Unpack a file into an empty folder as `run` and `store`; return its contents and its artifacts.
 
-    Raises StoreError for an invalid file; the consistency of its numbers is not checked.
+    Raises StoreError for an invalid file; does not check the consistency of its numbers.
     """
     try:
         contents = _extract(path, folder, limit)
@@ -75,7 +75,7 @@ def unpack(path: Path, folder: Path, limit: int) -> tuple[ExportContents, list[A
 
 
 def refusal(path: Path, text: str) -> StoreError:
-    """Return the error for a file that is not imported."""
+    """Return the error for a file that is rejected."""
     why = " ".join(visible(text).split())[:MAX_ERROR_CHARACTERS].rstrip(".")
     return StoreError(f"{path}: {why}. Nothing of it was imported.")
 
@@ -100,7 +100,7 @@ def _extract(path: Path, folder: Path, limit: int) -> ExportContents:
 
 
 def _check_entries(entries: Sequence[ZipInfo], limit: int) -> None:
-    """Raise ValueError for entries that are too large, duplicate, or have unexpected names."""
+    """Raise ValueError for entries that are too large, are duplicates, or have unexpected names."""
     sizes, names = [info.file_size for info in entries], [info.filename for info in entries]
     if sum(sizes) > limit:
         raise _too_large(limit)

@@ -1,4 +1,4 @@
-"""Verifies runs, reports and exported files: from cell to key, artifact, number and table."""
+"""Verifies runs, reports and exported files: traces cells to keys, artifacts, numbers and tables."""
 
 import os
 import tempfile
@@ -36,10 +36,10 @@ ERRORS = (ValueError, TypeError, KeyError, IndexError, AttributeError, Recursion
 
 @dataclass
 class Verifier:
-    """Verifies the runs, reports and exported files at paths, folders included."""
+    """Verifies the runs, reports and exported files at paths, which may be folders of them."""
 
     store: Store
-    runs: Path = Path("runs")  # searched for the runs of reports
+    runs: Path = Path("runs")  # folder searched for the runs of reports
     require_run: bool = False  # whether a missing run is an error
     seen: list[Run] = field(default_factory=list)  # verified runs
     counts: Counter[str] = field(default_factory=Counter)  # kind of item -> number verified
@@ -101,7 +101,7 @@ class Verifier:
         yield from remarks
 
     def _check_run_name(self, folder: Path, named: NamedVersion | None) -> Iterator[Remark]:
-        """Yield a problem if the manifest of a report has no run, or another digest for an existing run."""
+        """Yield a problem if the manifest of a report names no run, or has a wrong digest for an existing run."""
         if named is None:
             yield Remark(f"{folder / FILE}: the report has no run")
         elif (other := self._folder_of(named.name)) and (named.digest or (other / FILE).exists()):
@@ -112,7 +112,7 @@ class Verifier:
         return [*(run.folder for run in self.seen), *(sorted(self.runs.iterdir()) if self.runs.is_dir() else ())]
 
     def _run_of(self, digest: str) -> Run | None:
-        """Return the run with this present or earlier manifest digest."""
+        """Return the run whose current or earlier manifest has this digest."""
         for folder in self._folders():
             with suppress(BenchError):
                 if digest in read_manifest(folder).digests:
@@ -136,14 +136,14 @@ class Verifier:
 
 
 def verify_run(run: Run, store: Store | None) -> Iterator[Remark]:
-    """Yield contradictions in a run and with its store, except in its manifest."""
+    """Yield contradictions within a run and between run and store, except in the manifest."""
     try:
         yield from contradictions(run)
         if store is not None:
             yield from unlike_store(run, store)
         for section in sections():
             yield from section.verify(run, store)
-    except ERRORS as error:  # malformed files
+    except ERRORS as error:  # a file is malformed
         yield Remark(f"{run.folder}: the run cannot be verified: {type(error).__name__}: {error}")
 
 
@@ -156,7 +156,7 @@ def verify_export(folder: Path) -> Iterator[Remark]:
 
 
 def recompute_metrics(run: Run, store: Store) -> Iterator[Remark]:
-    """Recompute metrics from stored predictions where code and libraries are the same; yield differences."""
+    """Recompute metrics from stored predictions if code and libraries are the same; yield differences."""
     names = [(kind, key) for kind, key in run.artifacts() if kind == "measure" and store.has(kind, key)]
     if not names:
         return
@@ -175,7 +175,7 @@ def repeat_stages(run: Run, store: Store, data: Path, workers: int, limit: int |
 
 
 def _places(run: Run, data: Path) -> dict[str, str]:
-    """Return the paths of the files of a run's suite, with their marks in keys; empty if it cannot be planned."""
+    """Return the paths of files in a run's suite and their marks in keys; empty if the suite cannot be planned."""
     with suppress(BenchError):
         stages = plan(suite_of(run.folder), data).stages.values()
         return {place: mark for stage in stages for place, mark in stage.places.items()}
@@ -183,7 +183,7 @@ def _places(run: Run, data: Path) -> dict[str, str]:
 
 
 def _verifiable(path: Path) -> Iterable[Path]:
-    """Return the runs and reports at a path: the folder itself, or those below it."""
+    """Return the runs and reports at a path: the folder itself, or the runs and reports below it."""
     matches: list[Path] = []
     for place, folders, _ in os.walk(path):
         matches += [Path(place)] if _has(Path(place), (*RUN, *REPORT)) else []
@@ -196,7 +196,7 @@ def _has(folder: Path, names: Iterable[str]) -> bool:
 
 
 def _is_old_report(folder: Path) -> bool:
-    """Return whether a folder is a report of version 0.1, by the digest of all its files."""
+    """Return whether a folder is a report of version 0.1, according to the digest of all its files."""
     return not os.path.lexists(folder / FILE) and folder_digest(folder) in _old_reports()
 
 

@@ -31,14 +31,14 @@ from bench_ray.plugin import RayConfig
 from bench_ray.tasks import Board, work
 
 POLL_SECONDS = 0.5
-TIMEOUT_SECONDS = 10.0  # time limit of a stage for cleanup
-OBJECT_STORE_BYTES = 80 * 2**20  # Ray transfers texts only
+TIMEOUT_SECONDS = 10.0  # time that a stage has for cleanup
+OBJECT_STORE_BYTES = 80 * 2**20  # small, because Ray transfers only texts
 RUN_AGAIN = "Run the suite again to continue."
 
 
 @dataclass
 class Ray(Executor):
-    """Runs up to `capacity` stages at a time where resources are free; ends Ray only if it started Ray."""
+    """Runs up to `capacity` stages at a time as resources permit; shuts down Ray only if it started Ray."""
 
     config: RayConfig
     store: Path
@@ -52,7 +52,7 @@ class Ray(Executor):
         if self.ours:
             self._connect()
         self.board = ray.remote(num_cpus=0)(Board).remote()
-        # Ray ends processes with a GPU after one stage, which frees the GPU memory.
+        # Ray ends processes with a GPU after a single stage, which frees the GPU memory.
         self.tasks = {False: ray.remote(max_retries=0)(work), True: ray.remote(max_retries=0, num_gpus=1)(work)}
         self.closed = Event()
         self.threads = ThreadPoolExecutor(self.capacity)
@@ -72,7 +72,7 @@ class Ray(Executor):
 
     def _connect(self) -> None:
         """Start Ray or join a cluster; raise SuiteError if this fails."""
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # no telemetry
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # disables telemetry
         address, settings = self.config.address, dict[str, Any](log_to_driver=False, logging_level=logging.ERROR)
         what = "Ray cannot be started" if address is None else f"no Ray cluster responds at {address!r}"
         if address is None:
@@ -104,7 +104,7 @@ class Ray(Executor):
         while not ray.wait([reference], timeout=POLL_SECONDS)[0]:
             if self.closed.is_set():
                 ray.cancel(reference)
-                if not ray.wait([reference], timeout=TIMEOUT_SECONDS)[0]:  # time for cleanup
+                if not ray.wait([reference], timeout=TIMEOUT_SECONDS)[0]:  # after time for cleanup
                     ray.cancel(reference, force=True)
                 break
             with suppress(RayError):  # progress is optional
@@ -139,7 +139,7 @@ class Ray(Executor):
         settings = {} if request.build else request.stage.settings
         devices = settings.get("devices", 1)
         cpus = self.config.cpus or settings.get("threads", 1) * devices
-        if self.config.address is None:  # more threads than processors are allowed, as in other executors
+        if self.config.address is None:  # as in other executors, threads may outnumber processors
             cpus = min([cpus, *(int(node.get("CPU", cpus)) for node in _node_resources())])
         needs: dict[str, float] = {"CPU": cpus}
         if settings.get("device") == "cuda":
@@ -149,7 +149,7 @@ class Ray(Executor):
         return needs
 
     def _check_resources(self, needs: Mapping[str, float]) -> None:
-        """Raise StageFailed if a local Ray can never run a stage; warn if a cluster cannot yet."""
+        """Raise StageFailed if a local Ray instance can never run a stage; warn if a cluster cannot run it yet."""
         if any(all(node.get(name, 0) >= number for name, number in needs.items()) for node in _node_resources()):
             return
         if self.config.address is None:
@@ -158,7 +158,7 @@ class Ray(Executor):
 
 
 def _check_connection(address: str) -> None:
-    """Raise OSError if no server listens; Ray itself would retry for many minutes."""
+    """Raise OSError if no server listens at an address; Ray itself would retry for many minutes."""
     place = urlsplit(address if "//" in address else f"//{address}")
     socket.create_connection((place.hostname or "", place.port or 0), timeout=TIMEOUT_SECONDS).close()
 
@@ -186,7 +186,7 @@ def _node_resources() -> list[dict[str, float]]:
 
 
 def _describe(needs: Mapping[str, float]) -> str:
-    """Return the needs of a stage as text."""
+    """Return the resources that a stage needs, as text."""
     number = f"{needs['CPU']:g} CPU" + ("s" if needs["CPU"] != 1 else "")
     gpu = [f"{needs['GPU']:g} GPU"] if "GPU" in needs else []
     memory = [f"{needs['memory'] / 1e9:g} GB of memory"] if "memory" in needs else []

@@ -28,7 +28,7 @@ class Board:
         self.progress[key] = text, share
 
     def last(self, key: str) -> tuple[str, float] | None:
-        """Return the new progress message of a stage, or None."""
+        """Return the last progress message of a stage if it is new, or None."""
         return self.progress.pop(key, None)
 
     def add(self, key: str, event: str) -> None:

@@ -25,7 +25,7 @@ from bench_slurm.plugin import SlurmConfig, options
 COMMANDS = ("sbatch", "srun", "squeue", "scancel")
 PENDING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 RUNNING = {"RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED"}
-TERMINATION_SECONDS = 10.0  # time limit of a process for cleanup
+TERMINATION_SECONDS = 10.0  # time that a process has for cleanup
 NO_LIMIT_MINUTES = 365 * 24 * 60.0
 
 
@@ -37,7 +37,7 @@ class Cluster(ABC):
     folder: Path  # submitit's files
     call: ClassVar[Callable[..., None]] = staticmethod(jobs.job)
     glance: ClassVar[float] = 0.1  # seconds between polls of a job
-    patience: ClassVar[float] = 0.0  # seconds until the last files of a finished job are visible
+    patience: ClassVar[float] = 0.0  # seconds to wait until the last files of a finished job are visible
     kind: ClassVar[type[SubmititExecutor]]
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def submit(self, request: StageRequest, *words: str | float | None) -> Job[None]:
-        """Submit a job for a stage; `words` are the arguments of the function in the job, including the request."""
+        """Submit a job for a stage; `words` are arguments of the function in the job, including the request."""
 
     @abstractmethod
     def state(self, job: Job[None]) -> str:
@@ -62,7 +62,7 @@ class Cluster(ABC):
 
 @dataclass
 class OnSlurm(Cluster):
-    """Slurm jobs; a single squeue call returns all states, at the interval in the settings."""
+    """Slurm jobs; a single squeue call polls all their states, at the configured interval."""
 
     kind = SlurmExecutor
     glance = 1.0
@@ -101,7 +101,7 @@ class OnSlurm(Cluster):
             "gres": config.gres if cuda else None,
             "gpus_per_node": devices if cuda and config.gres is None else None,
             "cpus_per_task": cpus,
-            "srun_args": [f"--cpus-per-task={cpus}"],  # since Slurm 22.05, srun does not inherit it from the job
+            "srun_args": [f"--cpus-per-task={cpus}"],  # since Slurm 22.05, srun does not inherit this from the job
             "mem": f"{config.memory * 1000:.0f}M" if config.memory else None,
             "time": max(1, round(config.minutes)) if config.minutes else None,
             "setup": [config.setup] if config.setup else None,
@@ -125,12 +125,12 @@ class OnSlurm(Cluster):
             done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=60)
         except (OSError, subprocess.TimeoutExpired):
             return
-        if done.returncode == 0 or "Invalid job id" in done.stderr:  # the latter if all jobs are forgotten
+        if done.returncode == 0 or "Invalid job id" in done.stderr:  # the error if Slurm has forgotten all jobs
             known = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if " " in line.strip())
             self.states |= {name: known.get(name, "GONE").strip() for name in active}
 
     def has_left(self, job: Job[None]) -> bool:
-        return bool(job.paths.result_pickle.exists())  # the last file of a job; never read
+        return bool(job.paths.result_pickle.exists())  # the last file that a job writes; it is never read
 
     def cancel(self, jobs: Collection[Job[None]]) -> None:
         if jobs:
@@ -139,7 +139,7 @@ class OnSlurm(Cluster):
 
 
 class OnThisMachine(Cluster):
-    """Jobs as processes of this machine, identified by the folder in their command line."""
+    """Jobs that run as processes on this machine; the folder in their command line identifies them."""
 
     kind = LocalExecutor
 

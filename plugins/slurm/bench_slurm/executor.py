@@ -21,9 +21,9 @@ from bench_slurm.clusters import CLUSTERS, PENDING, RUNNING, Cluster
 from bench_slurm.jobs import ANSWER, EVENTS, PROGRESS, EventReader, read
 from bench_slurm.plugin import SlurmConfig
 
-NUMBER_OF_LOG_LINES = 20  # of a dead job's output
-EXIT_SECONDS = 5.0  # time limit of a job to exit after its answer
-RESERVE_SECONDS = 120.0  # stop a training this long before the job's limit, at most a fifth of the limit
+NUMBER_OF_LOG_LINES = 20  # quoted from the output of a dead job
+EXIT_SECONDS = 5.0  # time limit for a job to exit after its answer
+RESERVE_SECONDS = 120.0  # training stops this long before the job's limit, at most a fifth of the limit
 HINTS = {
     "TIMEOUT": " Increase the time limit with --with minutes=N.",
     "OUT_OF_MEMORY": " Increase the memory with --with memory=GIGABYTES.",
@@ -32,7 +32,7 @@ HINTS = {
 
 @dataclass
 class Slurm(Executor):
-    """Runs up to `capacity` jobs at a time, and brief stages in a worker process of this machine."""
+    """Runs up to `capacity` jobs at a time, and brief stages in a worker process on this machine."""
 
     config: SlurmConfig
     store: Path
@@ -44,7 +44,7 @@ class Slurm(Executor):
         parent = self.config.folder or self.store.with_name(f"{self.store.name}-jobs")
         self.folder = parent.absolute() / f"{time.strftime('%Y%m%d-%H%M%S')}-{token_hex(3)}"
         self.cluster: Cluster = CLUSTERS[self.config.cluster](self.config, self.folder)
-        self.jobs: dict[str, Job[None]] = {}  # active
+        self.jobs: dict[str, Job[None]] = {}  # active jobs, by id
         self.lock, self.brief, self.closed = Lock(), Lock(), Event()
         self.here = Workers(1, self.store, self.data)
         # Only the run handles interrupts and then cancels its jobs, which inherit the signal mask of these threads.
@@ -65,13 +65,13 @@ class Slurm(Executor):
 
     def close(self) -> None:
         with self.lock:
-            active = [*self.jobs.values()]  # their threads remove them once `closed` is set
+            active = [*self.jobs.values()]  # their threads remove the jobs once `closed` is set
             self.closed.set()
         self.here.close()
         self.cluster.cancel(active)
         self.threads.shutdown(cancel_futures=True)
         for folder in (self.folder, self.folder.parent):
-            with suppress(OSError):  # not empty: logs of failed jobs
+            with suppress(OSError):  # the folder is not empty: it contains logs of failed jobs
                 folder.rmdir()
 
     def _work(self, request: StageRequest, tell: Tell) -> None:
@@ -124,7 +124,7 @@ class Slurm(Executor):
         ended: float | None = None
         while True:
             state, answer = self.cluster.state(job), read(place / ANSWER)
-            for event in events():  # read after the answer: the last event is written before it
+            for event in events():  # read after the answer, because the last event is written before the answer
                 self.hear(request.stage, event)
             if answer:
                 return dict(answer)
@@ -153,7 +153,7 @@ class Slurm(Executor):
 
 
 def _needs_another_job(request: StageRequest, answer: dict[str, Any]) -> bool:
-    """Return whether a training stopped at the time limit of its job, with a checkpoint to continue from."""
+    """Return whether training stopped at the time limit of its job, with a checkpoint to continue from."""
     stopped = answer.get("failed", {}).get("stopped", False)
     return stopped and not answer["warned"] and (request.until is None or time.time() < request.until)
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from bench_core import Event, StageRequest, carry_out, event_from_json, event_to_json
 
-ANSWER, PROGRESS, EVENTS = "answer.json", "told.json", "events.jsonl"  # in the folder of a job
+ANSWER, PROGRESS, EVENTS = "answer.json", "told.json", "events.jsonl"  # files in the folder of a job
 REPORT_SECONDS = 1.0  # minimum interval between progress messages
 
 
 def job(request: str, store: str, data: str, place: str, seconds: float | None) -> None:
     """Call `perform` in a separate process; on termination, no file is left incomplete."""
-    # submitit would ignore the first signal, and requeue the job itself on the others.
+    # submitit would ignore the first of these signals, and requeue the job on the others.
     signal.signal(signal.SIGTERM, _end)
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
@@ -28,14 +28,14 @@ def job(request: str, store: str, data: str, place: str, seconds: float | None) 
 def perform(request: str, store: str, data: str, place: str, seconds: float | None) -> None:
     """Run a stage from a JSON request; write progress and then the answer to the folder `place`.
 
-    A training stops at a checkpoint after `seconds`.
+    After `seconds`, training stops at a checkpoint.
     """
     order = json.loads(request)
     if seconds is not None and StageRequest.from_json(order).stage.about.trains:
         order["until"] = min(time.time() + seconds, order["until"] or float("inf"))
     events = EventWriter(Path(place) / EVENTS)
     answer = carry_out(order, Path(store), Path(data), ProgressFile(Path(place)), events)
-    events.flush()  # before the answer: later events would not be read
+    events.flush()  # before writing the answer, because later events would not be read
     _write(Path(place) / ANSWER, answer)
 
 
@@ -58,7 +58,7 @@ class EventWriter:
     """Appends events for observers of the run to a file, at limited intervals and in whole lines."""
 
     path: Path
-    lines: list[str] = field(default_factory=list)  # unwritten
+    lines: list[str] = field(default_factory=list)  # lines not yet written
     last_write: float = 0.0
 
     def __call__(self, event: Event) -> None:
@@ -80,7 +80,7 @@ class EventReader:
     """Reads the complete lines of an event file, each once."""
 
     path: Path
-    read: int = 0  # bytes
+    read: int = 0  # number of bytes read
 
     def __call__(self) -> list[Event]:
         """Return the events since the last call; empty if the file does not exist yet."""

@@ -10,24 +10,24 @@ from bench_core import ExecutorConfig, hookimpl
 
 
 class SlurmConfig(ExecutorConfig):
-    """Slurm jobs, submitted with submitit; or, for testing, processes of this machine."""
+    """Slurm jobs, submitted with submitit; or, for testing, processes on this machine."""
 
     name, target = "slurm", "bench_slurm.executor:Slurm"
 
-    cluster: Literal["slurm", "local", "debug"] = "slurm"  #: `local`: processes of this machine; `debug`: this one
-    partition: str | None = None  #: as in sbatch
-    gpu_partition: str | None = None  #: partition of stages on cuda; by default `partition`
+    cluster: Literal["slurm", "local", "debug"] = "slurm"  #: `local`: processes on this machine; `debug`: this one
+    partition: str | None = None  #: Slurm partition of the jobs
+    gpu_partition: str | None = None  #: partition for stages on cuda; by default `partition`
     account: str | None = None  #: account that jobs are charged to
     qos: str | None = None  #: quality of service
     constraint: str | None = None  #: required node features
-    gres: str | None = None  #: GPU request of stages on cuda, such as gpu:a100:1; by default --gpus-per-node
-    cpus: PositiveInt | None = None  #: per job; by default the suite's threads
+    gres: str | None = None  #: GPU request for stages on cuda, such as gpu:a100:1; by default --gpus-per-node
+    cpus: PositiveInt | None = None  #: CPUs per job; by default the suite's threads
     memory: PositiveFloat | None = None  #: gigabytes per job
-    minutes: PositiveFloat | None = None  #: time limit of a job; longer trainings continue in another job
-    extra: str = ""  #: more options, as on the command line of sbatch: "--exclude=n1,n2 --nice=100"
+    minutes: PositiveFloat | None = None  #: time limit of a job; longer training continues in another job
+    extra: str = ""  #: additional options, as on the command line of sbatch: "--exclude=n1,n2 --nice=100"
     setup: str | None = None  #: shell command at the start of a job
-    brief: Literal["here", "job"] = "here"  #: where stages that take moments run: on this machine or as a job
-    folder: Path | None = None  #: for submitit's files; by default `<store>-jobs` next to the store
+    brief: Literal["here", "job"] = "here"  #: where very short stages run: on this machine or as a job
+    folder: Path | None = None  #: folder for submitit's files; by default `<store>-jobs` next to the store
     poll: PositiveFloat = 10.0  #: seconds between calls of squeue
 
     @field_validator("extra")
@@ -38,7 +38,7 @@ class SlurmConfig(ExecutorConfig):
 
 
 def options(text: str) -> dict[str, str | bool]:
-    """Parse sbatch options to a mapping; options without a value are True. Raises ValueError."""
+    """Parse sbatch options into a mapping; options without a value are True. Raises ValueError."""
     parsed: dict[str, str | bool] = {}
     for word in shlex.split(text):
         name, equals, value = word.partition("=")

@@ -10,7 +10,7 @@ from bench_trackers.plugin import JsonLinesConfig
 
 
 class JsonLines(Observer):
-    """Writes each event immediately as one line; infinities and NaN are strings as in Python."""
+    """Writes each event immediately as one line; infinities and NaN become strings, as Python prints them."""
 
     def __init__(self, config: JsonLinesConfig) -> None:
         self.config = config
@@ -31,7 +31,7 @@ class JsonLines(Observer):
 
 
 def _plain(value: Any) -> Any:
-    """Return data without numbers that JSON lacks."""
+    """Return data in which infinities and NaN, which JSON lacks, are strings."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

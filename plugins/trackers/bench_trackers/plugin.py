@@ -15,7 +15,7 @@ class JsonLinesConfig(ObserverConfig):
 
 
 class TensorBoardConfig(ObserverConfig):
-    """TensorBoard event files, one folder per training: DIR/SUITE/TRAINING."""
+    """TensorBoard event files, one folder per training run: DIR/SUITE/TRAINING."""
 
     name, target = "tensorboard", "bench_trackers.tensorboard:TensorBoard"
 
@@ -26,7 +26,7 @@ class TensorBoardConfig(ObserverConfig):
 
 
 class WandbConfig(ObserverConfig):
-    """Weights & Biases, always offline: one run per training, grouped by suite; `wandb sync` uploads them."""
+    """Weights & Biases, always offline: one run per training run, grouped by suite; `wandb sync` uploads them."""
 
     name, target = "wandb", "bench_trackers.wandb:WeightsAndBiases"
 

@@ -16,9 +16,9 @@ FLUSH_SECONDS = 10
 
 
 class TensorBoard(Observer):
-    """Writes one folder per training, shared by all runs of it, and one folder for the numbers of a run, by seed.
+    """Writes one folder per training run, shared by all suite runs, and one for the numbers of a suite run, by seed.
 
-    If a training resumes from a checkpoint, TensorBoard discards later steps of the earlier run.
+    If training resumes from a checkpoint, TensorBoard discards later steps of the earlier run.
     """
 
     def __init__(self, config: TensorBoardConfig) -> None:
@@ -32,7 +32,7 @@ class TensorBoard(Observer):
             self.suite = self.config.dir / file_name(event.suite)
             self.numbers = f"numbers/{file_name(event.run)}"
         elif isinstance(event, TrainingStarted):
-            # TensorBoard discards this step and later; the checkpoint's own step was written before
+            # TensorBoard discards this and later steps; the checkpoint's own step was written before
             restart = SessionLog(status=SessionLog.START)
             step = event.step + 1 if event.step else 0
             self._write(

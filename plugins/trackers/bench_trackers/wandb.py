@@ -21,7 +21,7 @@ os.environ["WANDB_ERROR_REPORTING"] = "false"  # no error telemetry
 
 import wandb
 
-#: Settings against collecting data about the machine, its code and its network.
+#: Settings that prevent wandb from collecting data about the machine, its code and its network.
 QUIET = {
     "silent": True,
     "console": "off",
@@ -36,9 +36,9 @@ QUIET = {
 
 
 class WeightsAndBiases(Observer):
-    """Writes one run per training, in the group of its suite, and one run for the numbers.
+    """Writes one wandb run per training run, in the group of its suite, and another for the numbers.
 
-    A training resumed from a checkpoint continues its run.
+    If training resumes from a checkpoint, its wandb run continues.
     """
 
     def __init__(self, config: WandbConfig) -> None:
@@ -62,7 +62,7 @@ class WeightsAndBiases(Observer):
 
     def close(self) -> None:
         for run in self.runs.values():
-            run.finish(exit_code=1)  # unfinished stage
+            run.finish(exit_code=1)  # the stage did not finish
         self.runs.clear()
         if self.numbers:
             run = self._begin("numbers", name=self.started.run)
@@ -70,7 +70,7 @@ class WeightsAndBiases(Observer):
             run.finish()
 
     def _run(self, training: TrainingName) -> Any:
-        """Return the run of a training, continued if the training continues."""
+        """Return the wandb run of a training run; if training resumes, continue its wandb run."""
         if training not in self.runs:
             settings = {"seed": training.seed, "key": training.key, "bench run": self.started.run}
             run = self._begin("train", id=run_id(training), name=training.label, config=settings)

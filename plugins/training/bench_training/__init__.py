@@ -1,4 +1,4 @@
-"""Training, from the `stages` that workers perform to a single update; `plugin` declares the stage kinds.
+"""Training: from the `stages` that workers perform down to a single update; `plugin` declares the stage kinds.
 
 `trainer` runs phases, updates and evaluations, `resuming` continues from a checkpoint, and `update` computes one
 update. A suite configures `optimizers`, `schedules`, `clipping`, `averaging`, `precision`, `compilation`,

@@ -1,4 +1,4 @@
-"""Weight averages over updates or evaluations, evaluated and stored in place of the last weights."""
+"""Weight averages over updates or evaluations, which are evaluated and stored in place of the last weights."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ class WeightAverage:
     """
 
     config: Averaging
-    count: int = 0  # averaged updates or evaluations
+    count: int = 0  # number of updates or evaluations averaged
     mean: dict[str, Tensor] = field(default_factory=dict)
     recent: list[dict[str, Tensor]] = field(default_factory=list)  # weights at the last evaluations
 
@@ -41,7 +41,7 @@ class WeightAverage:
         torch._foreach_lerp_([*self.mean.values()], [weights[name] for name in self.mean], share)
 
     def add_evaluation(self, model: nn.Module) -> None:
-        """Add the weights at an evaluation, before they are scored."""
+        """Add the weights at an evaluation, before they are evaluated."""
         if self.config.kind == "checkpoints":
             now = {name: tensor.detach().clone() for name, tensor in _weights(model).items()}
             self.recent = [*self.recent, now][-self.config.last :]

@@ -1,4 +1,4 @@
-"""`batch_size: auto`: the most rows or tokens that fit in device memory, searched by computing gradients."""
+"""`batch_size: auto`: the maximum rows or tokens that fit in device memory, found by computing gradients."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,16 +14,16 @@ from bench_core.errors import TrainingError
 from bench_training.memory import available
 
 MAX_BATCH_SIZE = 2**20  #: rows or tokens
-MAX_MEMORY_SHARE = 0.6  #: of the available memory that a batch may use on a CPU
-MAX_CANDIDATES = 8  #: batches among which the largest is computed
+MAX_MEMORY_SHARE = 0.6  #: share of the available memory that a batch may use on a CPU
+MAX_CANDIDATES = 8  #: number of batches from which the largest is chosen
 
 
 @dataclass
 class BatchSizeSearch:
     """Searches for the largest power of two whose batches fit in memory; restores model and generators.
 
-    Only the batch with the most positions among the first of an epoch is computed. On a CPU, where the system would
-    kill the process, the memory of the next size is extrapolated from the last.
+    Of the first batches of an epoch, only the batch with the most positions is computed. On a CPU, where exhausting
+    memory would kill the process, the memory for the next size is extrapolated from the last size.
     """
 
     model: nn.Module
@@ -32,7 +32,7 @@ class BatchSizeSearch:
     gradient: Callable[[Batch], object]  # stores a batch's gradient in the weights
 
     def run(self) -> int:
-        """Return the size; raise TrainingError if not even the smallest batch fits or the split is empty."""
+        """Return the size; raise TrainingError if even the smallest batch does not fit or the split is empty."""
         buffers = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             size = self._search()

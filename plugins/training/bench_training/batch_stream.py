@@ -1,4 +1,4 @@
-"""Batches on their way to a device: splitting, reading ahead in a thread, and pinned memory."""
+"""Prepares batches for a device: splits them, reads ahead in a thread, and pins memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from bench_core.data import Batch
 
-MAX_BATCHES_AHEAD = 4  #: read before they are needed, on a GPU
+MAX_BATCHES_AHEAD = 4  #: batches read ahead on a GPU
 
 
 def parts_of(batch: Batch, number: int) -> list[Batch]:
-    """Split a batch into up to `number` consecutive parts of about equal numbers of rows, none of them empty."""
+    """Split a batch into up to `number` consecutive, nonempty parts with about equal numbers of rows."""
     if number == 1:
         return [batch]
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
@@ -25,7 +25,7 @@ def parts_of(batch: Batch, number: int) -> list[Batch]:
 
 
 def share_of(batch: Batch, number: int, of: int) -> Batch | None:
-    """Return the share of process `number` of `of`; None if it has no rows."""
+    """Return the part of a batch for process `number` out of `of`; None if this part has no rows."""
     if of == 1:
         return batch
     rows = batch.ids.new_ones(len(batch)).cumsum(0) - 1
@@ -37,17 +37,17 @@ def pin(batch: Batch) -> Batch:
     """Return a batch in pinned memory; unchanged without a GPU."""
     try:
         return batch.change(Tensor.pin_memory)
-    except RuntimeError:  # a simulated GPU
+    except RuntimeError:  # the GPU is simulated
         return batch
 
 
 def read_ahead(
     batches: Iterator[Any], prepare: Callable[[Any], Any] = lambda item: item, lock: Lock | None = None
 ) -> Iterator[Any]:
-    """Yield items that a thread prepares up to MAX_BATCHES_AHEAD items ahead, plus the item in progress.
+    """Yield items that a thread prepares in advance: up to MAX_BATCHES_AHEAD items, and the item in progress.
 
-    The iterator is advanced under the lock, which a caller holds to use the same task without interference. An error
-    of the iterator is raised in place of its item. The thread ends with the generator.
+    The iterator is advanced under the lock; a caller holds the lock to use the same task without interference. If the
+    iterator raises an error, it is raised in place of the item. The thread ends with the generator.
     """
     lock, end = lock or Lock(), object()
 
@@ -67,7 +67,7 @@ def read_ahead(
 
 
 def with_last(batches: Iterator[Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield pairs of an item and whether it is the last."""
+    """Yield each item, and whether it is the last item."""
     for item in batches:
         for following in batches:
             yield item, False

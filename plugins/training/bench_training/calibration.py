@@ -1,4 +1,4 @@
-"""Measures within seconds how long the pieces of a training take and how much memory it needs."""
+"""Measures within seconds how long the pieces of a training run take and how much memory it needs."""
 
 import os
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ from bench_training.speed import TrainingMemory, TrainingSpeed
 from bench_training.stages import training_config
 from bench_training.timed_training import MIN_UPDATES, Epoch, TimedTraining
 
-MIN_BATCH_SHARE = 1 / 16  #: of a batch's rows, if they fit in memory; for far fewer, cost is not proportional
-MAX_MEMORY_SHARE = 0.7  #: of the available memory that updates may use
+MIN_BATCH_SHARE = 1 / 16  #: share of rows, if they fit in memory; for much smaller shares, cost is not proportional
+MAX_MEMORY_SHARE = 0.7  #: share of the available memory that updates may use
 
 
 def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSpeed:
-    """Return the speed of a training on its device; each phase is measured for about `seconds`.
+    """Return the speed of a training run on its device; each phase is measured for about `seconds`.
 
-    Batches that take longer or do not fit in memory are truncated to fewer rows, assuming cost proportional to rows.
-    Raises TrainingError if not even the weights fit.
+    Batches that take longer or do not fit in memory are truncated; cost is assumed to be proportional to rows.
+    Raises TrainingError if even the weights do not fit.
     """
     load, on_meta = os.getloadavg()[0], weights_on_meta(context, stage)
     timed = TimedTraining(context, stage, seconds)
@@ -46,7 +46,7 @@ def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSp
 
 
 def _updates(timed: TimedTraining, settings: Mapping[str, Any], most: float, size: float) -> tuple[float, int, float]:
-    """Time updates of a phase, as `TimedTraining.updates`; also return the share of rows used, at most `most`."""
+    """Time updates of a phase like `TimedTraining.updates`; also return the share of rows used (at most `most`)."""
     first, _ = timed.updates(settings, least := min(most, MIN_BATCH_SHARE), 1)
     share = min(most, max(least, timed.budget / MIN_UPDATES / (first * size)))
     share = most if share > most / 2 else share
@@ -54,7 +54,7 @@ def _updates(timed: TimedTraining, settings: Mapping[str, Any], most: float, siz
 
 
 def weights_on_meta(context: StageContext, stage: Stage) -> tuple[Any, int, int]:
-    """Return the model on the meta device, and the bytes of weights and of optimizer state in its training."""
+    """Return the model on the meta device, and the bytes that its weights and optimizer state occupy in training."""
     _, info = load_task(context, stage)
     settings = stage.settings["model"]
     with torch.device("meta"):
@@ -75,7 +75,7 @@ def _check_weights_fit(weights: int, optimizer: int, device: torch.device) -> No
 
 
 def _memory(timed: TimedTraining, epoch: Epoch, model: Any, weights: int, optimizer: int) -> TrainingMemory:
-    """Return the memory of a training: by a dry run of its heaviest phase, or else by two updates with few rows."""
+    """Return the memory that training needs, from a dry run of its heaviest phase, or else from two small updates."""
     seeds = len(timed.stage.settings.get("vmapped", ())) or 1
     try:
         update = seeds * max(memory.dry_run(model, epoch.largest, settings) for settings in timed.phases())
@@ -89,7 +89,7 @@ def _memory(timed: TimedTraining, epoch: Epoch, model: Any, weights: int, optimi
 
 
 def _by_few_rows(timed: TimedTraining, batch: Any) -> int:
-    """Return the bytes of an update on a batch, extrapolated linearly from two small parts of it."""
+    """Return the bytes of an update on a batch, extrapolated linearly from two small parts of the batch."""
     few = share_of(batch, 1 / 64)
     more = share_of(batch, 2 * len(few) / len(batch))
     low, high = (timed.update_bytes(part) for part in (few, more))

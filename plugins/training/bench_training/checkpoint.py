@@ -27,15 +27,15 @@ Storable: TypeAlias = Any  # tensors, numbers, strings and None, in lists, tuple
 
 @dataclass
 class Checkpoints:
-    """The checkpoints of a training, which alternate between two places of a store so that one is always intact."""
+    """The checkpoints of a training run, alternating between two places in a store so that one is always intact."""
 
     store: Store
     key: str
     label: str
     every: float  # seconds between checkpoints
     until: float | None = None  # seconds since 1970 at which to stop
-    of: str = ""  # key of the training that this one is part of, if that is different
-    inputs: Callable[[], Inputs] = dict  # observed so far, in addition to the inputs in `key`
+    of: str = ""  # for vmapped seeds: the training key of the first seed
+    inputs: Callable[[], Inputs] = dict  # returns inputs observed so far, in addition to those in `key`
     earlier: Inputs = field(default_factory=dict)  # filled from the loaded checkpoint
     spent: float = 0.0  # seconds in earlier runs
     begun: float = field(default_factory=time.monotonic)
@@ -51,7 +51,7 @@ class Checkpoints:
     def last(self, model: nn.Module, device: torch.device) -> Storable:
         """Load the last checkpoint's weights into the model; return the remaining state on a device, or None.
 
-        A damaged checkpoint is set aside with a warning, and the previous one is used.
+        A damaged checkpoint is set aside with a warning, and the previous checkpoint is used.
         """
         stored = [(each.manifest["step"], place, each) for place in PLACES if (each := self._load(place))]
         for _, place, artifact in sorted(stored, reverse=True, key=lambda entry: entry[0]):
@@ -86,7 +86,7 @@ class Checkpoints:
         try:
             rest = _flat(state, tensors)
             self.store.remove(CHECKPOINT, key)
-            with self.store.writing(CHECKPOINT, key, about, sync=False) as folder:  # the other place is intact
+            with self.store.writing(CHECKPOINT, key, about, sync=False) as folder:  # the other checkpoint is intact
                 save_model(unshared(model), str(folder / WEIGHTS))
                 save_file(tensors, str(folder / TENSORS))
                 (folder / REST).write_text(json.dumps(rest), encoding="utf-8")
@@ -96,7 +96,7 @@ class Checkpoints:
         self.saved = time.monotonic()
 
     def seconds(self) -> float:
-        """Return the duration of the training including earlier runs."""
+        """Return the duration of training, including earlier runs."""
         return round(self.spent + time.monotonic() - self.begun, 4)
 
     def remove(self) -> None:
@@ -140,7 +140,7 @@ def from_bytes(content: bytes, device: torch.device) -> Storable:
 
 
 def _flat(value: Storable, tensors: dict[str, Tensor]) -> Any:
-    """Return JSON data in which tensors are indices into `tensors`, and fill `tensors`."""
+    """Return JSON data in which tensors are replaced by indices; add the tensors to `tensors`."""
     inside: Callable[[Storable], Any] = lambda item: _flat(item, tensors)  # noqa: E731
     if isinstance(value, Tensor):
         tensors[str(len(tensors))] = value.detach().cpu().contiguous().clone()
@@ -164,7 +164,7 @@ def _built(flat: Any, tensors: Mapping[str, Tensor], device: torch.device) -> St
     inside: Callable[[Any], Storable] = lambda item: _built(item, tensors, device)  # noqa: E731
     kind, *content = flat
     if kind == "tensor":
-        # Copied because alignment in the file is arbitrary, and sums on a CPU depend on it in the last bit.
+        # Copied because alignment in the file is arbitrary and affects the last bit of sums on a CPU.
         return tensors[str(content[0])].to(device, copy=True)
     if kind == "rows":
         return _rows_class(*content[:2])(**{name: inside(item) for name, item in content[2].items()})

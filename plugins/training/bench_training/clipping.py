@@ -12,8 +12,8 @@ from bench_training.settings import Clip
 def clip_gradients(weights: Sequence[nn.Parameter], clip: Clip | None) -> Tensor:
     """Clip the gradients of weights; return the global norm before clipping [].
 
-    `norm` scales the whole gradient g by min(1, norm / ||g||), `each` does so for the gradient of each weight, and
-    `value` limits the absolute value of every entry.
+    `norm` scales the whole gradient g by min(1, norm / ||g||), `each` scales the gradient of each weight in this way,
+    and `value` limits the absolute value of every entry.
     """
     gradients = [gradient_entries(each) for each in weights if each.grad is not None]
     norm = nn.utils.get_total_norm(gradients)

@@ -1,4 +1,4 @@
-"""Losses compiled by `torch.compile`, with a fallback where compilation fails."""
+"""Losses compiled by `torch.compile`, with a fallback if compilation fails."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -12,7 +12,7 @@ LossFunction: TypeAlias = Callable[[Batch, Training], Loss]
 
 
 class CompiledLoss:
-    """The loss of a model, compiled at its first use; if that fails, the uncompiled loss, with a warning."""
+    """The loss of a model, compiled on first use; if compilation fails, the uncompiled loss, with a warning."""
 
     def __init__(self, model: Any, warn: Callable[[str], None]) -> None:
         self.model, self.warn = model, warn
@@ -33,7 +33,7 @@ class CompiledLoss:
             return self._fall_back(batch, training, error)
 
     def _try(self, batch: Batch, training: Training) -> None:
-        """Compile the loss and its backward pass by using them once; restore generator and buffers.
+        """Compile the loss and its backward pass by running them once; restore generator and buffers.
 
         This loss is not reused: a compiled graph may free tensors that a second backward pass would need.
         """
@@ -49,7 +49,7 @@ class CompiledLoss:
                     buffer.copy_(buffers[name])
 
     def _fall_back(self, batch: Batch, training: Training, error: Exception) -> Loss:
-        """Use the uncompiled loss from now on; raise an error of the loss itself."""
+        """Use the uncompiled loss from now on; if that fails as well, its error is raised."""
         self.loss, self.compiled = self.model.loss, False
         loss = self.loss(batch, training)
         first = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,4 +1,4 @@
-"""Data-parallel processes of a training, which sum gradients and follow common decisions."""
+"""Data-parallel processes of a training run, which sum gradients and follow common decisions."""
 
 import sys
 from collections.abc import Sequence
@@ -14,26 +14,26 @@ from bench_training.checkpoint import from_bytes, to_bytes
 from bench_training.log import Average
 
 CPU = torch.device("cpu")
-COLLECTIVE_TIMEOUT = timedelta(days=7)  #: covers evaluations by process 0; a process that ends is noticed at once
+COLLECTIVE_TIMEOUT = timedelta(days=7)  #: includes evaluations by process 0; the end of a process is noticed at once
 
 
 @dataclass(frozen=True)
 class DataParallel:
-    """The processes of a training in a `torch.distributed` group, as seen by one of them.
+    """The processes of a training run in a `torch.distributed` group, as seen by one of the processes.
 
-    All have the same weights. Process 0 evaluates, decides and writes; the others follow. Plain data are sent through
-    main memory, so that no process waits for its GPU.
+    All processes have the same weights. Process 0 evaluates, decides and writes; the others follow. Plain data are
+    sent through main memory, so that no process waits for its GPU.
     """
 
     rank: int
     number: int
-    data_group: Any = None  # the process group for plain data; None for that of gradients
+    data_group: Any = None  # the process group for plain data; None: the group for gradients
 
     def add_gradients(self, model: nn.Module, value: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Replace gradients by their sums over all processes; return the sums of `value` and `weight` [].
 
-        Weights without a gradient in this process get that of the others; weights without a gradient in any process
-        stay without.
+        Weights without a gradient in this process get the sum over the others; weights without a gradient in every
+        process still have no gradient.
         """
         trained = [each for each in model.parameters() if each.requires_grad]
         if any(each.grad is not None and each.grad.is_sparse for each in trained):
@@ -54,7 +54,7 @@ class DataParallel:
         return [bool(answer) for answer in self.numbers(answers)]
 
     def numbers(self, values: Sequence[float]) -> list[float]:
-        """Return the numbers of process 0, as many as `values`."""
+        """Return the numbers of process 0; every process passes equally many `values`."""
         if self.number == 1:
             return [*values]
         sent = torch.tensor([float(value) for value in values], dtype=torch.float64)
@@ -86,7 +86,7 @@ class DataParallel:
         return average
 
 
-ALONE = DataParallel(0, 1)  #: the process of a training on one device
+ALONE = DataParallel(0, 1)  #: the process of a training run on one device
 
 
 @torch.no_grad()
@@ -100,7 +100,7 @@ def _add_up(weights: Sequence[nn.Parameter]) -> None:
 
 
 def join(rank: int, number: int, place: str, device: torch.device) -> DataParallel:
-    """Join the process group of a training via a rendezvous file; return it as seen by this process."""
+    """Join the process group of a training run via a rendezvous file; return the group as this process sees it."""
     store = distributed.FileStore(place, number)  # type: ignore[attr-defined]
     backend = "nccl" if device.type == "cuda" else "gloo"
     tracebacks = sys.excepthook

@@ -1,4 +1,4 @@
-"""Scores the weights of a training: by a metric, or by the training loss on a split."""
+"""Scores weights during training: by a metric, or by the training loss on a split."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A task that yields batches within a time limit and counts the rest."""
+"""A task that yields batches within a time limit and only counts all later batches."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,11 +11,11 @@ from bench_core.data import Batch, Purpose
 from bench_core.random_numbers import Rng
 from bench_core.task import Size, Split
 
-EXCERPT_SECONDS = 2.0  #: for which batches are yielded
+EXCERPT_SECONDS = 2.0  #: time for which batches are yielded
 
 
 class Excerpt(CheckedTask):
-    """Yields the first batches of a split until the time limit, at least one; counts the elements of all batches."""
+    """Yields the batches of a split until the time limit, but at least one; counts the elements of all batches."""
 
     def __init__(
         self, task: CheckedTask, seconds: float = EXCERPT_SECONDS, rows: int | None = None,
@@ -23,11 +23,11 @@ class Excerpt(CheckedTask):
     ) -> None:  # fmt: skip
         super().__init__(task.task, task.info)
         self.seconds = seconds  # wall-clock time for which batches are yielded
-        self.rows = rows  # limit per pass; None for all
-        self.clock = clock  # times the counting
-        self.part = 1.0  # share of rows that is yielded of each batch
-        self.yielded = self.all = 0  # elements
-        self.counting = 0.0  # seconds on the clock
+        self.rows = rows  # maximum number of rows per pass; None for all
+        self.clock = clock  # clock that times the counting
+        self.part = 1.0  # share of each batch's rows that is yielded
+        self.yielded = self.all = 0  # numbers of elements
+        self.counting = 0.0  # seconds spent on counting, on the clock
 
     def batches(self, split: Split, purpose: Purpose, size: Size, rng: Rng | None = None) -> Iterator[Batch]:
         begun, seen, end = time.perf_counter(), 0, None
@@ -46,18 +46,18 @@ class Excerpt(CheckedTask):
 
     @property
     def share(self) -> float:
-        """The share of elements that was yielded."""
+        """The share of elements that were yielded."""
         return self.yielded / self.all if self.all else 1.0
 
 
 def share_of(batch: Batch, share: float) -> Batch:
-    """Return a share of the rows of a batch, the first ones, at least one row."""
+    """Return the first rows of a batch: a share of its rows, but at least one."""
     number = max(1, round(len(batch) * share))
     return batch if number >= len(batch) else batch.select(torch.arange(number, device=batch.ids.device))
 
 
 def elements(batch: Batch) -> int:
-    """Return the number of target and source tokens including padding, to which cost is about proportional."""
+    """Return the number of target and source tokens including padding; cost is about proportional to it."""
     source = batch.source
     tokens = source is not None and not torch.is_floating_point(source)
     return batch.gold.numel() + (prod(source.shape) if source is not None and tokens else 0)

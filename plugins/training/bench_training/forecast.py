@@ -1,4 +1,4 @@
-"""Predicts training costs from calibrations, for any number of updates; imports torch only to calibrate."""
+"""Predicts training costs from calibrations, for any number of updates; torch is imported only for calibration."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from bench_core.computing.context import StageContext
 
 NOT_KNOWN = "not known"
-EPOCH = 1000  #: assumed updates per epoch where the data are unknown
+EPOCH = 1000  #: assumed updates per epoch if the data are unknown
 ASSUMED_BATCH_SIZE = 256  #: assumed batch size for `batch_size: auto`
-#: Training settings that affect the number or the values of updates but not the duration of an update.
+#: Training settings that affect the number of updates or their values, but not the duration of an update.
 LENGTH = frozenset({
     "lr", "warmup", "schedule", "epochs", "updates", "evaluate_every", "patience",
 })  # fmt: skip
 
 
 def calibrate(context: StageContext, stage: Stage, seconds: float) -> TrainingSpeed:
-    """Return the speed of a training on its device; each phase is measured for about `seconds`."""
+    """Return the speed of a training run on its device; each phase is measured for about `seconds`."""
     from bench_training import calibration
 
     return calibration.calibrate(context, stage, seconds)
 
 
 def _speed(stage: Stage, costs: Costs, key: str) -> TrainingSpeed | None:
-    """Return the calibration of a training, if any."""
+    """Return the calibration of a training stage, or None."""
     return costs.read(TrainingSpeed, key, device_name(stage.settings["device"]))
 
 
 def speed_in_plan(stage: Stage, estimates: Any) -> TrainingSpeed | None:
-    """Return the calibration of a training in a plan, if any."""
+    """Return the calibration of a training stage in a plan, or None."""
     return _speed(stage, estimates.costs, estimates.keys.of_speed(stage))
 
 
 def is_calibrated(stage: Stage, costs: Costs, key: str) -> bool:
-    """Return whether a training is calibrated, in CPU seconds unless it runs on a GPU."""
+    """Return whether a training stage has a calibration, in CPU seconds unless it runs on a GPU."""
     speed = _speed(stage, costs, key)
     return speed is not None and (stage.settings["device"] == "cuda" or speed.cpu_rate is not None)
 
@@ -62,16 +62,16 @@ def predicted(stage: Stage, costs: Costs, key: str) -> tuple[float, int, float |
 
 
 def training_seconds(stage: Stage, speed: TrainingSpeed) -> float:
-    """Return the seconds of a whole training, on the clock of its speed, assuming that patience does not end it."""
+    """Return the seconds of a whole training run, on the clock of its speed, unless patience ends it earlier."""
     lengths = training_length(stage.settings["training"], speed.updates_per_epoch)
     phases = zip(lengths, speed.updates, strict=True)
     return speed.setup + sum(phase.updates * each + phase.evaluations * speed.evaluation for phase, each in phases)
 
 
 def rough_size(settings: Mapping[str, Any]) -> float:
-    """Return a number that grows with the cost of a training, from its settings alone: for ordering, not a time.
+    """Return a number that grows with the cost of training, from the settings alone: for ordering, not a time.
 
-    It is the number of updates times the batch size times the sum of squares of the sizes in the model's settings.
+    This is the number of updates times the batch size times the sum of squares of the sizes in the model's settings.
     """
     training = settings.get("training", {})
     updates = sum(phase.updates for phase in training_length(training, EPOCH))
@@ -95,7 +95,7 @@ def without_length(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def rows(stages: Sequence[Stage], estimates: Any, failures: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return a row of costs for each group of trainings that take equally long."""
+    """Return a row of costs for each group of training stages that take equally long."""
     trainings = [stage for stage in stages if stage.about.trains and not stage.is_extracted]
     numbers = Counter(estimates.keys.of_record(stage) for stage in trainings)
     firsts = {estimates.keys.of_record(stage): stage for stage in reversed(trainings)}
@@ -123,9 +123,9 @@ def _training(stage: Stage, number: int, estimates: Any, failures: Mapping[str, 
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Format rows of trainings for a terminal, without empty columns.
+    """Format the rows of training stages for a terminal, without empty columns.
 
-    The CPU column is empty for trainings with only wall time.
+    The CPU column is empty for training stages of which only the wall time is known.
     """
     table = [
         {
@@ -155,7 +155,7 @@ def brief(seconds: float | None) -> str:
 
 
 def remarks(rows: Sequence[Mapping[str, Any]], only_calibrated: bool) -> Iterator[str]:
-    """Yield remarks on trainings that do not fit, failed, or lack an estimate, and what to do."""
+    """Yield remarks on training stages that do not fit, failed, or lack an estimate, and what to do."""
     for row in rows:
         if row["failure"]:
             yield f"{row['training']} could not be measured: {row['failure']}"

@@ -13,21 +13,21 @@ from torch import Tensor
 from bench_core.errors import Fault
 from bench_core.model import Loss
 
-READ_EVERY = 50  #: updates between readings of the log, each of which waits for the GPU
+READ_EVERY = 50  #: updates between readings of the log; each reading waits for the GPU
 
 
 @dataclass
 class Average:
     """Mean losses of several batches, weighted by target tokens; only `values` waits for the device.
 
-    A term that some batches lack is averaged over the others.
+    A term that is missing in some batches is averaged over the other batches.
     """
 
     totals: dict[str, Tensor] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, loss: Loss, gradient_norm: Tensor | None = None, parts: Sequence[Loss] | None = None) -> None:
-        """Add a batch, with the loss terms of the parts in which it was computed (default: the batch itself)."""
+        """Add a batch and the loss terms of the parts in which it was computed (default: the whole batch)."""
         self._add({"loss": loss.value}, loss.weight)
         for part in [loss] if parts is None else parts:
             self._add(part.parts, part.weight)
@@ -53,7 +53,7 @@ class Average:
         return Average({**self.totals}, {**self.weights})
 
     def since(self, before: Average) -> Average:
-        """Return the average of what was added since the copy `before`."""
+        """Return the average of the batches added since the copy `before` was made."""
         average = Average()
         for name, total in self.totals.items():
             if before.weights.get(name) is not self.weights[name]:
@@ -71,7 +71,7 @@ class Average:
 
 
 class DivergenceMonitor:
-    """Records the first update whose loss or gradient is not finite, or whose loss has no weight.
+    """Records the first update whose loss or gradient is not finite, or whose loss has no positive weight.
 
     The record stays on the device; `failures` waits for it.
     """
@@ -80,7 +80,7 @@ class DivergenceMonitor:
         self.first: Tensor | None = None  # [4], or [S, 4] for copies: step (0 if none), loss, weight, norm
 
     def record(self, step: int, loss: Loss, norm: Tensor, scaled: bool = False) -> None:
-        """Check an update; with loss scaling, the gradient may be infinite, as the update is then skipped."""
+        """Check an update; with loss scaling, the gradient may be infinite, because the update is then skipped."""
         if loss.value.device.type == "cpu" and loss.value.dim() == 0 and not scaled and _is_sound(loss, norm):
             return  # fast path: numbers in main memory
         value, weight = loss.value.detach().double(), loss.weight.detach().double()
@@ -93,7 +93,7 @@ class DivergenceMonitor:
         self.first = row if self.first is None else torch.where(self.first[..., :1] > 0, self.first, row)
 
     def failures(self) -> list[str | None]:
-        """Return the failure of each copy, or of the single model; None for a sound one."""
+        """Return the failure of each copy, or of the single model; None if there is no failure."""
         if self.first is None:
             return [None]
         rows = self.first.reshape(-1, 4).tolist()

@@ -1,4 +1,4 @@
-"""Predicts the memory of a training by a dry run of an update on the meta device, without allocating it."""
+"""Predicts the memory that training needs from a dry run of an update on the meta device, without allocating it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -64,7 +64,7 @@ class DryRun(LiveBytes):  # type: ignore[no-untyped-call]
     """Runs operations with weights and activations on the meta device and ids on the CPU.
 
     Batches and tensors derived from batches alone, such as masks and positions, stay on the CPU, so that loops over
-    the longest row and selection by a mask work. Combined with activations, only their shapes are used.
+    the longest row and selection by a mask work. When they are combined with activations, only their shapes are used.
     """
 
     def _perform(self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
@@ -83,7 +83,7 @@ _INDEXED = {torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default, torch
 
 
 def _with_indices(func: Callable[..., Any], args: Any) -> Any:
-    """Replace masks in the arguments of an indexing by indices, as their number determines the result's shape."""
+    """Replace masks in the arguments of an indexing operation by indices, which determine the shape of the result."""
     if func not in _INDEXED:
         return args
     indices: list[Tensor | None] = []
@@ -99,7 +99,7 @@ def _shape_of(value: Any) -> Any:
 
 
 def _is_float(dtype: torch.dtype | None, tensors: Sequence[Tensor]) -> bool:
-    """Return whether an operation returns floating-point numbers; without `dtype` and inputs, it does."""
+    """Return whether an operation returns floating-point numbers; true if it has neither `dtype` nor inputs."""
     if dtype is not None:
         return dtype.is_floating_point
     return tensors[0].dtype.is_floating_point if tensors else True
@@ -125,7 +125,7 @@ def size_of(tensors: Iterable[Tensor]) -> int:
 
 
 def weights_and_optimizer(model: nn.Module, config: TrainingConfig) -> tuple[int, int]:
-    """Return the bytes of weights, including a copy of the best ones, and of optimizer state, on the meta device."""
+    """Return the bytes of weights (including a copy of the best) and of optimizer state, on the meta device."""
     weights = size_of([*model.parameters(), *model.buffers()])
     all_optimizers = optimizers(model, config, torch.device("meta"))
     for optimizer in all_optimizers:
@@ -136,7 +136,7 @@ def weights_and_optimizer(model: nn.Module, config: TrainingConfig) -> tuple[int
         for optimizer in all_optimizers:
             optimizer.step()
         state = size_of(tree_leaves([optimizer.state for optimizer in all_optimizers]))
-    except (RuntimeError, NotImplementedError, TypeError):  # it reads values, which do not exist on the meta device
+    except (RuntimeError, NotImplementedError, TypeError):  # the model reads values, which the meta device lacks
         state = 2 * size_of(model.parameters())
     model.zero_grad(set_to_none=True)
     return 2 * weights, state
@@ -145,7 +145,7 @@ def weights_and_optimizer(model: nn.Module, config: TrainingConfig) -> tuple[int
 def dry_run(model: Any, batch: Batch, settings: Mapping[str, Any]) -> int:
     """Return the peak bytes of gradients and activations in an update of a model on the meta device.
 
-    A model that reads the values of activations, which do not exist there, may raise any exception.
+    A model that reads the values of activations, which do not exist on this device, may raise any exception.
     """
     with DryRun() as live:
         loss = model.loss(batch, Training(0, 1, 0, 1, Rng(0), None, settings))

@@ -1,4 +1,4 @@
-"""Optimizer and schedule classes by name, of torch or any other module; lookup imports the module."""
+"""Optimizer and schedule classes by name, from torch or any other module; a lookup imports the module."""
 
 import sys
 from collections.abc import Mapping

@@ -12,10 +12,10 @@ from bench_core.errors import PluginError, SuiteError
 from bench_training.named_classes import class_of, tuples
 from bench_training.settings import Optimizer, ParameterGroup, TrainingConfig
 
-#: Optimizer settings that change every row of an embedding at every step.
+#: Optimizer settings with which every row of an embedding changes at every step.
 DENSE_SETTINGS = ("weight_decay", "momentum")
-Weights: TypeAlias = tuple[list[nn.Parameter], dict[str, Any]]  #: and their group's settings
-SCHEDULED_SETTINGS = ("lr", "momentum", "betas")  #: changed by torch schedules
+Weights: TypeAlias = tuple[list[nn.Parameter], dict[str, Any]]  #: weights, and the settings of their group
+SCHEDULED_SETTINGS = ("lr", "momentum", "betas")  #: settings that torch schedules change
 
 
 def optimizers(
@@ -57,7 +57,7 @@ def check_groups(model: nn.Module, config: TrainingConfig) -> None:
 
 
 def _dotted_name(name: str) -> str:
-    """Return the name of weights in their model, also for weights in a `Stack`."""
+    """Return the name that weights have in their model, even if they are in a `Stack`."""
     return name.replace("/", ".")
 
 
@@ -88,7 +88,7 @@ def _matches(name: str, group: ParameterGroup) -> bool:
 def _select(
     groups: Sequence[tuple[list[nn.Parameter], dict[str, Any]]], which: Callable[[nn.Parameter], bool]
 ) -> list[dict[str, Any]]:
-    """Return torch parameter groups with the weights for which `which` is true."""
+    """Return torch parameter groups, restricted to the weights for which `which` is true."""
     selected = [({"params": [each for each in weights if which(each)]}, settings) for weights, settings in groups]
     return [{**weights, **tuples(settings)} for weights, settings in selected if weights["params"]]
 
@@ -112,7 +112,7 @@ def _dense_optimizer(
 
 
 def _accepts(cls: type, name: str) -> bool:
-    """Return whether a constructor has a parameter; reads its code, as annotations read become part of cache keys."""
+    """Return whether a constructor has a parameter; uses its code, as annotations read would become part of keys."""
     code = getattr(cls.__init__, "__code__", None)  # type: ignore[misc]
     return code is not None and name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
@@ -149,7 +149,7 @@ def gradient_entries(weights: nn.Parameter) -> Tensor:
 
 
 def set_peak(optimizer: torch.optim.Optimizer, lr: float) -> None:
-    """Set the peak learning rate of all weights, except in groups that have their own."""
+    """Set the peak learning rate of all weights, except in groups with a peak rate of their own."""
     for group in optimizer.param_groups:
         group["peak_lr"] = group["given"]["lr"] if group.get("own_lr") else lr
 

@@ -1,6 +1,6 @@
-"""A further process of a training on several devices, started by `process_group`.
+"""An additional process for training on several devices, started by `process_group`.
 
-It reads its task from the first line of its input, and ends when its input is closed.
+The process reads its task from the first line of its input, and ends when its input is closed.
 """
 
 import json
@@ -20,7 +20,7 @@ from bench_core.storage.store import Store
 
 
 def main() -> None:
-    """Participate in a training, whose weights process 0 writes."""
+    """Participate in training; process 0 writes the weights."""
     task = json.loads(sys.stdin.buffer.readline())
     Thread(target=_end_with, args=(sys.stdin.buffer,), daemon=True).start()
     request = StageRequest.from_json(task["request"])
@@ -30,7 +30,7 @@ def main() -> None:
         try:
             with meaning_of(request.stage):
                 runner.perform(request.stage, Path(folder))
-        except Stopped:  # at the time limit, like process 0
+        except Stopped:  # process 0 stops at the time limit, too
             return
         except BenchError as error:
             sys.exit(str(error))

@@ -1,4 +1,4 @@
-"""The training stage kinds, for one seed or several vmapped seeds; imports no torch."""
+"""The training stage kinds, for one seed or several vmapped seeds; does not import torch."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def bench_stage_kinds(known: Sequence[str]) -> Sequence[StageKind]:
 
 
 def remove_checkpoints(store: Store, stage: Stage) -> None:
-    """Remove the checkpoints of a stored training."""
+    """Remove the checkpoints of a training stage that is stored."""
     from bench_training.checkpoint import Checkpoints
 
     Checkpoints(store, stage.key, stage.label, math.inf).remove()
 
 
 def check_fit(model: nn.Module, settings: Mapping[str, Any]) -> None:
-    """Raise SuiteError if a training refers to weights or modules that its model lacks."""
+    """Raise SuiteError if training settings refer to weights or modules that the model lacks."""
     from bench_training.optimizers import check_groups
     from bench_training.reset import modules_of
     from bench_training.stages import training_config

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bench_core.errors import TrainingError
 
-MIN_SCALE = 2.0**-14  #: of fp16 losses; below it, scaling cannot make a gradient finite
+MIN_SCALE = 2.0**-14  #: minimum scale of fp16 losses: if a gradient is not finite here, scaling cannot help
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -31,7 +31,7 @@ class Precision:
 
     @contextmanager
     def matrix_products(self) -> Iterator[None]:
-        """Allow tf32 inside the block if it is the precision."""
+        """Allow tf32 inside the block if the precision is tf32."""
         if self.name != "tf32":
             yield
             return
@@ -45,7 +45,7 @@ class Precision:
             torch.backends.cudnn.allow_tf32 = before[1]
 
     def scale(self, loss: Tensor) -> Tensor:
-        """Return the loss scaled for its backward pass."""
+        """Return the loss, scaled for its backward pass."""
         return loss if self.scaler is None else self.scaler.scale(loss)
 
     def unscale(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:

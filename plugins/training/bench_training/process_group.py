@@ -1,4 +1,4 @@
-"""Starts and ends the further processes of a training on several devices."""
+"""Starts and ends the additional processes for training on several devices."""
 
 import json
 import os
@@ -18,15 +18,15 @@ from bench_core.errors import BenchError, PluginError
 from bench_core.planning.stages import Stage, StageRequest
 from bench_training.data_parallel import ALONE, DataParallel, join, leave
 
-EXIT_TIMEOUT = 20.0  # seconds until a process is killed
-MAX_OUTPUT_CHARS = 2000  # of a process in an error message
+EXIT_TIMEOUT = 20.0  # seconds before a process is killed
+MAX_OUTPUT_CHARS = 2000  # limit for a process's output in an error message
 
 
 @contextmanager
 def process_group(context: StageContext, stage: Stage, device: torch.device) -> Iterator[DataParallel]:
-    """Yield the processes of a training, including this one.
+    """Yield the processes of a training run, including this process.
 
-    Process 0 starts the others, each on its own device. They end with it because they read from a pipe that closes.
+    Process 0 starts the others, each on its own device. When it ends, they end, because the pipe they read closes.
     """
     number = stage.settings.get("devices", 1)
     if number == 1:
@@ -47,7 +47,7 @@ def process_group(context: StageContext, stage: Stage, device: torch.device) -> 
 
 @contextmanager
 def _start_process(context: StageContext, stage: Stage, rank: int, place: str) -> Iterator[tuple[Any, IO[bytes]]]:
-    """Start a further process; end it after the block."""
+    """Start an additional process; end it after the block."""
     output = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
     process = subprocess.Popen(
         [sys.executable, "-m", stage.about.peer],
@@ -58,7 +58,7 @@ def _start_process(context: StageContext, stage: Stage, rank: int, place: str) -
     task: dict[str, Any] = {"rank": rank, "place": place, "store": str(context.store.root), "data": str(context.data)}
     try:
         assert process.stdin is not None
-        with suppress(OSError):  # it has ended; joining it will raise the error
+        with suppress(OSError):  # the process has ended; joining it will raise the error
             process.stdin.write(f"{json.dumps({**task, 'request': {**request, 'stage': asdict(stage)}})}\n".encode())
             process.stdin.flush()
         yield process, output

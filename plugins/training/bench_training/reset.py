@@ -19,7 +19,7 @@ def modules_of(model: nn.Module, names: Sequence[str]) -> list[nn.Module]:
 
 
 def reset_modules(model: nn.Module, names: Sequence[str], optimizers: Sequence[torch.optim.Optimizer]) -> None:
-    """Reset modules by name: their weights by `reset_parameters`, and their optimizer state."""
+    """Reset modules by name: their weights with `reset_parameters`, and their optimizer state."""
     for root in modules_of(model, names):
         for module in root.modules():
             if callable(reset := getattr(module, "reset_parameters", None)):

@@ -1,4 +1,4 @@
-"""The progress of a training, and how it resumes from a checkpoint."""
+"""The progress of a training run, and how it resumes from a checkpoint."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ from bench_training.schedules import LearningRates
 
 @dataclass
 class TrainingProgress:
-    """The progress of a training: its state except weights and optimizer."""
+    """The progress of a training run: its state except weights and optimizer."""
 
-    planned: list[int] = field(default_factory=list)  # updates of each phase
+    planned: list[int] = field(default_factory=list)  # number of updates of each phase
     batch_size: int = 0  # result of `batch_size: auto`
-    epoch_length: int = 0  # batches; 0 until counted
+    epoch_length: int = 0  # number of batches; 0 until counted
     phase: int = 0
     step: int = 0
     first: int = 0  # step at which the phase began
     epoch: int = 0
-    batch: int = 0  # completed batches in the epoch
+    batch: int = 0  # number of completed batches in the epoch
     best: float | None = None
     stale: int = 0  # evaluations without progress
     stop_best: float | None = None  # best value of the early-stopping metric
@@ -38,7 +38,7 @@ class TrainingProgress:
 
 
 class Resumable(ABC):
-    """A training that resumes from its last checkpoint as if it had never been interrupted."""
+    """A training run that resumes from its last checkpoint as if it had never been interrupted."""
 
     model: Any
     device: torch.device
@@ -47,14 +47,14 @@ class Resumable(ABC):
     progress: TrainingProgress
     arithmetic: Precision
     average: WeightAverage | None
-    optimizers: list[torch.optim.Optimizer]  # current phase
-    common_optimizers: list[torch.optim.Optimizer]  # shared by phases without their own
-    rates: LearningRates  # current phase
+    optimizers: list[torch.optim.Optimizer]  # optimizers of the current phase
+    common_optimizers: list[torch.optim.Optimizer]  # shared by phases without optimizers of their own
+    rates: LearningRates  # rates of the current phase
     common_rates: LearningRates
-    memory: list[Any]  # state after the last batch, for each of its parts
+    memory: list[Any]  # model state after the last batch, for each of its parts
     best: dict[str, Tensor]
-    losses: Average  # since the last evaluation
-    heard: Average  # the part of `losses` already reported
+    losses: Average  # mean losses since the last evaluation
+    heard: Average  # the part of `losses` that was already reported
 
     @abstractmethod
     def _check(self) -> None:
@@ -98,7 +98,7 @@ class Resumable(ABC):
             raise Stopped
 
     def _state(self) -> dict[str, Any]:
-        """Return the state of all processes except weights."""
+        """Return the state of all processes, without weights."""
         device = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
         local = {"memory": self.memory, "generators": [torch.get_rng_state(), device]}
         common = [] if self.optimizers is self.common_optimizers else self.common_optimizers

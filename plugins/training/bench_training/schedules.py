@@ -15,7 +15,7 @@ from bench_training.settings import Schedule
 
 @dataclass
 class LearningRates:
-    """Sets the learning rates of optimizers before each update, by a warm-up and a sequence of schedules.
+    """Sets the learning rates of optimizers before each update, according to a warm-up and a sequence of schedules.
 
     Updates are counted from the start of the schedule. Each weight group has its own peak rate, `peak_lr`. Everything
     except `scale` is a function of the update number, so checkpoints store only `scale`.
@@ -23,16 +23,16 @@ class LearningRates:
 
     optimizers: Sequence[torch.optim.Optimizer]
     schedules: Sequence[Schedule]
-    warmup: int  # updates
-    total: int  # updates
+    warmup: int  # number of updates
+    total: int  # number of updates
     epoch: int = 1  # updates per epoch
-    scale: float = 1.0  # product of plateau reductions
+    scale: float = 1.0  # product of all plateau reductions
     torch_schedules: list[Any] = field(default_factory=list)  # the current torch schedule of each optimizer
     number: int = -1  # index of the current torch schedule
-    steps: int = 0  # made by the current torch schedule
+    steps: int = 0  # number of steps of the current torch schedule
 
     def begin(self) -> None:
-        """Recompute everything from the peak rates, which may have changed."""
+        """Recompute all rates from the peak rates, which may have changed."""
         self.torch_schedules = []
 
     def set(self, update: int) -> None:
@@ -49,7 +49,7 @@ class LearningRates:
             self._build(number, schedule)
         done = update - 1 - begin
         done = done if schedule.every == "update" else done // max(1, self.epoch)
-        with warnings.catch_warnings(action="ignore"):  # about steps before the first update, after a rebuild
+        with warnings.catch_warnings(action="ignore"):  # warns of steps before the first update after a rebuild
             for _ in range(done - self.steps):
                 for each in self.torch_schedules:
                     each.step()
@@ -67,11 +67,11 @@ class LearningRates:
                 group["lr"] = group["peak_lr"] * factor
 
     def _in_force(self, update: int) -> tuple[int, int, int]:
-        """Return the index of the current schedule, the number of updates before it, and before its end."""
+        """Return the index of the current schedule, and the numbers of updates before its start and its end."""
         begin = max(0, self.warmup - 1)
         for number, schedule in enumerate(self.schedules):
             lengths = [length for length in (schedule.updates, (schedule.epochs or 0) * self.epoch) if length]
-            if schedule.share is not None:  # that of the first schedule includes the warm-up
+            if schedule.share is not None:  # the share of the first schedule includes the warm-up
                 lengths.append(max(0, round(schedule.share * self.total) - (begin if number == 0 else 0)))
             end = begin + min(lengths) if lengths else max(self.total, begin)
             if update <= end or number == len(self.schedules) - 1:

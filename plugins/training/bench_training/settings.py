@@ -21,20 +21,20 @@ from pydantic import (
 from bench_core.suites.axes import Names
 from bench_core.suites.training import Select, Strict, TrainingBase
 
-#: Optimizers that update each weight independently, so stacked copies train as they would separately.
+#: Optimizers that update each weight independently, so that stacked copies are trained as if separately.
 ELEMENTWISE = {
     "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop", "sgd",
 }  # fmt: skip
 
 
 class OpenSettings(BaseModel):
-    """A mapping in a suite with fixed keys and further keys."""
+    """A mapping in a suite with fixed keys and additional keys."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @property
     def more(self) -> Mapping[str, Any]:
-        """The further keys."""
+        """The additional keys."""
         return self.model_extra or {}
 
 
@@ -49,14 +49,14 @@ def _schedules(value: Any) -> Any:
 
 
 class Stop(Select):
-    """Early stopping by a metric, which may differ from that of `select`."""
+    """Early stopping by a metric, which may differ from the metric of `select`."""
 
-    patience: PositiveInt = 1  #: evaluations without progress after which training stops
+    patience: PositiveInt = 1  #: number of evaluations without progress after which training stops
     change: NonNegativeFloat = 0.0  #: minimum improvement of the metric that counts as progress
 
 
 class Optimizer(OpenSettings):
-    """An optimizer; further keys are arguments of its class."""
+    """An optimizer; additional keys are arguments of its class."""
 
     name: str = "adam"  #: a class of `torch.optim` (case-insensitive) or `package.module:Class`
 
@@ -67,21 +67,21 @@ OptimizerSetting: TypeAlias = Annotated[
 
 
 class ParameterGroup(OpenSettings):
-    """A weight group with its own settings; further keys are arguments of the optimizer."""
+    """A weight group with its own settings; additional keys are arguments of the optimizer."""
 
     match: Names = Field(min_length=1)  #: weight name patterns, such as `embed.*`; the first matching group applies
-    lr: NonNegativeFloat | None = None  #: peak learning rate, by default that of `training`; 0 freezes the weights
-    optimizer: OptimizerSetting | None = None  #: separate optimizer, such as `adamw` where `muon` is unsuitable
+    lr: NonNegativeFloat | None = None  #: peak learning rate, by default `lr` of `training`; 0 freezes the weights
+    optimizer: OptimizerSetting | None = None  #: separate optimizer, such as `adamw` if `muon` is unsuitable
 
 
 class Schedule(OpenSettings):
-    """A learning rate schedule; further keys are its arguments."""
+    """A learning rate schedule; additional keys are its arguments."""
 
     name: str = "constant"  #: constant, plateau, inverse-sqrt, linear, cosine, or a torch class such as `StepLR`
-    updates: PositiveInt | None = None  #: length in updates, if another schedule follows
+    updates: PositiveInt | None = None  #: length in updates; the last schedule needs none
     epochs: PositiveInt | None = None  #: length in epochs
-    share: float | None = Field(None, gt=0, le=1)  #: length as a share of all updates, including warm-up in the first
-    every: Literal["update", "epoch"] = "update"  #: when a torch schedule steps
+    share: float | None = Field(None, gt=0, le=1)  #: share of all updates; in the first schedule, includes warm-up
+    every: Literal["update", "epoch"] = "update"  #: how often a torch schedule steps
 
 
 class Clip(Strict):
@@ -101,7 +101,7 @@ class Clip(Strict):
 class Averaging(Strict):
     """Weight averaging: the average is evaluated, selected and stored in place of the last weights."""
 
-    kind: Literal["exponential", "uniform", "checkpoints"] = "exponential"  #: over updates, or over evaluations
+    kind: Literal["exponential", "uniform", "checkpoints"] = "exponential"  #: average over updates or evaluations
     decay: float = Field(0.999, gt=0, lt=1)  #: exponential: weight of the previous average at every update
     start: NonNegativeInt = 0  #: exponential, uniform: updates before averaging starts
     last: PositiveInt = 5  #: checkpoints: number of most recent evaluations to average
@@ -129,13 +129,13 @@ AveragingSetting: TypeAlias = Annotated[
 
 
 class Phase(OpenSettings):
-    """A training phase; further keys are model settings that may change by phase."""
+    """A training phase; additional keys are model settings that may differ between phases."""
 
-    updates: PositiveInt | None = None  #: ends with `updates` or `epochs`; default: as in `training`
-    epochs: PositiveInt | None = None  #: from the start of the phase; whichever ends first counts
-    lr: PositiveFloat | None = None  #: peak learning rate; by default that of `training`
+    updates: PositiveInt | None = None  #: length in updates; without `updates` and `epochs`, as in `training`
+    epochs: PositiveInt | None = None  #: length in epochs; if both are set, the shorter length applies
+    lr: PositiveFloat | None = None  #: peak learning rate; by default `lr` of `training`
     warmup: NonNegativeInt | None = None  #: updates of linear warm-up from the start of the phase
-    schedule: ScheduleSetting | None = None  #: from the start of the phase; by default that of `training` continues
+    schedule: ScheduleSetting | None = None  #: starts with the phase; by default, `schedule` of `training` continues
     optimizer: OptimizerSetting | None = None  #: a new optimizer for this phase
     reset: tuple[str, ...] = ()  #: modules to reinitialize: weights and optimizer state
 
@@ -156,19 +156,19 @@ class TrainingConfig(TrainingBase):
     schedule: ScheduleSetting = (Schedule(),)  #: after `warmup`: a name, a mapping with settings, or a sequence
     warmup: NonNegativeInt = 0  #: updates of linear warm-up
     accumulate: PositiveInt = 1  #: parts of each batch, computed sequentially to save memory (gradient accumulation)
-    epochs: PositiveInt | None = None  #: 10 if neither `epochs` nor `updates` is set
+    epochs: PositiveInt | None = None  #: length in epochs; 10 if neither `epochs` nor `updates` is set
     evaluate_every: PositiveInt | None = None  #: updates between evaluations; by default one evaluation per epoch
-    patience: PositiveInt | None = None  #: early stopping after this many evaluations without improvement in `select`
+    patience: PositiveInt | None = None  #: early stopping: number of evaluations without improvement in `select`
     stop: Stop | None = None  #: early stopping by another metric
     clip: ClipSetting | None = None  #: gradient clipping: a maximum global norm, or a mapping
-    label_smoothing: float = Field(0.0, ge=0, lt=1)  #: probability mass of each target that is spread over all tokens
+    label_smoothing: float = Field(0.0, ge=0, lt=1)  #: probability mass of each target to spread over all tokens
     average: AveragingSetting | None = None  #: weight averaging: a kind, or a mapping
     phases: tuple[Phase, ...] = ()  #: training phases in sequence; by default a single phase
     compile: bool = False  #: compile the loss with torch.compile; if that fails, train uncompiled with a warning
 
     @property
     def schedules(self) -> Iterator[tuple[tuple[str | int, ...], tuple[Schedule, ...], int]]:
-        """Yield every schedule sequence with its keys and its warm-up updates."""
+        """Yield every sequence of schedules with its keys and its number of warm-up updates."""
         yield ("schedule",), self.schedule, self.warmup
         for number, phase in enumerate(self.phases):
             if phase.own_schedule:

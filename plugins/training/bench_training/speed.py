@@ -1,4 +1,4 @@
-"""The speed and memory of a training, as measured by calibration."""
+"""The speed and memory of a training run, as measured by calibration."""
 
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
@@ -6,19 +6,19 @@ from bench_core.storage.costs import Cost
 
 
 class TrainingMemory(BaseModel):
-    """The peak memory of a training in bytes, by purpose."""
+    """The peak memory of a training run in bytes, by purpose."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    weights: NonNegativeInt  #: including buffers and the copy of the best weights
+    weights: NonNegativeInt  #: weights, buffers and the copy of the best weights
     optimizer: NonNegativeInt  #: optimizer state
-    update: NonNegativeInt  #: gradients and activations at the peak of an update
-    available: NonNegativeInt  #: on the device during the measurement
-    by_dry_run: bool  #: on the meta device; otherwise from updates with few rows
+    update: NonNegativeInt  #: peak of gradients and activations in an update
+    available: NonNegativeInt  #: available memory of the device during the measurement
+    by_dry_run: bool  #: whether measured on the meta device; otherwise, with updates on few rows
 
     @property
     def total(self) -> int:
-        """The bytes that a training needs."""
+        """The bytes that training needs."""
         return self.weights + self.optimizer + self.update
 
     @property
@@ -28,14 +28,14 @@ class TrainingMemory(BaseModel):
 
 
 class TrainingSpeed(Cost):
-    """How long the pieces of a training take, in CPU seconds; wall-clock seconds on a GPU and in files of 0.2."""
+    """The duration of the parts of a training run in CPU seconds; wall-clock seconds on a GPU and in files of 0.2."""
 
     setup: NonNegativeFloat  #: loading the task and building the model
-    updates: tuple[NonNegativeFloat, ...]  #: an update of each phase; 0 in phases without updates
-    evaluation: NonNegativeFloat  #: an evaluation
+    updates: tuple[NonNegativeFloat, ...]  #: one update in each phase; 0 in phases without updates
+    evaluation: NonNegativeFloat  #: one evaluation
     updates_per_epoch: NonNegativeInt
-    measured: NonNegativeInt  #: updates that were timed
-    share: PositiveFloat  #: share of a batch's rows that was used
+    measured: NonNegativeInt  #: number of updates that were timed
+    share: PositiveFloat  #: share of a batch's rows that was used for timing
     memory: TrainingMemory
     cpu_rate: PositiveFloat | None = None  #: CPU seconds per wall-clock second; None for wall-clock measurements
     load: NonNegativeFloat | None = None  #: load of the machine, averaged over the last minute

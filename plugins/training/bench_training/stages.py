@@ -51,7 +51,7 @@ def train(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
 
 
 def vmapped(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Train several vmapped seeds; write the same files for each as separate training, or why it failed."""
+    """Train several vmapped seeds; write the same files for each seed as separate training, or why it failed."""
     setup, seeds = TrainingSetup(context, stage), stage.settings["vmapped"]
     rngs = [Rng(seed).fork("train") for seed in seeds]
     with setup.own_generators():
@@ -78,7 +78,7 @@ def vmapped(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]
 
 
 def _extract_seed(context: StageContext, stage: Stage, folder: Path) -> dict[str, Any]:
-    """Extract one of several vmapped seeds; each is assigned an equal share of the cost."""
+    """Extract one of several vmapped seeds; each seed is assigned an equal share of the cost."""
     joint, seed, seeds = context.input(stage, "vmapped"), str(stage.settings["seed"]), stage.settings["vmapped"]
     failures = joint.json("failures.json")
     if seed in failures:
@@ -91,7 +91,7 @@ def _extract_seed(context: StageContext, stage: Stage, folder: Path) -> dict[str
 
 
 def training_config(settings: Mapping[str, Any]) -> TrainingConfig:
-    """Return the training config in the settings of a stage, without metrics, which the stage builds as parts."""
+    """Return the training config in the settings of a stage, without metrics: the stage builds metrics as parts."""
     training = {**settings["training"], "select": {}}
     if stop := training.get("stop"):
         unbuilt = {"metric": "", "decoder": None}
@@ -100,7 +100,7 @@ def training_config(settings: Mapping[str, Any]) -> TrainingConfig:
 
 
 class TrainingSetup:
-    """The setup of a training stage: what its seeds share, and the initial state of each."""
+    """The setup of a training stage: what its seeds share, and the initial state of each seed."""
 
     def __init__(self, context: StageContext, stage: Stage) -> None:
         self.context, self.settings = context, stage.settings
@@ -120,7 +120,7 @@ class TrainingSetup:
         return own_generators(self.device)
 
     def model(self, rng: Rng) -> Any:
-        """Return an initialized model; torch's generator continues from the state after initialization."""
+        """Return an initialized model; torch's generator keeps the state after initialization."""
         model = {**self.settings["model"], **self.settings["training"]["select"].get("evaluation", {})}
         settings = {"model": model, "initial": self.settings["initial"]}
         return initial_model(self.context, self.task, self.info, settings, self.size, self.device, rng)
@@ -131,7 +131,7 @@ class TrainingSetup:
         return Size(*self.config.size)
 
     def stop(self, rng: Rng) -> Selection | None:
-        """Return the early-stopping metric, if any."""
+        """Return the early-stopping metric, or None."""
         settings = self.settings["training"].get("stop")
         return self._build_selection("stop", settings, rng.fork("stop")) if settings else None
 
@@ -165,5 +165,5 @@ class TrainingSetup:
         return Selection(judge, metric.better, f"{split} {select['metric']['name']}")
 
     def seconds(self) -> dict[str, float]:
-        """Return the total duration of a resumed training, as a cost entry."""
+        """Return the total duration of training including earlier runs, as a cost entry."""
         return {"seconds": self.checkpoints.seconds()} if self.checkpoints.spent else {}

@@ -1,4 +1,4 @@
-"""Times the pieces of a training that is built like its stage: construction, batches, updates, and evaluation."""
+"""Times the pieces of a training run that is built like its stage: construction, batches, updates, and evaluation."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,8 +26,8 @@ from bench_training.trainer import Trainer
 from bench_training.training_length import phases_of
 from bench_training.vmapped import JointTrainer, Stack, stacked
 
-LR_FACTOR = 1e-3  #: of the learning rate, so that weights stay near their initial values and nothing diverges
-MIN_UPDATES, MAX_UPDATES = 3, 200  #: timed updates
+LR_FACTOR = 1e-3  #: for learning rates, so that weights stay near their initial values and nothing diverges
+MIN_UPDATES, MAX_UPDATES = 3, 200  #: limits for the number of timed updates
 PHASE = frozenset(Phase.model_fields)  #: keys of a phase that are not model settings
 
 
@@ -36,12 +36,12 @@ class Epoch:
     """The size of an epoch of the training split."""
 
     batches: int
-    elements: int  # sum over batches
-    largest: Batch  # most elements; for vmapped seeds, the part of the first seed
+    elements: int  # sum of the batches' elements
+    largest: Batch  # batch with the most elements; for vmapped seeds, the part of the first seed
 
 
 class TimedTraining:
-    """Times a few updates of a training, and an evaluation on a part of the split, without running it.
+    """Times a few updates and an evaluation on a part of the split, without running the whole training.
 
     Measures CPU seconds, or wall-clock seconds on a GPU. The time limit `seconds` is wall-clock time.
     """
@@ -55,7 +55,7 @@ class TimedTraining:
         select = stage.settings["training"]["select"]
         rows = select.get("examples") if not isinstance(select["metric"], str) else None
         self.task = self.setup.task
-        self.excerpt = self.setup.task = Excerpt(self.task, seconds / 2, rows, self.clock)  # for evaluations
+        self.excerpt = self.setup.task = Excerpt(self.task, seconds / 2, rows, self.clock)  # used in evaluations
 
     @property
     def cpu_rate(self) -> float | None:
@@ -99,7 +99,7 @@ class TimedTraining:
         return self.trainer._epoch(0)
 
     def update_bytes(self, batch: Batch) -> int:
-        """Return the bytes of gradients and activations in an update, the maximum over phases."""
+        """Return the bytes of gradients and activations in an update: the maximum over phases."""
         batch = batch if self.copies == 1 else stacked([batch] * self.copies)
         most = 0
         for settings in self.phases():
@@ -109,7 +109,7 @@ class TimedTraining:
         return most
 
     def updates(self, settings: Mapping[str, Any], share: float, fewest: int = MIN_UPDATES) -> tuple[float, int]:
-        """Time updates of a phase on a share of the rows of its batches, at least `fewest` after a warm-up update.
+        """Time at least `fewest` updates of a phase, after a warm-up update, on a share of the rows of its batches.
 
         Returns the median seconds per element, which is robust to other load on the machine, and the number of
         updates.
@@ -130,7 +130,7 @@ class TimedTraining:
         return [{name: value for name, value in phase.items() if name not in PHASE} for phase in phases]
 
     def phases(self) -> list[dict[str, Any]]:
-        """Return the model settings of each phase without duplicates."""
+        """Return the distinct model settings of all phases."""
         every = self.every_phase()
         return [settings for number, settings in enumerate(every) if settings not in every[:number]]
 
@@ -142,7 +142,7 @@ class TimedTraining:
         return (self.clock() - begun) / max(1, number)
 
     def evaluation(self, share: float) -> float:
-        """Return the seconds of an evaluation, extrapolated from a share of each batch's rows in a part of it."""
+        """Return the seconds of an evaluation, extrapolated from a share of the rows in a part of the split."""
         self.excerpt.part, begun = share, self._now()
         self.trainer._evaluate()
         return (self._now() - begun - self.excerpt.counting) / self.excerpt.share

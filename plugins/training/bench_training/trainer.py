@@ -41,7 +41,7 @@ from bench_training.update import BatchLoss, Gradient
 class Trainer(Resumable):
     """Trains a model on a task; `run` loads the best weights into the model and returns the history."""
 
-    model: Any  # an nn.Module and a Model
+    model: Any  # both an nn.Module and a Model
     task: Task
     config: TrainingConfig
     rng: Rng
@@ -50,10 +50,10 @@ class Trainer(Resumable):
     precision: str = "fp32"
     tell: Callable[[str, float], None] = lambda text, share: None
     checkpoints: Checkpoints | None = None
-    stop: Selection | None = None  # metric of `config.stop`
+    stop: Selection | None = None  # the metric of `config.stop`
     warn: Callable[[str], None] = lambda text: None
     group: DataParallel = ALONE  # the processes that share each batch
-    hear: Hear = silent  # receives the start, mean losses every READ_EVERY updates, and evaluations
+    hear: Hear = silent  # receives the start, evaluations, and mean losses every READ_EVERY updates
 
     def __post_init__(self) -> None:
         check_groups(self.model, self.config)
@@ -69,8 +69,8 @@ class Trainer(Resumable):
     def run(self) -> list[dict[str, Any]]:
         """Train in phases, each starting from the best weights of the previous phase.
 
-        Resumes from the last checkpoint, if any, bit-identically to an uninterrupted training. At the time limit,
-        raises Stopped after a checkpoint.
+        Resumes from the last checkpoint, if there is one; the result is bit-identical to uninterrupted training. At
+        the time limit, raises Stopped after writing a checkpoint.
         """
         phases, state = self.config.phases or (Phase(),), self._last_checkpoint()
         self.begin(state and state["progress"])
@@ -165,7 +165,7 @@ class Trainer(Resumable):
                     break
             if progress.step == before:
                 raise TrainingError("the training split has no batches. Is it empty?")
-        if progress.batch:  # the phase ended within an epoch; the next phase begins with a new one
+        if progress.batch:  # the phase ended within an epoch; the next phase begins a new epoch
             progress.epoch, progress.batch = progress.epoch + 1, 0
         if not self.best:  # no updates: evaluate the current weights
             self._evaluate()
@@ -233,7 +233,7 @@ class Trainer(Resumable):
         return clip_gradients([*self.model.parameters()], self.config.clip)
 
     def _evaluate(self) -> None:
-        """Evaluate the weights, keep them if they are the best, and extend the history."""
+        """Evaluate the weights, keep them if they are the best so far, and extend the history."""
         self._check()
         progress = self.progress
         if self.average is not None:
@@ -254,7 +254,7 @@ class Trainer(Resumable):
         self._tell(f", {self.selection.name} {value:.4g}")
 
     def _evaluation_values(self) -> tuple[float, float | None]:
-        """Return the selection metric and the early-stopping metric or None, of averaged weights if configured."""
+        """Return the selection value and the early-stopping value (or None), for averaged weights if configured."""
         judges = [self.selection, *([] if self.stop is None else [self.stop])]
         values = [0.0] * len(judges)
         if self.group.rank == 0:

@@ -19,12 +19,12 @@ Way: TypeAlias = tuple[str | int, ...]  #: keys inside `training:`
 Report: TypeAlias = Callable[[Way, str], None]
 
 Beta: TypeAlias = Annotated[float, Field(ge=0, lt=1)]  #: decay rate of moments
-#: Parameters that the trainer passes.
+#: Parameters that the trainer passes itself.
 GIVEN = {"params", "optimizer", "lr", "last_epoch", "differentiable", "capturable"}
 
 
 class Common(BaseModel):
-    """Settings shared by Adam, AdamW and SGD, which are checked without torch."""
+    """Settings shared by Adam, AdamW and SGD, which can be checked without torch."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -66,7 +66,7 @@ COMMON: Mapping[str, type[Common]] = {"adam": Adam, "adamw": AdamW, "sgd": Sgd}
 
 
 def check_training(entry: Entry, report: Report) -> None:
-    """Report every problem of a training, with its keys inside `training:`."""
+    """Report every problem of training settings, with its keys inside `training:`."""
     config = cast(TrainingConfig, entry.training)
     for check in (_optimizers, _schedules, _smoothing, _phases):
         with suppress(Unreadable):
@@ -78,7 +78,7 @@ def _optimizers(config: TrainingConfig, model: ModelConfig, report: Report) -> N
         _settings("optimizer", optimizer.name, optimizer.more, keys, report)
     for number, group in enumerate(config.groups):
         name = (group.optimizer or config.optimizer).name
-        with suppress(SuiteError):  # an unknown name is reported above
+        with suppress(SuiteError):  # unknown names have been reported above
             _settings("optimizer", name, group.more, ("groups", number), report, whole=False)
 
 
@@ -108,9 +108,9 @@ def _built_in_schedule(schedule: Schedule, keys: Way, report: Report) -> None:
 
 
 def _settings(kind: Kind, name: str, given: Mapping[str, Any], keys: Way, report: Report, whole: bool = True) -> None:
-    """Report settings that a class lacks, missing settings, and settings with which it cannot be built.
+    """Report settings unknown to a class, missing settings, and settings with which the class cannot be built.
 
-    The settings of a weight group are not `whole`.
+    The settings of a weight group are incomplete, so `whole` is false.
     """
     if whole or given:
         for way, text in _problems(kind, name, given, whole):
@@ -141,7 +141,7 @@ def _problems(kind: Kind, name: str, given: Mapping[str, Any], whole: bool) -> I
 
 
 def _parameters(cls: Any) -> dict[Any, bool]:
-    """Return the settings of a class and whether each is required; the key None means that any are accepted."""
+    """Return the settings of a class and whether each is required; the key None means that any name is accepted."""
     parameters = [*inspect.signature(cls).parameters.values()][1:]
     return {
         None if each.kind is each.VAR_KEYWORD else each.name: each.default is each.empty
@@ -186,7 +186,7 @@ def _smoothing(config: TrainingConfig, model: ModelConfig, report: Report) -> No
 
 
 def _phases(config: TrainingConfig, model: ModelConfig, report: Report) -> None:
-    """Report settings of phases that the model cannot change by phase."""
+    """Report settings of phases that the model does not allow to differ between phases."""
     known = [*Phase.model_fields, *sorted(model.by_phase)]
     for number, phase in enumerate(config.phases):
         for key in {*phase.more} - model.by_phase:

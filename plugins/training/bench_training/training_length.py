@@ -1,4 +1,4 @@
-"""The number of updates and evaluations of a training, given its settings and the updates per epoch."""
+"""The number of updates and evaluations in training, given the settings and the updates per epoch."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,14 +10,14 @@ EPOCHS = 10  #: default if neither `epochs` nor `updates` is set
 
 @dataclass(frozen=True)
 class PhaseLength:
-    """The length of a phase that is not ended by patience."""
+    """The length of a phase, unless patience ends it earlier."""
 
     updates: int
     evaluations: int
 
 
 def phases_of(training: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the phases of a training; by default one without settings."""
+    """Return the phases of training; by default, one phase without settings."""
     return [*training.get("phases", ())] or [{}]
 
 
@@ -32,7 +32,7 @@ def training_length(training: Mapping[str, Any], updates_per_epoch: int) -> list
 
 
 def updates_of(training: Mapping[str, Any], phase: Mapping[str, Any], epoch: Callable[[], int]) -> int:
-    """Return the updates of a phase: the minimum of its updates and its epochs of `epoch()` updates each."""
+    """Return the number of updates of a phase: `updates`, or `epochs` times `epoch()`, whichever is smaller."""
     updates, epochs = phase.get("updates"), phase.get("epochs")
     if updates is None and epochs is None:
         updates, epochs = training.get("updates"), training.get("epochs")
@@ -43,7 +43,7 @@ def updates_of(training: Mapping[str, Any], phase: Mapping[str, Any], epoch: Cal
 
 
 def _evaluations(training: Mapping[str, Any], first: int, updates: int, updates_per_epoch: int) -> int:
-    """Return the evaluations of a phase: every `evaluate_every` updates or after each epoch, and at its end."""
+    """Return the number of evaluations of a phase: every `evaluate_every` updates or each epoch, and at its end."""
     if not updates:
         return 0 if not training.get("phases") else 1
     if training.get("evaluate_every"):

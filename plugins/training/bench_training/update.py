@@ -21,9 +21,9 @@ from bench_training.precision import Precision
 class BatchLoss:
     """The loss of a batch."""
 
-    loss: Loss  # whole batch
-    terms: Sequence[Loss]  # parts that this process computed, for the log
-    memory: list[Any]  # state after each of these parts
+    loss: Loss  # the loss of the whole batch
+    terms: Sequence[Loss]  # losses of the parts that this process computed, for the log
+    memory: list[Any]  # model state after each of these parts
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Gradient:
     def of(self, batch: Batch | None, training: Training, memory: Sequence[Any]) -> BatchLoss:
         """Store the gradient in the weights; return the loss, and the memory of each part for the next batch.
 
-        `batch`, in main memory, is the share of this process; None if it has no rows.
+        `batch`, in main memory, is the share of this process; None if this process has no rows.
         """
         if self.parts == 1 and self.group is ALONE:
             assert batch is not None

@@ -1,7 +1,7 @@
 """Trains several seeds of a model by `torch.func.vmap`, each on batches in its own order.
 
-Their update is that of a single model whose weights have a further dimension; on a GPU and for a small model, it
-costs about as much as an update of one seed.
+They are updated like a single model whose weights have an additional dimension; for a small model on a GPU, an update
+costs about as much as for one seed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Weights: TypeAlias = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class StackedRngs(Rng):
-    """Random numbers of several copies inside `torch.func.vmap`, with a key each; `key` is that of the first."""
+    """Random numbers of several copies inside `torch.func.vmap`, each with its own key; `key` is the first."""
 
     keys: tuple[int, ...]
     copy: Tensor  # [], index of the current copy; [S] under vmap
@@ -49,7 +49,7 @@ class StackedRngs(Rng):
 
 
 class _VmapLoss(nn.Module):
-    """A module whose forward is `vmap_loss`, for `functional_call`."""
+    """A module whose `forward` is `vmap_loss`, for `functional_call`."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -98,14 +98,14 @@ def _tensors(batch: Batch) -> list[Tensor]:
 
 
 def _rows_at_steps(batch: Batch) -> tuple[int, ...]:
-    """Return the maximum number of rows with a t-th token in any copy of a stacked batch, for each t."""
+    """Return, for each t, the number of rows with a t-th token: the maximum over the copies of a stacked batch."""
     steps = torch.arange(batch.gold.shape[-1])[:, None, None]
     rows = (steps < on_host(batch.length)).sum(2).amax(1)  # [T]
     return tuple(number for number in rows.tolist() if number)
 
 
 class Stack(nn.Module):
-    """S copies of a model as one module, with stacked weights [S, *] and persistent buffers."""
+    """S copies of a model as one module, with stacked weights and persistent buffers [S, *]."""
 
     def __init__(self, copies: Sequence[Any]) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class CopyProgress:
     """The progress of a copy, except its weights."""
 
     best: float | None = None
-    failure: str | None = None  # why its training ended
+    failure: str | None = None  # why training of the copy ended
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -180,14 +180,14 @@ class JointProgress(TrainingProgress):
 
 @dataclass
 class JointTrainer(Trainer):
-    """Trains the copies in a Stack; `progress.copies` has the progress of each.
+    """Trains the copies in a Stack; `progress.copies` has the progress of each copy.
 
-    Each copy has its own initial weights, batch order, random numbers, checkpoint selection, and failure, as in a
-    separate training. A failed copy keeps its weights while the others continue.
+    Each copy has its own initial weights, batch order, random numbers, checkpoint selection, and failure, as in
+    separate training runs. A failed copy keeps its weights while the others continue.
     """
 
-    rngs: Sequence[Rng] = ()  # one per copy, the first of which is `rng`
-    selections: Sequence[Selection] = ()  # one per copy
+    rngs: Sequence[Rng] = ()  # one for each copy; the first is `rng`
+    selections: Sequence[Selection] = ()  # one for each copy
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -251,7 +251,7 @@ class JointTrainer(Trainer):
                 super()._hear_of_means({name: mean[number] for name, mean in means.items()}, number)
 
     def _evaluate(self) -> None:
-        """Evaluate each copy, keep its weights if they are its best, and extend the histories."""
+        """Evaluate each copy, keep its weights if they are its best so far, and extend the histories."""
         self._check()
         if self.average is not None:
             self.average.add_evaluation(self.model)

@@ -1,4 +1,4 @@
-"""Calibrates the trainings of a plan: prepares their tasks and times some updates of each on this device."""
+"""Calibrates the training stages of a plan: prepares their tasks and times some updates of each on this device."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from bench_core.storage.store import Store
 from bench_core.suites.suite import Suite
 from bench_upkeep.cost_estimates import CostEstimates
 
-PHASE_SECONDS = 3.0  #: of timed updates per phase
+PHASE_SECONDS = 3.0  #: time for timed updates of each phase
 
 Tell = Callable[[str], None]
 
 
 @dataclass
 class Calibrating:
-    """Calibrates the trainings of a plan that have no calibration yet, on this machine."""
+    """Calibrates, on this machine, the training stages of a plan that have no calibration yet."""
 
     suite: Suite
     plan: Plan
@@ -31,7 +31,7 @@ class Calibrating:
     failures: dict[str, str] = field(default_factory=dict)  # key of a stage -> error message
 
     def run(self, stages: Iterable[Stage]) -> None:
-        """Calibrate the trainings among `stages`, equally fast ones only once; errors are in `failures`."""
+        """Calibrate the training stages in `stages`, once for stages of equal speed; errors are in `failures`."""
         trainings = [stage for stage in stages if stage.about.forecast and not stage.is_extracted]
         check_devices(self.suite, trainings)
         failed: dict[str, str] = {}  # speed key -> error message
@@ -44,7 +44,7 @@ class Calibrating:
                     self.failures[stage.key] = failed[speed]
 
     def _calibrate(self, stage: Stage, speed: str) -> str | None:
-        """Measure a training after preparing its inputs; return an error message or None."""
+        """Calibrate a training stage after preparing its inputs; return an error message or None."""
         for input_stage in self._input_stages(stage):
             if not self.store.is_stored(input_stage):
                 key = self.estimates.keys.of_record(input_stage)

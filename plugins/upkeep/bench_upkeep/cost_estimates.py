@@ -1,11 +1,11 @@
-"""Predicts the costs of stages from records of the same stage with any seed, or from a calibration of its training.
+"""Predicts the costs of stages from records of the same stage with any seed, or from calibration of training.
 
-Both come from this device. Without either, the cost is unknown: trainings of another model or size are not used.
+Both come from this device. Without either, the cost is unknown: stages with other models or sizes are not used.
 
-CPU time is predicted because other work on the machine hardly affects it. The wall-clock time of a training is its
-CPU time divided by a rate: the CPU seconds per second of all known trainings of the plan. Individual rates would
-order trainings by the load at the time of measurement. On a GPU, and for files of version 0.2, only wall-clock time
-is predicted.
+CPU time is predicted because other work on the machine hardly affects it. The wall-clock time of training is its
+CPU time divided by a rate: the CPU seconds per second of all training stages of the plan with known costs. With
+individual rates, the order of stages would depend on the load during measurement. On a GPU, and for files of version
+0.2, only wall-clock time is predicted.
 """
 
 import math
@@ -55,7 +55,7 @@ class CostEstimates:
 
     @cached_property
     def rates(self) -> Mapping[int, float]:
-        """The CPU seconds per wall-clock second of known trainings, by number of threads."""
+        """The CPU seconds per wall-clock second of training stages with known costs, by number of threads."""
         sums: dict[int, list[float]] = {}
         trainings = {self.keys.of_record(stage): stage for stage in self.stages.values() if _is_training(stage)}
         for stage in trainings.values():

@@ -1,4 +1,4 @@
-"""Inspects and cleans up a store: lists artifacts, finds damaged ones, collects garbage."""
+"""Inspects and cleans up a store: lists artifacts, finds damaged artifacts, collects garbage."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -64,7 +64,7 @@ def _weight(folder: str) -> int:
 
 
 def damages(store: Store, repair: bool = False) -> Iterator[tuple[Name, list[StoreError], Path | None]]:
-    """Read all artifacts; yield the name, the problems, and the new path of each, if moved."""
+    """Read all artifacts; yield the name and the problems of each, and its new path (None if not moved)."""
     for kind, key in store.entries():
         try:
             wrong = list(store.get(kind, key).problems())
@@ -80,7 +80,7 @@ class Collected:
     """Summary of garbage collection."""
 
     sizes: dict[str, list[int]] = field(default_factory=dict)  # kind of item -> bytes of each item
-    left: list[str] = field(default_factory=list)  # messages on undecidable items
+    left: list[str] = field(default_factory=list)  # messages on items that may still be in use
 
     def add(self, what: str, path: Path) -> None:
         """Count an item to remove."""
@@ -88,10 +88,10 @@ class Collected:
 
 
 def collect(store: Store, keys: Collection[str], dry: bool = False, set_aside: bool = False) -> Collected:
-    """Remove unreferenced artifacts, leftovers of dead writers, and their locks; with `dry` only count.
+    """Remove unreferenced artifacts, leftovers of dead writers, and their locks; with `dry`, only count them.
 
-    `keys` are the keys named by runs, possibly abbreviated. Raises StoreError while a run uses the store, or if no
-    artifact matches.
+    `keys` are the keys that runs refer to, possibly abbreviated. Raises StoreError while a run uses the store, or if
+    no artifact matches.
     """
     store.entries()  # raises for a missing store, before its folder of locks is created
     collected = Collected()
@@ -122,7 +122,7 @@ def collect(store: Store, keys: Collection[str], dry: bool = False, set_aside: b
 
 
 def _is_resumable(store: Store, kind: str, key: str, needed: set[str]) -> bool:
-    """Return whether the artifact is a checkpoint of an unfinished training that a run refers to."""
+    """Return whether the artifact is a checkpoint of an unfinished training run that a run folder refers to."""
     with suppress(StoreError):
         training = store.get(kind, key).manifest.get("of") if kind == CHECKPOINT else None
         weights = (kind_of_stage.name for kind_of_stage in stage_kinds().values() if kind_of_stage.gives_weights)
@@ -153,8 +153,8 @@ def _remove(store: Store, what: str, folder: Path, collected: Collected, dry: bo
 
 
 def _required_keys(store: Store, keys: Collection[str], names: Sequence[Name]) -> set[str]:
-    """Return the keys of the artifacts that runs name, including all inputs."""
-    kinds: dict[str, list[str]] = {}  # key -> kinds; imported trainings have a kind of their own
+    """Return the keys of the artifacts that runs refer to, including all inputs."""
+    kinds: dict[str, list[str]] = {}  # key -> kinds; imported training records have a kind of their own
     for kind, key in names:
         kinds.setdefault(key, []).append(kind)
     pending = [*keys, *(key for key in kinds if key[:COSTS_KEY_LENGTH] in keys)]

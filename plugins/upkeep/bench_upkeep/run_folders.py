@@ -19,8 +19,8 @@ from bench_core.storage.store import REMOVED, Store
 from bench_upkeep.garbage import collect, weight
 
 CELLS = "cells.jsonl"
-FILES = (CELLS, "run.json", "suite.yaml")  # required in a run folder
-SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".csv", ".yaml", ".safetensors", "log")  # of run files
+FILES = (CELLS, "run.json", "suite.yaml")  # files required in a run folder
+SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".csv", ".yaml", ".safetensors", "log")  # suffixes of run files
 TIME = re.compile(r"-(\d{8}-\d{6})(-\d+)?$")  # suffix of run names
 
 
@@ -31,8 +31,8 @@ class RunEntry:
     name: str
     suite: str
     profile: str | None
-    time: str  # start time from the name, else the file's time; ISO 8601, local
-    done: int  # cells
+    time: str  # start time from the name, or else the file's time; ISO 8601, local time
+    done: int  # number of completed cells
     failed: int
     not_run: int
     size: int  # bytes
@@ -89,7 +89,7 @@ def check_run_folder(folder: Path) -> Path:
 
 
 def _strangers(folder: Path) -> list[str]:
-    """Return the entries of a folder that do not belong to a run: unlisted files and users' notes."""
+    """Return the entries of a folder that do not belong to a run: files missing in the manifest, and users' notes."""
     user_notes = [*notes(folder)]
     if os.path.lexists(folder / FILE):
         with suppress(StoreError):
@@ -101,8 +101,8 @@ def _strangers(folder: Path) -> list[str]:
 def remove_run(folder: Path) -> int:
     """Remove a run and return its size in bytes.
 
-    The folder is renamed first, so that a partly removed run is never used. Raises SuiteError if it is not a run,
-    and StoreError if it cannot be removed.
+    The folder is renamed first, so that a partly removed run is never used. Raises SuiteError if the folder is not a
+    run, and StoreError if it cannot be removed.
     """
     folder = check_run_folder(folder)
     size, place = weight(folder), folder.with_name(f".{REMOVED}{token_hex(4)}")

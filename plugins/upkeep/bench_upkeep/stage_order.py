@@ -1,4 +1,4 @@
-"""Orders stages for parallel execution: longest trainings first, to shorten the total time."""
+"""Orders stages for parallel execution: longest training stages first, to shorten the total time."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -8,11 +8,11 @@ from bench_upkeep.cost_estimates import CostEstimates
 
 
 def ranks(stages: Sequence[Stage], estimates: CostEstimates, side_by_side: int) -> dict[str, float]:
-    """Return a rank for each stage, by key; of the ready stages, the one with the lowest rank starts first.
+    """Return a rank for each stage, by key; of all stages that can start, the lowest rank starts first.
 
-    Trainings come first, longest first; the stages that use them follow in the order of the plan, so that a loaded
-    model serves several stages. Without parallelism, all stages keep the order of the plan, which completes cells
-    early.
+    Training stages come first, longest first; the stages that use them follow in the order of the plan, so that a
+    loaded model serves several stages. Without parallelism, all stages keep the order of the plan, which completes
+    cells early.
     """
     places = {stage.key: float(place) for place, stage in enumerate(stages)}
     if side_by_side < 2:
@@ -24,7 +24,7 @@ def ranks(stages: Sequence[Stage], estimates: CostEstimates, side_by_side: int) 
 
 
 def _lengths(trainings: Sequence[Stage], estimates: CostEstimates) -> Mapping[str, float]:
-    """Return the predicted seconds of trainings; unknown ones are estimated from rough size and known rates."""
+    """Return the predicted seconds of training stages; if unknown, estimate them from rough size and known rates."""
     known = {stage.key: estimates.of(stage).seconds for stage in trainings}
     sizes = {
         stage.key: forecast.rough_size(stage.settings) for stage in trainings if (forecast := stage.about.forecaster)

@@ -23,7 +23,7 @@ from bench_core.storage.store import Store
 from bench_core.suites.cells import Cell
 from bench_core.suites.suite import Suite
 
-#: kind of ingredient -> messages for a changed, added and removed ingredient
+#: Kind of ingredient -> messages for a changed, an added and a removed ingredient.
 TEXTS: Mapping[str, Sequence[str]] = {
     "code": ("code of {} changed", "code of {} is used now", "code of {} is no longer used"),
     "data": ("data {}: other content", "data {}: read now", "data {}: no longer read"),
@@ -34,7 +34,7 @@ MAX_VALUE_CHARACTERS = 60
 
 @dataclass(frozen=True)
 class IngredientDifference:
-    """An ingredient that differs between two artifacts; None where it is missing."""
+    """An ingredient that differs between two artifacts; its value is None in an artifact without it."""
 
     what: str  # setting, data, code, library, scheme or input; else new or unknown
     name: str
@@ -43,7 +43,7 @@ class IngredientDifference:
     text: str  # such as `training.lr: 0.1 -> 0.2`
 
 
-Differences: TypeAlias = Mapping[str, IngredientDifference]  #: by text
+Differences: TypeAlias = Mapping[str, IngredientDifference]  #: text -> difference
 NEW = IngredientDifference("new", "", None, None, "new: not recorded by that run")
 _LOST = "unknown ingredients: the recorded artifact or one of its inputs is not stored"
 UNKNOWN = IngredientDifference("unknown", "", None, None, _LOST)
@@ -58,7 +58,7 @@ class Answer:
     key: str
     recorded: str | None  # key in the run
     cause: bool  # whether there are differences that no input explains
-    differences: Sequence[IngredientDifference]  # not explained by inputs
+    differences: Sequence[IngredientDifference]  # differences that no input explains
     follows: Sequence[str]  # kinds of inputs that explain the other differences
 
 
@@ -74,7 +74,7 @@ class Explanation:
 
 
 def of_suite(suite: Suite, planned: Plan, store: Store, runs: Path, which: str) -> Explanation:
-    """Return the stages of cells that are not stored, with the changes since the last run of the suite."""
+    """Return the stages of cells that are not stored, and what changed since the last run of the suite."""
     cells = chosen(planned.cells, lambda cell: cell.axes, which)
     making = needed(planned, suite, store.is_stored, cells if which else None)
     tasks = chain.from_iterable(planned.tasks.values()) if lists_tasks(planned, suite) and not which else ()
@@ -82,7 +82,7 @@ def of_suite(suite: Suite, planned: Plan, store: Store, runs: Path, which: str) 
     stages = len(keys_of_cells.union(stage.key for stage in making))
     behind = f"{stages} stages behind {len(cells)} cells"
     run = last_run(runs, suite.label) if making else None
-    compared = [stage for stage in making if stage.key in keys_of_cells]  # runs do not record joint trainings
+    compared = [stage for stage in making if stage.key in keys_of_cells]  # runs do not record joint training
     answers = explain(planned, store, compared, recorded_keys(planned, run, cells)) if run else []
     notes = [*_leftovers(store, making), *dict.fromkeys(planned.missing.values())]
     if making:
@@ -93,7 +93,7 @@ def of_suite(suite: Suite, planned: Plan, store: Store, runs: Path, which: str) 
 
 
 def of_run(run: Run, planned: Plan, store: Store, which: str) -> Explanation:
-    """Return the stages of cells whose keys have changed since a run, with the changes."""
+    """Return the stages of cells whose keys have changed since a run, and what changed."""
     names = [cell_name(result.cell) for result in chosen(run.cells, lambda result: result.cell, which)]
     today = {cell_name(cell.axes): cell for cell in planned.of_cell}
     recorded = recorded_keys(planned, run, [today[name] for name in names if name in today])
@@ -134,7 +134,7 @@ def _leftovers(store: Store, stages: Iterable[Stage]) -> Iterator[str]:
 
 
 def explain(planned: Plan, store: Store, stages: Iterable[Stage], recorded: Mapping[str, str]) -> list[Answer]:
-    """Return the changes of stages in topological order; `recorded` is indexed by current keys."""
+    """Return the changes in stages, in topological order; `recorded` is indexed by current keys."""
 
     @cache
     def compare(key: str, then: str) -> Differences:
@@ -156,7 +156,7 @@ def explain(planned: Plan, store: Store, stages: Iterable[Stage], recorded: Mapp
 def _differences(
     stage: Stage, then: str, store: Store, compare: Callable[[str, str], Differences]
 ) -> Iterator[IngredientDifference]:
-    """Yield the differences of a stage from another artifact, input stages first."""
+    """Yield the differences between a stage and another artifact, input stages first."""
     if then == stage.key:
         for name in store.changed_inputs(store.stored_kind(stage.kind, then), then):
             yield IngredientDifference("input", name, None, None, f"{name}: changed since it was read")
@@ -182,7 +182,7 @@ def _differences(
 
 
 def _code_differences(name: str, before: Mapping[str, str], roots: tuple[str, ...]) -> Iterator[IngredientDifference]:
-    """Yield the definitions that differ; if the earlier listing is unknown, only the name of the code."""
+    """Yield the definitions that differ; if the earlier listing is unknown, yield only the name of the code."""
     now = code_digests().listing(roots)
     names = (
         [definition for definition in {**now, **before} if before.get(definition) != now.get(definition)]
@@ -222,11 +222,11 @@ def _shorten(value: str) -> str:
 
 
 def difference(what: str, name: str, before: str | None, now: str | None) -> IngredientDifference:
-    """Return the difference between two JSON values, either of which may be None."""
+    """Return the difference between two JSON values, each of which may be None."""
     old, new = ("(none)" if side is None else side.strip('"') for side in (before, now))
     text = f"{name}{'' if what == 'library' else ':'} {_shorten(old)} -> {_shorten(new)}"
     if what in TEXTS:
         text = TEXTS[what][(now is not None) - (before is not None)].format(name)
     elif MARKED.fullmatch(old) and MARKED.fullmatch(new):
-        text = f"{name}: other content"  # of the file named in a setting
+        text = f"{name}: other content"  # the setting names a file
     return IngredientDifference(what, name, before and json.loads(before), now and json.loads(now), text)

@@ -37,7 +37,7 @@ def command(
     runs: Path,
     store: Store,
 ) -> int:
-    """Decode each line of standard input with MODEL, named as in the suite of RUN, and print its best output.
+    """Decode each line of standard input with MODEL, a model in the suite of RUN, and print the best output.
 
     A line is a prompt of the task: the source, or a prefix of the output. A prompt from the test set gives the same
     output as in the run. On a terminal, prompts are read interactively. Nothing is stored in the run.

@@ -24,9 +24,9 @@ def command(run: Path, file: Path | None, numbers_only: bool, store: Store) -> i
     """Write RUN and its small artifacts to one file, for `bench import` on another machine.
 
     The file contains the run folder and, from the store, outputs, scores, numbers, probes and training histories, but
-    no weights and no corpora. Outputs, scores and task info contain text from the data: contexts, references, words.
-    With --numbers-only the file has no such text except the samples shown in reports; after import, decoding and
-    scoring have to run again, but reports and `bench merge` need nothing else.
+    no weights and no corpora. Outputs, scores and task info contain text from the data: prompts, references, words.
+    With --numbers-only, the file contains no text from the data except the samples shown in reports; after import,
+    decoding and scoring have to run again, but reports and `bench merge` work without them.
     """
     from bench_core.runs.results import read_run
     from bench_exchange.exporting import export_run

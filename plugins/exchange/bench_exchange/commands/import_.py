@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     "--trust", is_flag=True, help="Also import stages whose code is not installed here, marked as unverified."
 )
 def command(file: Path, store: Store, runs: Path, limit: int, trust: bool) -> None:
-    """Add FILE, written by `bench export` on another machine, to a store and to the runs.
+    """Add FILE, written by `bench export` on another machine, to a store and to the folder of runs.
 
     Everything is checked before anything is written: sizes, digests, keys, unexpected entries, consistency of cells,
-    artifacts and numbers, and, where the same metrics are installed, the numbers computed again from the
-    predictions. No check can show that predictions come from a training: import only files of people whose numbers
-    you would trust. Stages whose code is not installed here cannot be checked even that far: they are rejected, or
-    imported with --trust, and tables then mark their numbers as unverified.
+    artifacts and numbers. If the same metrics are installed, numbers are also recomputed from the predictions. No
+    check can show that predictions come from a trained model: import only files of people whose numbers you would
+    trust. Stages whose code is not installed here cannot be checked to this extent: they are rejected, or imported
+    with --trust, and tables then mark their numbers as unverified.
 
     A run of the same suite, code, libraries and kind of hardware then reuses all imported results. Weights are not
     included: models are trained again if their weights are needed.

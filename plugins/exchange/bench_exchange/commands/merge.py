@@ -21,8 +21,8 @@ def command(folders: tuple[Path, ...], prefer: tuple[Path, ...], runs: Path, out
     """Merge several runs of one suite into one run and write its report.
 
     The runs may differ in seeds, skipped cells, names on axes, and hardware; the report shows how each cell was
-    computed. Completed cells are preferred to failed ones, and failed ones to cells that were not run. If a cell was
-    computed differently in two runs, merging fails unless --prefer selects a run.
+    computed. Completed cells are preferred to failed cells, and failed cells to cells that were not run. If a cell
+    was computed differently in two runs, merging fails unless --prefer selects a run.
     """
     from bench_core.runs.reporting import home, reported
     from bench_exchange.merge import merge

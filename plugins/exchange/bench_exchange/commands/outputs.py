@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 def command(
     run: Path, cells: tuple[str, ...], form: Format, kind: str | None, out: Path | None, runs: Path, store: Store
 ) -> int:
-    """Write all predictions and scores of RUN, or of CELL such as `model=lstm` or 'lstm/greedy'.
+    """Write all predictions and scores of RUN, or of each CELL, such as `model=lstm` or 'lstm/greedy'.
 
-    Cells are written one after another, each with its examples in order of id; scores shared by several decoders are
-    written once. Missing or damaged artifacts are reported, the others are written, and the exit code is 1.
+    Cells are written one after another, with examples sorted by id; scores shared by several decoders are written
+    once. If artifacts are missing or damaged, they are reported, the others are written, and the exit code is 1.
     """
     from bench_core.runs.results import read_run
     from bench_core.runs.selecting import run_folder

@@ -52,10 +52,10 @@ def command(
 ) -> int:
     """Check that every number in PATH can be traced to its inputs.
 
-    A PATH is a run, a report, a folder of these, or a file written by `bench export`. Reports are traced to their
-    run, cells to keys, and keys to artifacts in the store. Each contradiction names a file or a cell, and the exit
-    code is 1. Items that could not be checked are listed at the end with the reason. Anything without a manifest is
-    unverified, and the exit code is 1, except for reports of version 0.1 with known digests.
+    A PATH is a run, a report, a folder of runs or reports, or a file written by `bench export`. Reports are traced
+    to their run, cells to keys, and keys to artifacts in the store. Each contradiction names a file or a cell, and
+    the exit code is 1. Items that could not be checked are listed at the end with the reason. Anything without a
+    manifest is unverified, and the exit code is 1, except for reports of version 0.1 with known digests.
     """
     from bench_exchange.verifying import Verifier, repeat_stages
 

@@ -12,7 +12,7 @@ import click
 from bench_core.commands import options
 from bench_core.terminal import say, to_json
 
-MAX_COLUMN_WIDTH = 80  # characters
+MAX_COLUMN_WIDTH = 80  # in characters
 
 
 @click.command()

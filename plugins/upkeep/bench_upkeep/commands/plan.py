@@ -1,4 +1,4 @@
-"""Show what a run would compute and what is stored."""
+"""Show what a run would compute and what is already stored."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def command(
 ) -> None:
     """Show the cells and stages of a suite, the number of stored stages, and the cost of the others.
 
-    Costs are known for stages that ran on this device with any seed, and for trainings measured by --calibrate. With
-    --power, show instead the number of seeds that the comparisons in its tables need.
+    Costs are known for stages that ran on this device with any seed, and for training measured by --calibrate. With
+    --power, show instead the number of seeds that the comparisons in the suite's tables need.
     """
     if pilot:
         rows = power(suite, pilot, dict(differences))
@@ -84,7 +84,7 @@ def command(
 
     planned, pending = to_do(suite, data, store, only, local=not elsewhere)
     failures = calibrate_trainings(suite, planned, pending, store, data) if calibrate else {}
-    pending = [  # calibration prepares tasks
+    pending = [  # calibration may have prepared tasks
         stage for stage in pending if not stage.about.first or not store.is_stored(stage)
     ]
     _show(suite, planned, pending, store, _estimates(planned, store), failures, calibrate, as_json)
@@ -93,7 +93,7 @@ def command(
 def calibrate_trainings(
     suite: Suite, planned: Plan, pending: Sequence[Stage], store: Store, data: Path
 ) -> Mapping[str, str]:
-    """Calibrate trainings on this machine, each in a worker process; return error messages by key."""
+    """Calibrate training stages on this machine in a worker process; return error messages by key."""
     from bench_core import Workers
     from bench_upkeep.calibrating import Calibrating
 
@@ -116,7 +116,7 @@ def _show(
     suite: Suite, planned: Plan, pending: Sequence[Stage], store: Store, estimates: CostEstimates,
     failures: Mapping[str, str], is_calibrated: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Print the stages, the trainings, and missing parts."""
+    """Print the stages, the costs of training, and missing parts."""
     from bench_core.registry import stage_kinds
     from bench_core.runs.plan_filter import is_left_out
     from bench_upkeep.commands.predicted import clocks
@@ -184,7 +184,7 @@ def power_text(suite: Suite, rows: Sequence[Mapping[str, Any]]) -> str:
 def _rows(
     planned: Plan, store: Store, pending: Sequence[Stage], estimates: CostEstimates
 ) -> Iterator[dict[str, Any]]:
-    """Yield the numbers of used, stored and remaining stages of each kind, and the cost of the remaining."""
+    """Yield the numbers of used, stored and remaining stages of each kind, and the cost of the remaining stages."""
     from bench_core.registry import stage_kinds
     from bench_upkeep.commands.predicted import expected_cost
 
@@ -192,7 +192,7 @@ def _rows(
     stored = Counter(stage.kind for stage in planned.stages.values() if store.has(stage.kind, stage.key))
     uses = Counter(planned.stages[key].kind for artifacts in planned.of_cell.values() for key in artifacts.values())
     for kind in stage_kinds():
-        used = max(uses[kind], number[kind])  # tasks can be prepared without cells
+        used = max(uses[kind], number[kind])  # tasks may be prepared without being used by cells
         remaining = [stage for stage in pending if stage.kind == kind]
         counts = {"used": used, "saved": used - number[kind], "stored": stored[kind], "to do": len(remaining)}
         yield {"stage": kind, **counts, **expected_cost(remaining, estimates)}

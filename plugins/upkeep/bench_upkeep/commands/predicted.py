@@ -1,4 +1,4 @@
-"""The tables of `bench plan`: costs of stages, and requirements of trainings."""
+"""The tables of `bench plan`: costs of stages, and requirements of training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNKNOWN_COST = "not known"
 
 
 def expected_cost(stages: Sequence[Stage], estimates: CostEstimates) -> dict[str, Any]:
-    """Return the predicted CPU and wall time of stages, in seconds and as text, and the number of unknown costs."""
+    """Return the predicted CPU and wall time of stages, in seconds and as text, and how many costs are unknown."""
     from bench_upkeep.cost_estimates import total
 
     costs = [estimates.of(stage) for stage in stages]
@@ -34,7 +34,7 @@ def expected_cost(stages: Sequence[Stage], estimates: CostEstimates) -> dict[str
 
 
 def _at_least(seconds: float, unknown: int, number: int) -> str:
-    """Return the total time of stages, a lower bound if some costs are unknown."""
+    """Return the total time of stages as text: a lower bound if some costs are unknown."""
     if unknown == number:
         return UNKNOWN_COST if number else ""
     return f"at least {duration(seconds)}" if unknown else duration(seconds)

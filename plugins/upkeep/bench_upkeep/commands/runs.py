@@ -69,7 +69,7 @@ def _listing(entries: Sequence[RunEntry]) -> str:
 @options.runs
 @options.store
 def remove_runs(run: tuple[Path, ...], yes: bool, runs: Path, store: Store) -> None:
-    """Remove each RUN, a folder or a name in the folder of runs; artifacts and reports are kept.
+    """Remove each RUN, given as a folder or as a name in the folder of runs; artifacts and reports are kept.
 
     Nothing is removed unless every RUN is a run folder without other files.
     """

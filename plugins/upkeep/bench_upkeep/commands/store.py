@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bench_core.storage.store import Store
     from bench_upkeep.garbage import StoreEntry
 
-MAX_WIDTHS = {"kind": 20, "key": 16, "what": 100}  # characters of each column
+MAX_WIDTHS = {"kind": 20, "key": 16, "what": 100}  # maximum characters in each column
 
 
 @click.group()

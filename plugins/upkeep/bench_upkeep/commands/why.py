@@ -68,7 +68,7 @@ def command(
 
 
 def text(explanation: Explanation) -> str:
-    """Return the explanation as text: causes first, each once."""
+    """Return the explanation as text: causes first, each stated once."""
     groups: dict[tuple[str, ...], list[Answer]] = {}
     for answer in sorted(explanation.answers, key=lambda answer: not answer.cause):
         groups.setdefault((answer.stage, *reasons(answer)), []).append(answer)
