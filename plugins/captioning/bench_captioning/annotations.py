@@ -1,4 +1,4 @@
-"""Reads image annotations in COCO's format, or in that of Karpathy and Fei-Fei's splits."""
+"""Reads image annotations in COCO's format, or in the format of Karpathy and Fei-Fei's splits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench_core import DataError
 from bench_text.api import corpora
 
 Entry: TypeAlias = Mapping[str, Any]
-MAX_LISTED = 3  # examples of an error in a message
+MAX_LISTED = 3  # maximum examples of an error in a message
 
 
 @dataclass(frozen=True)

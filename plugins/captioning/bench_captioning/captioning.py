@@ -64,7 +64,7 @@ class Captioning(SequenceTask):
                 )
 
     def encoders(self, data: Path, examples: Mapping[Split, Sequence[Example]]) -> tuple[None, Encoder]:
-        """Learn the vocabulary from the training captions; raise DataError if none are left."""
+        """Learn the vocabulary from the training captions; raise DataError if no captions are left."""
         lines = [example.target for example in examples["train"] if Purpose.TRAIN in example.purposes]
         if not lines:
             raise DataError(

@@ -21,7 +21,7 @@ ORDER, SIGMA = 4, 6.0
 
 @dataclass(frozen=True)
 class DocumentFrequencies:
-    """Number of images, and of images with an n-gram in a reference."""
+    """The number of images, and for each n-gram, the number of images with this n-gram in a reference."""
 
     images: int
     frequency: Mapping[NGram, float]
@@ -88,7 +88,7 @@ class CiderD(CaptionMetric[float]):
         return metric
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
-        """Yield the score of each example, with prepared document frequencies or those of the references."""
+        """Yield the score of each example, with document frequencies from `prepare`, or else from the references."""
         if self.documents is None and predictions:
             documents = _check_images(
                 DocumentFrequencies.of(references for _, references in self.text_pairs(predictions))

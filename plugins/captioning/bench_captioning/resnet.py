@@ -66,7 +66,7 @@ def _random(settings: ResNet) -> tuple[Any, str]:
 
 
 def _load_pretrained(settings: ResNet, data: Path) -> tuple[Any, str]:
-    """Load the network of a folder; raise DataError if it is not a ResNet or its weights are incomplete."""
+    """Load a network from a folder; raise DataError if it is not a ResNet or its weights are incomplete."""
     about, weights = feature_files(settings, data)
     try:
         kind = json.loads(corpora.read_text(about)).get("model_type")

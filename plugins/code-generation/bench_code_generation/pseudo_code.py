@@ -48,7 +48,7 @@ UPDATES: dict[type[ast.operator], str] = {
     ast.Mult: "multiply {} by {}",
     ast.Div: "divide {} by {}",
 }
-MAX_DEPTH = 4  # of nested phrases
+MAX_DEPTH = 4  # maximum nesting of phrases
 MAX_DIGITS = 20
 MAX_LITERAL = 60  # characters of a string or bytes literal
 
@@ -71,7 +71,7 @@ class ElseIf:
     test: ast.expr
 
 
-#: A statement or handler (of a block, the header), a decorator, an `elif`, or another header as text.
+#: A statement or handler (for a block, its header), a decorator, an `elif`, or another header as text.
 Line: TypeAlias = ast.AST | Decorator | ElseIf | str
 
 BARE = {"else :": "otherwise ,", "finally :": "in any case ,"}

@@ -1,4 +1,4 @@
-"""Rows of data sets of the library datasets: saved folders, and revisions of the Hugging Face hub."""
+"""Rows of data sets of the library `datasets`: saved folders, and revisions on the Hugging Face hub."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -50,14 +50,14 @@ class Origin(Settings):
     """Where the examples of a split come from."""
 
     fields: RecordFields = RecordFields()  #: fields that differ from the task's
-    where: dict[str, str | list[str]] = {}  #: only records with this text, or one of these texts, in a field
+    where: dict[str, str | list[str]] = {}  #: only records whose field has this text, or one of these texts
     share: Annotated[tuple[int, int] | None, BeforeValidator(_two, json_schema_input_type=tuple[int, int])] = (
         None  #: range of every 100 records or groups: [80, 90] selects ten of them
     )
     targets: bool = True  #: whether there are targets; without them, examples can only be decoded
 
     def trained_on(self, fields: RecordFields) -> Self:
-        """Return what training depends on, given the fields of the task; groups matter only for shares."""
+        """Return the settings that training depends on, given the task's fields; groups matter only for shares."""
         update: dict[str, str | None] = dict.fromkeys(NOT_TRAINED_ON)
         update["group"] = (self.fields.group or fields.group) if self.share else None
         return self.model_copy(update={"fields": self.fields.model_copy(update=update)})
@@ -96,7 +96,7 @@ class AlignedFiles(Origin):
 
 
 class Saved(Origin):
-    """A folder written by `save_to_disk` of the library datasets."""
+    """A folder written by `save_to_disk` of the library `datasets`."""
 
     saved: Path  #: folder
     split: str | None = None  #: split, if the folder has several

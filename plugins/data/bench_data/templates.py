@@ -49,7 +49,7 @@ def names(template: str) -> list[str]:
 
 
 def value(record: Mapping[str, Any], name: str) -> Any:
-    """Return a field, or with `a.b` the field `b` of the object `a`; raise FieldError if there is none."""
+    """Return a field, or with `a.b` the field `b` of the object `a`; raise FieldError if it is missing."""
     if name in record:
         return record[name]
     current: Any = record

@@ -54,10 +54,10 @@ def _error(processor: ProcessorConfig, step: int, what: str) -> PluginError:
 
 
 class ActionHistory:
-    """The past actions of the unfinished rows of a batch; rows may leave, but none is added or moved."""
+    """The past actions of the unfinished rows of a batch; rows may leave, but are never added or moved."""
 
     def __init__(self) -> None:
-        self.ids: Tensor | None = None  # [M] in the last step
+        self.ids: Tensor | None = None  # [M] rows of the last step
         self.actions = torch.empty(0, 0)  # [M, K]
 
     def of(self, ids: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
-"""Checks of published models without torch: their JSON files, headers of weights, and tokenizer.
+"""Checks published models without torch: their JSON files, weight headers, and tokenizer.
 
-Only certain problems are reported: lengths are lower bounds, and tokens at the boundary of prompt and target must
-occur in every context.
+Problems are reported only if they are certain: lengths are lower bounds, and tokens at the boundary of prompt and
+target must occur in every context.
 """
 
 import re
@@ -18,7 +18,7 @@ from bench_huggingface.folder import CONFIG, TOKENIZER
 from bench_huggingface.plugin import CheckpointConfig
 
 MAX_EXAMPLES = 10_000  #: examples per split whose tokens are counted
-BOUNDARY_SLACK = 2  #: tokens by which the boundary between prompt and target may change their total
+BOUNDARY_SLACK = 2  #: maximum change of the number of tokens at the boundary of prompt and target
 TOKENIZER_CONFIG, SPECIAL_TOKENS, TEMPLATE = "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"
 GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")  #: tokenizer classes without built-in tokens
 #: Names of tensors with one row per token.
@@ -37,7 +37,7 @@ class Checkpoint:
         self.of_tokenizer = self._read(SPECIAL_TOKENS) | self._read(TOKENIZER_CONFIG)
 
     def problems(self) -> Iterator[str]:
-        """Yield problems that make every run fail, whatever its texts."""
+        """Yield problems that make every run fail, regardless of its texts."""
         yield from self._size_mismatches()
         if getattr(self.config, "chat", False) and not self._has_template:
             yield (
@@ -76,7 +76,7 @@ class Checkpoint:
             yield f"whether prompts with the chat template fit in the positions of the model in {self.folder}"
 
     def check_texts(self, about: Inspection, use: Inspection, split: str) -> None:
-        """Raise DataError for an example of a split that is too long or has EOS inside its target."""
+        """Raise DataError if an example of a split is too long or has EOS inside its target."""
         if not self.tokenizer or split not in about.prompts or not (use.is_decoded or use.is_scored):
             return
         self.tokenizer.encode_special_tokens = not self.config.control_tokens
@@ -107,7 +107,7 @@ class Checkpoint:
             )
 
     def _end_inside(self, text: str) -> str | None:
-        """Return the name of an EOS token that occurs in a target in every context, if any."""
+        """Return the name of an EOS token that occurs in a target in every context, or None."""
         control = set() if self.config.control_tokens else set(map(self._number, self._special))
         common = set(self.ends) - control  # ordinary text in data
         for context in ("", " ", "a", "a "):

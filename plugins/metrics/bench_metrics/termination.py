@@ -26,9 +26,9 @@ class NonTermination(Additive[int]):
 
 
 class DistinctNonTerminated(Metric[str | None]):
-    """The share of distinct outputs, truncated to L tokens, among those that did not terminate.
+    """The share of distinct outputs, truncated to L tokens, among outputs that did not terminate.
 
-    It is low if many contexts end in the same few loops; NaN if all outputs terminate. Resampling repeats examples,
+    It is low if many outputs end in the same few loops; NaN if all outputs terminate. Resampling repeats examples,
     so intervals are biased downwards.
     """
 
@@ -54,7 +54,7 @@ class DistinctNonTerminated(Metric[str | None]):
 def terminations(predictions: Sequence[Prediction], limit: int | None) -> Iterator[bool]:
     """Yield for each example whether EOS is among the first `limit` tokens of its first hypothesis.
 
-    Without a limit, yields whether it is finished. Raises SuiteError if decoding stopped too early to know.
+    Without a limit, yields whether the hypothesis is finished. Raises SuiteError if it is unfinished below `limit`.
     """
     for prediction in predictions:
         first = prediction.hypotheses[0]

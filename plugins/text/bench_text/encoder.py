@@ -1,4 +1,4 @@
-"""A vocabulary with its encoding, and the conversion of token names to text; imports no torch."""
+"""A vocabulary with its encoding, and the conversion of token names to text; does not import torch."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ def usual(vocabulary: Sequence[str]) -> Sequence[int]:
 
 
 def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:
-    """Return the text of token names of a `kind` of tokenizer, such as "word" or "bpe".
+    """Join token names of a `kind` of tokenizer, such as "word" or "bpe", to a text.
 
     `unknown` replaces `<unk>` and `<cpad>`, which represent no text. EOS within a stream becomes a word.
     """

@@ -1,4 +1,4 @@
-"""Tasks with tokenized targets: learning and storing of vocabularies, and conversion of tokens to text."""
+"""Tasks with tokenized targets: they learn and store vocabularies, and convert tokens to text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TokenizedTask(Task):
         valid: Sequence[str] = (),
         pad: bool = False,
     ) -> Encoder:
-        """Learn a vocabulary from texts, or copy that of a pretrained model to the folder.
+        """Learn a vocabulary from texts, or copy a pretrained model's vocabulary to the folder.
 
         Words and characters are learned from `train` and `valid`, byte pairs from `train` alone. `pad` appends
         `<cpad>`. Raises DataError if a pretrained tokenizer is missing or damaged, and SuiteError for `dropout` if
@@ -70,7 +70,7 @@ class TokenizedTask(Task):
         (self.folder / name).write_text(json.dumps(value), encoding="utf-8")
 
     def load_json(self, name: str, default: Any = None) -> Any:
-        """Return the JSON data of a file in the folder; if it is missing, return `default` unless that is None."""
+        """Return the JSON data of a file in the folder, or `default` if it is not None and the file is missing."""
         path = self.folder / name
         return default if default is not None and not path.exists() else json.loads(path.read_text(encoding="utf-8"))
 
@@ -108,7 +108,7 @@ class TokenizedTask(Task):
         np.save(self.folder / f"{split}.sizes.npy", sizes, allow_pickle=False)
 
     def load_sizes(self, split: Split, ids: Iterable[int]) -> Mapping[int, TextSize | None]:
-        """Return the sizes of `save_sizes` by target ids [R], None for UNKNOWN_SIZE; empty if none were written."""
+        """Return the sizes written by `save_sizes` by target id [R]; None for UNKNOWN_SIZE; empty without sizes."""
         path = self.folder / f"{split}.sizes.npy"
         if not path.exists():
             return {}

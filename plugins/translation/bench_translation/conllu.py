@@ -102,8 +102,8 @@ def align(
 ) -> list[list[int]]:
     """Return the heads of the words of each line; each line consists of one or more consecutive sentences.
 
-    Lines without words have no sentence. Raises DataError with file and line where a sentence has another word, or
-    naming `ends` where sentences are missing.
+    Lines without words have no sentence. Raises DataError with file and line if a sentence has a different word, or
+    naming `ends`, where the trees end, if sentences are missing.
     """
     sentences, all_heads = iter(trees), []
     for number, line in enumerate(lines, 1):
@@ -129,7 +129,7 @@ def align(
 def _align_sentence(
     sentence: ParsedSentence, words: Sequence[str], to_lower: Callable[[str], str], number: int
 ) -> list[int]:
-    """Return the heads of the line's words covered by a sentence; one may be a multiword token."""
+    """Return the heads of the line's words covered by a sentence; a word may be a multiword token."""
     groups: list[list[int]] = []
     word = 0
     while word < len(sentence.words):

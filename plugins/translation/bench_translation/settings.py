@@ -30,7 +30,7 @@ class FilePair(Settings):
 
 
 class Invented(CorpusSplits):
-    """English-like sentences in a generated language; valid and test have a tenth of the training sentences each."""
+    """English-like sentences in a generated language; valid and test each have a tenth as many as train."""
 
     name: Literal["invented"]
     sentences: PositiveInt = 20_000  #: number of training pairs
@@ -46,7 +46,7 @@ class OwnPairs(OwnSplits):
     tests: dict[TestName, FilePair] = {}  #: further test sets by name; each is a split of that name
 
     def trained_on(self) -> Self:
-        """Return what training depends on: no further references."""
+        """Return the corpus that training depends on, without further references."""
         corpus = self.restricted("train", "valid")
         return corpus.model_copy(
             update={split: pair.model_copy(update={"references": []}) for split, pair in corpus.own.items()}

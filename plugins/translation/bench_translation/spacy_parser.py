@@ -54,7 +54,7 @@ def parse(pipeline: Language, lines: Iterable[list[str]]) -> Iterator[list[int]]
 def train_parser(
     settings: Treebank, paths: Mapping[str, Sequence[Path]], to_lower: Callable[[str], str]
 ) -> tuple[Language, dict[str, Any]]:
-    """Train a parser of words with spaCy's default settings, deterministically."""
+    """Train a parser with spaCy's default settings, deterministically."""
     pipeline = spacy.blank("xx")
     train, dev = ([*_documents(pipeline, sentences(paths[part]), to_lower)] for part in ("train", "dev"))
     with _seed(settings.seed):

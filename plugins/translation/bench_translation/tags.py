@@ -42,10 +42,10 @@ def reads(treebank: str, data: Path) -> Mapping[str, str]:
 
 
 def tags(treebank: str, data: Path, language: str, to_lower: Callable[[str], str]) -> dict[str, Any]:
-    """Return a treebank's name with its digest, and the most frequent tag of each word, ties by first occurrence.
+    """Return a treebank's name with its digest, and each word's most frequent tag; ties go to the first tag.
 
     A word that occurs only capitalized is added in lower case too. A multiword token counts as its first word. Raises
-    DataError if a file is of another language, by its name, or has an unknown tag.
+    DataError if a file has another language, according to its name, or an unknown tag.
     """
     paths = files(treebank, data)
     for path in paths:
