@@ -25,7 +25,7 @@ class CaptionBleu(CaptionMetric[list[int]]):
         super().__init__(config, f"order:{config.n}|reflen:closest")
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[int]]:
-        """Yield text length, reference length, and the guessed and correct n-grams of each order, per example."""
+        """Yield, per example, text length, reference length, and numbers of guessed and correct n-grams by order."""
         return (self._statistics(*pair) for pair in self.text_pairs(predictions))
 
     def _statistics(self, text: str, references: list[str]) -> list[int]:

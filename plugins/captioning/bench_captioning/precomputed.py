@@ -48,7 +48,7 @@ class FeatureTable:
         return cls(path, shape[1:], read, wanted, corpus.splits)
 
     def rows(self, split: Split) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield each chunk's first image position and features; raise DataError if a feature is not finite."""
+        """Yield the position of each chunk's first image, and the chunk's features; raise DataError unless finite."""
         wanted = self.wanted[split]
         for start in range(0, len(wanted), CHUNK):
             rows = self.read(wanted[start : start + CHUNK]).astype(np.float32)

@@ -50,7 +50,7 @@ def _read(config: CodeGenerationConfig, inspection: Inspection, parallel: Parall
 
 
 def _check_enough(config: CodeGenerationConfig, inspection: Inspection, pairs: list[tuple[str, str]]) -> None:
-    """Raise DataError if too few pairs can be used for training; words are a lower bound of tokens."""
+    """Raise DataError if too few pairs can be used for training; words are a lower bound on tokens."""
     kinds = config.tokenizer.source, config.tokenizer.target
     min_lengths = [
         max(Lengths(kind, inspection.data).add(text)[0] for kind, text in zip(kinds, pair, strict=True))

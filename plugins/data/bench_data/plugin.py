@@ -61,7 +61,7 @@ class DataTaskConfig(TaskConfig):
         return [self.fields, *(origin.fields for origin in self.data.origins.values())]
 
     def at(self, split: str | None) -> Self:
-        """Return the settings that a split depends on; for None, the settings that training depends on.
+        """Return the settings that affect a split or, for None, training.
 
         Ids, groups, references and languages do not affect training; a split used for checkpoint selection by a
         metric keeps them.
@@ -81,7 +81,7 @@ class DataTaskConfig(TaskConfig):
         raise NotImplementedError
 
     def fields_of(self, split: str) -> RecordFields:
-        """Return the meaning of fields in a split: its own settings, then those of the task, then defaults."""
+        """Return the meaning of fields in a split: its own settings, then the task's settings, then defaults."""
         split_fields, task_fields = self.data.origins[split].fields, self.fields
         values = {
             name: value for fields in (task_fields, split_fields) for name, value in fields if value is not None

@@ -32,7 +32,7 @@ class DataRecord:
 
 
 def of_file(path: Path, names: Sequence[str] | None, suffix: str = "") -> Iterator[DataRecord]:
-    """Yield the records of a file, compressed or not, in the format of its suffix, or of `suffix` if given.
+    """Yield the records of a file, compressed or not; its suffix, or `suffix` if given, determines the format.
 
     From Parquet, only the fields `names` are read, or all fields if `names` is None.
 

@@ -38,7 +38,7 @@ class RecordFields(Settings):
     target: Template | None = None  #: text to learn; default: `target`, or `text` for `completion`
     references: Templates | None = None  #: reference texts, or lists of texts; default: the target
     id: Template | None = None  #: unique id of an example in your data; default: none
-    group: Template | None = None  #: shared by dependent examples, such as those of a document
+    group: Template | None = None  #: shared by dependent examples, such as sentences of a document
     weight: str | None = None  #: field with the weight of an example; default: 1
 
 

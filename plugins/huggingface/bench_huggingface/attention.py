@@ -1,4 +1,4 @@
-"""Attention of one query per row to a preallocated cache, on CPUs more than twice as fast as torch's attention.
+"""Attention of one query per row to a preallocated cache on the CPU, more than twice as fast as torch's attention.
 
 Used by architectures with configurable attention; falls back to torch's attention in all other cases.
 """

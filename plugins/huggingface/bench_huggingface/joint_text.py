@@ -31,7 +31,7 @@ class Joint:
 
     prompt: list[int]  # tokens before the target
     target: list[int]
-    spelled: bool  # whether the target tokens, decoded after the prompt, are exactly its text
+    spelled: bool  # whether the target tokens, decoded after the prompt, give the target's text
 
 
 class TextReader:
@@ -142,7 +142,7 @@ def _is_in_template(span: tuple[int, int], parts: Parts) -> bool:
 
 
 def _first_after(alone: Tokens, whole: Tokens, boundary: int) -> int:
-    """Return the index of the first token to end after the boundary or, without offsets, to differ from the prompt."""
+    """Return the index of the first token that ends after the boundary (without offsets: differs from the prompt)."""
     if whole.ends is None:
         pairs = zip_longest(whole.ids, alone.ids)
         return next(index for index, (token, other) in enumerate(pairs) if token != other)

@@ -26,7 +26,7 @@ class CausalState(State):
 
     past: Any  # a State
     length: Tensor  # [N] tokens read
-    seen: Tensor | None  # [N, K] mask of cached positions without padding; None: all
+    seen: Tensor | None  # [N, K] mask of cached positions that are not padding; None: all
 
 
 class PretrainedLM(PretrainedModel):
@@ -86,7 +86,7 @@ class PretrainedLM(PretrainedModel):
         return output.gather(1, wanted[..., None].expand(-1, -1, output.shape[2]))
 
     def is_consistent(self) -> bool:
-        """Return whether predictions are equal; set `together`, how to read prompts of different lengths."""
+        """Return whether predictions are equal; also set `together`, the way to read prompts of several lengths."""
         rows = self.sample_rows()
         if not (self.reader.returns_cache(sources_of(rows)[0]) and self.predicts_alike(rows.select(torch.arange(2)))):
             return False

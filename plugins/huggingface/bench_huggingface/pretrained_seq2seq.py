@@ -47,7 +47,7 @@ class PretrainedSeq2Seq(PretrainedModel):
 
     def limit(self, batch: Batch) -> Tensor | None:
         positions = self.positions
-        return positions and torch.full_like(batch.ids, positions[0] - len(self.prefix) + 1)  # last: not an input
+        return positions and torch.full_like(batch.ids, positions[0] - len(self.prefix) + 1)  # the last is not read
 
     def begin(self, batch: Batch) -> tuple[Tensor, DecoderState]:
         source, mask = _sources_and_mask(batch)
@@ -101,6 +101,6 @@ class PretrainedSeq2Seq(PretrainedModel):
 
 
 def _sources_and_mask(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the sources, and a mask of their positions without padding, both [N, S]."""
+    """Return the sources, and a mask of their positions that are not padding, both [N, S]."""
     source, length = sources_of(batch)
     return source, (torch.arange(source.shape[1], device=source.device) < length[:, None]).long()

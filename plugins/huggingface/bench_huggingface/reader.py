@@ -21,7 +21,7 @@ class NetworkReader:
         self.cache = cache_name(type(network)) or ""
         self.arguments = set(inspect.signature(type(network).forward).parameters)
         self.blocks = RecurrentBlocks(network)
-        self.mixes_rows = isinstance(network, RwkvPreTrainedModel)  # when it reads one token per row
+        self.mixes_rows = isinstance(network, RwkvPreTrainedModel)  # RWKV, if it reads one token per row
 
     def __call__(self, tokens: Tensor, past: Any = None, last: int = 1, **more: Tensor | None) -> tuple[Tensor, Any]:
         """Read more tokens; return the logits after the `last` ones [N, last, M], and the new state.

@@ -21,7 +21,7 @@ class CachedSources(State):
 
     layers: tuple[Pair, ...]
     states: Tensor  # [N, S, H] encoder states
-    mask: Tensor  # [N, S] positions without padding
+    mask: Tensor  # [N, S] positions that are not padding
     owner: Tensor  # [N] first row with the same source
 
     def select(self, rows: Tensor) -> Self:

@@ -121,7 +121,7 @@ class CheckpointTokenizer:
         )
 
     def _open_thinking_tag(self, prompt: Prompt) -> str:
-        """Return the thinking tag that the template of a prompt opens; usually there is no tag."""
+        """Return the thinking tag that the template of a prompt opens; empty if there is no tag."""
         end = "".join(part for part, is_template in self._parts(prompt.text) if is_template).rstrip()[-MAX_TAG_CHARS:]
         tags = (end[start:] for start in range(len(end)))
         return next((tag for tag in tags if thinking_in(tag) == tag and not without_thinking(tag)[1]), "")
@@ -211,7 +211,7 @@ class CheckpointTokenizer:
         return self.ends[0] if token is None else int(token)
 
     def _ends(self, more: list[str]) -> list[int]:
-        """Return the EOS tokens, the main EOS first; raise DataError if EOS is undefined."""
+        """Return the EOS tokens, starting with the main EOS; raise DataError if EOS is undefined."""
         value = self.setting("eos_token_id")
         if value is None:
             value = self.tokenizer.eos_token_id

@@ -10,7 +10,7 @@ from bench_metrics.plugin import LengthConfig, LengthDistanceConfig
 class Length(Additive[int]):
     """Mean length of the first hypotheses or of the references, EOS included.
 
-    An unfinished hypothesis counts without EOS, so its length is the limit of decoding. NaN without examples.
+    An unfinished hypothesis counts without EOS, so its length is the limit that ended decoding. NaN without examples.
     """
 
     label = "Length"

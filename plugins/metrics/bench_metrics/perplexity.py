@@ -47,7 +47,7 @@ class LogProbabilities(Additive[Sequence[float | None]]):
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float | None]]:
         """Yield the weighted log-probability (None for -inf), the weighted count, and weighted estimates [0 or 5].
 
-        At the end, adds to the signature how many targets their tokens represent exactly, if not all, and the
+        At the end, adds to the signature the number of targets that tokens represent exactly, if not all, and the
         stride of windows over texts longer than a model's context. Raises PluginError if a score is missing or not
         a log-probability, SuiteError if the count is unknown.
         """

@@ -27,7 +27,7 @@ class CorpusTaskConfig(TaskConfig):
         return restriction(getattr(self.corpus, "name", ""))
 
     def at(self, split: str | None) -> Self:
-        """Return the Config that a split depends on; for None, the Config that training depends on."""
+        """Return the Config with the settings that affect a split or, for None, training (without test sets)."""
         corpus = self.corpus.trained_on() if split is None else self.corpus.restricted(split)
         return self.model_copy(update={"corpus": corpus})
 

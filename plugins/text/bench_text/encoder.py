@@ -26,7 +26,7 @@ class Encoder:
     ordinary: Sequence[int]  # tokens that occur in texts: all except EOS, `<unk>` and `<cpad>`
     #: Maps texts, their tokens and k to the text after the first k tokens of each.
     rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]
-    unknown: int | None = 1  # the unknown token, if any
+    unknown: int | None = 1  # the unknown token; None if there is no such token
     extras: Mapping[str, Any] = field(default_factory=dict)  # entries of `TaskInfo.extras`
     pieces: Pieces | None = None  # the UTF-8 of each token, for `Task.target_sizes`
     merges: Merges | None = None  # used by BPE-dropout, if configured

@@ -306,7 +306,7 @@ class SequenceTask(TokenizedTask):
         self.save_json(f"{split}.texts.json", [*rows])
 
     def _save_spellings(self, split: Split, encoded: EncodedExamples) -> dict[str, int]:
-        """Write the targets that tokens change; return the number of targets, and how many equal no reference."""
+        """Write the targets that encoding changes; return the number of targets, and how many equal no reference."""
         if split == "train":
             return {}
         all_references, changed, lost, number = self.references(split), list[tuple[int, str]](), 0, 0

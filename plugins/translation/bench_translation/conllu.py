@@ -38,7 +38,7 @@ class ParsedSentence:
 
 
 def sentences(paths: Iterable[Path]) -> Iterator[ParsedSentence]:
-    """Read trees; raise DataError with file and line for malformed ones. Empty nodes are skipped."""
+    """Read trees; raise DataError with file and line for malformed trees. Empty nodes are skipped."""
     for path in paths:
         rows: list[tuple[int, list[str]]] = []
         lines = corpora.read_lines(path)
@@ -103,7 +103,7 @@ def align(
     """Return the heads of the words of each line; each line consists of one or more consecutive sentences.
 
     Lines without words have no sentence. Raises DataError with file and line if a sentence has a different word, or
-    naming `ends`, where the trees end, if sentences are missing.
+    naming `ends`, the source of the trees, if sentences are missing.
     """
     sentences, all_heads = iter(trees), []
     for number, line in enumerate(lines, 1):

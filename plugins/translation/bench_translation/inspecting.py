@@ -99,7 +99,7 @@ def _pairs(
 
 
 def _is_trained_on(config: TranslationConfig, inspection: Inspection, pair: LinePair) -> bool:
-    """Return whether a pair may be short enough for training; words are a lower bound of tokens."""
+    """Return whether a pair may be short enough for training; words are a lower bound on tokens."""
     if not all(text.strip() for text in pair.texts):
         return False
     kinds = config.tokenizer.source, config.tokenizer.target

@@ -70,7 +70,7 @@ class ParallelTask(SequenceTask):
             yield example if source_line and target_line else example._replace(purposes=frozenset())
 
     def unsuitable(self, encoded: EncodedExamples) -> Mapping[str, Numbers]:
-        """Return masks, bool [R], of pairs unsuitable for training by adjective, such as `long` for too long."""
+        """Return masks, bool [R], of pairs that are unsuitable for training, keyed by adjective, such as `long`."""
         return {"long": encoded.longer > (self.config.longest or np.inf)}
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, int]]:

@@ -33,7 +33,7 @@ class TranslationConfig(CorpusTaskConfig):
     ]
 
     corpus: Corpus = Invented(name="invented")  #: parallel corpus: a name, a name with settings, or files
-    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; default: set by corpus
+    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; default: by corpus
     tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: one, or one for each side: word, char, bpe
     shared: bool = False  # one vocabulary, learned from both languages
     moses: bool | None = None  # whether to tokenize and detokenize with Moses; the default depends on the corpus
@@ -101,7 +101,7 @@ class TranslationConfig(CorpusTaskConfig):
         return {"spacy"} if self.parse and self.parse.kind != "conllu" else set()
 
     def at(self, split: str | None) -> Self:
-        """Return the settings that a split depends on; for None, training: no test sets, references or tags."""
+        """Return the settings that affect a split or, for None, training (without test sets, references, tags)."""
         if split is None:
             trained = self.model_copy(update={"corpus": self.corpus.trained_on(), "tags": None})
             return trained.model_copy(update={"pair": UNDETERMINED}) if self._is_alike_in_all_languages() else trained

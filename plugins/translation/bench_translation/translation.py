@@ -133,7 +133,7 @@ def widths(lines: Sequence[str], encoder: Encoder, spaces: bool) -> Iterable[lis
 
 
 def spread(heads: Sequence[int], widths: Sequence[int]) -> list[int]:
-    """Map heads of words to heads of tokens of a target, EOS included; a root is its own head."""
+    """Map the heads of a target's words to heads of its tokens, EOS included; a root is its own head."""
     starts = [0, *accumulate(widths)]
     rows = ([starts[head], *[CONTINUES] * (width - 1)] for head, width in zip(heads, widths, strict=True))
     return [head for row in rows for head in row] + [PADDING]
