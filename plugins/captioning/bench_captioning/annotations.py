@@ -29,7 +29,7 @@ class CaptionedImage:
 
 
 def pictures(path: Path) -> list[CaptionedImage]:
-    """Read a file of either layout, in its order; raise DataError naming the file and the error."""
+    """Read a file in either layout; return images in file order, or raise DataError with file and error."""
     content = _parse(path)
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
         raise DataError(f"{path} is not an annotation file: it has no list of `images`.")

@@ -67,7 +67,7 @@ class CiderD(CaptionMetric[float]):
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return the metric with the document frequencies of the references, or of another split's captions.
 
-        Raises SuiteError if the task did not keep the captions of that split, or if there are fewer than two images.
+        Raises SuiteError if the task did not store the captions of that split, or if there are fewer than two images.
         """
         metric = copy(super().prepare(info, references))
         split = self.config.documents

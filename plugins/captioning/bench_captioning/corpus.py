@@ -72,7 +72,7 @@ class CaptionCorpus:
     pixels: int = 0  # width and height of a scene
 
     def check_images(self) -> None:
-        """Raise DataError naming missing and empty images, if there are any."""
+        """Raise DataError if image files are missing or empty, naming them."""
         paths = [self.folders[split] / picture.name for split in self.folders for picture in self.splits[split]]
         wrong = [path for path in paths if not path.is_file() or not path.stat().st_size]
         if wrong:
@@ -85,7 +85,7 @@ class CaptionCorpus:
 
 
 def load_corpus(corpus: Corpus, data: Path) -> CaptionCorpus:
-    """Load a corpus; raise DataError naming the file and the image of an error."""
+    """Load a corpus; raise DataError that names the file and image of an error."""
     if isinstance(corpus, Scenes):
         return _generate(corpus)
     if isinstance(corpus, CaptionFiles):
@@ -108,7 +108,7 @@ def load_corpus(corpus: Corpus, data: Path) -> CaptionCorpus:
 
 
 def reads(corpus: Corpus, features: Features, data: Path) -> Mapping[str, str]:
-    """Return the digest of each file read, and one for all images; raise DataError if some are missing."""
+    """Return the digest of each file read, and one digest for all images; raise DataError if files are missing."""
     paths = [] if isinstance(corpus, Scenes) else [*files(corpus, data).values()]
     digests = corpora.digests([*paths, *feature_files(features, data)], data)
     if isinstance(features, ResNet) and not isinstance(corpus, Scenes):

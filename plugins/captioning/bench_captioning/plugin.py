@@ -37,7 +37,7 @@ class CaptioningConfig(TaskConfig):
         return Source.VECTOR if self.form == "vector" else Source.GRID
 
     def extras(self) -> Set[str]:
-        """Return the extra of feature extraction, if features are computed."""
+        """Return the extra that computing features requires, if features are computed."""
         return {"features"} if self.features.kind == "resnet" else set()
 
     @property

@@ -1,7 +1,7 @@
 """The tokenizer of the COCO evaluation: Stanford's PTB tokenizer, without punctuation.
 
-pycocoevalcap's own wrapper writes into the installed package, shifts all captions after one with U+2028 or similar
-characters, and waits forever for a Java process that hangs. So its jar is called directly.
+pycocoevalcap's own wrapper writes into the installed package, shifts all captions after a caption with U+2028 or a
+similar character, and waits forever for a Java process that hangs. So its jar is called directly.
 """
 
 from collections.abc import Sequence

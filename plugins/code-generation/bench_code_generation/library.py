@@ -23,7 +23,7 @@ Pair: TypeAlias = tuple[str, str]  # pseudo-code and code, words separated by si
 
 
 def pairs(files: Iterable[tuple[str, Path]]) -> Mapping[Split, Sequence[Pair]]:
-    """Return the distinct pairs of named files, each in the split of the first file that contains it."""
+    """Return the distinct pairs in named files; each pair is in the split of the first file that contains it."""
     splits: dict[Split, dict[str, str]] = {split: {} for split in SPLITS}
     seen: set[str] = set()
     for name, path in files:

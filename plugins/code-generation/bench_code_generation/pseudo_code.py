@@ -236,7 +236,7 @@ def _space_dots(name: str) -> str:
 
 
 def _expression(node: ast.expr, depth: int = 0) -> str:
-    """Describe an expression; raise UnsupportedError if no rule covers it, or it is nested too deeply."""
+    """Describe an expression; raise UnsupportedError if no rule covers it or its nesting is too deep."""
     if depth > MAX_DEPTH:
         raise UnsupportedError
     deeper = depth + 1

@@ -42,7 +42,7 @@ def _load_folder(origin: Saved) -> tuple[Any, str]:
 
 
 def _load_revision(origin: Hub) -> tuple[Any, str]:
-    """Return a split of a revision in the hub's cache, downloaded first if allowed."""
+    """Return a split of a revision from the hub's cache; download the revision first if allowed."""
     from datasets import load_dataset
 
     folder, label = snapshot(origin), " ".join(filter(None, (origin.hub, origin.config, origin.split)))

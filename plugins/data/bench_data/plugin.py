@@ -89,7 +89,7 @@ class DataTaskConfig(TaskConfig):
         return self.default_fields(split).model_copy(update=values)
 
     def description(self) -> dict[str, Any]:
-        """Return what reports show in addition to the files."""
+        """Return the task properties that reports show besides the files."""
         known = {side: getattr(self, f"{side}_language", None) for side in ("source", "target")}
         languages = {side: code for side, code in known.items() if code}
         return {"languages": languages} if languages else {}

@@ -29,7 +29,7 @@ class RecordReader:
         self._groups: dict[str, int] = {}  # group -> number in order of appearance
 
     def examples(self) -> Iterator[Example]:
-        """Yield an example for each selected record; raise DataError with the place of an error."""
+        """Yield an example for each selected record; raise DataError that names the place of an error."""
         number = -1
         for record in self._records():
             try:
@@ -105,7 +105,7 @@ class RecordReader:
         return example if given is None else example._replace(**{self.given: given})  # type: ignore[arg-type]
 
     def _leaves_out(self, name: str) -> bool:
-        """Return whether a record with a blank text is excluded; raise FieldError if that is an error."""
+        """Return whether a record with a blank text is excluded; raise FieldError if blank texts are errors."""
         if self.empty == "drop" and self.split == "train":
             self.dropped += 1
             return True

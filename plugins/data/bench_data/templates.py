@@ -62,7 +62,7 @@ def value(record: Mapping[str, Any], name: str) -> Any:
 
 
 def as_text(value: Any, name: str) -> str:
-    """Return a text, or a number or boolean as JSON writes it; raise FieldError for other values."""
+    """Return a text unchanged, or a number or boolean in JSON notation; raise FieldError for other values."""
     if isinstance(value, bool | int | float) and isfinite(value):
         return json.dumps(value)
     if not isinstance(value, str):

@@ -33,7 +33,7 @@ KINDS: Mapping[Family, str] = {"causal": "a causal language model", "seq2seq": "
 
 
 def files(folder: Path, family: Family) -> dict[str, Path]:
-    """Return all files of a checkpoint by name; raise DataError for missing files or another model family."""
+    """Return all files of a checkpoint by name; raise DataError for missing files or a wrong model family."""
     if not folder.is_dir():
         raise DataError(f"the folder {folder} does not exist. Correct the path, or put the model there.")
     if not (folder / CONFIG).is_file():

@@ -87,7 +87,7 @@ class Checkpoint:
             self._check_length(what, prompt.text, texts, use)
 
     def _check_length(self, what: str, prompt: str, targets: Sequence[str], use: Inspection) -> None:
-        """Raise DataError for a prompt or a scored text that exceeds the positions."""
+        """Raise DataError if a prompt or a scored text exceeds the model's positions."""
         length, windows = self._tokens(prompt), getattr(self.config, "stride", None)
         if length > self.positions and (use.is_decoded or not windows):
             raise DataError(f"the prompt of {what} has at least {length} tokens, {self._advice(not use.is_decoded)}")
@@ -119,7 +119,7 @@ class Checkpoint:
         return self.tokenizer.id_to_token(min(common)) if common else None
 
     def _advice(self, in_windows: bool) -> str:
-        """Return the end of a message about a long text, with advice on windows if they can score it."""
+        """Return the end of a message about a long text, with advice on windows if windows can score it."""
         windows = f", or score it with windows (`stride: {max(1, int(self.positions) // 2)}`)"
         return (
             f"which exceeds the {self.positions} positions of the model in {self.folder}. Shorten it, or "
@@ -158,7 +158,7 @@ class Checkpoint:
 
     @cached_property
     def ends(self) -> list[int]:
-        """The EOS tokens, the main one first; empty if no file defines them."""
+        """The EOS tokens, starting with the main EOS; empty if no file defines EOS."""
         candidates = [self._read(name).get("eos_token_id") for name in (GENERATION, CONFIG)] + [self._tokenizer_eos]
         first: Any = next((each for each in candidates if each is not None), [])
         more = [text for text in self.config.stop if text in self._special]

@@ -108,7 +108,7 @@ class TextReader:
         return text
 
     def _pieces(self, text: str, start: int, stop: int, of_target: bool) -> Iterator[tuple[int, Tokens]]:
-        """Yield the tokens of text[start:stop], in pieces if the tokenizer finds control tokens in plain text."""
+        """Yield the tokens of text[start:stop], split if the tokenizer would find control tokens in plain text."""
         whole = self._read(text[start:stop], split=True, of_target=of_target)
         control = {*self.special.values()} - {self.tokenizer.unk_token_id}
         if self._control_pattern is None or control.isdisjoint(whole.ids):

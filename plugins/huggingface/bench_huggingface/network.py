@@ -56,7 +56,7 @@ def build_config(architecture: Mapping[str, Any], tokens: int) -> PreTrainedConf
 
 
 def load_config(folder: Path, family: Family = "causal") -> PreTrainedConfig:
-    """Load the configuration in a folder; raise SuiteError if it is not supported."""
+    """Load the configuration in a folder; raise SuiteError if it is unsupported."""
     config = refuse_errors(
         f"the model in {folder}",
         lambda: AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False),
@@ -102,7 +102,7 @@ def build(
 
 
 def _attend_to_buffers(network: Any) -> None:
-    """Use `attention` in networks with plain keys and values and configurable attention."""
+    """Use `attention` in networks that have plain keys and values, and configurable attention."""
     plain = {type(layer) for layer in DynamicCache(config=network.config).layers} == {DynamicLayer}
     if plain and network.config._attn_implementation == "sdpa" and network._can_set_attn_implementation():
         network.set_attn_implementation(attention.NAME)
@@ -117,7 +117,7 @@ def _fuse_gelu(network: nn.Module) -> None:
 
 
 def cache_name(kind: type[nn.Module]) -> str | None:
-    """Return the name of the cache argument of a network class; None if it has none."""
+    """Return the name of a network class's cache argument; None without a cache."""
     arguments = inspect.signature(kind.forward).parameters
     return next((name for name in CACHES if name in arguments), None)
 

@@ -81,7 +81,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
 
     @abstractmethod
     def logits(self, batch: Batch) -> Tensor:
-        """Return the logits of each token of `gold` [N, T, M], given prompts and preceding tokens."""
+        """Return the logits [N, T, M] for each token of `gold`, given prompts and preceding tokens."""
 
     @abstractmethod
     def tokens_of(self, prompt: str) -> list[int]:

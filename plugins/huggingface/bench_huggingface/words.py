@@ -51,7 +51,7 @@ class CheckpointTokenizer:
         return sorted({*banned, *(self.setting("suppress_tokens") or [])})
 
     def prompt(self, text: str) -> list[int]:
-        """Return the tokens of a prompt in the templates of the settings; at least one token."""
+        """Return the tokens of a prompt, formatted by the templates in the settings; at least one token."""
         parts = self._parts(text)
         return [*self._before(parts), *self.reader.tokens(parts).ids] or [self._first()]
 
@@ -87,7 +87,7 @@ class CheckpointTokenizer:
     def output(self, tokens: Sequence[int], prompt: Prompt) -> str:
         """Decode tokens as the continuation of a prompt, without the separator.
 
-        Like scored targets, they are decoded after the tokens of the prompt, because some tokenizers drop a space at
+        They are decoded after the tokens of the prompt, like scored targets, because some tokenizers drop a space at
         the beginning of a text.
         """
         if not self._is_continuation:
@@ -158,7 +158,7 @@ class CheckpointTokenizer:
         self.tokenizer.src_lang = code
 
     def _parts(self, text: str) -> Parts:
-        """Fill a prompt into the templates of the settings."""
+        """Fill a prompt into the templates in the settings."""
         parts = fill(self.config.prompt, "{prompt}", text)
         return self._chat(text, parts) if getattr(self.config, "chat", False) else parts
 

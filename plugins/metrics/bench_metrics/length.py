@@ -55,7 +55,7 @@ def output_length(prediction: Prediction) -> int:
 
 
 def reference_length(prediction: Prediction) -> int:
-    """Return the length of the reference, including EOS; raise SuiteError if there is none."""
+    """Return the length of the reference, including EOS; raise SuiteError if it is unknown."""
     if not prediction.target_tokens:
         raise SuiteError(
             f"example {prediction.id} has no reference whose length could be counted. "

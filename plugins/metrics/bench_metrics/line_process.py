@@ -57,7 +57,7 @@ def ask(command: Sequence[str], questions: Sequence[str], patience: float, *file
 
 
 def _answers(lines: SimpleQueue[bytes | None], number: int, patience: float) -> list[str]:
-    """Return at most `number` answers, until the program closes its output; raise Unanswered on timeout or excess."""
+    """Return the answers until the program closes its output; raise Unanswered on timeout or excess answers."""
     answers: list[str] = []
     while True:
         try:

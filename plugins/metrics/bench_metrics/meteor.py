@@ -118,7 +118,7 @@ class Meteor(TextMetric[list[int]]):
         ]
 
     def _files(self) -> list[Path]:
-        """Return the paths of the program and, if used, of its paraphrase table."""
+        """Return the paths of the program and of its paraphrase table, if the table is used."""
         tables = [FOLDER / "data" / "paraphrase-en.gz"] if "paraphrase" in self.language.modules else []
         return [FOLDER / "meteor-1.5.jar", *tables]
 

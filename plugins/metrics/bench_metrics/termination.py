@@ -21,7 +21,7 @@ class NonTermination(Additive[int]):
         self.signature = _signature(config.limit)
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[int]:
-        """Yield 1 for each example that did not terminate, otherwise 0; raise SuiteError if that is unknown."""
+        """Yield 1 for each example that did not terminate, otherwise 0; raise SuiteError if this is unknown."""
         return (int(not ended) for ended in terminations(predictions, self.config.limit))
 
 
@@ -41,7 +41,7 @@ class DistinctNonTerminated(Metric[str | None]):
         self.signature = _signature(config.limit)
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[str | None]:
-        """Yield a digest of each output that did not terminate, None for others."""
+        """Yield a digest of each output that did not terminate, and None for each output that did."""
         limit: int | None = self.config.limit
         for prediction, ended in zip(predictions, terminations(predictions, limit), strict=True):
             yield None if ended else _digest(prediction.hypotheses[0].tokens[:limit])

@@ -32,7 +32,7 @@ class CorpusTaskConfig(TaskConfig):
         return self.model_copy(update={"corpus": corpus})
 
     def purposes(self, split: str) -> Set[Purpose]:
-        """Return all purposes for splits of the corpus, none for other splits."""
+        """Return all purposes for a split of the corpus, and no purposes for other splits."""
         return set(Purpose) if split in self.corpus.splits else set()
 
 

@@ -85,7 +85,7 @@ def corpus(name: str) -> Corpus:
 
 
 def restriction(name: str) -> str:
-    """Return why reports must not show texts of a corpus, such as its licence; empty if they may."""
+    """Return why reports must not show texts of a corpus, such as its licence; empty if reports may show them."""
     entries = (entry for entry in catalogue().values() if entry.restricted and name in (entry.name, *entry.called))
     return next((f"licence of {name}: {entry.licence}" for entry in entries), "")
 

@@ -130,7 +130,7 @@ class EncodedExamples:
 
     @property
     def counts(self) -> list[int]:
-        """The count of each target token, including EOS, in the training examples."""
+        """The number of occurrences of each target token, including EOS, in the training examples."""
         rows = self.target if self.trains.all() else self.target.take(np.flatnonzero(self.trains))
         counts = np.bincount(rows.tokens, minlength=len(self.encoder.vocabulary))
         counts[STOP] = len(rows)

@@ -25,7 +25,7 @@ MAX_LINES = 10_000  # maximum lines encoded in one call
 
 
 def tokenizer_files(settings: Pretrained, data: Path) -> list[Path]:
-    """Return the paths of the tokenizer and of the files that define EOS; raise DataError without a tokenizer."""
+    """Return the paths of the tokenizer and of files that define EOS; raise DataError if there is no tokenizer."""
     folder = data / settings.path
     if not (folder / FILE).is_file():
         raise DataError(
@@ -112,14 +112,14 @@ class PretrainedTokenizer:
             yield [utf8(text[begin:end]) for begin, end in pairwise([*begins, len(line)])]
 
     def text(self, tokens: Sequence[int], unknown: str = UNREADABLE) -> str:
-        """Return the text of tokens without a leading space, and with `unknown` for unknown tokens."""
+        """Return the text of tokens, without a leading space; unknown tokens become `unknown`."""
         text = str(self._tokenizer.decode(self._swap(tokens), skip_special_tokens=False)).removeprefix(" ")
         if self.unknown is None or self.unknown not in tokens:
             return text
         return text.replace(self.vocabulary[self.unknown], unknown)
 
     def _encodings(self, lines: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Yield each line with its encoding by the library."""
+        """Yield each line with the library's encoding of it."""
         for start in range(0, len(lines), MAX_LINES):
             batch = lines[start : start + MAX_LINES]
             yield from zip(batch, self._tokenizer.encode_batch(batch, add_special_tokens=False), strict=True)

@@ -105,7 +105,7 @@ class SequenceTask(TokenizedTask):
         )
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[Encoder | None, Encoder]:
-        """Learn the vocabularies of sources that are texts, and of targets, from the training examples."""
+        """Learn the vocabularies of targets, and of sources that are texts, from the training examples."""
         train = [example for example in found.get("train", ()) if Purpose.TRAIN in example.purposes]
         targets, pad = [example.target for example in train], self.prefix > 0
         targets += [example.prompt for example in train if example.prompt]
@@ -138,7 +138,7 @@ class SequenceTask(TokenizedTask):
         return None if self.config.source is Source.NONE else numbers(sources, self.config.source)
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
-        """Return the examples to use and statistics of the others; by default, exclude long training examples."""
+        """Return the examples to use, and statistics of the others; by default, exclude long training examples."""
         longest = self.config.longest
         if split != "train" or longest is None:
             return encoded, {}
@@ -215,7 +215,7 @@ class SequenceTask(TokenizedTask):
         return {row.id: row.prompt for row in self._texts(split) if row.prompt is not None}
 
     def separators(self, split: Split) -> Mapping[int, str]:
-        """Return the separator of prompt and target, for texts split by `prefix` or with existing white space."""
+        """Return the separator of prompt and target, for texts split by `prefix` or with white space there."""
         return {row.id: row.separator for row in self._texts(split) if row.separator is not None}
 
     def example_names(self, split: Split) -> Mapping[int, str]:
@@ -272,7 +272,7 @@ class SequenceTask(TokenizedTask):
         return list(self.load_json(f"{split}.names.json", []))
 
     def _save_dropout(self, encoded: EncodedExamples) -> None:
-        """Write the data for BPE-dropout of training texts; raise SuiteError if it is unsupported."""
+        """Write the data for BPE-dropout of training texts; raise SuiteError if dropout is unsupported."""
         encoders = [encoder for encoder in (encoded.encoder, encoded.source_encoder) if encoder and encoder.merges]
         if encoders and (encoded.extras or self.config.source is Source.BAG):
             why = "a bag of tokens as source" if self.config.source is Source.BAG else "extras for each token"
@@ -280,7 +280,7 @@ class SequenceTask(TokenizedTask):
         dropout.save(encoded, self.folder)
 
     def _read(self, split: Split, data: Path) -> list[Example]:
-        """Return the examples of a split; raise DataError if it is empty, PluginError for an invalid example."""
+        """Return the examples of a split; raise DataError for an empty split, PluginError for an invalid example."""
         origin = f"{type(self).__name__}.examples", split
         examples = as_examples(self.examples(split, data), self.config.source, self.prefix > 0, *origin)
         if not examples:

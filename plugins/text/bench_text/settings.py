@@ -79,7 +79,7 @@ def as_list(value: Any) -> Any:
 
 
 def both_sides(value: Any) -> Any:
-    """Use settings that do not distinguish source and target for both."""
+    """Use the same settings for source and target if they are not distinguished."""
     if hasattr(value, "source") or (isinstance(value, dict) and {"source", "target"} & set(value)):
         return value
     return {"source": value, "target": value}

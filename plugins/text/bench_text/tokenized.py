@@ -90,7 +90,7 @@ class TokenizedTask(Task):
                 shutil.copyfile(other.folder / name, self.folder / name)
 
     def restored(self, side: Literal["source", "target"], settings: Learned | Pretrained) -> Encoder:
-        """Restore the encoder of sources or targets; raise SuiteError if its tokenizer was not stored."""
+        """Restore the encoder of sources or targets; raise SuiteError if the tokenizer was not stored."""
         file = self.folder / f"{side}.tokenizer"
         vocabulary = self.load_json(SOURCE, self.vocabulary) if side == "source" else self.vocabulary
         if not file.exists():
@@ -104,7 +104,7 @@ class TokenizedTask(Task):
         return restore(settings, vocabulary, file.read_bytes())
 
     def save_sizes(self, split: Split, sizes: Numbers) -> None:
-        """Write the sizes of raw target texts in bytes and characters [R, 2] to the folder."""
+        """Write the sizes of raw target texts, in bytes and characters [R, 2], to the folder."""
         np.save(self.folder / f"{split}.sizes.npy", sizes, allow_pickle=False)
 
     def load_sizes(self, split: Split, ids: Iterable[int]) -> Mapping[int, TextSize | None]:
@@ -161,7 +161,7 @@ def _of_pretrained(tokenizer: PretrainedTokenizer, vocabulary: Sequence[str]) ->
 def token_statistics(rows: Ragged, unknown: int | None = 1, side: str = "") -> dict[str, Any]:
     """Return token statistics for reports: numbers of tokens, types and unknown tokens, and row lengths.
 
-    `side`, such as `source_`, is a prefix of each key; `unknown` is the unknown token, if any.
+    `side`, such as `source_`, is a prefix of each key; `unknown` is the unknown token, or None.
     """
     lengths = rows.lengths
     statistics = {

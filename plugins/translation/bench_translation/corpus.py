@@ -172,7 +172,7 @@ def further_files(corpus: NamedParallelCorpus | ParallelFiles, split: Split, dat
 
 
 def _folder(name: str, pair: tuple[str, str], data: Path) -> ParallelLayout:
-    """Return the layout of a folder added by the user; raise DataError if there is none."""
+    """Return the layout of a folder added by the user; raise DataError if it is missing."""
     layout = folder(*pair)
     if name not in corpora.catalogue() and (data / name).is_dir():
         return layout
@@ -193,7 +193,7 @@ def _check_training(name: str, layout: ParallelLayout, pair: tuple[str, str], da
 
 
 def share_of(corpus: NamedParallelCorpus | ParallelFiles, split: Split) -> range | None:
-    """Return which of every hundred lines belong to a split; None if it has its own files."""
+    """Return which of every hundred lines belong to a split; None if the split has its own files."""
     if isinstance(corpus, ParallelFiles) or split in corpus.own:
         return None
     return LAYOUTS[corpus.name].shares.get(split) if corpus.name in LAYOUTS else None

@@ -53,7 +53,7 @@ class ParallelTask(SequenceTask):
         return line
 
     def raw(self, line: str) -> str:
-        """Return the raw text of a target line, whose bytes are counted; by default the line itself."""
+        """Return the raw text of a target line, for counting bytes; by default, the line itself."""
         return line
 
     def examples(self, split: Split, data: Path) -> Iterator[Example]:

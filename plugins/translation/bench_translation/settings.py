@@ -54,7 +54,7 @@ class OwnPairs(OwnSplits):
 
 
 class NamedParallelCorpus(OwnPairs):
-    """A known corpus or a folder of the data directory, with other files for some splits."""
+    """A known corpus or a folder of the data directory, optionally with other files for some splits."""
 
     name: str = Field(min_length=1)  #: a corpus of `bench data list`, or a folder
     train: FilePair | None = None  #: files that replace this split

@@ -77,7 +77,7 @@ def _train(pipeline: Language, train: list[Doc], settings: Treebank) -> None:
 
 
 def _documents(pipeline: Language, trees: Iterable[ParsedSentence], to_lower: Callable[[str], str]) -> Iterator[Doc]:
-    """Yield documents of one, two or three sentences, so that sentence boundaries are learned too."""
+    """Yield documents of one, two or three sentences, so that the parser also learns sentence boundaries."""
     trees = iter(trees)
     for number in cycle([1, 2, 3]):
         group = [*islice(trees, number)]

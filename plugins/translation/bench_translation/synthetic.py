@@ -123,7 +123,7 @@ class SentenceGenerator:
         return source, target
 
     def _relative(self, plural: bool) -> tuple[list[str], list[str]]:
-        """Return a second verb of the subject: a relative clause after it, and a participle before it."""
+        """Return a second verb of the subject: as an English relative clause, and as a participle."""
         verb, kind = self._choose_word("transitive"), self._choose(("persons", "things"))
         whom, past = self._phrase(kind), self._chance(0.4)
         base, present, gone = verb.split("/")
@@ -132,7 +132,7 @@ class SentenceGenerator:
         return ["that", finite, *whom.english], [*whom.translate("object"), participle]
 
     def _action(self) -> tuple[str, str, list[str], list[str]]:
-        """Return the verb, its stem, and the words after the verb in English and before it in the other language."""
+        """Return a verb, its stem, and the words after it in English and before it in the other language."""
         source: list[str] = []
         target: list[str] = []
         kind = self._choose(("intransitive", "transitive", "transitive", "transitive", "ditransitive"))
