@@ -28,7 +28,7 @@ class DocumentFrequencies:
 
     @classmethod
     def of(cls, references: Iterable[Sequence[str]]) -> DocumentFrequencies:
-        """Count the references of each image."""
+        """Count the images whose references contain each n-gram."""
         frequency: dict[NGram, float] = defaultdict(float)
         images = 0
         for each in references:

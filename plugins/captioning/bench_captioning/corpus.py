@@ -1,4 +1,4 @@
-"""Loads a captioning corpus: captioned images, and digests of the files read."""
+"""Loads a captioning corpus, and computes digests of the files read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Loads a corpus of pseudo-code and code, and digests of the files read."""
+"""Loads a corpus of pseudo-code and code, and computes digests of the files read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -24,7 +24,7 @@ def rows(origin: Saved | Hub, names: Sequence[str]) -> Iterator[DataRecord]:
 
 
 def _load_folder(origin: Saved) -> tuple[Any, str]:
-    """Return a split of a folder, and its name in messages."""
+    """Return a split of a saved folder, and the name of the split for messages."""
     from datasets import load_from_disk
 
     try:

@@ -105,7 +105,7 @@ class BeamConfig(RankingConfig):
     cites = ["lowerre1976"]
 
     width: PositiveInt = 5  #: hypotheses kept per step
-    finish: Literal["first", "k", "exhausted"] = "k"  #: end after one or `width` finished hypotheses, or all
+    finish: Literal["first", "k", "exhausted"] = "k"  #: end when one, `width` or all hypotheses are finished
     refill: bool = False  #: whether live hypotheses replace ended ones, as in transformers' `generate`
 
 

@@ -48,7 +48,7 @@ def inspect_checkpoint(config: CheckpointConfig, inspection: Inspection) -> None
 
 
 def _lost(path: Path, references: Iterable[Sequence[str]]) -> tuple[int, int]:
-    """Return how many references there are, and how many change by encoding, ignoring outer white space.
+    """Return the number of references, and the number that encoding changes, ignoring outer white space.
 
     Outer white space depends on the preceding text and on settings of transformers.
     """

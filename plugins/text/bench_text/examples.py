@@ -115,7 +115,7 @@ class EncodedExamples:
     target: Ragged  # [R]
     source_encoder: Encoder | None = None  # encodes sources that are texts
     source: Ragged | Numbers | None = None  # tokens [R], or numbers, float32 [R, D] or [R, S, D]
-    extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, integers of at least -1
+    extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, the integers of `Batch.extras`
     prompt: Ragged | None = None  # [R] tokens before the target; None without prompts
 
     def __len__(self) -> int:

@@ -60,7 +60,7 @@ class Writing:
         return self.left < 0
 
     def lost(self) -> Mapping[str, tuple[int, int]]:
-        """Return, for each split, the number of references, and how many of them change by encoding."""
+        """Return, for each split, the number of references, and the number that encoding changes."""
         if not self.examples:
             return {}
         round_trip = self._round_trip()

@@ -25,7 +25,7 @@ Pair: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class Merges:
-    """Merges of symbols in order of priority; segments words with them."""
+    """Merges of symbols in order of priority, and the segmentation of words with these merges."""
 
     kind: Literal["bpe", "codes"]
     pairs: Sequence[Pair]

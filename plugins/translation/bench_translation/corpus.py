@@ -1,4 +1,4 @@
-"""Loads a parallel corpus, and digests of the files read."""
+"""Loads a parallel corpus, and computes digests of the files read."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Invented(CorpusSplits):
 
 
 class OwnPairs(OwnSplits):
-    """A corpus some of whose splits may be your own files."""
+    """A corpus in which some splits may be your own files."""
 
     train: FilePair | None = None
     valid: FilePair | None = None

@@ -25,7 +25,7 @@ EXCLUDED_PIPES = ["ner", "lemmatizer", "textcat"]  # not used by parsers
 
 
 def load(name: str, folder: Path) -> tuple[Language, dict[str, Any]]:
-    """Load a pipeline; raise DataError if spaCy cannot."""
+    """Load a pipeline; raise DataError if spaCy cannot load it."""
     try:
         pipeline = spacy.load(folder if (folder / "config.cfg").is_file() else name, exclude=EXCLUDED_PIPES)
     except (OSError, ValueError, ImportError) as error:
