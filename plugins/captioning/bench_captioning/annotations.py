@@ -1,4 +1,4 @@
-"""Reads image annotations in COCO's format, or in that of Karpathy and Fei-Fei's splits."""
+"""Reads image annotations in COCO's format, or in the format of Karpathy and Fei-Fei's splits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench_core import DataError
 from bench_text.api import corpora
 
 Entry: TypeAlias = Mapping[str, Any]
-MAX_LISTED = 3  # examples of an error in a message
+MAX_LISTED = 3  # maximum examples of an error in a message
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class CaptionedImage:
 
 
 def pictures(path: Path) -> list[CaptionedImage]:
-    """Read a file of either layout, in its order; raise DataError naming the file and the error."""
+    """Read a file in either layout; return images in file order, or raise DataError with file and error."""
     content = _parse(path)
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
         raise DataError(f"{path} is not an annotation file: it has no list of `images`.")

@@ -15,7 +15,7 @@ DENOMINATOR_OFFSET, NUMERATOR_OFFSET = 1e-9, 1e-15  # smoothing constants of pyc
 class CaptionBleu(CaptionMetric[list[int]]):
     """100 times the brevity penalty times the geometric mean of clipped corpus precisions of 1- to n-grams.
 
-    The reference length is that of the nearest reference, the shorter one of two. Undefined (nan) without examples.
+    The reference length is the nearest length; ties go to the shorter one. Undefined (nan) without examples.
     """
 
     label = "BLEU"
@@ -25,7 +25,7 @@ class CaptionBleu(CaptionMetric[list[int]]):
         super().__init__(config, f"order:{config.n}|reflen:closest")
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[int]]:
-        """Yield text length, reference length, and the guessed and correct n-grams of each order, per example."""
+        """Yield, per example, text length, reference length, and numbers of guessed and correct n-grams by order."""
         return (self._statistics(*pair) for pair in self.text_pairs(predictions))
 
     def _statistics(self, text: str, references: list[str]) -> list[int]:

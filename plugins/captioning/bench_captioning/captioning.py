@@ -44,7 +44,7 @@ class Captioning(SequenceTask):
         return compute_features(settings, form, self._corpus, data, self.folder)
 
     def examples(self, split: Split, data: Path) -> Iterator[Example]:
-        """Yield captions with spaces between words; long ones are scored, but not used in training."""
+        """Yield captions with spaces between words; long captions are scored, but not used in training."""
         pictures = self._corpus.splits[split]
         width = next(10**n for n in count(1) if 10**n >= max(len(picture.captions) for picture in pictures))
         for image, picture in enumerate(pictures):
@@ -64,7 +64,7 @@ class Captioning(SequenceTask):
                 )
 
     def encoders(self, data: Path, examples: Mapping[Split, Sequence[Example]]) -> tuple[None, Encoder]:
-        """Learn the vocabulary from the training captions; raise DataError if none are left."""
+        """Learn the vocabulary from the training captions; raise DataError if no captions are left."""
         lines = [example.target for example in examples["train"] if Purpose.TRAIN in example.purposes]
         if not lines:
             raise DataError(
@@ -117,7 +117,7 @@ class Captioning(SequenceTask):
         return join("word", [self.vocabulary[token] for token in tokens])
 
     def groups(self, split: Split) -> Mapping[int, int]:
-        """Return the image of each caption, by id: captions of one image are not independent."""
+        """Return the image of each caption id, as captions of one image are not independent."""
         first = [*self.references(split)]
         ends = [*first[1:], first[-1] + max(map(len, self.references(split).values()))] if first else []
         pairs = enumerate(zip(first, ends, strict=True))

@@ -11,7 +11,7 @@ from bench_metrics.api import TextMetric, blocks, compared
 
 X = TypeVar("X")
 
-EXAMPLES_PER_START = 20_000  # examples per start of Java
+EXAMPLES_PER_START = 20_000  # examples per Java process
 
 
 class CaptionMetric(TextMetric[X]):
@@ -20,7 +20,7 @@ class CaptionMetric(TextMetric[X]):
     better = 1
 
     def __init__(self, config: Any, about: str) -> None:
-        """Set the signature; `about` are the settings that scores depend on."""
+        """Set the signature; `about` describes the settings that scores depend on."""
         super().__init__(config)
         self.signature = f"{about}|{SIGNATURE}|pycocoevalcap:{version('pycocoevalcap')}"
 

@@ -21,14 +21,14 @@ ORDER, SIGMA = 4, 6.0
 
 @dataclass(frozen=True)
 class DocumentFrequencies:
-    """Number of images, and of images with an n-gram in a reference."""
+    """The number of images, and for each n-gram, the number of images with this n-gram in a reference."""
 
     images: int
     frequency: Mapping[NGram, float]
 
     @classmethod
     def of(cls, references: Iterable[Sequence[str]]) -> DocumentFrequencies:
-        """Count the references of each image."""
+        """Count the images whose references contain each n-gram."""
         frequency: dict[NGram, float] = defaultdict(float)
         images = 0
         for each in references:
@@ -67,7 +67,7 @@ class CiderD(CaptionMetric[float]):
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return the metric with the document frequencies of the references, or of another split's captions.
 
-        Raises SuiteError if the task did not keep the captions of that split, or if there are fewer than two images.
+        Raises SuiteError if the task did not store the captions of that split, or if there are fewer than two images.
         """
         metric = copy(super().prepare(info, references))
         split = self.config.documents
@@ -88,7 +88,7 @@ class CiderD(CaptionMetric[float]):
         return metric
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
-        """Yield the score of each example, with prepared document frequencies or those of the references."""
+        """Yield the score of each example, with document frequencies from `prepare`, or else from the references."""
         if self.documents is None and predictions:
             documents = _check_images(
                 DocumentFrequencies.of(references for _, references in self.text_pairs(predictions))

@@ -1,4 +1,4 @@
-"""Loads a captioning corpus: captioned images, and digests of the files read."""
+"""Loads a captioning corpus, and computes digests of the files read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class CorpusFolder:
 
     file: str  # annotations
     images: str = "images"  # folder of the images
-    halved: bool = False  # every other image of val, by id, is for test
+    halved: bool = False  # whether every other image of val, by id, belongs to test
     get: str = ""  # how to obtain the files, unless the catalogue says so
 
 
@@ -72,7 +72,7 @@ class CaptionCorpus:
     pixels: int = 0  # width and height of a scene
 
     def check_images(self) -> None:
-        """Raise DataError naming missing and empty images, if there are any."""
+        """Raise DataError if image files are missing or empty, naming them."""
         paths = [self.folders[split] / picture.name for split in self.folders for picture in self.splits[split]]
         wrong = [path for path in paths if not path.is_file() or not path.stat().st_size]
         if wrong:
@@ -85,7 +85,7 @@ class CaptionCorpus:
 
 
 def load_corpus(corpus: Corpus, data: Path) -> CaptionCorpus:
-    """Load a corpus; raise DataError naming the file and the image of an error."""
+    """Load a corpus; raise DataError that names the file and image of an error."""
     if isinstance(corpus, Scenes):
         return _generate(corpus)
     if isinstance(corpus, CaptionFiles):
@@ -108,7 +108,7 @@ def load_corpus(corpus: Corpus, data: Path) -> CaptionCorpus:
 
 
 def reads(corpus: Corpus, features: Features, data: Path) -> Mapping[str, str]:
-    """Return the digest of each file read, and one for all images; raise DataError if some are missing."""
+    """Return the digest of each file read, and one digest for all images; raise DataError if files are missing."""
     paths = [] if isinstance(corpus, Scenes) else [*files(corpus, data).values()]
     digests = corpora.digests([*paths, *feature_files(features, data)], data)
     if isinstance(features, ResNet) and not isinstance(corpus, Scenes):
@@ -127,7 +127,7 @@ def reads(corpus: Corpus, features: Features, data: Path) -> Mapping[str, str]:
 
 
 def files(corpus: NamedCaptions | OneFile | CaptionFiles, data: Path) -> dict[str, Path]:
-    """Return the annotation file of each split, or of all; raise DataError if it does not exist."""
+    """Return the annotation file of each split, or of all splits; raise DataError if it does not exist."""
     if isinstance(corpus, NamedCaptions):
         layout = _layout(corpus, data)
         if corpus.name in corpora.catalogue():
@@ -158,7 +158,7 @@ def feature_files(features: Features, data: Path) -> list[Path]:
 
 
 def _layout(corpus: NamedCaptions, data: Path | None = None) -> CorpusFolder:
-    """Return the layout of a known corpus or of a user's folder; raise DataError if there is neither."""
+    """Return the layout of a known corpus or of a user's folder; raise DataError if neither exists."""
     name = corpus.name
     if name in LAYOUTS:
         return LAYOUTS[name]
@@ -170,7 +170,7 @@ def _layout(corpus: NamedCaptions, data: Path | None = None) -> CorpusFolder:
 def _split_pictures(
     images: Sequence[CaptionedImage], wanted: Mapping[Usual, Sequence[str]] | None, path: Path
 ) -> dict[Split, list[CaptionedImage]]:
-    """Return the images of each split, by the names in `wanted`, else by the usual names."""
+    """Return the images of each split, using the split names in `wanted`, or else the usual names."""
     split_names = SPLIT_NAMES if wanted is None else wanted
     names: dict[str, str] = {name: split for split, each in split_names.items() for name in each}
     present = {picture.split for picture in images}
@@ -196,7 +196,7 @@ def _check_splits(
     files: Sequence[Sequence[CaptionedImage]],
     folders: Mapping[Split, Path],
 ) -> CaptionCorpus:
-    """Return the corpus; raise DataError if a split is empty, an image has no caption, or is in several splits."""
+    """Return the corpus; raise DataError if a split is empty, or an image has no caption or is in several splits."""
     for split, images in splits.items():
         if not images:
             raise DataError(f"{name} has no images in its {split} split. Add some, or use another corpus.")

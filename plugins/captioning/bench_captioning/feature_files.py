@@ -16,7 +16,7 @@ CHUNK = 64  # images per chunk
 class FeatureInfo:
     """Shape and origin of features, for task info and reports."""
 
-    shape: tuple[int, ...]  # features of an image
+    shape: tuple[int, ...]  # shape of one image's features
     about: str
     notice: str = ""  # note for readers of reports
 

@@ -11,7 +11,7 @@ from bench_core import DataError, Inspection
 
 
 def inspect(config: CaptioningConfig, inspection: Inspection) -> None:
-    """Check annotations, features, and the captions to train on."""
+    """Check annotations, features, and training captions."""
     corpus, features, data = config.corpus, config.features, inspection.data
     if isinstance(corpus, Scenes):
         return
@@ -32,7 +32,7 @@ def inspect(config: CaptioningConfig, inspection: Inspection) -> None:
 
 
 def _check_captions(config: CaptioningConfig, corpus: CaptionCorpus) -> None:
-    """Raise DataError if all captions are too long to train on, or all words too rare."""
+    """Raise DataError if all training captions are too long, or if all words are too rare."""
     counts, number = Counter[str](), 0
     for picture in corpus.splits["train"]:
         for caption in picture.captions:

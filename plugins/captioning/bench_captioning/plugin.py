@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -25,10 +25,10 @@ class CaptioningConfig(TaskConfig):
 
     corpus: Corpus = Scenes(name="scenes")  #: name of a corpus, or your own annotations
     features: Features = ResNet()  #: image features: `precomputed` in a file, or computed once by a `resnet`
-    form: Literal["vector", "grid"] = "vector"  #: one feature vector per image, or a grid with one per position
+    form: Literal["vector", "grid"] = "vector"  #: one feature vector per image, or a grid of vectors
     min_count: PositiveInt = 5  #: minimum training count of a word; rarer words are `<unk>`
     vocab_size: int | None = Field(None, ge=3)  #: maximum vocabulary size, including `<stop>` and `<unk>`
-    longest: PositiveInt | None = 100  #: maximum words of a training caption; longer ones are skipped
+    longest: PositiveInt | None = 100  #: maximum words of a training caption; longer captions are skipped
     documents: list[Usual] = []  #: splits whose captions metrics may use for document frequencies
 
     @property
@@ -37,7 +37,7 @@ class CaptioningConfig(TaskConfig):
         return Source.VECTOR if self.form == "vector" else Source.GRID
 
     def extras(self) -> Set[str]:
-        """Return the extra of feature extraction, if features are computed."""
+        """Return the extra that computing features requires, if features are computed."""
         return {"features"} if self.features.kind == "resnet" else set()
 
     @property
@@ -45,7 +45,7 @@ class CaptioningConfig(TaskConfig):
         return corpora.restriction(getattr(self.corpus, "name", ""))
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digests of annotations, features and weights, and one of all images if they are read."""
+        """Return the digests of annotations, features and weights, and one digest of all images if they are read."""
         from bench_captioning import corpus  # only when data are read
 
         return corpus.reads(self.corpus, self.features, data)
@@ -57,7 +57,7 @@ class CaptionMetricConfig(MetricConfig):
     of_texts = True
     range = 0, 100
 
-    patience: PositiveFloat = 600.0  #: seconds that the tokenizer may take per caption, start-up included
+    patience: PositiveFloat = 600.0  #: maximum seconds of the tokenizer per caption, start-up included
 
     def extras(self) -> Set[str]:
         """Return the extra of the COCO metrics."""

@@ -27,9 +27,9 @@ class FeatureTable:
     """The feature file of a corpus, and the rows of its images."""
 
     path: Path
-    shape: tuple[int, ...]  # features of an image
+    shape: tuple[int, ...]  # shape of one image's features
     read: ReadRows
-    wanted: Mapping[Split, Sequence[int]]  # rows of the images of each split
+    wanted: Mapping[Split, Sequence[int]]  # rows of each split's images
     splits: Mapping[Split, Sequence[CaptionedImage]]
 
     @classmethod
@@ -48,7 +48,7 @@ class FeatureTable:
         return cls(path, shape[1:], read, wanted, corpus.splits)
 
     def rows(self, split: Split) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield the position of the first image of each chunk, and the features; raise DataError unless finite."""
+        """Yield the position of each chunk's first image, and the chunk's features; raise DataError unless finite."""
         wanted = self.wanted[split]
         for start in range(0, len(wanted), CHUNK):
             rows = self.read(wanted[start : start + CHUNK]).astype(np.float32)

@@ -1,7 +1,7 @@
 """The tokenizer of the COCO evaluation: Stanford's PTB tokenizer, without punctuation.
 
-pycocoevalcap's own wrapper writes into the installed package, shifts all captions after one with U+2028 or similar
-characters, and waits forever for a Java process that hangs. So its jar is called directly.
+pycocoevalcap's own wrapper writes into the installed package, shifts all captions after a caption with U+2028 or a
+similar character, and waits forever for a Java process that hangs. So its jar is called directly.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from bench_core import SuiteError
 from bench_metrics.api import Unanswered, ask, java
 
 JAR = Path(next(iter(pycocoevalcap.tokenizer.__path__))) / STANFORD_CORENLP_3_4_1_JAR
-MAX_CACHED_CAPTIONS = 500_000  # cached captions
+MAX_CACHED_CAPTIONS = 500_000  # maximum number of cached captions
 SIGNATURE = "tok:ptb-3.4.1|case:lc"
 
 
@@ -22,7 +22,7 @@ _cache: dict[str, str] = {"": ""}  # metrics of a cell tokenize the same caption
 
 
 def tokenize(captions: Sequence[str], patience: float) -> list[str]:
-    """Return captions with spaces between lower-cased tokens; all new captions share one start of Java.
+    """Return captions with spaces between lower-cased tokens; all new captions share one Java process.
 
     Any white space counts as a space. Raises SuiteError if Java is missing or does not answer for each caption.
     """
@@ -35,7 +35,7 @@ def tokenize(captions: Sequence[str], patience: float) -> list[str]:
 
 
 def run_tokenizer(captions: Sequence[str], patience: float) -> list[str]:
-    """Tokenize captions of one line each, independently of each other."""
+    """Tokenize single-line captions, independently of each other."""
     if not captions:
         return []
     try:
@@ -54,7 +54,7 @@ def run_tokenizer(captions: Sequence[str], patience: float) -> list[str]:
 
 
 def _command() -> list[str]:
-    """Return the command of the tokenizer: UTF-8 in any locale, and no files left behind."""
+    """Return the command of the tokenizer; it uses UTF-8 in any locale, and leaves no files behind."""
     try:
         program = java()
     except SuiteError as error:

@@ -27,7 +27,7 @@ MEAN, DEVIATION = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 
 
 
 def compute_features(settings: ResNet, form: str, corpus: CaptionCorpus, data: Path, folder: Path) -> FeatureInfo:
-    """Write the features of each split's images; raise DataError naming broken images and weights.
+    """Write the features of each split's images; raise DataError that names broken images or weights.
 
     Features of a random network are standardized per channel to mean 0 and variance 1 on the training images.
     """
@@ -66,7 +66,7 @@ def _random(settings: ResNet) -> tuple[Any, str]:
 
 
 def _load_pretrained(settings: ResNet, data: Path) -> tuple[Any, str]:
-    """Load the network of a folder; raise DataError if it is not a ResNet or its weights are incomplete."""
+    """Load a network from a folder; raise DataError if it is not a ResNet or its weights are incomplete."""
     about, weights = feature_files(settings, data)
     try:
         kind = json.loads(corpora.read_text(about)).get("model_type")

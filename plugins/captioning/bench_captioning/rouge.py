@@ -14,7 +14,7 @@ MAX_TABLE_CELLS = 2_000_000  # words of a text times words of a reference
 class RougeL(CaptionMetric[float]):
     """100 times the mean F(1.2) of the best precision and the best recall of a longest common subsequence.
 
-    With several references, precision and recall may come from different ones. Undefined (nan) without examples.
+    Precision and recall may come from different references of an example. Undefined (nan) without examples.
     """
 
     label, factor = "ROUGE-L", 100.0

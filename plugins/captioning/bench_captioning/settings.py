@@ -13,7 +13,7 @@ Usual: TypeAlias = Literal["train", "valid", "test"]
 
 
 class Scenes(Settings):
-    """Generated scenes of coloured shapes, five captions each; valid and test have a tenth of the training images."""
+    """Generated scenes of coloured shapes, five captions each; valid and test each have a tenth as many as train."""
 
     name: Literal["scenes"]
     images: PositiveInt = 2_000  #: number of training images
@@ -31,7 +31,7 @@ class OneFile(Settings):
     """Your own annotations of all splits in one file; each image names its split."""
 
     file: Path  #: annotations
-    images: PathOrName | None = None  #: folder of the images; default: that of the file
+    images: PathOrName | None = None  #: folder of the images; default: the folder of the file
     splits: Mapping[Usual, list[str]] | None = None  #: names of splits in the file; other images are skipped
 
     @model_validator(mode="after")
@@ -52,7 +52,7 @@ class CaptionFiles(Settings):
     train: Path  #: training annotations
     valid: Path  #: annotations for choosing weights and settings
     test: Path  #: annotations to report results on
-    images: PathOrName | None = None  #: folder of the images; default: that of each file
+    images: PathOrName | None = None  #: folder of the images; default: the folder of each file
 
 
 def _choice(value: Any) -> str:
@@ -80,7 +80,7 @@ class Precomputed(Settings):
     """Features from a `.npy` or `.safetensors` file: [I, D] for vectors, [I, S, D] for grids."""
 
     kind: Literal["precomputed"]
-    path: Path  #: features
+    path: Path  #: feature file
     ids: Path | None = None  #: image of each row: a .json list, .txt lines or .npy; default: the order of annotations
     tensor: str | None = None  #: name of the tensor, if a `.safetensors` file has several
 
@@ -92,7 +92,7 @@ class ResNet(Settings):
     path: PathOrName | None = None  #: folder with config.json and model.safetensors
     size: int | None = Field(None, ge=32, le=1024)  #: image width and height; default: 224 with weights, 64 without
     widths: tuple[PositiveInt, ...] = Field((32, 128), min_length=1)  #: channels of each stage of a random network
-    depths: tuple[PositiveInt, ...] | None = None  #: layers of each stage of a random network; default: one each
+    depths: tuple[PositiveInt, ...] | None = None  #: layers of each stage of a random network; default: one per stage
     seed: int = 0  #: seed of random weights
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Tokenizes captions for training, close to the tokenizer of the evaluation."""
+"""Tokenizes captions for training, similarly to the tokenizer of the evaluation."""
 
 import re
 

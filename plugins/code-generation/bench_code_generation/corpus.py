@@ -1,4 +1,4 @@
-"""Loads a corpus of pseudo-code and code, and digests of the files read."""
+"""Loads a corpus of pseudo-code and code, and computes digests of the files read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -60,7 +60,7 @@ def digests(corpus: Corpus, data: Path) -> Mapping[str, str]:
 
 
 def files(corpus: NamedCode | ParallelFiles, data: Path) -> ParallelFiles:
-    """Return the files of each split; all splits of django share theirs."""
+    """Return the files of each split; all splits of django share the same files."""
     if isinstance(corpus, ParallelFiles):
         return corpus
     if corpus.name == "django":
@@ -76,7 +76,7 @@ def files(corpus: NamedCode | ParallelFiles, data: Path) -> ParallelFiles:
 
 
 def _part(corpus: Parallel, data: Path, split: Split) -> tuple[CorpusLines, CorpusLines]:
-    """Return a split of the Django corpus; raise DataError if the number of lines is not that of the original."""
+    """Return a split of the Django corpus; raise DataError if the number of lines differs from the original."""
     source, target = corpus.read(split)
     total = PARTS["test"].stop
     if len(source.texts) != total:

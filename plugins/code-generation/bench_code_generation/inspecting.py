@@ -1,4 +1,4 @@
-"""Opens the files of a corpus of code as a run would, without torch."""
+"""Opens the files of a code corpus as a run would, without torch."""
 
 from math import inf
 
@@ -13,7 +13,7 @@ MIN_TRAINING_PAIRS = 2
 
 
 def inspect(config: CodeGenerationConfig, inspection: Inspection) -> None:
-    """Check line numbers, blank lines in evaluation splits, and whether enough pairs are left for training."""
+    """Check numbers of lines, blank lines in evaluation splits, and whether enough pairs are left for training."""
     corpus, data = config.corpus, inspection.data
     for tokenizer in (config.tokenizer.source, config.tokenizer.target):
         with inspection.noting():
@@ -50,7 +50,7 @@ def _read(config: CodeGenerationConfig, inspection: Inspection, parallel: Parall
 
 
 def _check_enough(config: CodeGenerationConfig, inspection: Inspection, pairs: list[tuple[str, str]]) -> None:
-    """Raise DataError if too few pairs can be used for training; words are a lower bound of tokens."""
+    """Raise DataError if too few pairs can be used for training; words are a lower bound on tokens."""
     kinds = config.tokenizer.source, config.tokenizer.target
     min_lengths = [
         max(Lengths(kind, inspection.data).add(text)[0] for kind, text in zip(kinds, pair, strict=True))

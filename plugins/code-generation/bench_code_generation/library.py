@@ -23,7 +23,7 @@ Pair: TypeAlias = tuple[str, str]  # pseudo-code and code, words separated by si
 
 
 def pairs(files: Iterable[tuple[str, Path]]) -> Mapping[Split, Sequence[Pair]]:
-    """Return the distinct pairs of named files, each in the split of the first file that contains it."""
+    """Return the distinct pairs in named files; each pair is in the split of the first file that contains it."""
     splits: dict[Split, dict[str, str]] = {split: {} for split in SPLITS}
     seen: set[str] = set()
     for name, path in files:
@@ -40,7 +40,7 @@ def pairs(files: Iterable[tuple[str, Path]]) -> Mapping[Split, Sequence[Pair]]:
 
 
 def choose(corpus: Mapping[Split, Sequence[Pair]], number: int) -> dict[Split, list[Pair]]:
-    """Return at most `number` training pairs and a tenth of it for other splits, evenly spaced over the files."""
+    """Return up to `number` training pairs, and a tenth for each other split, evenly spaced over the files."""
     sizes = {split: min(len(each), number if split == "train" else number // 10) for split, each in corpus.items()}
     return {split: [corpus[split][place] for place in _spread(len(corpus[split]), sizes[split])] for split in corpus}
 
@@ -50,7 +50,7 @@ def _spread(number: int, size: int) -> Iterator[int]:
 
 
 def space_tokens(code: str) -> str | None:
-    """Return one line of Python with spaces between its tokens, or None if this changes it or it is too long."""
+    """Return one line of Python with spaces between its tokens, or None if spaces change it or it is too long."""
     try:
         tokens = [token.string for token in generate_tokens(StringIO(code).readline)]
     except TokenError:

@@ -10,7 +10,7 @@ from bench_code_generation.plugin import ParsedCodeConfig
 from bench_core import PluginError, Prediction, TaskInfo
 from bench_metrics.api import TextMetric, compared
 
-PYTHON = ".".join(platform.python_version_tuple()[:2])  # versions differ in what parses
+PYTHON = ".".join(platform.python_version_tuple()[:2])  # Python versions differ in which programs parse
 
 
 class MatchedShare(TextMetric[int]):
@@ -27,7 +27,7 @@ class MatchedShare(TextMetric[int]):
 
 
 class CodeExactMatch(MatchedShare):
-    """Share of programs with the same canonical form as one of their references; unparsable ones are wrong.
+    """Share of programs with the same canonical form as one of their references; unparsable programs are wrong.
 
     Examples without a reference that parses are wrong too; the signature contains their number, if there are any.
     """

@@ -48,7 +48,7 @@ UPDATES: dict[type[ast.operator], str] = {
     ast.Mult: "multiply {} by {}",
     ast.Div: "divide {} by {}",
 }
-MAX_DEPTH = 4  # of nested phrases
+MAX_DEPTH = 4  # maximum nesting of phrases
 MAX_DIGITS = 20
 MAX_LITERAL = 60  # characters of a string or bytes literal
 
@@ -71,7 +71,7 @@ class ElseIf:
     test: ast.expr
 
 
-#: A statement or handler (of a block, the header), a decorator, an `elif`, or another header as text.
+#: A statement or handler (for a block, its header), a decorator, an `elif`, or another header as text.
 Line: TypeAlias = ast.AST | Decorator | ElseIf | str
 
 BARE = {"else :": "otherwise ,", "finally :": "in any case ,"}
@@ -236,7 +236,7 @@ def _space_dots(name: str) -> str:
 
 
 def _expression(node: ast.expr, depth: int = 0) -> str:
-    """Describe an expression; raise UnsupportedError if no rule covers it, or it is nested too deeply."""
+    """Describe an expression; raise UnsupportedError if no rule covers it or its nesting is too deep."""
     if depth > MAX_DEPTH:
         raise UnsupportedError
     deeper = depth + 1

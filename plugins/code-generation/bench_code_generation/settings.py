@@ -1,4 +1,4 @@
-"""The settings of corpora of pseudo-code and code."""
+"""Settings of corpora with pseudo-code and code."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 

@@ -1,4 +1,4 @@
-"""Rows of data sets of the library datasets: saved folders, and revisions of the Hugging Face hub."""
+"""Rows of data sets of the library `datasets`: saved folders, and revisions on the Hugging Face hub."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ def rows(origin: Saved | Hub, names: Sequence[str]) -> Iterator[DataRecord]:
 
 
 def _load_folder(origin: Saved) -> tuple[Any, str]:
-    """Return a split of a folder, and its name in messages."""
+    """Return a split of a saved folder, and the name of the split for messages."""
     from datasets import load_from_disk
 
     try:
@@ -42,7 +42,7 @@ def _load_folder(origin: Saved) -> tuple[Any, str]:
 
 
 def _load_revision(origin: Hub) -> tuple[Any, str]:
-    """Return a split of a revision in the hub's cache, downloaded first if allowed."""
+    """Return a split of a revision from the hub's cache; download the revision first if allowed."""
     from datasets import load_dataset
 
     folder, label = snapshot(origin), " ".join(filter(None, (origin.hub, origin.config, origin.split)))

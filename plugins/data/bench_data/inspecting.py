@@ -36,7 +36,7 @@ def inspect(config: DataTaskConfig, inspection: Inspection) -> None:
 
 
 def _report_bounds(config: DataTaskConfig, inspection: Inspection, seen: _ExampleHashes) -> None:
-    """Report how many references the tokens of a task cannot produce, if all training text was read."""
+    """Report how many references the tokens of a task cannot represent, if all training text was read."""
     is_missing = isinstance(config.tokenizers[-1], SentencePiece) and find_spec("sentencepiece") is None
     if seen.is_partial or seen.writing.is_partial or is_missing or bool(getattr(config, "prefix", 0)):
         inspection.skipped.append(f"which references the tokens of {config.name} can write")
@@ -47,7 +47,7 @@ def _report_bounds(config: DataTaskConfig, inspection: Inspection, seen: _Exampl
 
 @dataclass
 class _ExampleHashes:
-    """Hashes of evaluation examples, those that also occur in train, and the texts that tokenizers can produce."""
+    """Hashes of evaluation examples, and of examples shared with train; texts to check what tokens can represent."""
 
     writing: Writing
     is_partial: bool = False  # whether some data were not read

@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Mapping, Set
 from importlib.util import find_spec
@@ -61,7 +61,7 @@ class DataTaskConfig(TaskConfig):
         return [self.fields, *(origin.fields for origin in self.data.origins.values())]
 
     def at(self, split: str | None) -> Self:
-        """Return the settings that a split depends on; None: training, which depends on training examples only.
+        """Return the settings that affect a split or, for None, training.
 
         Ids, groups, references and languages do not affect training; a split used for checkpoint selection by a
         metric keeps them.
@@ -81,7 +81,7 @@ class DataTaskConfig(TaskConfig):
         raise NotImplementedError
 
     def fields_of(self, split: str) -> RecordFields:
-        """Return the meaning of fields in a split: its own settings, then those of the task, then defaults."""
+        """Return the meaning of fields in a split: its own settings, then the task's settings, then defaults."""
         split_fields, task_fields = self.data.origins[split].fields, self.fields
         values = {
             name: value for fields in (task_fields, split_fields) for name, value in fields if value is not None
@@ -89,7 +89,7 @@ class DataTaskConfig(TaskConfig):
         return self.default_fields(split).model_copy(update=values)
 
     def description(self) -> dict[str, Any]:
-        """Return what reports show in addition to the files."""
+        """Return the task properties that reports show besides the files."""
         known = {side: getattr(self, f"{side}_language", None) for side in ("source", "target")}
         languages = {side: code for side, code in known.items() if code}
         return {"languages": languages} if languages else {}
@@ -112,7 +112,7 @@ class DataTaskConfig(TaskConfig):
         return set() if origin is None else set(Purpose) if origin.targets else {Purpose.DECODE}
 
     def extras(self) -> Set[str]:
-        """Return the extras needed to read the data and by tokenizers; also works on the class, without data."""
+        """Return the extras that data and tokenizers need; also works on the class, without data."""
         needed = {"sentencepiece"} if any(isinstance(each, SentencePiece) for each in self.tokenizers) else set()
         origins = self.data.origins if hasattr(self, "data") else {}
         for origin in origins.values():
@@ -127,7 +127,7 @@ class DataTaskConfig(TaskConfig):
     def reads(self, data: Path) -> Mapping[str, str]:
         """Return the digests of test sets and pretrained tokenizers; files and revisions are covered by settings.
 
-        Raises DataError for a test set that is missing, or a missing revision that must not be downloaded.
+        Raises DataError for a missing test set, and for a missing revision whose download is not allowed.
         """
         for origin in self.data.origins.values():
             if isinstance(origin, Hub) and not origin.allow_download and find_spec("huggingface_hub"):
@@ -142,7 +142,7 @@ class DataTaskConfig(TaskConfig):
 
 
 class TextToTextConfig(DataTaskConfig):
-    """Map a text to a text, such as in translation or question answering, with your own data."""
+    """Map one text to another, as in translation or question answering, with your own data."""
 
     name, target = "text-to-text", "bench_data.tasks:TextToText"
     source = Source.TOKENS
@@ -152,7 +152,7 @@ class TextToTextConfig(DataTaskConfig):
         for kind, key in TOKENIZER_CITATIONS.items()
     ]
 
-    tokenizer: Tokenizers = TokenizerPair(source=Words(), target=Words())  #: of both sides, or one each
+    tokenizer: Tokenizers = TokenizerPair(source=Words(), target=Words())  #: one for both sides, or one for each
     shared: bool = False  #: use one vocabulary for sources and targets
     source_language: str | None = Field(None, pattern=CODE)  #: ISO 639 code of the source language
 

@@ -20,7 +20,7 @@ class RecordReader:
     """Reads the records of a split, and counts those excluded by `empty: drop`."""
 
     def __init__(self, split: Split, config: DataTaskConfig, given: Literal["source", "prompt"]) -> None:
-        """Use the input text of an example as its source or its prompt, as in `given`."""
+        """Use the input text of an example as its source or as its prompt, as `given` says."""
         self.split, self.given = split, given
         self.origin, self.empty = config.data.origins[split], config.empty
         self.fields: RecordFields = config.fields_of(split)
@@ -29,7 +29,7 @@ class RecordReader:
         self._groups: dict[str, int] = {}  # group -> number in order of appearance
 
     def examples(self) -> Iterator[Example]:
-        """Yield an example for each selected record; raise DataError with the place of an error."""
+        """Yield an example for each selected record; raise DataError that names the place of an error."""
         number = -1
         for record in self._records():
             try:
@@ -105,7 +105,7 @@ class RecordReader:
         return example if given is None else example._replace(**{self.given: given})  # type: ignore[arg-type]
 
     def _leaves_out(self, name: str) -> bool:
-        """Return whether a record with a blank text is excluded; raise FieldError if that is an error."""
+        """Return whether a record with a blank text is excluded; raise FieldError if blank texts are errors."""
         if self.empty == "drop" and self.split == "train":
             self.dropped += 1
             return True
@@ -137,7 +137,7 @@ class RecordReader:
         return name
 
     def _weight(self, values: Mapping[str, Any]) -> float:
-        """Return the weight of a record; raise FieldError unless it is a finite number from 0."""
+        """Return the weight of a record; raise FieldError unless it is finite and at least 0."""
         if not self.fields.weight:
             return 1.0
         number = value(values, self.fields.weight)

@@ -1,4 +1,4 @@
-"""Records of files: JSON, CSV, Parquet, and aligned plain files; each with its place, for messages."""
+"""Records of files (JSON, CSV, Parquet, aligned plain files), each with its place, for messages."""
 
 import csv
 import json
@@ -27,14 +27,14 @@ class DataRecord:
 
     @property
     def number(self) -> int:
-        """Return the line, row or list index at the end of its place."""
+        """Return the line, row or list index at the end of the record's place."""
         return int(re.findall(r"\d+", self.place)[-1])
 
 
 def of_file(path: Path, names: Sequence[str] | None, suffix: str = "") -> Iterator[DataRecord]:
-    """Yield the records of a file, compressed or not, in the format of its suffix, or of `suffix` if given.
+    """Yield the records of a file, compressed or not; its suffix, or `suffix` if given, determines the format.
 
-    Of Parquet, only the fields `names` are read, or all if it is None.
+    From Parquet, only the fields `names` are read, or all fields if `names` is None.
 
     Raises DataError with file and line of an error, and for a file without records.
     """
@@ -78,7 +78,7 @@ def _of_list(path: Path) -> Iterator[DataRecord]:
 
 
 def _of_table(path: Path, tabs: bool) -> Iterator[DataRecord]:
-    """Yield the rows of a table with a header; only in `.csv`, quotes are special, and may enclose line breaks."""
+    """Yield the rows of a table with a header; only `.csv` has quoted cells, which may contain line breaks."""
     form: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
     with _any_size():
         rows = csv.reader(corpora.whole_lines(path), **form)
@@ -171,7 +171,7 @@ def side_by_side(origin: AlignedFiles) -> Iterator[DataRecord]:
 
 
 def _alignment_error(sides: Sequence[Sequence[Path]]) -> DataError:
-    """Return the error for sides of different lengths, naming single files where they correspond."""
+    """Return the error for sides of different lengths, naming single files if they correspond."""
     numbers = [[sum(1 for _ in corpora.lines(path)) for path in paths] for paths in sides]
     for paths, counts in zip(sides[1:], numbers[1:], strict=True):
         pairs = zip(sides[0], numbers[0], paths, counts, strict=True) if len(paths) == len(sides[0]) else ()

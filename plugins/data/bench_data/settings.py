@@ -38,7 +38,7 @@ class RecordFields(Settings):
     target: Template | None = None  #: text to learn; default: `target`, or `text` for `completion`
     references: Templates | None = None  #: reference texts, or lists of texts; default: the target
     id: Template | None = None  #: unique id of an example in your data; default: none
-    group: Template | None = None  #: shared by dependent examples, such as those of a document
+    group: Template | None = None  #: shared by dependent examples, such as sentences of a document
     weight: str | None = None  #: field with the weight of an example; default: 1
 
 
@@ -50,14 +50,14 @@ class Origin(Settings):
     """Where the examples of a split come from."""
 
     fields: RecordFields = RecordFields()  #: fields that differ from the task's
-    where: dict[str, str | list[str]] = {}  #: only records with this text, or one of these texts, in a field
+    where: dict[str, str | list[str]] = {}  #: only records whose field has this text, or one of these texts
     share: Annotated[tuple[int, int] | None, BeforeValidator(_two, json_schema_input_type=tuple[int, int])] = (
         None  #: range of every 100 records or groups: [80, 90] selects ten of them
     )
     targets: bool = True  #: whether there are targets; without them, examples can only be decoded
 
     def trained_on(self, fields: RecordFields) -> Self:
-        """Return what training depends on, given the fields of the task; groups matter only for shares."""
+        """Return the settings that training depends on, given the task's fields; groups matter only for shares."""
         update: dict[str, str | None] = dict.fromkeys(NOT_TRAINED_ON)
         update["group"] = (self.fields.group or fields.group) if self.share else None
         return self.model_copy(update={"fields": self.fields.model_copy(update=update)})
@@ -96,7 +96,7 @@ class AlignedFiles(Origin):
 
 
 class Saved(Origin):
-    """A folder written by `save_to_disk` of the library datasets."""
+    """A folder written by `save_to_disk` of the library `datasets`."""
 
     saved: Path  #: folder
     split: str | None = None  #: split, if the folder has several

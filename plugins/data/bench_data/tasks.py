@@ -1,4 +1,4 @@
-"""The tasks: a text from another text, and the continuation of a text."""
+"""The tasks: generate a text from another text, or continue a text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -51,7 +51,7 @@ class DataTask(SequenceTask):
 
 
 class TextToText(DataTask):
-    """A text from another text."""
+    """Generation of a text from another text."""
 
     config: TextToTextConfig
     given = "source"
@@ -66,7 +66,7 @@ class TextToText(DataTask):
 
 
 class Completion(DataTask):
-    """A text, or the continuation of a prompt."""
+    """Generation of whole texts, or continuation of prompts."""
 
     config: CompletionConfig
     given = "prompt"

@@ -49,7 +49,7 @@ def names(template: str) -> list[str]:
 
 
 def value(record: Mapping[str, Any], name: str) -> Any:
-    """Return a field, or with `a.b` the field `b` of the object `a`; raise FieldError if there is none."""
+    """Return a field, or with `a.b` the field `b` of the object `a`; raise FieldError if it is missing."""
     if name in record:
         return record[name]
     current: Any = record
@@ -62,7 +62,7 @@ def value(record: Mapping[str, Any], name: str) -> Any:
 
 
 def as_text(value: Any, name: str) -> str:
-    """Return a text, or a number or boolean as JSON writes it; raise FieldError for other values."""
+    """Return a text unchanged, or a number or boolean in JSON notation; raise FieldError for other values."""
     if isinstance(value, bool | int | float) and isfinite(value):
         return json.dumps(value)
     if not isinstance(value, str):

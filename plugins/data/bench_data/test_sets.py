@@ -12,7 +12,7 @@ from bench_text.api import corpora
 
 
 def digests(origin: TestSet) -> Mapping[str, str]:
-    """Return the digests of the files of a test set, for a Config's `reads`; raise DataError if it is missing."""
+    """Return the digests of a test set's files for a Config's `reads`; raise DataError if the test set is missing."""
     return {f"sacrebleu {path.name}": corpora.digest(path) for path in _files(origin).values()}
 
 
@@ -35,7 +35,7 @@ def rows(origin: TestSet) -> Iterator[DataRecord]:
 
 
 def _files(origin: TestSet) -> dict[str, Path]:
-    """Return the file of each field, sorted by name; only references that sacrebleu uses."""
+    """Return the file of each field, sorted by name; includes only the references that sacrebleu uses."""
     dataset, pair = _dataset(origin), origin.pair
     try:
         fields, files = dataset.fieldnames(pair), dataset.get_files(pair)
@@ -56,7 +56,7 @@ def _files(origin: TestSet) -> dict[str, Path]:
 
 
 def _dataset(origin: TestSet) -> Any:
-    """Return sacrebleu's description of a test set, without download; raise DataError for an unknown name."""
+    """Return sacrebleu's description of a test set, without downloading it; raise DataError for an unknown name."""
     from sacrebleu.dataset import DATASETS
     from sacrebleu.utils import SACREBLEU_DIR  # set by the environment variable SACREBLEU
 

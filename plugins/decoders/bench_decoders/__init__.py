@@ -1,4 +1,4 @@
 """Decoders: greedy, beam search, sampling from truncated distributions, exhaustive search.
 
-Not here: decoders for one family of models (Insertion Transformer, state space models), which come with its plugin.
+Decoders for a single model family (Insertion Transformer, state space models) are in the plugin of that family.
 """

@@ -6,7 +6,7 @@ from bench_core import Hypothesis
 
 
 def with_calls(hypothesis: Hypothesis, calls: int) -> Hypothesis:
-    """Return the hypothesis with the value `calls`, the rows of log-probabilities computed to find it."""
+    """Return the hypothesis with the value `calls`: how many rows of log-probabilities were computed to find it."""
     return replace(hypothesis, values={**hypothesis.values, "calls": float(calls)})
 
 

@@ -1,4 +1,4 @@
-"""The candidate outputs of each row in a search, and a test whether a better one is still possible."""
+"""The candidate outputs of each row in a search, and a test of whether better outputs are still possible."""
 
 from bisect import insort
 
@@ -17,11 +17,11 @@ class Candidates:
         self.config = config
         self.pools = [Pool(config) for _ in range(len(max_tokens))]
         divisors = [limit**config.alpha for limit in max_tokens.tolist()]
-        self.divisors = torch.tensor(divisors, dtype=torch.float64, device=max_tokens.device)  # [N] at full length
+        self.divisors = torch.tensor(divisors, dtype=torch.float64, device=max_tokens.device)  # [N] at maximum length
         self.thresholds = torch.full_like(self.divisors, -torch.inf)  # [N] see `Pool.threshold`
 
     def scores(self, totals: Tensor, before: Tensor, stopped: Tensor, length: int) -> Tensor:
-        """Return the scores [M] of hypotheses with log P `totals`, and `before` without their last action.
+        """Return the scores [M] of hypotheses, given log P `totals`, and log P `before` their last action.
 
         Unless `count_stop` is set, log P and length exclude EOS, and EOS alone scores -inf.
         """
@@ -41,7 +41,7 @@ class Candidates:
         self.thresholds[rows] = self.thresholds.new_tensor([self.pools[index].threshold() for index in indices])
 
     def may_improve(self, rows: Tensor, best: Tensor) -> Tensor:
-        """Return which rows [R] stay open; log P of the live hypotheses, at most `best` [R], can only fall."""
+        """Return which rows [R] stay open: log P of their live hypotheses is at most `best` [R] and can only fall."""
         return best / self.divisors[rows] >= self.thresholds[rows]
 
     def hypotheses(self, model: Stepper, calls: Tensor) -> list[list[Hypothesis]]:
@@ -62,7 +62,7 @@ class Pool:
         self.ranked: list[tuple[int, float, list[int], float]] = []  # class, negative score, actions, log P
 
     def add(self, score: float, sequence: list[int], log_prob: float) -> None:
-        """Insert a candidate by its class: 0 eligible, 1 live and only a fallback, 2 EOS alone."""
+        """Insert a candidate by its class: 0 for eligible, 1 for live and only a fallback, 2 for EOS alone."""
         stopped, empty = sequence[-1] == STOP, score == -torch.inf
         fallback = self.config.candidates == "finished" and not stopped
         self.stopped += stopped and not empty
@@ -79,5 +79,5 @@ class Pool:
         return -torch.inf if worst else -negative_score
 
     def best(self) -> list[tuple[list[int], float]]:
-        """Return the candidates of the best class that has any, with their log P, best first."""
+        """Return the candidates of the best nonempty class with their log P, best first."""
         return [(actions, total) for kind, _, actions, total in self.ranked if kind == self.ranked[0][0]]

@@ -10,7 +10,7 @@ from bench_decoders.plugin import BeamConfig, ExhaustiveConfig
 
 
 class Exhaustive(Decoder[Stepper]):
-    """Find the best of all sequences by an unbounded beam, one row at a time to save memory."""
+    """Find the best of all sequences with an unbounded beam, one row at a time to save memory."""
 
     config: ExhaustiveConfig
 

@@ -32,8 +32,8 @@ class Greedy(Decoder[Stepper]):
 class Sampling(Decoder[Stepper]):
     """Sample each action with probability proportional to p^(1 / temperature).
 
-    Processors are applied to this distribution first. The CDF of the candidate actions that remain is inverted in
-    action order, so decoders with equal distributions draw equal samples from equal random numbers.
+    Processors are applied to this distribution before candidate actions are selected. The CDF of the candidates is
+    inverted in action order, so decoders with equal distributions draw equal samples from equal random numbers.
     """
 
     config: SamplingConfig
@@ -50,7 +50,7 @@ class Sampling(Decoder[Stepper]):
         return [[with_step_calls(hypothesis)] for hypothesis in generate(model, batch, pick, self.config.max_tokens)]
 
     def choose(self, log_probs: Tensor, uniform: Tensor) -> Tensor:
-        """Sample actions [N] from `log_probs` [N, A] by the random numbers `uniform` [N]."""
+        """Sample actions [N] from `log_probs` [N, A] with the random numbers `uniform` [N]."""
         return invert(log_probs, uniform)
 
     def sample(self, log_probs: Tensor, values: Tensor, actions: Tensor, uniform: Tensor) -> Tensor:
@@ -74,12 +74,12 @@ class TopK(Sampling):
 
 
 class Nucleus(Sampling):
-    """Sample from the smallest set of most probable actions with more than `mass`, summed in float64."""
+    """Sample from the smallest set of most probable actions with total probability above `mass`, in float64."""
 
     config: NucleusConfig
 
     def choose(self, log_probs: Tensor, uniform: Tensor, size: int = 256) -> Tensor:
-        """Search the `size` most probable actions, and more in rows where these do not suffice."""
+        """Search the `size` most probable actions, and more actions in rows whose nucleus is larger."""
         if self.config.mass == 1:
             return invert(log_probs, uniform)
         values, actions = topk_stable(log_probs, size)
@@ -95,8 +95,8 @@ class Nucleus(Sampling):
 def argmax(values: Tensor, width: int = 128) -> Tensor:
     """Return the index of the maximum of each row [N]; ties go to the lower index.
 
-    On CPUs, torch takes ten times as long for an argmax as for a maximum. So first the maxima of parts of `width`
-    columns are compared, and then only the best part is searched.
+    On CPUs, torch takes ten times as long for an argmax as for a maximum. So the maxima of parts of `width` columns
+    are compared first, and then only the best part is searched.
     """
     parts = values.shape[1] // width
     if parts < 4:

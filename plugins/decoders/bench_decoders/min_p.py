@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MinPConfig(ProcessorConfig):
-    """Exclude actions less than `share` times as probable as the best (Nguyen et al., 2024, arXiv:2407.01082)."""
+    """Exclude actions with less than `share` of the maximum probability (Nguyen et al., 2024, arXiv:2407.01082)."""
 
     cites = ["nguyen2024"]
 

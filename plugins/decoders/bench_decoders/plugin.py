@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from typing import ClassVar, Literal
 
@@ -19,7 +19,7 @@ class AncestralConfig(DecoderConfig):
 
 
 class StepwiseConfig(DecoderConfig):
-    """Common settings of decoders that choose one action of each row at a time."""
+    """Common settings of decoders that choose one action per row at each step."""
 
     needs = Stepper
 
@@ -58,12 +58,12 @@ class TopKConfig(SamplingConfig):
 
 
 class NucleusConfig(SamplingConfig):
-    """Sampling from the fewest actions with probability above `mass` (Holtzman et al., 2020, arXiv:1904.09751)."""
+    """Sampling from the smallest set of actions with more than `mass` (Holtzman et al., 2020, arXiv:1904.09751)."""
 
     name, target = "nucleus", "bench_decoders.greedy_sampling:Nucleus"
     cites = ["holtzman2020"]
 
-    mass: float = Field(ge=0, le=1)  #: probability that the candidate actions of a step must exceed
+    mass: float = Field(ge=0, le=1)  #: the total probability of a step's candidate actions exceeds this value
 
 
 class ConsistentTopKConfig(TopKConfig):
@@ -87,7 +87,7 @@ class RankingConfig(DecoderConfig):
 
     needs = Stepper
 
-    candidates: Literal["finished", "finished_and_alive", "all_prefixes"] = "finished"  #: what may be an output
+    candidates: Literal["finished", "finished_and_alive", "all_prefixes"] = "finished"  #: hypotheses to output
     alpha: NonNegativeFloat = 0.0  #: exponent of the length in target tokens; 0 ranks by log P alone
     count_stop: bool = True  #: whether log P and length include EOS; if not, empty outputs are a last resort
     outputs: PositiveInt = 1  #: maximum number of hypotheses per row
@@ -96,16 +96,16 @@ class RankingConfig(DecoderConfig):
 class BeamConfig(RankingConfig):
     """Beam search.
 
-    Welleck et al., 2020, Definition A.1, use `finish: first` in experiments and `finish: k` in Definition A.2. The
-    RNN notes use `finish: exhausted, candidates: finished_and_alive, alpha: 0.75`. With `refill` and the first two of
-    these, it equals beam search in transformers with a length penalty of 0 and a single EOS token.
+    Welleck et al. (2020, Definition A.1) use `finish: first` in experiments and `finish: k` in Definition A.2. The
+    RNN notes use `finish: exhausted, candidates: finished_and_alive, alpha: 0.75`. With this `finish`, these
+    `candidates` and `refill`, it equals transformers' beam search with length penalty 0 and a single EOS token.
     """
 
     name, target = "beam", "bench_decoders.beam:Beam"
     cites = ["lowerre1976"]
 
     width: PositiveInt = 5  #: hypotheses kept per step
-    finish: Literal["first", "k", "exhausted"] = "k"  #: end after one finished hypothesis, `width`, or all
+    finish: Literal["first", "k", "exhausted"] = "k"  #: end when one, `width` or all hypotheses are finished
     refill: bool = False  #: whether live hypotheses replace ended ones, as in transformers' `generate`
 
 

@@ -31,7 +31,7 @@ def with_processors(pick: Pick, processors: Sequence[ProcessorConfig]) -> Pick:
 def apply(processor: ProcessorConfig, log_probs: Tensor, actions: Tensor, step: int) -> Tensor:
     """Return a processor's log-probabilities [M, A], normalised; rows that it leaves unchanged stay bit-identical.
 
-    Raises PluginError if it does not return log-probabilities, or excludes every action of a row.
+    Raises PluginError if the processor does not return log-probabilities, or excludes every action of a row.
     """
     result = processor.process(log_probs.clone(), actions.clone())  # clones, because it may modify them in place
     if not isinstance(result, Tensor) or result.shape != log_probs.shape or not result.is_floating_point():
@@ -54,10 +54,10 @@ def _error(processor: ProcessorConfig, step: int, what: str) -> PluginError:
 
 
 class ActionHistory:
-    """The past actions of the unfinished rows of a batch; rows may leave, but none is added or moved."""
+    """The past actions of the unfinished rows of a batch; rows may leave, but are never added or moved."""
 
     def __init__(self) -> None:
-        self.ids: Tensor | None = None  # [M] in the last step
+        self.ids: Tensor | None = None  # [M] rows of the last step
         self.actions = torch.empty(0, 0)  # [M, K]
 
     def of(self, ids: Tensor) -> Tensor:

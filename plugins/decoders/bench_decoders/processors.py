@@ -1,4 +1,4 @@
-"""Processors, Configs that change the distribution of every decoding step, and their notation in suites."""
+"""Processors, Configs that change the distribution of every decoding step, and their syntax in suites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ProcessorConfig(Config):
-    """A processor in one method: `process` changes the distribution of every step of a decoder.
+    """A processor defined by a single method: `process` changes the distribution at every step of a decoder.
 
     Its name is derived from its class: `MinPConfig` is the processor `min-p`. A plugin returns its processors from
     the hook `bench_processors`.
@@ -38,7 +38,7 @@ class ProcessorConfig(Config):
 
 
 def _resolve(value: Any) -> Any:
-    """Return the processor named in a suite; raise ValueError, or ValidationError with the wrong key."""
+    """Return the processor named in a suite; raise ValueError, or ValidationError that names a wrong key."""
     if isinstance(value, ProcessorConfig):
         return value
     raw = {"name": value} if isinstance(value, str) else value

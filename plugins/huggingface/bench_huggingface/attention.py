@@ -1,6 +1,6 @@
-"""Attention of one query per row to a preallocated cache on the CPU, where torch's own takes more than twice as long.
+"""Attention of one query per row to a preallocated cache on the CPU, more than twice as fast as torch's attention.
 
-Used by architectures with configurable attention; falls back to torch's own in all other cases.
+Used by architectures with configurable attention; falls back to torch's attention in all other cases.
 """
 
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ Attention: TypeAlias = tuple[Tensor, Tensor | None]
 
 
 def view_of(buffer: Tensor, length: int) -> Tensor:
-    """Return the first `length` positions of a buffer [N, heads, capacity, size], with the buffer as `whole`."""
+    """Return a view of the first `length` positions of a buffer [N, heads, capacity, size]; `whole` is the buffer."""
     part = buffer[:, :, :length]
     part.whole = buffer  # type: ignore[attr-defined]
     return part
@@ -32,7 +32,7 @@ def attend(
 ) -> Attention:
     """Return the attention output for each query [N, K, heads, size].
 
-    The whole buffer is read and must be finite: contiguous reads outweigh the cost of unused positions.
+    Reads the whole buffer, which must be finite: contiguous reads save more time than unused positions cost.
     """
     keys, values = getattr(key, "whole", None), getattr(value, "whole", None)
     unusual = attention_mask is not None or any(more.get(name) is not None for name in ("position_bias", "softcap"))

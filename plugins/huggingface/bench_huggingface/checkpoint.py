@@ -1,4 +1,4 @@
-"""The files of published checkpoints, and checks of their model family; imports no torch."""
+"""The files of published checkpoints, and checks of their model family; does not import torch."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ KINDS: Mapping[Family, str] = {"causal": "a causal language model", "seq2seq": "
 
 
 def files(folder: Path, family: Family) -> dict[str, Path]:
-    """Return all files of a checkpoint by name; raise DataError for missing files or another model family."""
+    """Return all files of a checkpoint by name; raise DataError for missing files or a wrong model family."""
     if not folder.is_dir():
         raise DataError(f"the folder {folder} does not exist. Correct the path, or put the model there.")
     if not (folder / CONFIG).is_file():
@@ -55,7 +55,7 @@ def files(folder: Path, family: Family) -> dict[str, Path]:
 
 
 def check_family(folder: Path, family: Family) -> None:
-    """Raise DataError if the configuration in a folder is of another model family."""
+    """Raise DataError if the configuration in a folder belongs to another model family."""
     path = folder / CONFIG
     config = read_json(path)
     kind, architectures = config.get("model_type"), config.get("architectures") or []
@@ -81,7 +81,7 @@ def check_family(folder: Path, family: Family) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the mapping in a JSON file; raise DataError if it contains none."""
+    """Return the mapping in a JSON file; raise DataError if the file does not contain a mapping."""
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""Checks of published models without torch: their JSON files, headers of weights, and tokenizer.
+"""Checks published models without torch: their JSON files, weight headers, and tokenizer.
 
-Only certain problems are reported: lengths are lower bounds, and tokens at the boundary of prompt and target must
-occur in every context.
+Problems are reported only if they are certain: lengths are lower bounds, and tokens at the boundary of prompt and
+target must occur in every context.
 """
 
 import re
@@ -18,7 +18,7 @@ from bench_huggingface.folder import CONFIG, TOKENIZER
 from bench_huggingface.plugin import CheckpointConfig
 
 MAX_EXAMPLES = 10_000  #: examples per split whose tokens are counted
-BOUNDARY_SLACK = 2  #: tokens by which the boundary between prompt and target may change their total
+BOUNDARY_SLACK = 2  #: maximum change of the number of tokens at the boundary of prompt and target
 TOKENIZER_CONFIG, SPECIAL_TOKENS, TEMPLATE = "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"
 GENERIC_TOKENIZERS = ("PreTrainedTokenizerFast", "TokenizersBackend")  #: tokenizer classes without built-in tokens
 #: Names of tensors with one row per token.
@@ -37,7 +37,7 @@ class Checkpoint:
         self.of_tokenizer = self._read(SPECIAL_TOKENS) | self._read(TOKENIZER_CONFIG)
 
     def problems(self) -> Iterator[str]:
-        """Yield problems that make every run fail, whatever its texts."""
+        """Yield problems that make every run fail, regardless of its texts."""
         yield from self._size_mismatches()
         if getattr(self.config, "chat", False) and not self._has_template:
             yield (
@@ -76,7 +76,7 @@ class Checkpoint:
             yield f"whether prompts with the chat template fit in the positions of the model in {self.folder}"
 
     def check_texts(self, about: Inspection, use: Inspection, split: str) -> None:
-        """Raise DataError for an example of a split that is too long or has EOS inside its target."""
+        """Raise DataError if an example of a split is too long or has EOS inside its target."""
         if not self.tokenizer or split not in about.prompts or not (use.is_decoded or use.is_scored):
             return
         self.tokenizer.encode_special_tokens = not self.config.control_tokens
@@ -87,7 +87,7 @@ class Checkpoint:
             self._check_length(what, prompt.text, texts, use)
 
     def _check_length(self, what: str, prompt: str, targets: Sequence[str], use: Inspection) -> None:
-        """Raise DataError for a prompt or a scored text that exceeds the positions."""
+        """Raise DataError if a prompt or a scored text exceeds the model's positions."""
         length, windows = self._tokens(prompt), getattr(self.config, "stride", None)
         if length > self.positions and (use.is_decoded or not windows):
             raise DataError(f"the prompt of {what} has at least {length} tokens, {self._advice(not use.is_decoded)}")
@@ -107,7 +107,7 @@ class Checkpoint:
             )
 
     def _end_inside(self, text: str) -> str | None:
-        """Return the name of an EOS token that occurs in a target in every context, if any."""
+        """Return the name of an EOS token that occurs in a target in every context, or None."""
         control = set() if self.config.control_tokens else set(map(self._number, self._special))
         common = set(self.ends) - control  # ordinary text in data
         for context in ("", " ", "a", "a "):
@@ -119,7 +119,7 @@ class Checkpoint:
         return self.tokenizer.id_to_token(min(common)) if common else None
 
     def _advice(self, in_windows: bool) -> str:
-        """Return the end of a message about a long text, with advice on windows if they can score it."""
+        """Return the end of a message about a long text, with advice on windows if windows can score it."""
         windows = f", or score it with windows (`stride: {max(1, int(self.positions) // 2)}`)"
         return (
             f"which exceeds the {self.positions} positions of the model in {self.folder}. Shorten it, or "
@@ -158,7 +158,7 @@ class Checkpoint:
 
     @cached_property
     def ends(self) -> list[int]:
-        """The EOS tokens, the main one first; empty if no file defines them."""
+        """The EOS tokens, starting with the main EOS; empty if no file defines EOS."""
         candidates = [self._read(name).get("eos_token_id") for name in (GENERATION, CONFIG)] + [self._tokenizer_eos]
         first: Any = next((each for each in candidates if each is not None), [])
         more = [text for text in self.config.stop if text in self._special]

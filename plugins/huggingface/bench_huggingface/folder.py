@@ -23,7 +23,7 @@ def files(folder: Path) -> dict[str, Path]:
 
 
 def weights(folder: Path) -> list[str]:
-    """Return the names of the weight files and of their index, if any."""
+    """Return the names of the weight files, and of their index if there is one."""
     index = folder / INDEX
     if (folder / WEIGHTS).is_file() or not index.is_file():
         return [WEIGHTS]

@@ -1,4 +1,4 @@
-"""Models by name on the Hugging Face hub, from the local cache or, if allowed, downloaded."""
+"""Fetches models of the Hugging Face hub, from the local cache or, if allowed, by download."""
 
 from pathlib import Path
 

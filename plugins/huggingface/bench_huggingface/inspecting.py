@@ -1,4 +1,4 @@
-"""Checks the files of a model without torch and transformers: headers, tokenizers, model families."""
+"""Checks the files of a model without torch or transformers: headers, tokenizers, model families."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from bench_huggingface.checkpoint_check import Checkpoint
 from bench_huggingface.folder import CONFIG, INDEX, TOKENIZER
 from bench_huggingface.plugin import CausalLMConfig, CheckpointConfig
 
-MAX_REFERENCES = 10_000  #: encoded references
+MAX_REFERENCES = 10_000  #: maximum number of references to encode
 #: Names of transformers' mappings from model types to classes.
 MAPPINGS = {"causal": "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "seq2seq": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"}
 
@@ -48,7 +48,7 @@ def inspect_checkpoint(config: CheckpointConfig, inspection: Inspection) -> None
 
 
 def _lost(path: Path, references: Iterable[Sequence[str]]) -> tuple[int, int]:
-    """Return the numbers of references and of references that their tokens change, ignoring outer white space.
+    """Return the number of references, and the number that encoding changes, ignoring outer white space.
 
     Outer white space depends on the preceding text and on settings of transformers.
     """
@@ -64,7 +64,7 @@ def _lost(path: Path, references: Iterable[Sequence[str]]) -> tuple[int, int]:
 
 
 def _inspect(inspection: Inspection, files: Mapping[str, Path], family: Family) -> None:
-    """Report problems with files, without classes of transformers, which import torch."""
+    """Report problems with files; does not use transformers classes, which import torch."""
     check_files(files, family)
     inspection.skipped.append(f"whether the weights in {files[CONFIG].parent} match its architecture")
 
@@ -96,7 +96,7 @@ def _check_tokenizer(path: Path) -> None:
 
 @cache
 def supported_types(family: Family) -> frozenset[str]:
-    """Return the model types of a family listed in the source of transformers; empty if it cannot be read."""
+    """Return the model types that the source of transformers lists for a family; empty if it cannot be read."""
     spec = find_spec("transformers")
     if spec is None or not spec.submodule_search_locations:
         return frozenset()

@@ -1,7 +1,7 @@
-"""Joins caches of rows of different lengths, so that a network continues all of them at once.
+"""Joins caches of rows of different lengths, so that a network can continue all rows at once.
 
-Keys and values are right-aligned: those of shorter rows are preceded by positions that must be masked. States of
-recurrent layers have no positions.
+Keys and values are right-aligned, so shorter rows begin with positions that must be masked. States of recurrent
+layers have no positions.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ KINDS = (
 
 
 def join_caches(parts: Sequence[Any], longest: int) -> Any:
-    """Join the Pasts of several groups of rows; `longest` is the index of the longest.
+    """Join the Pasts of several groups of rows; `longest` is the index of the group with the longest rows.
 
     Raises SuiteError for unsupported kinds of caches.
     """

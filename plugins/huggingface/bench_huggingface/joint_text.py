@@ -1,9 +1,9 @@
-"""Tokenizes prompt and target as one text and splits its tokens into those of the prompt and of the target.
+"""Tokenizes prompt and target as one text, and splits the tokens into prompt tokens and target tokens.
 
-If the tokens of the joint text begin with those of the prompt, p(target | prompt) = p(prompt, target) / p(prompt) is
+If the joint text begins with the tokens of the prompt alone, p(target | prompt) = p(prompt, target) / p(prompt) is
 the product over the remaining tokens. Otherwise, a token spans the boundary or the target changes the segmentation of
-the prompt; the target's tokens are then those that end after the boundary. They cover more text than the target, so
-it counts as not spelled.
+the prompt; all tokens that end after the boundary are then target tokens. They may cover more text than the target,
+so they do not count as representing it.
 """
 
 import re
@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise, zip_longest
 from typing import Any, TypeAlias
 
-#: Parts of a text, and whether each comes from a template, in which names of control tokens denote these.
+#: Parts of a text, and whether each comes from a template, where names of control tokens are read as control tokens.
 Parts: TypeAlias = Sequence[tuple[str, bool]]
 
 
@@ -31,7 +31,7 @@ class Joint:
 
     prompt: list[int]  # tokens before the target
     target: list[int]
-    spelled: bool  # whether the tokens of the target, decoded after the prompt, give its text
+    spelled: bool  # whether the target tokens, decoded after the prompt, give the target's text
 
 
 class TextReader:
@@ -73,7 +73,7 @@ class TextReader:
         return self._control_pattern.sub("", text) if self._control_pattern else text
 
     def around(self, text: str) -> tuple[list[int], list[int]]:
-        """Return the special tokens that the tokenizer adds before and after a text; before an empty text, all."""
+        """Return the special tokens that the tokenizer adds before and after a text; all are before an empty text."""
         plain, whole = (self.tokenizer(text, add_special_tokens=is_added).input_ids for is_added in (False, True))
         for index in range(len(whole) - len(plain) + 1) if plain else ():
             if whole[index : index + len(plain)] == plain:
@@ -92,7 +92,7 @@ class TextReader:
         return Joint([*before, *alone.ids], whole.ids[size:], spelled)
 
     def spells(self, before: Sequence[int], tokens: Sequence[int], parts: Parts) -> bool:
-        """Return whether tokens, decoded after the tokens `before`, give the text of parts.
+        """Return whether tokens that follow the tokens `before` decode to the text of `parts`.
 
         The decoded text is a function of the tokens alone, so different texts never have the same tokens.
         """
@@ -108,7 +108,7 @@ class TextReader:
         return text
 
     def _pieces(self, text: str, start: int, stop: int, of_target: bool) -> Iterator[tuple[int, Tokens]]:
-        """Yield the tokens of text[start:stop], in pieces if the tokenizer finds control tokens in plain text."""
+        """Yield the tokens of text[start:stop], split if the tokenizer would find control tokens in plain text."""
         whole = self._read(text[start:stop], split=True, of_target=of_target)
         control = {*self.special.values()} - {self.tokenizer.unk_token_id}
         if self._control_pattern is None or control.isdisjoint(whole.ids):
@@ -142,7 +142,7 @@ def _is_in_template(span: tuple[int, int], parts: Parts) -> bool:
 
 
 def _first_after(alone: Tokens, whole: Tokens, boundary: int) -> int:
-    """Return the first token that ends after the boundary or, without offsets, differs from the prompt."""
+    """Return the index of the first token that ends after the boundary (without offsets: differs from the prompt)."""
     if whole.ends is None:
         pairs = zip_longest(whole.ids, alone.ids)
         return next(index for index, (token, other) in enumerate(pairs) if token != other)

@@ -1,7 +1,7 @@
 """The key-value cache of transformers, as a State.
 
-A model modifies such a cache, but a State must not change. Plain keys and values are stored in buffers with spare
-capacity, which one of the states that share a buffer may fill. Other caches are copied before each step.
+A model modifies its cache, but a State must not change. Plain keys and values are stored in buffers with spare
+capacity; only one of the states that share a buffer may fill it. Other caches are copied before each step.
 """
 
 from collections.abc import Callable
@@ -25,13 +25,13 @@ REPLACING = (DynamicLayer, DynamicSlidingWindowLayer)  # layers that replace the
 
 @dataclass
 class BufferUse:
-    """The number of tokens in shared buffers; a state with fewer tokens must copy them before it continues."""
+    """The number of tokens in shared buffers; a state with fewer tokens must copy the buffers before it continues."""
 
     length: int
 
 
 class BufferLayer(DynamicLayer):  # type: ignore[misc]
-    """A cache layer with the first `length` positions of longer buffers."""
+    """A cache layer that consists of the first `length` positions of longer buffers."""
 
     def __init__(self, buffers: Pair, length: int, claim: BufferUse) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class BufferLayer(DynamicLayer):  # type: ignore[misc]
         self._set_length(length)
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **more: Any) -> Pair:
-        """Append keys and values; return all."""
+        """Append to keys and values; return both."""
         end = self.length + key_states.shape[2]
         for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
             buffer[:, :, self.length : end] = states

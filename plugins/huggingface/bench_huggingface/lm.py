@@ -16,7 +16,7 @@ from bench_huggingface.numbering import Numbering
 from bench_huggingface.plugin import CausalLMConfig
 from bench_huggingface.reader import NetworkReader
 
-MAX_LOGITS = 2**27  # computed at once in scoring, 512 MiB in float32, whatever the batch size
+MAX_LOGITS = 2**27  # maximum number of logits computed at once in scoring, 512 MiB in float32
 
 
 class CausalLM(LanguageModel):
@@ -24,7 +24,7 @@ class CausalLM(LanguageModel):
 
     A head, by default a softmax, converts logits to probabilities. All prompts of a batch have equal length and
     padding is on the right, so causal attention needs no other mask. Windows of a stream are independent. Stepping
-    computes no gradients.
+    does not compute gradients.
     """
 
     def __init__(self, config: CausalLMConfig, info: TaskInfo, head: Head | None = None) -> None:
@@ -51,7 +51,7 @@ class CausalLM(LanguageModel):
         super().setup(info, rng)
 
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        """Score rows of similar length together, within MAX_LOGITS."""
+        """Score rows of similar length together, up to MAX_LOGITS at once."""
         total = torch.zeros(len(batch), dtype=torch.float64, device=batch.ids.device)
         number = max(1, MAX_LOGITS // (batch.gold.shape[1] * self.numbering.tokens))
         for rows in torch.split(batch.length.argsort(stable=True), number):
@@ -133,7 +133,7 @@ class CausalLM(LanguageModel):
 
 
 def _numbering(config: CausalLMConfig, info: TaskInfo, size: int) -> Numbering:
-    """Return the numbering of a pretrained model's tokens in a task; raise SuiteError if their tokenizers differ."""
+    """Return the numbering of a pretrained model's tokens; raise SuiteError if the task has a different tokenizer."""
     tokens, of_task = len(info.vocabulary), info.extras.get("tokenizer")
     if of_task != digest(info.files[TOKENIZER]):
         what = "has its own tokenizer" if of_task is None else "has another model's tokenizer"

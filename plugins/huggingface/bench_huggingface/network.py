@@ -29,7 +29,7 @@ from bench_huggingface.checkpoint import KINDS, Family
 from bench_huggingface.folder import WEIGHTS
 
 T = TypeVar("T")
-SPECIAL = {"bos_token_id": STOP, "eos_token_id": STOP, "pad_token_id": None}  # in a task's numbering
+SPECIAL = {"bos_token_id": STOP, "eos_token_id": STOP, "pad_token_id": None}  # token ids of a task
 POSITIONS = ("max_position_embeddings", "max_seq_len")
 CACHES = ("past_key_values", "cache_params", "state")  # argument names
 NETWORKS = {"causal": MODEL_FOR_CAUSAL_LM_MAPPING, "seq2seq": MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING}
@@ -56,7 +56,7 @@ def build_config(architecture: Mapping[str, Any], tokens: int) -> PreTrainedConf
 
 
 def load_config(folder: Path, family: Family = "causal") -> PreTrainedConfig:
-    """Load the configuration in a folder; raise SuiteError if it is not supported."""
+    """Load the configuration in a folder; raise SuiteError if it is unsupported."""
     config = refuse_errors(
         f"the model in {folder}",
         lambda: AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False),
@@ -73,7 +73,7 @@ def load_config(folder: Path, family: Family = "causal") -> PreTrainedConfig:
 def build(
     config: PreTrainedConfig, initialize: bool, family: Family = "causal", dtype: torch.dtype | None = None
 ) -> nn.Module:
-    """Build a network with initialized weights, or weights to be loaded later; raise SuiteError if that fails.
+    """Build a network with random weights, or with weights to be loaded later; raise SuiteError if that fails.
 
     The default of `dtype` is torch's default dtype.
     """
@@ -102,14 +102,14 @@ def build(
 
 
 def _attend_to_buffers(network: Any) -> None:
-    """Use `attention` in networks with plain keys and values and configurable attention."""
+    """Use `attention` in networks that have plain keys and values, and configurable attention."""
     plain = {type(layer) for layer in DynamicCache(config=network.config).layers} == {DynamicLayer}
     if plain and network.config._attn_implementation == "sdpa" and network._can_set_attn_implementation():
         network.set_attn_implementation(attention.NAME)
 
 
 def _fuse_gelu(network: nn.Module) -> None:
-    """Compute the tanh form of GELU by torch's single operation instead of the eight operations of GPT-2."""
+    """Compute the tanh form of GELU with a single torch operation instead of GPT-2's eight operations."""
     for module in [*network.modules()]:
         for name, child in module.named_children():
             if type(child) is NewGELUActivation:
@@ -117,13 +117,13 @@ def _fuse_gelu(network: nn.Module) -> None:
 
 
 def cache_name(kind: type[nn.Module]) -> str | None:
-    """Return the name of the cache argument of a network class; None if it has none."""
+    """Return the name of a network class's cache argument; None without a cache."""
     arguments = inspect.signature(kind.forward).parameters
     return next((name for name in CACHES if name in arguments), None)
 
 
 def positions(config: PreTrainedConfig) -> tuple[int, str] | None:
-    """Return the maximum number of input tokens and the name of that setting; None if unlimited."""
+    """Return the maximum number of input tokens and the setting that defines it; None if unlimited."""
     text = config.get_text_config()
     limits = [(getattr(text, name), text.attribute_map.get(name, name)) for name in POSITIONS if hasattr(text, name)]
     return limits[0] if limits else None

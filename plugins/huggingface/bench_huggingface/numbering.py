@@ -1,4 +1,4 @@
-"""Token numbers of a model with EOS at 0, and log-probabilities for models with several EOS tokens."""
+"""Renumbering of a model's tokens so that EOS is 0, and log-probabilities for models with several EOS tokens."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,16 @@ from bench_core import STOP
 
 @dataclass(frozen=True)
 class Numbering:
-    """Swaps token 0 and `stop`, the numbers of EOS in a task and in a model.
+    """Swaps tokens 0 and `stop`, the EOS ids of the task and of the model.
 
     A model may have more tokens than the task, as padding of its embedding; they come last and are never predicted.
     """
 
     tokens: int  # the task's vocabulary size
-    stop: int = STOP  # the model's number of EOS
+    stop: int = STOP  # the model's EOS id
 
     def of_model(self, tokens: Tensor) -> Tensor:
-        """Convert the task's tokens to the model's numbers."""
+        """Convert the task's tokens to ids of the model."""
         if self.stop == STOP:
             return tokens
         other = torch.where(tokens == self.stop, STOP, tokens)
@@ -46,8 +46,8 @@ class CheckpointNumbering(Numbering):
     Further EOS tokens, and tokens that the checkpoint forbids, are never actions.
     """
 
-    ends: tuple[int, ...] = ()  # further EOS tokens, in the model's numbers
-    never: tuple[int, ...] = ()  # forbidden tokens, in the model's numbers
+    ends: tuple[int, ...] = ()  # further EOS ids of the model
+    never: tuple[int, ...] = ()  # forbidden token ids of the model
     dtype: torch.dtype = torch.float32  # dtype of log-probabilities
 
     def log_probs(self, logits: Tensor) -> Tensor:
@@ -63,6 +63,6 @@ class CheckpointNumbering(Numbering):
         return result
 
     def swap(self, tokens: list[int]) -> list[int]:
-        """Convert the model's numbers to those of actions, or vice versa."""
+        """Convert token ids of the model to actions, or vice versa."""
         other = {STOP: self.stop, self.stop: STOP}
         return [other.get(token, token) for token in tokens]

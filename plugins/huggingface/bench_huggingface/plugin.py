@@ -1,4 +1,4 @@
-"""Configs and hooks of this plugin; imports neither torch nor transformers."""
+"""Configs and hooks of this plugin; does not import torch or transformers."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from bench_core import (
 from bench_huggingface import checkpoint, folder, hub
 
 HUB = r"[\w-][\w.-]*(/[\w-][\w.-]*)?"  #: a name on the Hugging Face hub
-_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}  # by names of `precision`
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}  # `precision` -> dtype
 DType: TypeAlias = Annotated[
     Literal["float32", "bfloat16", "float16", "float64"],
     BeforeValidator(lambda value: _DTYPES.get(value, value) if isinstance(value, str) else value),
@@ -38,9 +38,9 @@ class CausalLMConfig(ModelConfig):
     likelihoods = {"exact": Kind.EXACT}
     cites = ["wolf2020", "architecture.model_type=gpt2: radford2019"]
 
-    path: PathOrName | None = None  #: a folder of `save_pretrained`, resolved like any file of a suite
-    architecture: dict[str, Any] | None = None  #: `model_type` and settings; weights are initialized
-    bos: bool = True  #: whether texts begin with the model's BOS token, or else with the prompt
+    path: PathOrName | None = None  #: folder written by `save_pretrained`, resolved like other paths in a suite
+    architecture: dict[str, Any] | None = None  #: `model_type` and settings of a network to initialize
+    bos: bool = True  #: whether texts begin with the model's BOS token; if not, they begin with the prompt
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -76,16 +76,16 @@ class CheckpointConfig(ModelConfig):
     access = {"allow_download"}
     family: ClassVar[checkpoint.Family]
 
-    path: PathOrName | None = None  #: a folder of `save_pretrained`, resolved like any file of a suite
+    path: PathOrName | None = None  #: folder written by `save_pretrained`, resolved like other paths in a suite
     hub: str | None = Field(None, pattern=f"^{HUB}$")  #: name on the Hugging Face hub
     revision: str | None = Field(None, pattern=r"^[0-9a-f]{40}$")  #: commit of `hub`, all 40 digits
     allow_download: bool = False  #: whether to download the model if it is not in the local cache
     dtype: DType = "float32"  #: dtype of the weights
-    prompt: str = "{prompt}"  #: input of the model, with the source or prefix of an example in place of `{prompt}`
-    answer: str = "{answer}"  #: format of a scored target; text before `{answer}` is removed from outputs
-    control_tokens: bool = False  #: whether texts such as `<|endoftext|>` in data are control tokens
-    thinking: Thinking = "refuse"  #: handling of `<think>...</think>` in outputs: an error, `drop` or `keep`
-    stop: list[str] = Field([], max_length=16)  #: stop strings; outputs are truncated before the first
+    prompt: str = "{prompt}"  #: template of the model's input; `{prompt}` becomes the source or prefix
+    answer: str = "{answer}"  #: template of a scored target; text before `{answer}` is removed from outputs
+    control_tokens: bool = False  #: whether texts such as `<|endoftext|>` in data are read as control tokens
+    thinking: Thinking = "refuse"  #: `<think>...</think>` in outputs: `refuse` (an error), `drop` or `keep`
+    stop: list[str] = Field([], max_length=16)  #: stop strings; outputs are truncated before the first that occurs
 
     @field_validator("prompt", "answer")
     @classmethod
@@ -116,7 +116,7 @@ class CheckpointConfig(ModelConfig):
         return self
 
     def files(self, data: Path) -> Mapping[str, Path]:
-        """Return configuration, tokenizer and weights; raise DataError for missing files or another model family.
+        """Return configuration, tokenizer and weights; raise DataError for missing files or a wrong model family.
 
         Downloads a model that is not in the local cache if `allow_download` is set.
         """
@@ -138,10 +138,10 @@ class PretrainedLMConfig(CheckpointConfig):
     family = "causal"
     evaluation = {"prompt", "answer", "control_tokens", "thinking", "stop", "stride", "chat", "system", "bos"}
 
-    chat: bool = False  #: whether to format the prompt as a user message by the tokenizer's chat template
-    stride: PositiveInt | None = None  #: step of sliding windows over long texts; without, these are errors
+    chat: bool = False  #: whether to format the prompt as a user message with the tokenizer's chat template
+    stride: PositiveInt | None = None  #: step of sliding windows over long texts; default: long texts are errors
     system: str | None = None  #: system message before the prompt, with `chat`
-    bos: bool | None = None  #: whether a prompt begins with BOS; default: as the tokenizer does
+    bos: bool | None = None  #: whether a prompt begins with BOS; default: the tokenizer decides
 
     @model_validator(mode="after")
     def _suits_chat(self) -> Self:

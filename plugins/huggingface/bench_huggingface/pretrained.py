@@ -1,4 +1,4 @@
-"""Base class of published causal and encoder-decoder models: own tokens, stop strings, scores from logits."""
+"""Base class of published causal and encoder-decoder models: their own tokens, stop strings, scores from logits."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ from bench_huggingface.stop_strings import StopStrings
 from bench_huggingface.windows import windows
 from bench_huggingface.words import CheckpointTokenizer
 
-MAX_LOGITS = 2**27  # computed at once in scoring
-TOLERANCE = {torch.bfloat16: 0.2, torch.float16: 0.05}  # between log-probabilities that are computed in two ways
+MAX_LOGITS = 2**27  # maximum number of logits computed at once in scoring
+TOLERANCE = {torch.bfloat16: 0.2, torch.float16: 0.05}  # maximum difference of log-probabilities computed in two ways
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class PretrainedState(State):
 class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer):
     """p(y | x) = prod_t p(y_t | y_<t, x), from the logits of a checkpoint, in its own tokens.
 
-    The `source` of a batch has the tokens of prompts, in the checkpoint's numbers. Stepping computes no gradients.
+    The `source` of a batch contains prompt tokens, as ids of the checkpoint. Stepping does not compute gradients.
     """
 
     family: ClassVar[Family]
@@ -77,19 +77,19 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
 
     @abstractmethod
     def advance(self, reading: Any, tokens: Tensor) -> tuple[Tensor, State]:
-        """Read one token per row [N], in the model's numbers; return the next logits [N, M], and the state."""
+        """Read one token id of the model per row [N]; return the next logits [N, M], and the state."""
 
     @abstractmethod
     def logits(self, batch: Batch) -> Tensor:
-        """Return the logits of each token of `gold` [N, T, M], given prompts and preceding tokens."""
+        """Return the logits [N, T, M] for each token of `gold`, given prompts and preceding tokens."""
 
     @abstractmethod
     def tokens_of(self, prompt: str) -> list[int]:
-        """Return the tokens of a prompt, in the model's numbers."""
+        """Return the tokens of a prompt, as ids of the model."""
 
     @abstractmethod
     def joint(self, prompt: Prompt, target: str) -> Joint:
-        """Return the tokens of a prompt and its target, in the model's numbers."""
+        """Return the tokens of a prompt and its target, as ids of the model."""
 
     def setup(self, info: TaskInfo, rng: Rng) -> None:
         self.read_weights()
@@ -120,7 +120,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         return self.words.answer(text, whole, prompt)
 
     def _whole(self, tokens: list[int]) -> list[int]:
-        """Convert tokens to the model's numbers, truncated at the first EOS token, which targets may have inside."""
+        """Convert actions to ids of the model, truncated at the first EOS token, which may be inside a target."""
         return [*takewhile(lambda token: token not in self.words.ends, self.numbering.swap(tokens))]
 
     @torch.no_grad()
@@ -136,7 +136,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
 
     @torch.no_grad()
     def score(self, batch: Batch, scoring: Scoring) -> Scores:
-        """Score rows of similar length together, within MAX_LOGITS."""
+        """Score rows of similar length together, up to MAX_LOGITS at once."""
         self._check_ends(batch)
         if self.stride and self.positions and (limits := self.limit(batch)) is not None:
             is_longer = batch.length > limits
@@ -151,13 +151,13 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         return Scores(total)
 
     def _sums(self, log_probs: Tensor, batch: Batch) -> Tensor:
-        """Return the log-probability of each row [N], given those of tokens [N, T]."""
+        """Return the log-probability of each row [N], given the log-probabilities of its tokens [N, T]."""
         if self.stops:
             log_probs = self.stops.apply_to_targets(log_probs, batch.gold, batch.length)
         return log_probs.double().where(batch.mask, 0).sum(1)
 
     def _by_length(self, batch: Batch) -> Sequence[Tensor]:
-        """Return groups of rows of similar length, within MAX_LOGITS."""
+        """Return groups of rows of similar length, each within MAX_LOGITS."""
         number = max(1, MAX_LOGITS // (batch.gold.shape[1] * self.vocabulary_size))
         return torch.split(batch.length.argsort(stable=True), number)
 
@@ -218,7 +218,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         return f", or score it with windows (`stride: {max(1, positions // 2)}`)" if self.family == "causal" else ""
 
     def _check_ends(self, batch: Batch) -> None:
-        """Raise SuiteError if a target has EOS inside."""
+        """Raise SuiteError if a target contains EOS before its end."""
         ends = torch.tensor([STOP, *self.numbering.swap([*self.numbering.ends])], device=batch.gold.device)
         inside = torch.isin(batch.gold, ends) & batch.mask
         inside &= torch.arange(batch.gold.shape[1], device=batch.gold.device) < batch.length[:, None] - 1
@@ -271,7 +271,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         return Batch(rows, gold[:, :1] * 0, gold, rows * 0 + 3, sources, torch.tensor([3, 3, 1]))
 
     def predicts_alike(self, batch: Batch) -> bool:
-        """Return whether rows score equally alone, in a batch, and stepped with reordering."""
+        """Return whether rows have equal scores alone, in a batch, and in stepping with reordering."""
         batch = batch.to(next(self.network.parameters()).device)
         rows = torch.split(torch.arange(len(batch), device=batch.ids.device), 1)
         alone = [self._target_log_probs(_trim(batch.select(row))) for row in rows]
@@ -280,7 +280,7 @@ class PretrainedModel(nn.Module, OwnVocabulary, Stepper[PretrainedState], Scorer
         return self._is_tolerable(error.item()) and self._is_tolerable(self._step_error(batch, wanted))
 
     def _step_error(self, batch: Batch, wanted: Tensor) -> float:
-        """Return the maximum difference of stepped from given log-probabilities [N, T]; may be NaN."""
+        """Return the maximum difference between stepped and `wanted` log-probabilities [N, T]; may be NaN."""
         logits, reading = self.begin(batch)
         order = torch.arange(len(batch), device=batch.ids.device)
         reversal = order.flip(0)
@@ -310,7 +310,7 @@ def sources_of(batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def _batch(ids: Tensor, sources: list[list[int]], golds: list[list[int]]) -> Batch:
-    """Return a batch of tokens; those of sources are in the model's numbers."""
+    """Return a batch; sources are ids of the model, targets are actions."""
     lengths, source_lengths = (
         torch.tensor([len(row) for row in rows], dtype=torch.long) for rows in (golds, sources)
     )

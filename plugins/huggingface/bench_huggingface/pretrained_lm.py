@@ -15,8 +15,8 @@ from bench_huggingface.plugin import PretrainedLMConfig
 from bench_huggingface.pretrained import PretrainedModel, sources_of
 from bench_huggingface.reader import NetworkReader
 
-#: How prompts of several lengths are read: one row per batch; at once with left padding; or one length at a time,
-#: joining their caches.
+#: How prompts of different lengths are read: in batches of one row; at once, with left padding; or one length at a
+#: time, with joined caches.
 ALONE, PADDED, JOINED = range(3)
 
 
@@ -26,7 +26,7 @@ class CausalState(State):
 
     past: Any  # a State
     length: Tensor  # [N] tokens read
-    seen: Tensor | None  # [N, K] mask of real positions in the cache; None: all
+    seen: Tensor | None  # [N, K] mask of cached positions that are not padding; None: all
 
 
 class PretrainedLM(PretrainedModel):
@@ -71,7 +71,7 @@ class PretrainedLM(PretrainedModel):
         return logits[:, 0], CausalState(past, reading.length + 1, seen)
 
     def logits(self, batch: Batch) -> Tensor:
-        """Concatenate prompts and targets; padding comes last, which causal networks ignore."""
+        """Concatenate prompts and targets; causal networks ignore the padding, which comes last."""
         source, length = sources_of(batch)
         gold = self.numbering.of_model(batch.gold)
         width = int((length + batch.length).max()) - 1  # maximum positions of a row
@@ -86,7 +86,7 @@ class PretrainedLM(PretrainedModel):
         return output.gather(1, wanted[..., None].expand(-1, -1, output.shape[2]))
 
     def is_consistent(self) -> bool:
-        """Also determine how prompts of several lengths can be read."""
+        """Return whether predictions are equal; also set `together`, the way to read prompts of several lengths."""
         rows = self.sample_rows()
         if not (self.reader.returns_cache(sources_of(rows)[0]) and self.predicts_alike(rows.select(torch.arange(2)))):
             return False

@@ -42,12 +42,12 @@ class PretrainedSeq2Seq(PretrainedModel):
         return self.words.source(prompt)
 
     def joint(self, prompt: Prompt, target: str) -> Joint:
-        """Tokenize both separately, as encoder and decoder do."""
+        """Tokenize the prompt for the encoder and the target for the decoder."""
         return replace(self.words.target(target), prompt=self.words.source(prompt.text))
 
     def limit(self, batch: Batch) -> Tensor | None:
         positions = self.positions
-        return positions and torch.full_like(batch.ids, positions[0] - len(self.prefix) + 1)  # the last is no input
+        return positions and torch.full_like(batch.ids, positions[0] - len(self.prefix) + 1)  # the last is not read
 
     def begin(self, batch: Batch) -> tuple[Tensor, DecoderState]:
         source, mask = _sources_and_mask(batch)
@@ -101,6 +101,6 @@ class PretrainedSeq2Seq(PretrainedModel):
 
 
 def _sources_and_mask(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the sources and the mask of their real positions [N, S]."""
+    """Return the sources, and a mask of their positions that are not padding, both [N, S]."""
     source, length = sources_of(batch)
     return source, (torch.arange(source.shape[1], device=source.device) < length[:, None]).long()

@@ -21,12 +21,12 @@ class NetworkReader:
         self.cache = cache_name(type(network)) or ""
         self.arguments = set(inspect.signature(type(network).forward).parameters)
         self.blocks = RecurrentBlocks(network)
-        self.mixes_rows = isinstance(network, RwkvPreTrainedModel)  # when reading one token per row
+        self.mixes_rows = isinstance(network, RwkvPreTrainedModel)  # RWKV, if it reads one token per row
 
     def __call__(self, tokens: Tensor, past: Any = None, last: int = 1, **more: Tensor | None) -> tuple[Tensor, Any]:
         """Read more tokens; return the logits after the `last` ones [N, last, M], and the new state.
 
-        `more` are arguments of the network; those that it lacks are ignored.
+        `more` are further arguments of the network; unsupported arguments are ignored.
         """
         if self.mixes_rows and tokens.shape[1] == 1 and len(tokens) > 1:
             return self._row_by_row(tokens, past)
@@ -35,7 +35,7 @@ class NetworkReader:
         return self._call(tokens, past and past.reserve(), last, more)
 
     def logits(self, tokens: Tensor, last: int) -> Tensor:
-        """Return the logits after the `last` of tokens without previous state [N, last, M]."""
+        """Read tokens without a previous state; return the logits after the `last` ones [N, last, M]."""
         output: Tensor = self.network(input_ids=tokens, use_cache=False, **self._last(last)).logits
         return _last_logits(output, last)
 
@@ -74,5 +74,5 @@ class NetworkReader:
 
 
 def _last_logits(logits: Tensor, last: int) -> Tensor:
-    """Return the last logits [N, last, M]; not sliced if unnecessary, as that allocates a full-size gradient."""
+    """Return the last logits [N, last, M]; slice only if necessary, as slicing allocates a full-size gradient."""
     return logits if logits.shape[1] == last else logits[:, -last:]

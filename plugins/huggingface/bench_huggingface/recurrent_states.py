@@ -16,7 +16,7 @@ class RecurrentState(State):
     """The states of recurrent layers, which a network modifies in place."""
 
     states: Any  # tensors, rows first, in tuples, lists and mappings
-    wrap: Callable[[Any], Any]  # converts them to the network's input
+    wrap: Callable[[Any], Any]  # converts `states` to the network's input
 
     def reserve(self) -> Any:
         """Return a copy to which a network may append one token."""
@@ -32,14 +32,14 @@ def xlstm_cache(like: Any, states: Any) -> Any:
 
 @dataclass(frozen=True)
 class WithBlocks(State):
-    """Keys and values, and the states of the recurrent blocks of RecurrentGemma."""
+    """The keys and values of RecurrentGemma, and the states of its recurrent blocks."""
 
     cache: Any  # a Past
     blocks: tuple[tuple[Tensor, Tensor], ...]  # [N, H, K - 1] for convolution and [N, H] for recurrence
 
 
 class RecurrentBlocks:
-    """The recurrent blocks of a RecurrentGemma, whose states are attributes of modules."""
+    """The recurrent blocks of a RecurrentGemma network, which stores their states as attributes of modules."""
 
     def __init__(self, network: nn.Module) -> None:
         self.blocks: list[Any] = [module for module in network.modules() if hasattr(module, "conv1d_state")]

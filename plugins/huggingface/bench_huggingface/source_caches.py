@@ -20,8 +20,8 @@ class CachedSources(State):
     """Encoded sources; reordering rows with the same source, as in a beam, does not copy them."""
 
     layers: tuple[Pair, ...]
-    states: Tensor  # [N, S, H] of the encoder
-    mask: Tensor  # [N, S] real positions
+    states: Tensor  # [N, S, H] encoder states
+    mask: Tensor  # [N, S] positions that are not padding
     owner: Tensor  # [N] first row with the same source
 
     def select(self, rows: Tensor) -> Self:
@@ -32,7 +32,7 @@ class CachedSources(State):
 
     @cached_property
     def cache(self) -> DynamicCache:
-        """The sources as a cache, which is not modified."""
+        """The sources as a cache, which networks do not modify."""
         return cache_of([_layer(*pair) for pair in self.layers])
 
 

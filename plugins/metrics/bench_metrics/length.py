@@ -10,7 +10,7 @@ from bench_metrics.plugin import LengthConfig, LengthDistanceConfig
 class Length(Additive[int]):
     """Mean length of the first hypotheses or of the references, EOS included.
 
-    An unfinished hypothesis counts without EOS, at the limit that ended it. NaN without examples.
+    An unfinished hypothesis counts without EOS, so its length is the limit that ended decoding. NaN without examples.
     """
 
     label = "Length"
@@ -21,7 +21,7 @@ class Length(Additive[int]):
         self.signature = f"of:{config.of}|stop:included"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[int]:
-        """Yield the length of each example; raise SuiteError if that of a reference is unknown."""
+        """Yield the length of each example; raise SuiteError if the length of a reference is unknown."""
         return map(output_length if self.config.of == "hypothesis" else reference_length, predictions)
 
 
@@ -40,7 +40,7 @@ class LengthDistance(Metric[list[int]]):
         self.signature = "wasserstein:1|stop:included"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[int]]:
-        """Yield both lengths of each example; raise SuiteError if that of a reference is unknown."""
+        """Yield both lengths of each example; raise SuiteError if the length of a reference is unknown."""
         return ([output_length(prediction), reference_length(prediction)] for prediction in predictions)
 
     def combine(self, parts: Sequence[list[int]]) -> float:
@@ -55,7 +55,7 @@ def output_length(prediction: Prediction) -> int:
 
 
 def reference_length(prediction: Prediction) -> int:
-    """Return the length of the reference, including EOS; raise SuiteError if there is none."""
+    """Return the length of the reference, including EOS; raise SuiteError if it is unknown."""
     if not prediction.target_tokens:
         raise SuiteError(
             f"example {prediction.id} has no reference whose length could be counted. "

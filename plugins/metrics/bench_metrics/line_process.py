@@ -28,10 +28,10 @@ class Unanswered(Exception):
 def ask(command: Sequence[str], questions: Sequence[str], patience: float, *files: Path) -> list[str]:
     """Run a program and return its answers; when this returns or raises, its processes and temporary files are gone.
 
-    The program reads questions from stdin, and `files`, which are recorded as inputs of the stage. Each answer may
-    take `patience` seconds. Two threads write questions and read answers, and stderr goes to a file, so that no full
-    pipe can block either side. Raises Unanswered unless there is exactly one answer per question, and ValueError if a
-    question has several lines.
+    The program reads questions from stdin; it also reads `files`, which are recorded as inputs of the stage. Each
+    answer may take `patience` seconds. Two threads write questions and read answers, and stderr goes to a file, so
+    that no full pipe can block either side. Raises Unanswered unless there is exactly one answer per question, and
+    ValueError if a question has several lines.
     """
     broken = [question for question in questions if "\n" in question or "\r" in question]
     if broken:
@@ -57,7 +57,7 @@ def ask(command: Sequence[str], questions: Sequence[str], patience: float, *file
 
 
 def _answers(lines: SimpleQueue[bytes | None], number: int, patience: float) -> list[str]:
-    """Return at most `number` answers, until the program closes its output; raise Unanswered on timeout or excess."""
+    """Return the answers until the program closes its output; raise Unanswered on timeout or excess answers."""
     answers: list[str] = []
     while True:
         try:

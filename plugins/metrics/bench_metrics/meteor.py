@@ -18,14 +18,14 @@ from bench_metrics.tokenizers import tokenizer
 FOLDER = Path(next(iter(pycocoevalcap.meteor.__path__)))
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 SEPARATOR = re.compile(r"\|{3,}")
-EXAMPLES_PER_START = 20_000  # examples per start of Java
+EXAMPLES_PER_START = 20_000  # examples per Java process
 STAGES = 4  # exact, stem, synonym, paraphrase; each counts content and function words of text and reference
 CHUNKS = 4 + 4 * STAGES  # index of the number of chunks in a line of statistics
 
 
 @dataclass(frozen=True)
 class Language:
-    """METEOR's parameters for a language, restricted to matches whose data are available."""
+    """METEOR's parameters for a language; only matching stages whose data are available are used."""
 
     code: str  # METEOR's name of the language
     alpha: float = 0.75
@@ -36,7 +36,7 @@ class Language:
     weights: tuple[float, ...] = (1.0, 0.5)
 
 
-# METEOR's own parameters. Only the paraphrases of English are distributed, so other languages lack that module; Czech
+# METEOR's own parameters. Paraphrases are distributed for English only, so other languages lack that stage; Czech
 # has no stemmer.
 LANGUAGES = {
     "en": Language("en", 0.85, 0.2, 0.6, 0.75, ("exact", "stem", "synonym", "paraphrase"), (1.0, 0.6, 0.8, 0.6)),
@@ -53,7 +53,7 @@ LANGUAGES = {
 class Meteor(TextMetric[list[int]]):
     """100 times the harmonic mean of weighted precision and recall of aligned words, with a fragmentation penalty.
 
-    Statistics are summed over examples, as METEOR does for a corpus; of several references, the best one counts.
+    Statistics are summed over examples, as in METEOR's corpus score; with several references, the best one counts.
     Control characters and all whitespace count as blanks, and `|||`, METEOR's separator, as three words. NaN without
     examples.
     """
@@ -87,7 +87,7 @@ class Meteor(TextMetric[list[int]]):
             yield from self._run(ids, questions)
 
     def _run(self, ids: Sequence[int], questions: Sequence[str]) -> list[list[int]]:
-        """Return the statistics of the examples `ids`, with one start of Java."""
+        """Return the statistics of the examples `ids`, computed by one Java process."""
         try:
             answers = ask(self._command(), questions, self.config.patience, *self._files())
         except Unanswered as error:
@@ -105,7 +105,7 @@ class Meteor(TextMetric[list[int]]):
         return SEPARATOR.sub(lambda bars: " ".join(bars[0]), plain)
 
     def _command(self) -> list[str]:
-        """Return the command of METEOR: UTF-8 and decimal points in any locale, and no files left behind."""
+        """Return the METEOR command; it uses UTF-8 and decimal points in any locale, and leaves no files behind."""
         language = self.language
         parameters = (language.alpha, language.beta, language.gamma, language.delta)
         return [
@@ -118,7 +118,7 @@ class Meteor(TextMetric[list[int]]):
         ]
 
     def _files(self) -> list[Path]:
-        """Return the paths of the program and, if used, of its paraphrase table."""
+        """Return the paths of the program and of its paraphrase table, if the table is used."""
         tables = [FOLDER / "data" / "paraphrase-en.gz"] if "paraphrase" in self.language.modules else []
         return [FOLDER / "meteor-1.5.jar", *tables]
 
@@ -150,7 +150,7 @@ def _statistics(answer: str, number: int) -> list[int]:
 
 
 def _matches(counts: Sequence[int]) -> tuple[int, int]:
-    """Return the numbers of matched words of text and reference, over all stages."""
+    """Return the numbers of matched words in text and reference, summed over all stages."""
     return sum(counts[4:CHUNKS:2]), sum(counts[5:CHUNKS:2])
 
 

@@ -13,8 +13,8 @@ class NotesBleu(TextMetric[float]):
     """The mean over examples of exp(min(0, 1 - len_label / len_pred)) * prod_{m=1..k} p_m^(1/2^m), in [0, 1].
 
     p_m is the clipped m-gram precision (Zhang et al., "Dive into Deep Learning", section 10.7), with m limited by the
-    length of the text. An empty text, or one without a match of some order m, scores 0. Of several references, the
-    best one counts. NaN without examples.
+    length of the text. An empty text, or a text without a match of some order m, scores 0. With several references,
+    the best score counts. NaN without examples.
     """
 
     label = "BLEU"

@@ -13,7 +13,7 @@ from bench_metrics.plugin import BitsPerByteConfig, PerplexityConfig
 
 
 class LogProbabilities(Additive[Sequence[float | None]]):
-    """A score from the sum of log-probabilities and a count, over the whole cell, in float64.
+    """A score computed from log-probabilities and a count, summed over the whole cell in float64.
 
     Infinite if any target has probability 0, NaN if the count is 0.
     """
@@ -34,9 +34,9 @@ class LogProbabilities(Additive[Sequence[float | None]]):
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
         """Return the metric with task info added to its signature.
 
-        This is the number of parts that a stream was read in, if more than one, and the separator of prompts and
-        targets, if both are read as one text. Raises SuiteError if it counts words, no language is set, and
-        references are in a script without spaces.
+        The signature gets the number of parts in which a stream was read, if more than one, and the separator of
+        prompts and targets, if they are read as one text. Raises SuiteError if the metric counts words, no language
+        is set, and references are in a script without spaces.
         """
         check_spaces(self.config, info, chain.from_iterable(references.values()))
         prepared = copy(self)
@@ -47,9 +47,9 @@ class LogProbabilities(Additive[Sequence[float | None]]):
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[float | None]]:
         """Yield the weighted log-probability (None for -inf), the weighted count, and weighted estimates [0 or 5].
 
-        At the end, adds to the signature the number of targets that their tokens spell, unless all do, and the stride
-        of windows over texts longer than a model's context. Raises PluginError if a score is missing or not a
-        log-probability, SuiteError if the count is unknown.
+        At the end, adds to the signature the number of targets that tokens represent exactly, if not all, and the
+        stride of windows over texts longer than a model's context. Raises PluginError if a score is missing or not
+        a log-probability, SuiteError if the count is unknown.
         """
         strides, spelled = set[float](), 0
         for prediction in predictions:
@@ -89,7 +89,7 @@ class LogProbabilities(Additive[Sequence[float | None]]):
 
 
 def unknown_text(metric: str, example: int) -> SuiteError:
-    """Return the error of a metric per unit of raw text for an example whose scored text differs from it."""
+    """Return the error of a metric per byte, character or word if the raw text of an example is unknown."""
     return SuiteError(
         f"{metric} cannot be computed: the raw text of example {example} is unknown. Its tokens do not spell it "
         "(`<unk>`, lower case, or whitespace that they cannot write), or a token spans the boundary of prompt and "

@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Set
 from math import inf
@@ -26,10 +26,10 @@ class WordsConfig(MetricConfig):
     libraries = frozenset({"mecab-python3", "ipadic"})
     range = 0, 100
 
-    tokenize: Tokenizer = "auto"  #: tokenizer of sacrebleu; `auto` chooses by the language of targets
+    tokenize: Tokenizer = "auto"  #: tokenizer of sacrebleu; `auto` depends on the target language
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why the tokenizer does not support the language of targets, if so."""
+        """Return why the tokenizer does not support the target language; None if it does."""
         try:
             tokenizer_of(self.tokenize, task)
         except SuiteError as error:
@@ -52,11 +52,11 @@ class PerplexityConfig(MetricConfig):
     range = 0, inf  # estimated probabilities may exceed 1
     cites = ["jelinek1977"]
 
-    by: str | None = None  #: which of the model's likelihoods; by default its first
-    unit: Literal["token", "word"] = "token"  #: unit whose number divides the log-probability
+    by: str | None = None  #: likelihood of the model to use; default: its first likelihood
+    unit: Literal["token", "word"] = "token"  #: log-probabilities are divided by the number of tokens or of words
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted, if they are needed."""
+        """Return why words cannot be counted; None if they can, or need not be."""
         return _spaces_refusal(task, "set `unit: token`") if self.unit == "word" else None
 
 
@@ -65,13 +65,13 @@ class BitsPerByteConfig(MetricConfig):
 
     name, target = "bits-per-byte", "bench_metrics.perplexity:BitsPerByte"
     needs = Scorer
-    range = -inf, inf  # as above
+    range = -inf, inf  # estimated probabilities may exceed 1
 
-    by: str | None = None  #: which of the model's likelihoods; by default its first
+    by: str | None = None  #: likelihood of the model to use; default: its first likelihood
     per: Literal["byte", "character"] = "byte"  #: UTF-8 bytes or Unicode characters; EOS counts as one (a line break)
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return that targets depend on the tokenizer, if they continue a prefix."""
+        """Refuse tasks with a prefix, whose targets depend on the tokenizer: return the reason, or None."""
         prefix = getattr(task, "prefix", 0)
         if not prefix:
             return None
@@ -87,18 +87,18 @@ class NonTerminationConfig(MetricConfig):
     range = 0, 100
     cites = ["welleck2020consistency"]
 
-    limit: PositiveInt | None = None  #: L, including EOS; None counts outputs that decoding left unfinished
+    limit: PositiveInt | None = None  #: L, including EOS; default: count outputs that decoding left unfinished
 
 
 class DistinctNonTerminatedConfig(MetricConfig):
-    """Share of distinct outputs among those without EOS in their first L tokens."""
+    """Share of distinct outputs among the outputs without EOS in their first L tokens."""
 
     name, target = "distinct-non-terminated", "bench_metrics.termination:DistinctNonTerminated"
     of_tokens = True
     limits = {"limit": "max_tokens"}
     range = 0, 100
 
-    limit: PositiveInt | None = None  #: as for non-termination
+    limit: PositiveInt | None = None  #: L, as in `non-termination`
 
 
 class LengthConfig(MetricConfig):
@@ -125,7 +125,7 @@ class ReportedConfig(MetricConfig):
     name, target = "reported", "bench_metrics.reported:Reported"
     range = -inf, inf
 
-    value: str  #: its name
+    value: str  #: name of the value
 
 
 class ReportedScoreConfig(MetricConfig):
@@ -135,8 +135,8 @@ class ReportedScoreConfig(MetricConfig):
     needs = Scorer
     range = -inf, inf
 
-    value: str  #: its name
-    by: str | None = None  #: which of the model's likelihoods; by default its first
+    value: str  #: name of the value
+    by: str | None = None  #: likelihood of the model to use; default: its first likelihood
 
 
 class LogProbabilityConfig(MetricConfig):
@@ -170,7 +170,7 @@ class BleuConfig(WordsConfig):
     effective_order: bool = False  #: ignore orders for which no text is long enough
 
     def extras(self) -> Set[str]:
-        """Return the extra of the tokenizer, if any."""
+        """Return the extra of the tokenizer; empty if it needs no extra."""
         return _tokenizer_extras(self.tokenize)
 
     @model_validator(mode="after")
@@ -196,7 +196,7 @@ class ChrfConfig(MetricConfig):
     eps_smoothing: bool = False  #: smooth by epsilon, and average over all orders, as the original script does
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted, if they are needed."""
+        """Return why words cannot be counted; None if they can, or need not be."""
         return _spaces_refusal(task, "set `word_order: 0`") if self.word_order else None
 
 
@@ -210,11 +210,11 @@ class TerConfig(MetricConfig):
 
     normalized: bool | None = None  #: split off punctuation, as tercom does; default: only in Chinese and Japanese
     no_punct: bool = False  #: remove punctuation
-    asian_support: bool | None = None  #: if normalized, split into characters; default: Chinese and Japanese
+    asian_support: bool | None = None  #: if normalized, split into characters; default: only in Chinese and Japanese
     case_sensitive: bool = False  #: count differences of case as edits
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted, if so."""
+        """Return why words cannot be counted; None if they can."""
         if language(task) not in ("ja", "yue", "zh"):
             return _spaces_refusal(task, "leave it out")
         if self.normalized is False or self.asian_support is False:
@@ -223,7 +223,7 @@ class TerConfig(MetricConfig):
 
 
 class RibesConfig(WordsConfig):
-    """RIBES, agreement of word order, computed by nltk (Isozaki et al., 2010)."""
+    """RIBES, a measure of agreement in word order, computed by nltk (Isozaki et al., 2010)."""
 
     name, target = "ribes", "bench_metrics.ribes:Ribes"
     cites = ["isozaki2010", "bird2009"]
@@ -249,7 +249,7 @@ class NotesBleuConfig(MetricConfig):
     tokens: Literal["words", "characters"] = "words"  #: words are separated by whitespace
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why words cannot be counted, if they are needed."""
+        """Return why words cannot be counted; None if they can, or need not be."""
         return _spaces_refusal(task, "set `tokens: characters`") if self.tokens == "words" else None
 
 
@@ -273,10 +273,10 @@ class MeteorConfig(MetricConfig):
     range = 0, 100
     cites = ["denkowski2014"]
 
-    language: Language | None = None  #: default: that of targets; `other` only has exact matches, for any language
-    tokenize: Literal["meteor"] | Tokenizer = "auto"  #: `auto` is METEOR's own, or else that of `bleu`
+    language: Language | None = None  #: default: the target language; `other` has only exact matches, in any language
+    tokenize: Literal["meteor"] | Tokenizer = "auto"  #: `auto`: METEOR's own, or else as in `bleu`
     memory: int = Field(1024, ge=64)  #: maximum memory of Java in MiB
-    patience: PositiveFloat = 600.0  #: seconds that one example may take, start-up included
+    patience: PositiveFloat = 600.0  #: maximum seconds per example, start-up included
 
     def extras(self) -> Set[str]:
         """Return the extras of METEOR and of the tokenizer."""
@@ -292,7 +292,7 @@ class MeteorConfig(MetricConfig):
         return self
 
     def refusal(self, task: TaskConfig) -> str | None:
-        """Return why its settings do not support the language of targets, if so."""
+        """Return why the settings do not support the target language; None if they do."""
         try:
             self.resolve(task)
         except SuiteError as error:
@@ -300,7 +300,7 @@ class MeteorConfig(MetricConfig):
         return None
 
     def resolve(self, targets: Targets) -> tuple[Language, str]:
-        """Return language and tokenizer; raise SuiteError if they do not support the language of targets."""
+        """Return language and tokenizer; raise SuiteError if they do not support the target language."""
         target = language(targets)
         if target and self.language not in (None, "other", target):
             raise SuiteError(f"`language: {self.language}` is not that of the targets, {target!r}: leave it out.")
@@ -313,7 +313,7 @@ class MeteorConfig(MetricConfig):
 
 
 def _spaces_refusal(task: TaskConfig, remedy: str) -> str | None:
-    """Return why words cannot be counted in the language of targets, and `remedy`; None if they can."""
+    """Return why words cannot be counted in the target language, and `remedy`; None if they can."""
     return None if has_spaces(task) else f"it counts words between spaces, which {language(task)!r} lacks: {remedy}."
 
 

@@ -8,7 +8,7 @@ from bench_metrics.plugin import RepetitionConfig
 
 
 class Repetition(Additive[Sequence[int]]):
-    """Share of n-grams that repeat an earlier one of the same output, pooled over the first hypotheses of a cell.
+    """Share of n-grams that repeat an earlier n-gram of the same output, pooled over the first hypotheses of a cell.
 
     This is seq-rep-n of Welleck et al. (2019, arXiv:1908.04319), who average over outputs instead. NaN if no output
     has n tokens.
@@ -23,7 +23,7 @@ class Repetition(Additive[Sequence[int]]):
         self.signature = f"n:{config.n}|stop:excluded|pooled"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[Sequence[int]]:
-        """Yield the numbers of repeated and of all n-grams of each output."""
+        """Yield the numbers of repeated n-grams and of all n-grams in each output."""
         return (_count_repeats(prediction.hypotheses[0].tokens, self.config.n) for prediction in predictions)
 
     def from_sums(self, sums: Sequence[float], examples: int) -> float:

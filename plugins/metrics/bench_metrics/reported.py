@@ -16,7 +16,7 @@ class Reported(Additive[float]):
         self.signature = f"value:{config.value}|of:{self.of}"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
-        """Yield the value of each example; raise SuiteError if one is missing."""
+        """Yield the value of each example; raise SuiteError if a value is missing."""
         return map(self._value, predictions)
 
     def _value(self, prediction: Prediction) -> float:
@@ -53,7 +53,7 @@ class LogProbability(Additive[float]):
         self.signature = "of:hypothesis|stop:included"
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[float]:
-        """Yield the log-probability of each first hypothesis; raise SuiteError if one is unknown."""
+        """Yield the log-probability of each first hypothesis; raise SuiteError if it is unknown."""
         return map(_log_prob, predictions)
 
 

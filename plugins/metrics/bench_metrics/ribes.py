@@ -13,10 +13,10 @@ from bench_metrics.tokenizers import tokenizer
 
 
 class Ribes(TextMetric[float]):
-    """100 times the mean of NKT * P^alpha * BP^beta over examples, as computed by nltk, with the best reference.
+    """100 times the mean of NKT * P^alpha * BP^beta over examples, computed by nltk against the best reference.
 
-    NKT is Kendall's tau of the ranks of aligned words, normalized to [0, 1], P the share of aligned words, BP the
-    brevity penalty. If fewer than two words are aligned, the score is 0, even for a correct text of one word. NaN
+    NKT is Kendall's tau of the ranks of aligned words, normalized to [0, 1]; P is the share of aligned words; BP is
+    the brevity penalty. If fewer than two words are aligned, the score is 0, even for a correct text of one word. NaN
     without examples.
     """
 

@@ -37,7 +37,7 @@ class Sacrebleu(TextMetric[list[float]]):
 
     @abstractmethod
     def _scorer(self, info: TaskInfo) -> tuple[Scorer, list[str]]:
-        """Return sacrebleu's scorer for a task, and settings that are missing from its own signature."""
+        """Return sacrebleu's scorer for a task, and the settings that sacrebleu's signature omits."""
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[list[float]]:
         """Yield the statistics of each example; raise if texts or references are missing."""
@@ -45,7 +45,7 @@ class Sacrebleu(TextMetric[list[float]]):
             yield from self._statistics(pairs)
 
     def _statistics(self, pairs: Sequence[tuple[str, list[str]]]) -> list[list[float]]:
-        """Return the statistics of examples, given as text and references."""
+        """Return the statistics of examples, given as pairs of text and references."""
         most = max(len(references) for _, references in pairs)
         streams = [[each[number] if number < len(each) else None for _, each in pairs] for number in range(most)]
         statistics: list[list[float]] = self.scorer._extract_corpus_statistics([text for text, _ in pairs], streams)  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ class Bleu(Sacrebleu):
 class Chrf(Sacrebleu):
     """chrF (Popović, 2015), or with `word_order: 2` chrF++ (2017): F-score of character and word n-grams.
 
-    Of several references, the best one of each example counts.
+    With several references, the best one counts for each example.
     """
 
     label = "chrF"
@@ -96,7 +96,7 @@ class Chrf(Sacrebleu):
 class Ter(Sacrebleu):
     """Translation edit rate (Snover et al., 2006): edits, including shifts, per reference word.
 
-    With several references, edits are counted to the nearest one, and words are averaged over all.
+    With several references, edits are counted to the nearest one, and lengths are averaged over all references.
     """
 
     label = "TER"

@@ -21,14 +21,14 @@ class NonTermination(Additive[int]):
         self.signature = _signature(config.limit)
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[int]:
-        """Yield 1 for each example that did not terminate, otherwise 0; raise SuiteError if that is unknown."""
+        """Yield 1 for each example that did not terminate, otherwise 0; raise SuiteError if this is unknown."""
         return (int(not ended) for ended in terminations(predictions, self.config.limit))
 
 
 class DistinctNonTerminated(Metric[str | None]):
-    """The share of distinct outputs, truncated to L tokens, among those that did not terminate.
+    """The share of distinct outputs, truncated to L tokens, among outputs that did not terminate.
 
-    It is low if many contexts end in the same few loops; NaN if all outputs terminate. Resampling repeats examples,
+    It is low if many outputs end in the same few loops; NaN if all outputs terminate. Resampling repeats examples,
     so intervals are biased downwards.
     """
 
@@ -41,7 +41,7 @@ class DistinctNonTerminated(Metric[str | None]):
         self.signature = _signature(config.limit)
 
     def measure(self, predictions: Sequence[Prediction]) -> Iterator[str | None]:
-        """Yield a digest of each output that did not terminate, None for others."""
+        """Yield a digest of each output that did not terminate, and None for each output that did."""
         limit: int | None = self.config.limit
         for prediction, ended in zip(predictions, terminations(predictions, limit), strict=True):
             yield None if ended else _digest(prediction.hypotheses[0].tokens[:limit])
@@ -54,7 +54,7 @@ class DistinctNonTerminated(Metric[str | None]):
 def terminations(predictions: Sequence[Prediction], limit: int | None) -> Iterator[bool]:
     """Yield for each example whether EOS is among the first `limit` tokens of its first hypothesis.
 
-    Without a limit, yields whether it is finished. Raises SuiteError if decoding stopped too early to know.
+    Without a limit, yields whether the hypothesis is finished. Raises SuiteError if it is unfinished below `limit`.
     """
     for prediction in predictions:
         first = prediction.hypotheses[0]

@@ -21,15 +21,15 @@ class TextMetric(Additive[X]):
     unit = ""
 
     def begin(self, info: TaskInfo) -> None:
-        """Set up what depends on the language of targets, including the signature; by default nothing.
+        """Set up everything that depends on the target language, including the signature; by default, do nothing.
 
         Raises SuiteError if the metric cannot run or does not support that language.
         """
 
     def prepare(self, info: TaskInfo, references: Mapping[int, Sequence[str]]) -> Self:
-        """Return the metric set up, with the number of references in its signature, "var" if it varies by example.
+        """Return a prepared metric whose signature has the number of references, or "var" if it varies by example.
 
-        Raises SuiteError if it counts words, no language is set, and references are in a script without spaces.
+        Raises SuiteError if the metric counts words, no language is set, and references have a script without spaces.
         """
         check_spaces(self.config, info, chain.from_iterable(references.values()))
         counts = {len(each) for each in references.values()}

@@ -1,4 +1,4 @@
-"""Public interface: corpora, tokenizers, batches, and tasks in one method. Names are imported on first use."""
+"""Public interface: corpora, tokenizers, batches, base classes of tasks. Names are imported on first use."""
 
 # mypy: implicit-reexport
 from __future__ import annotations

@@ -8,7 +8,7 @@ import torch
 from bench_core import Purpose, Rng, Size
 from bench_text.ragged import Numbers
 
-BATCHES_PER_POOL = 50  # whose rows are sorted by length
+BATCHES_PER_POOL = 50  # number of batches whose rows are sorted by length together
 
 
 def grouped(

@@ -1,4 +1,4 @@
-"""Base Configs of tasks in one method and of tasks on a corpus; imports no torch."""
+"""Base Configs for tasks defined by a single method and for tasks on a corpus; does not import torch."""
 
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -14,7 +14,7 @@ from bench_text.settings import Tokenizer, Words
 
 
 class CorpusTaskConfig(TaskConfig):
-    """Base class of Configs of tasks whose setting `corpus` is a `CorpusSplits`."""
+    """Base Config for tasks whose setting `corpus` is a `CorpusSplits`."""
 
     corpus: Any
 
@@ -27,19 +27,19 @@ class CorpusTaskConfig(TaskConfig):
         return restriction(getattr(self.corpus, "name", ""))
 
     def at(self, split: str | None) -> Self:
-        """Return the Config that a split depends on; for None, that of trainings, without test sets."""
+        """Return the Config with the settings that affect a split or, for None, training (without test sets)."""
         corpus = self.corpus.trained_on() if split is None else self.corpus.restricted(split)
         return self.model_copy(update={"corpus": corpus})
 
     def purposes(self, split: str) -> Set[Purpose]:
-        """Return all purposes for splits of the corpus, none for other splits."""
+        """Return all purposes for a split of the corpus, and no purposes for other splits."""
         return set(Purpose) if split in self.corpus.splits else set()
 
 
 class SequenceTaskConfig(TaskConfig):
     """The Config of a `SequenceTask`; the task's name and class are derived from the Config's name by default.
 
-    `PoemsConfig` in `bench_x` or `bench_x.plugin` is the task `poems` of class `bench_x.task:Poems`. A task with
+    `PoemsConfig` in `bench_x` or `bench_x.plugin` defines the task `poems` of class `bench_x.task:Poems`. A task with
     sources declares their kind, such as `source = Source.TOKENS`. Files of a task are settings of type `Path`.
     """
 
@@ -53,7 +53,7 @@ class SequenceTaskConfig(TaskConfig):
         name_by_convention(cls, "task")
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digests of a pretrained tokenizer's files; raise DataError if it is missing.
+        """Return the digests of a pretrained tokenizer's files; raise DataError if a file is missing.
 
         The core digests files that are settings. A task that reads other files overrides this to add their digests.
         """

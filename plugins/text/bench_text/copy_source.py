@@ -1,6 +1,6 @@
 """A baseline that copies the source.
 
-Its probabilities are 0 and 1, without states or logits, so it is not an `EncoderDecoder` of the kit.
+Its probabilities are 0 and 1, and it has no hidden states or logits, so it is not an `EncoderDecoder` of the kit.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ class CopyState(State):
 
 
 class CopySource(nn.Module, Stepper[CopyState]):
-    """Copies the source, or the bag in its order, token by token with probability 1.
+    """Copies the source token by token with probability 1; a bag is copied in its stored order.
 
     It learns nothing: its only weight, which training requires, has no effect. Raises SuiteError without a shared
     vocabulary.

@@ -31,7 +31,7 @@ class File:
 class Corpus:
     """An entry of the catalogue."""
 
-    name: str  # also of its folder
+    name: str  # also the name of its folder
     about: str
     licence: str  # as stated upstream
     files: Mapping[str, File]  # keys are names inside the folder
@@ -85,7 +85,7 @@ def corpus(name: str) -> Corpus:
 
 
 def restriction(name: str) -> str:
-    """Return why reports must not show texts of a corpus, such as its licence; empty if they may."""
+    """Return why reports must not show texts of a corpus, such as its licence; empty if reports may show them."""
     entries = (entry for entry in catalogue().values() if entry.restricted and name in (entry.name, *entry.called))
     return next((f"licence of {name}: {entry.licence}" for entry in entries), "")
 
@@ -125,9 +125,9 @@ def label(path: Path) -> str:
 
 
 def unknown(name: str, known: Iterable[str], wrong: str, files: str, data: Path) -> DataError:
-    """Return the error for a name that is neither in `known`, the corpora of a task, nor a folder of the user's.
+    """Return the error for a name that is neither in `known`, the corpora of a task, nor a user's folder.
 
-    `wrong` says what corpora of other tasks lack, such as "is not parallel"; `files` are those to put into a folder.
+    `wrong` says why other corpora do not fit, such as "is not parallel"; `files` names the files to add to a folder.
     """
     what = f"corpus {name!r} {wrong}" if name in catalogue() else f"no corpus is called {name!r}"
     return DataError(f"{what}. {suggestion(name, [*known])} Or put {files} into {data / name}.")
@@ -192,7 +192,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def lines(path: Path) -> Iterator[str]:
-    """Yield the lines of `read_lines`, keeping only one in memory."""
+    """Yield the lines of `read_lines`, keeping only one line in memory."""
     is_empty = True
     for line in whole_lines(path):
         is_empty = False

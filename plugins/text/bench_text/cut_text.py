@@ -1,4 +1,4 @@
-"""Splits texts into prompt, separator and target, and digests the inputs of decoding; imports no torch."""
+"""Splits texts into prompt, separator and target, and digests the inputs of decoding; does not import torch."""
 
 import hashlib
 import json
@@ -13,13 +13,13 @@ class Asked(NamedTuple):
     id: int
     references: list[str]
     prompt: str | None  # source or else prompt; None if neither is a known text
-    separator: str | None = None  # between prompt and target; None for that of the Config
+    separator: str | None = None  # between prompt and target; None: the Config's separator
 
 
 def cut(text: str, rest: str, kind: str) -> tuple[str | None, str | None]:
-    """Return the prompt before `rest` in a text that a `kind` of tokenizer split, and the white space between them.
+    """Return the prompt before `rest` in a text split by a `kind` of tokenizer, and the white space between the two.
 
-    Both are None if the text does not end with `rest`, because the tokenizer changes texts.
+    Both are None if the text does not end with `rest`, which happens if the tokenizer changes texts.
     """
     if not text.endswith(rest):
         return None, None
@@ -35,7 +35,7 @@ def after_words(text: str, number: int) -> str:
 
 
 def are_spaced(pairs: Iterable[tuple[str | None, str]]) -> bool:
-    """Return whether all prompts and targets already have white space between them; False if there are none."""
+    """Return whether white space already separates every prompt from its target; False without prompts."""
     borders = [(prompt[-1], target[0]) for prompt, target in pairs if prompt and target]
     return bool(borders) and all(end.isspace() or begin.isspace() for end, begin in borders)
 

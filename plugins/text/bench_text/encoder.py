@@ -1,4 +1,4 @@
-"""A vocabulary with its encoding, and the conversion of token names to text; imports no torch."""
+"""A vocabulary with its encoding, and the conversion of token names to text; does not import torch."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class Encoder:
     ordinary: Sequence[int]  # tokens that occur in texts: all except EOS, `<unk>` and `<cpad>`
     #: Maps texts, their tokens and k to the text after the first k tokens of each.
     rest: Callable[[Sequence[str], Iterable[Sequence[int]], int], Iterator[str]]
-    unknown: int | None = 1  # the unknown token, if any
+    unknown: int | None = 1  # the unknown token; None if there is no such token
     extras: Mapping[str, Any] = field(default_factory=dict)  # entries of `TaskInfo.extras`
     pieces: Pieces | None = None  # the UTF-8 of each token, for `Task.target_sizes`
     merges: Merges | None = None  # used by BPE-dropout, if configured
@@ -49,7 +49,7 @@ def usual(vocabulary: Sequence[str]) -> Sequence[int]:
 
 
 def join(kind: str, tokens: Iterable[str], unknown: str = UNREADABLE) -> str:
-    """Return the text of token names of a `kind` of tokenizer, such as "word" or "bpe".
+    """Join token names of a `kind` of tokenizer, such as "word" or "bpe", to a text.
 
     `unknown` replaces `<unk>` and `<cpad>`, which represent no text. EOS within a stream becomes a word.
     """

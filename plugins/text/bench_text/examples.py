@@ -1,4 +1,4 @@
-"""Examples of a task, as yielded by its author and as tokens."""
+"""Examples of a task, as yielded by its author's code and as tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Example(NamedTuple):
     weight: float = 1.0  #: weight in losses and scores
     id: int | None = None  #: unique in its split; default: its index, from 0
     source_text: str | None = None  #: the source in reports; default: the source, if it is a text
-    purposes: Set[Purpose] = ALL  #: its uses; e.g. without DECODE for further targets of the same source
+    purposes: Set[Purpose] = ALL  #: what it is used for; e.g. not DECODE for further targets of a source
     extras: Mapping[str, Sequence[int]] = {}  #: integers for `Batch.extras`, padded with -1
     raw: str | None = None  #: the target in the original corpus, for bits per byte; default: the target
     prompt: str = ""  #: a text before the target that is given to the model
@@ -39,7 +39,7 @@ class Example(NamedTuple):
 
 
 def as_examples(yielded: Iterable[Any], kind: Source, has_prefix: bool, by: str, split: Split) -> list[Example]:
-    """Convert yielded tuples to Examples with ids; raise PluginError for an invalid one."""
+    """Convert yielded tuples to Examples with ids; raise PluginError for an invalid tuple."""
     ids, names, examples = set[int](), set[str](), list[Example]()
     for index, each in enumerate(yielded):
         try:
@@ -68,7 +68,7 @@ def _example(value: Any, index: int, kind: Source, has_prefix: bool) -> Example:
 
 
 def _check(example: Example, kind: Source) -> None:
-    """Raise ValueError if an example of a task with sources of a `kind` is invalid."""
+    """Raise ValueError if an example is invalid in a task whose sources have this `kind`."""
     if not isinstance(example.target, str):
         raise ValueError(f"Its target must be a text, not {example.target!r}.")
     if kind in TEXTS and not isinstance(example.source, str):
@@ -88,7 +88,7 @@ def _check(example: Example, kind: Source) -> None:
 
 
 def numbers(sources: Sequence[Any], kind: Source) -> Numbers:
-    """Stack vectors or grids to float32 [R, D] or [R, S, D]; raise PluginError if their shapes differ."""
+    """Stack vectors or grids as float32 [R, D] or [R, S, D]; raise PluginError if their shapes differ."""
     try:
         values = np.array(sources, np.float32)
     except (ValueError, TypeError) as error:
@@ -110,27 +110,27 @@ def _excerpt(value: Any) -> str:
 class EncodedExamples:
     """The R examples of a split as tokens without EOS, during the preparation of a task."""
 
-    examples: Sequence[Example]  # [R] as they were yielded
+    examples: Sequence[Example]  # [R] as yielded by the task
     encoder: Encoder  # encodes targets
     target: Ragged  # [R]
     source_encoder: Encoder | None = None  # encodes sources that are texts
     source: Ragged | Numbers | None = None  # tokens [R], or numbers, float32 [R, D] or [R, S, D]
-    extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, from -1
-    prompt: Ragged | None = None  # [R] tokens before the target, if any
+    extras: Mapping[str, Ragged] = field(default_factory=dict)  # [R] each, the integers of `Batch.extras`
+    prompt: Ragged | None = None  # [R] tokens before the target; None without prompts
 
     def __len__(self) -> int:
         return len(self.examples)
 
     @property
     def longer(self) -> Numbers:
-        """The number of tokens of the longer of source and prompt with target, int64 [R]."""
+        """The number of tokens on the longer side, source or prompt plus target, int64 [R]."""
         source = self.source.lengths if isinstance(self.source, Ragged) else 0
         prompt = self.prompt.lengths if self.prompt else 0
         return np.maximum(self.target.lengths + prompt, source)
 
     @property
     def counts(self) -> list[int]:
-        """The count of each target token, including EOS, in the training examples."""
+        """The number of occurrences of each target token, including EOS, in the training examples."""
         rows = self.target if self.trains.all() else self.target.take(np.flatnonzero(self.trains))
         counts = np.bincount(rows.tokens, minlength=len(self.encoder.vocabulary))
         counts[STOP] = len(rows)

@@ -1,4 +1,4 @@
-"""Encoders from files: subword-nmt codes and SentencePiece models; imports no torch."""
+"""Encoders from files: subword-nmt codes and SentencePiece models; does not import torch."""
 
 import json
 from collections import Counter
@@ -46,7 +46,7 @@ def restore_codes(vocabulary: Sequence[str], saved: bytes) -> Encoder:
 
 
 def _letters(lines: Iterable[str]) -> set[str]:
-    """Return the names of the letters of words, inside and at the end of a word."""
+    """Return the names of the letters of words, both inside and at the end of words."""
     words = {word for line in lines for word in line.strip("\r\n ").split(" ") if word}
     inside = {letter + SEPARATOR for word in words for letter in word[:-1]}
     return inside | {letter for word in words for letter in word[-1]}
@@ -59,9 +59,9 @@ def _texts_of(names: Sequence[str]) -> list[bytes]:
 
 
 def of_sentencepiece(settings: SentencePiece, pad: bool) -> Encoder:
-    """Return an encoder for the pieces of a SentencePiece model in its order, without control symbols.
+    """Return an encoder for the pieces of a SentencePiece model in the model's order, without control symbols.
 
-    Raises DataError if the file is not such a model, and SuiteError without the library.
+    Raises DataError if the file is not a SentencePiece model, and SuiteError without the library.
     """
     content, model = read_model(settings)
     numbers = range(model.get_piece_size())
@@ -85,7 +85,7 @@ def restore_pieces(vocabulary: Sequence[str], saved: bytes) -> Encoder:
 
 
 def by_pieces(model: Any) -> Encode:
-    """Return the encoding by a SentencePiece model, with the token numbers of `of_sentencepiece`."""
+    """Return the encoding of a SentencePiece model, with token ids as in `of_sentencepiece`."""
     usual = (number for number in range(model.get_piece_size()) if not _is_special(model, number))
     ids = {number: index for index, number in enumerate(usual, 2)}
 

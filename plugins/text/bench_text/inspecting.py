@@ -1,4 +1,4 @@
-"""Checks of tokenizers and of text lengths before a vocabulary is learned; imports no torch."""
+"""Checks of tokenizers and of text lengths before a vocabulary is learned; does not import torch."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from bench_text.raw_text import utf8
 from bench_text.settings import Characters, Codes, Learned, Pretrained, SentencePiece, Words
 from bench_text.tokens import learn
 
-MAX_ENCODED_CHARS = 1_000_000  #: characters that are encoded to count tokens or check whether they are invertible
+MAX_ENCODED_CHARS = 1_000_000  #: maximum characters to encode when counting tokens or checking round trips
 
 
 def check_tokenizer(settings: object, data: Path) -> None:
@@ -39,7 +39,7 @@ class Writing:
         self.left = MAX_ENCODED_CHARS
 
     def learn_from(self, *texts: str | None) -> None:
-        """Count the words or characters of texts; byte pairs represent every text."""
+        """Count the words or characters of texts; byte pairs need no counts, as they represent every text."""
         for text in filter(None, texts):
             if isinstance(self.settings, Words):
                 self.known.update(text.split())
@@ -60,7 +60,7 @@ class Writing:
         return self.left < 0
 
     def lost(self) -> Mapping[str, tuple[int, int]]:
-        """Return, for each split, the numbers of references and of references that their tokens change."""
+        """Return, for each split, the number of references, and the number that encoding changes."""
         if not self.examples:
             return {}
         round_trip = self._round_trip()
@@ -89,7 +89,7 @@ class Writing:
 
 
 class Lengths:
-    """Bounds of the number of tokens of texts; exact for words and characters."""
+    """Bounds on the number of tokens in texts; exact for words and characters."""
 
     def __init__(self, settings: object, data: Path) -> None:
         self.kind = getattr(settings, "kind", "")
@@ -99,7 +99,7 @@ class Lengths:
         self.least = inf  #: lower bound for all texts
 
     def add(self, text: str) -> tuple[int, float]:
-        """Return lower and upper bounds of the tokens of a text, without EOS, and update the overall bounds."""
+        """Return lower and upper bounds on the number of tokens in a text, without EOS; update the overall bounds."""
         least, most = self._of(text)
         self.most, self.least = max(self.most, most), min(self.least, least)
         return least, most

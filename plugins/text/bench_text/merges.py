@@ -1,6 +1,6 @@
-"""Byte pair merges, applied to words as subword-nmt does, with optional dropout; imports no torch.
+"""Byte pair merges, applied to words as subword-nmt does, with optional dropout; does not import torch.
 
-Pieces of `codes` that do not end a word end with `@@`. Pieces of `bpe` are named by one character per byte.
+Pieces of `codes` that do not end a word end with `@@`. Names of `bpe` pieces have one character per byte.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Pair: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class Merges:
-    """Merges of symbols in order of priority, and the segmentation of words."""
+    """Merges of symbols in order of priority, and the segmentation of words with these merges."""
 
     kind: Literal["bpe", "codes"]
     pairs: Sequence[Pair]
@@ -36,7 +36,7 @@ class Merges:
 
     @cached_property
     def ranks(self) -> Mapping[Pair, int]:
-        """The priority of each merge; for duplicates, that of the first."""
+        """The priority of each merge; for duplicates, the priority of the first."""
         return {pair: rank for rank, pair in reversed([*enumerate(self.pairs)])}
 
     @cached_property
@@ -64,7 +64,7 @@ class Merges:
         return [*self._whole(word, random)]
 
     def _whole(self, word: str, random: Random | None) -> Iterator[str]:
-        """Yield the pieces of a word of `codes`, all except the last with a separator."""
+        """Yield the `codes` pieces of a word; all except the last end with a separator."""
         if len(word) == 1:
             yield word
             return
@@ -134,7 +134,7 @@ def merge(
         lowest = min(pairs)[0]
         merged, position = [], 0
         for start in (start for rank, start in pairs if rank == lowest):
-            if start >= position:  # of three equal symbols the first two are merge
+            if start >= position:  # of three equal symbols, the first two are merged
                 merged += [*symbols[position:start], symbols[start] + symbols[start + 1]]
                 position = start + 2
         symbols = merged + symbols[position:]

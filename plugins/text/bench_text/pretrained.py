@@ -1,7 +1,7 @@
 """The tokenizer of a pretrained model, renumbered so that EOS is token 0.
 
 EOS and token 0 are swapped. A model that uses the same tokenizer swaps them back: `info.extras` has the digest of the
-file as `tokenizer`, and the original number of EOS as `stop`.
+file as `tokenizer`, and the original id of EOS as `stop`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from bench_text.raw_text import utf8
 from bench_text.settings import Pretrained
 
 FILE, CONFIGS = "tokenizer.json", ("tokenizer_config.json", "config.json")
-MAX_LINES = 10_000  # encoded in one call
+MAX_LINES = 10_000  # maximum lines encoded in one call
 
 
 def tokenizer_files(settings: Pretrained, data: Path) -> list[Path]:
-    """Return the paths of the tokenizer and of the files that define EOS; raise DataError without a tokenizer."""
+    """Return the paths of the tokenizer and of files that define EOS; raise DataError if there is no tokenizer."""
     folder = data / settings.path
     if not (folder / FILE).is_file():
         raise DataError(
@@ -45,7 +45,7 @@ def tokenizer_digests(settings: object, data: Path) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class PretrainedTokenizer:
-    """The tokens of a file, in which EOS has the number `stop`; here it is token 0."""
+    """The tokens of a file whose EOS has id `stop`; here EOS is token 0."""
 
     file: Path
     stop: int
@@ -64,7 +64,7 @@ class PretrainedTokenizer:
 
     @cached_property
     def vocabulary(self) -> list[str]:
-        """The names of tokens in the order used here; unused numbers get unique names."""
+        """The names of all tokens, with EOS and token 0 swapped; unused ids get unique names."""
         names = {number: name for name, number in self._tokenizer.get_vocab().items()}
         tokens = [names.get(number, f"<unused {number}>") for number in range(max(names) + 1)]
         tokens[STOP], tokens[self.stop] = tokens[self.stop], tokens[STOP]
@@ -79,7 +79,7 @@ class PretrainedTokenizer:
 
     @cached_property
     def unknown(self) -> int | None:
-        """The unknown token, if any."""
+        """The unknown token, or None."""
         name = getattr(self._tokenizer.model, "unk_token", None)
         number = None if name is None else self._tokenizer.token_to_id(name)
         return None if number is None else self._swap([number])[0]
@@ -101,7 +101,7 @@ class PretrainedTokenizer:
             yield line[begins[0] :].removeprefix(" ") if begins else ""
 
     def pieces(self, lines: Sequence[str], rows: Iterable[Sequence[int]]) -> Iterator[Sequence[bytes]]:
-        """Yield the UTF-8 of each token of each line; empty for lines that their tokens change.
+        """Yield the UTF-8 of each token of each line; empty if the tokens decode to a different line.
 
         A character that several tokens share is assigned to the last of them.
         """
@@ -112,14 +112,14 @@ class PretrainedTokenizer:
             yield [utf8(text[begin:end]) for begin, end in pairwise([*begins, len(line)])]
 
     def text(self, tokens: Sequence[int], unknown: str = UNREADABLE) -> str:
-        """Return the text of tokens without a leading space, and with `unknown` for unknown tokens."""
+        """Return the text of tokens, without a leading space; unknown tokens become `unknown`."""
         text = str(self._tokenizer.decode(self._swap(tokens), skip_special_tokens=False)).removeprefix(" ")
         if self.unknown is None or self.unknown not in tokens:
             return text
         return text.replace(self.vocabulary[self.unknown], unknown)
 
     def _encodings(self, lines: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Yield each line with its encoding by the library."""
+        """Yield each line with the library's encoding of it."""
         for start in range(0, len(lines), MAX_LINES):
             batch = lines[start : start + MAX_LINES]
             yield from zip(batch, self._tokenizer.encode_batch(batch, add_special_tokens=False), strict=True)
@@ -161,7 +161,7 @@ def _mapping(path: Path) -> Mapping[str, Any]:
 
 
 def _eos(configs: Mapping[str, Mapping[str, Any]]) -> str | int | None:
-    """Return EOS or its number according to configurations, if defined."""
+    """Return the name or id of EOS according to configurations; None if undefined."""
     for_tokenizer, for_model = (configs.get(name, {}) for name in CONFIGS)
     token = for_tokenizer.get("eos_token")
     token = token.get("content") if isinstance(token, dict) else token

@@ -1,4 +1,4 @@
-"""The UTF-8 of raw text and of its tokens; imports neither torch nor numpy."""
+"""The UTF-8 of raw text and of its tokens; does not import torch or numpy."""
 
 import re
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
 
-#: Maps texts [R] and their tokens [R] to the UTF-8 of each token, whose concatenation is the text if they spell it.
+#: Maps texts [R] and their tokens [R] to the UTF-8 of each token; lossless tokens concatenate to the text.
 Pieces: TypeAlias = Callable[[Sequence[str], Iterable[Sequence[int]]], Iterator[Sequence[bytes]]]
 
 BREAK = b"\n"  # represented by EOS
@@ -24,7 +24,7 @@ def pattern() -> str:
 
 
 def words_and_gaps(text: str) -> list[str]:
-    """Split a text after a space into words with the space before them, and other white space."""
+    """Prepend a space to a text; split it into words with the preceding space, and other white space."""
     return re.findall(pattern(), f" {text}") if text else []
 
 
@@ -39,7 +39,7 @@ def characters(piece: bytes) -> int:
 
 
 def size(text: str) -> tuple[int, int]:
-    """Return the numbers of bytes and characters of a text with a line break."""
+    """Return the numbers of bytes and characters of a text plus a line break."""
     return len(utf8(text)) + 1, len(text) + 1
 
 

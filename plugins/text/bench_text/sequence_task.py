@@ -1,4 +1,4 @@
-"""Tasks in one method: vocabularies, batches, texts and statistics are derived from examples."""
+"""Tasks defined by a single method: vocabularies, batches, texts and statistics are derived from examples."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from bench_text.stored_examples import StoredExamples
 from bench_text.token_sizes import UNKNOWN_SIZE
 from bench_text.tokenized import TokenizedTask, token_statistics
 
-SEPARATOR_NAMES = {" ": "space", "": "none"}  #: in signatures
+SEPARATOR_NAMES = {" ": "space", "": "none"}  #: names of separators in signatures
 
 
 class SequenceTask(TokenizedTask):
@@ -54,7 +54,7 @@ class SequenceTask(TokenizedTask):
     def examples(self, split: Split, data: Path) -> Iterable[tuple[Any, ...]]:
         """Yield (source, target), (source, target, references) or (source, target, references, weight) of a split.
 
-        A source is a text, the numbers of a VECTOR or GRID, or None without a source. `Example` is such a tuple with
+        A source is a text, the numbers of a VECTOR or GRID, or None without a source. `Example` is a tuple with
         further fields. `data` is the data directory; the Config's `reads` must return the digests of all files that
         are read from it and are not settings.
         """
@@ -105,7 +105,7 @@ class SequenceTask(TokenizedTask):
         )
 
     def encoders(self, data: Path, found: Mapping[Split, Sequence[Example]]) -> tuple[Encoder | None, Encoder]:
-        """Learn the vocabularies of sources that are texts, and of targets, from the training examples."""
+        """Learn the vocabularies of targets, and of sources that are texts, from the training examples."""
         train = [example for example in found.get("train", ()) if Purpose.TRAIN in example.purposes]
         targets, pad = [example.target for example in train], self.prefix > 0
         targets += [example.prompt for example in train if example.prompt]
@@ -119,7 +119,7 @@ class SequenceTask(TokenizedTask):
         return self.encoder(of_source, data, sources), self.encoder(of_target, data, targets, pad=pad)
 
     def _stored_encoders(self) -> tuple[Encoder | None, Encoder]:
-        """Return the encoders stored in the folder, which are those of the training data."""
+        """Return the encoders of the training data, which are stored in the folder."""
         of_source, of_target = self.tokenizers
         source = self.restored("source", of_source) if self.config.source in TEXTS else None
         return source, self.restored("target", of_target)
@@ -138,7 +138,7 @@ class SequenceTask(TokenizedTask):
         return None if self.config.source is Source.NONE else numbers(sources, self.config.source)
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, Any]]:
-        """Return the examples to use and statistics of the others; by default, exclude long training examples."""
+        """Return the examples to use, and statistics of the others; by default, exclude long training examples."""
         longest = self.config.longest
         if split != "train" or longest is None:
             return encoded, {}
@@ -178,7 +178,7 @@ class SequenceTask(TokenizedTask):
         return self.text([token for token in tokens if self.vocabulary[token] != PAD])
 
     def encode(self, prompts: Sequence[Prompt], targets: Sequence[str] | None = None) -> Iterator[Batch]:
-        """Yield one row for each new source, or prefix of any length, encoded like the examples of a split.
+        """Yield one row for each new source or prefix, of any length, encoded like the examples of a split.
 
         A prefix of fewer than `prefix` tokens is padded on the left with `<cpad>`, if the vocabulary has it.
         """
@@ -215,7 +215,7 @@ class SequenceTask(TokenizedTask):
         return {row.id: row.prompt for row in self._texts(split) if row.prompt is not None}
 
     def separators(self, split: Split) -> Mapping[int, str]:
-        """Return the separator of prompt and target, for texts split by `prefix` or with existing white space."""
+        """Return the separator of prompt and target, for texts split by `prefix` or with white space there."""
         return {row.id: row.separator for row in self._texts(split) if row.separator is not None}
 
     def example_names(self, split: Split) -> Mapping[int, str]:
@@ -229,13 +229,13 @@ class SequenceTask(TokenizedTask):
         return {number: numbers[group] for number, group in groups.items()}
 
     def target_spellings(self, split: Split) -> Mapping[int, str]:
-        """Return the texts of target tokens that differ from the first reference; none of train."""
+        """Return the target texts, decoded from tokens, that differ from the first reference; empty for train."""
         return dict(self.load_json(f"{split}.written.json", []))
 
     def target_sizes(self, split: Split) -> Mapping[int, TextSize | None]:
         """Return the size of each target's raw text, with a line break for EOS; empty for train or with a prefix.
 
-        A size is None if the tokens do not spell the text. Empty if `choose` excluded examples of the split.
+        A size is None if the tokens do not represent the text. Empty if `choose` excluded examples of the split.
         """
         return self.load_sizes(split, StoredExamples.load(self.folder, split).ids.tolist())
 
@@ -256,7 +256,7 @@ class SequenceTask(TokenizedTask):
         return np.array([size(text) if is_exact else unknown for text, is_exact in zip(raw, exact, strict=True)])
 
     def _read_back(self, tokens: list[int]) -> str:
-        """Return the `text` of tokens with `<unk>` as a word, a function of the tokens alone."""
+        """Return the `text` of tokens with `<unk>` as a word; it depends on the tokens alone."""
         return self.text(tokens).replace(UNREADABLE, UNKNOWN)
 
     def _texts(self, split: Split) -> list[Asked]:
@@ -272,7 +272,7 @@ class SequenceTask(TokenizedTask):
         return list(self.load_json(f"{split}.names.json", []))
 
     def _save_dropout(self, encoded: EncodedExamples) -> None:
-        """Write the data for BPE-dropout of training texts; raise SuiteError if it is unsupported."""
+        """Write the data for BPE-dropout of training texts; raise SuiteError if dropout is unsupported."""
         encoders = [encoder for encoder in (encoded.encoder, encoded.source_encoder) if encoder and encoder.merges]
         if encoders and (encoded.extras or self.config.source is Source.BAG):
             why = "a bag of tokens as source" if self.config.source is Source.BAG else "extras for each token"
@@ -280,7 +280,7 @@ class SequenceTask(TokenizedTask):
         dropout.save(encoded, self.folder)
 
     def _read(self, split: Split, data: Path) -> list[Example]:
-        """Return the examples of a split; raise DataError if it is empty, PluginError for an invalid example."""
+        """Return the examples of a split; raise DataError for an empty split, PluginError for an invalid example."""
         origin = f"{type(self).__name__}.examples", split
         examples = as_examples(self.examples(split, data), self.config.source, self.prefix > 0, *origin)
         if not examples:
@@ -306,7 +306,7 @@ class SequenceTask(TokenizedTask):
         self.save_json(f"{split}.texts.json", [*rows])
 
     def _save_spellings(self, split: Split, encoded: EncodedExamples) -> dict[str, int]:
-        """Write the targets that their tokens change; return the numbers of all and of changed references."""
+        """Write the targets that encoding changes; return the number of targets, and how many equal no reference."""
         if split == "train":
             return {}
         all_references, changed, lost, number = self.references(split), list[tuple[int, str]](), 0, 0

@@ -1,4 +1,4 @@
-"""The settings of tokenizers, and of corpora by name; imports no torch."""
+"""The settings of tokenizers, and of corpora by name; does not import torch."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def as_list(value: Any) -> Any:
 
 
 def both_sides(value: Any) -> Any:
-    """Use settings that do not distinguish source and target for both."""
+    """Use the same settings for source and target if they are not distinguished."""
     if hasattr(value, "source") or (isinstance(value, dict) and {"source", "target"} & set(value)):
         return value
     return {"source": value, "target": value}
@@ -92,7 +92,7 @@ Paths: TypeAlias = Annotated[
 
 
 class Words(Settings):
-    """White-space separated words, so line breaks become spaces; rare words become `<unk>`."""
+    """Words separated by white space, so line breaks become spaces; rare words become `<unk>`."""
 
     kind: Literal["word"] = "word"
     min_count: PositiveInt = 1  # minimum occurrences of a word in the vocabulary
@@ -135,16 +135,16 @@ class Pretrained(Settings):
 
     kind: Literal["pretrained"]
     path: PathOrName  #: folder, relative to the suite, the working directory or the data directory
-    stop: str | None = None  # EOS; default: as in the files next to the tokenizer
+    stop: str | None = None  # EOS; default: from the files next to the tokenizer
 
 
 Learned: TypeAlias = Words | Characters | BytePairs | Codes | SentencePiece
 _Learned: TypeAlias = Annotated[Learned, Field(discriminator="kind")]
 _Tokenizer: TypeAlias = Annotated[Learned | Pretrained, Field(discriminator="kind")]
 
-#: A tokenizer learned from texts, such as `char` or `{kind: word, min_count: 2}`, or existing codes or pieces.
+#: A tokenizer learned from texts, such as `char` or `{kind: word, min_count: 2}`, or from existing codes or pieces.
 LearnedTokenizer: TypeAlias = Annotated[
     _Learned, BeforeValidator(kinded("word"), json_schema_input_type=str | _Learned)
 ]
-#: A `LearnedTokenizer`, or that of a pretrained model.
+#: A `LearnedTokenizer`, or the tokenizer of a pretrained model.
 Tokenizer: TypeAlias = Annotated[_Tokenizer, BeforeValidator(kinded("word"), json_schema_input_type=str | _Tokenizer)]

@@ -11,7 +11,7 @@ import numpy as np
 from bench_text.ragged import Numbers
 from bench_text.raw_text import BREAK, characters, utf8
 
-UNKNOWN_SIZE = -1  #: size of a text that its tokens do not spell
+UNKNOWN_SIZE = -1  #: size of a text that its tokens do not represent exactly
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class TokenSizes:
     """The sizes of M tokens of R texts."""
 
     sizes: Numbers  # int64 [M, 2], bytes and characters
-    exact: Numbers  # bool [M], whether the tokens of the text spell it
+    exact: Numbers  # bool [M], whether the text's tokens represent it exactly
 
     @classmethod
     def of(cls, texts: Iterable[str], pieces: Iterable[Sequence[bytes]], stop: bool) -> TokenSizes:
@@ -33,7 +33,7 @@ class TokenSizes:
         return cls(np.array(sizes, np.int64).reshape(-1, 2), np.array(exact, bool))
 
     def sums(self, edges: Numbers) -> Numbers:
-        """Return the sizes of tokens between ascending edges [W + 1], UNKNOWN_SIZE if any is not exact: [W, 2]."""
+        """Return the total sizes [W, 2] of tokens between ascending edges [W + 1]; UNKNOWN_SIZE if any is inexact."""
         sums = np.diff(np.concatenate([np.zeros((1, 2), np.int64), self.sizes.cumsum(0)])[edges], axis=0)
         exact = np.diff(np.concatenate([[0], self.exact.cumsum()])[edges]) == np.diff(edges)
         return np.where(exact[:, None], sums, UNKNOWN_SIZE)

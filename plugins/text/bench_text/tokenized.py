@@ -1,4 +1,4 @@
-"""Tasks with tokenized targets: learning and storing of vocabularies, and conversion of tokens to text."""
+"""Tasks with tokenized targets: they learn and store vocabularies, and convert tokens to text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TokenizedTask(Task):
         valid: Sequence[str] = (),
         pad: bool = False,
     ) -> Encoder:
-        """Learn a vocabulary from texts, or copy that of a pretrained model to the folder.
+        """Learn a vocabulary from texts, or copy a pretrained model's vocabulary to the folder.
 
         Words and characters are learned from `train` and `valid`, byte pairs from `train` alone. `pad` appends
         `<cpad>`. Raises DataError if a pretrained tokenizer is missing or damaged, and SuiteError for `dropout` if
@@ -70,7 +70,7 @@ class TokenizedTask(Task):
         (self.folder / name).write_text(json.dumps(value), encoding="utf-8")
 
     def load_json(self, name: str, default: Any = None) -> Any:
-        """Return the JSON data of a file in the folder; if it is missing, return `default` unless that is None."""
+        """Return the JSON data of a file in the folder, or `default` if it is not None and the file is missing."""
         path = self.folder / name
         return default if default is not None and not path.exists() else json.loads(path.read_text(encoding="utf-8"))
 
@@ -90,7 +90,7 @@ class TokenizedTask(Task):
                 shutil.copyfile(other.folder / name, self.folder / name)
 
     def restored(self, side: Literal["source", "target"], settings: Learned | Pretrained) -> Encoder:
-        """Restore the encoder of sources or targets; raise SuiteError if its tokenizer was not stored."""
+        """Restore the encoder of sources or targets; raise SuiteError if the tokenizer was not stored."""
         file = self.folder / f"{side}.tokenizer"
         vocabulary = self.load_json(SOURCE, self.vocabulary) if side == "source" else self.vocabulary
         if not file.exists():
@@ -104,11 +104,11 @@ class TokenizedTask(Task):
         return restore(settings, vocabulary, file.read_bytes())
 
     def save_sizes(self, split: Split, sizes: Numbers) -> None:
-        """Write the sizes of raw target texts in bytes and characters [R, 2] to the folder."""
+        """Write the sizes of raw target texts, in bytes and characters [R, 2], to the folder."""
         np.save(self.folder / f"{split}.sizes.npy", sizes, allow_pickle=False)
 
     def load_sizes(self, split: Split, ids: Iterable[int]) -> Mapping[int, TextSize | None]:
-        """Return the sizes of `save_sizes` by target ids [R], None for UNKNOWN_SIZE; empty if none were written."""
+        """Return the sizes written by `save_sizes` by target id [R]; None for UNKNOWN_SIZE; empty without sizes."""
         path = self.folder / f"{split}.sizes.npy"
         if not path.exists():
             return {}
@@ -161,7 +161,7 @@ def _of_pretrained(tokenizer: PretrainedTokenizer, vocabulary: Sequence[str]) ->
 def token_statistics(rows: Ragged, unknown: int | None = 1, side: str = "") -> dict[str, Any]:
     """Return token statistics for reports: numbers of tokens, types and unknown tokens, and row lengths.
 
-    `side`, such as `source_`, is a prefix of each key; `unknown` is the unknown token, if any.
+    `side`, such as `source_`, is a prefix of each key; `unknown` is the unknown token, or None.
     """
     lengths = rows.lengths
     statistics = {

@@ -1,8 +1,8 @@
 """Vocabularies of words, characters and byte pairs, learned from texts.
 
-Token 0 is EOS, 1 is `<unk>`, and `<cpad>`, if present, is the last token of a vocabulary. A word `<unk>` in a text is
-token 1 for every tokenizer. In the text of an output, tokens without text become UNREADABLE, a character that occurs
-in no corpus.
+Token 0 is EOS, 1 is `<unk>`, and `<cpad>`, if present, is the last token of a vocabulary. Every tokenizer reads the
+word `<unk>` as token 1. In the text of an output, tokens without text become UNREADABLE, a character that occurs in
+no corpus.
 """
 
 import json
@@ -21,10 +21,10 @@ from bench_text.settings import BytePairs, Characters, Codes, Learned, SentenceP
 
 
 def learn(settings: Learned, train: Sequence[str], valid: Sequence[str], pad: bool = False) -> Encoder:
-    """Learn a vocabulary: words and characters from both splits, most frequent first, byte pairs from `train`.
+    """Learn a vocabulary: words and characters from both splits, most frequent first; byte pairs from `train` only.
 
-    For codes, the vocabulary has their pieces in both splits; for SentencePiece, it is fixed. `pad` appends `<cpad>`,
-    which is included in `vocab_size`. Raises DataError for an invalid file.
+    For codes, the vocabulary has the pieces of both splits; for SentencePiece, it is fixed. `pad` appends `<cpad>`,
+    which counts towards `vocab_size`. Raises DataError for an invalid file.
     """
     if isinstance(settings, BytePairs):
         return _byte_pairs(settings, train, pad)
@@ -76,7 +76,7 @@ def _characters(line: str) -> list[str]:
 
 
 def _byte_pairs(settings: BytePairs, train: Sequence[str], pad: bool) -> Encoder:
-    """Learn pieces of words with the space before them, also at the start of a text, and of other white space."""
+    """Learn pieces of words including the preceding space, even at the start of a text, and of other white space."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
     pairs = Tokenizer(models.BPE(unk_token=UNKNOWN))
@@ -113,7 +113,7 @@ def _restore_pairs(vocabulary: Sequence[str], saved: bytes) -> Encoder:
 
 
 def _by_pairs(pairs: Any) -> Encode:
-    """Return the encoding by byte pairs of words and other white space; a word `<unk>` is token 1."""
+    """Return the byte pair encoding of words and other white space; the word `<unk>` becomes token 1."""
     pairs.encode_special_tokens = True  # `<unk>` inside a word or after other white space is ordinary text
 
     def encode(lines: Sequence[str]) -> Iterator[list[int]]:

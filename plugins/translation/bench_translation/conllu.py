@@ -38,7 +38,7 @@ class ParsedSentence:
 
 
 def sentences(paths: Iterable[Path]) -> Iterator[ParsedSentence]:
-    """Read trees; raise DataError with file and line for malformed ones. Empty nodes are skipped."""
+    """Read trees; raise DataError with file and line for malformed trees. Empty nodes are skipped."""
     for path in paths:
         rows: list[tuple[int, list[str]]] = []
         lines = corpora.read_lines(path)
@@ -100,8 +100,8 @@ def align(
 ) -> list[list[int]]:
     """Return the heads of the words of each line; each line consists of one or more consecutive sentences.
 
-    Lines without words have no sentence. Raises DataError with file and line where a sentence has another word, or
-    naming `ends` where sentences are missing.
+    Lines without words have no sentence. Raises DataError with file and line if a sentence has a different word, or
+    naming `ends`, the source of the trees, if sentences are missing.
     """
     sentences, all_heads = iter(trees), []
     for number, line in enumerate(lines, 1):
@@ -127,7 +127,7 @@ def align(
 def _align_sentence(
     sentence: ParsedSentence, words: Sequence[str], to_lower: Callable[[str], str], number: int
 ) -> list[int]:
-    """Return the heads of the line's words covered by a sentence; one may be a multiword token."""
+    """Return the heads of the line's words covered by a sentence; a word may be a multiword token."""
     groups: list[list[int]] = []
     word = 0
     while word < len(sentence.words):

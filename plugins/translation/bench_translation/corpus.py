@@ -1,4 +1,4 @@
-"""Loads a parallel corpus, and digests of the files read."""
+"""Loads a parallel corpus, and computes digests of the files read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench_translation.settings import Corpus, FilePair, Invented, NamedParallel
 
 Sides: TypeAlias = tuple[list[Path], list[Path]]  # files of source and target
 
-SHARE_LINES = 100  # period of lines in files that splits share
+SHARE_LINES = 100  # lines per period, in files that splits share
 INVENTED = ("en", "art")  # art: ISO 639-2 code of artificial languages
 
 
@@ -88,7 +88,7 @@ def splits(corpus: Corpus) -> Sequence[Split]:
 
 
 def parallel(corpus: Corpus, pair: tuple[str, str], data: Path) -> Parallel:
-    """Return a corpus; raise DataError if files are missing, and in `read` if they are not parallel UTF-8 text."""
+    """Return a corpus; raise DataError if files are missing; `read` raises it if they are not parallel UTF-8."""
     if isinstance(corpus, Invented):
         return _generate(corpus, pair)
     paths = files(corpus, pair, data)
@@ -157,14 +157,14 @@ def files(corpus: NamedParallelCorpus | ParallelFiles, pair: tuple[str, str], da
 
 
 def _user_files(split: Split, pair: FilePair, data: Path) -> Sides:
-    """Return a user's own files; raise DataError naming missing and empty ones."""
+    """Return a user's own files; raise DataError that names missing and empty files."""
     source, target = ([data / path for path in side] for side in (pair.source, pair.target))
     corpora.check_files([*source, *target], f"Correct `{split}:` of the corpus.")
     return source, target
 
 
 def further_files(corpus: NamedParallelCorpus | ParallelFiles, split: Split, data: Path) -> list[Path]:
-    """Return the files of further translations; raise DataError naming missing and empty ones."""
+    """Return the files of further translations; raise DataError that names missing and empty files."""
     pair = corpus.own.get(split)
     paths = [data / path for path in pair.references] if pair else []
     corpora.check_files(paths, f"Correct `references:` of {split} of the corpus.")
@@ -172,7 +172,7 @@ def further_files(corpus: NamedParallelCorpus | ParallelFiles, split: Split, dat
 
 
 def _folder(name: str, pair: tuple[str, str], data: Path) -> ParallelLayout:
-    """Return the layout of a folder added by the user; raise DataError if there is none."""
+    """Return the layout of a folder added by the user; raise DataError if it is missing."""
     layout = folder(*pair)
     if name not in corpora.catalogue() and (data / name).is_dir():
         return layout
@@ -193,7 +193,7 @@ def _check_training(name: str, layout: ParallelLayout, pair: tuple[str, str], da
 
 
 def share_of(corpus: NamedParallelCorpus | ParallelFiles, split: Split) -> range | None:
-    """Return which of every hundred lines belong to a split; None if it has its own files."""
+    """Return which of every hundred lines belong to a split; None if the split has its own files."""
     if isinstance(corpus, ParallelFiles) or split in corpus.own:
         return None
     return LAYOUTS[corpus.name].shares.get(split) if corpus.name in LAYOUTS else None
@@ -209,14 +209,14 @@ def _lines(paths: Sequence[Path]) -> CorpusLines:
 
 
 def _name(corpus: NamedParallelCorpus | ParallelFiles, paths: Mapping[Split, Sides]) -> str:
-    """Return the name in reports; own files are identified by the name and digest of the first."""
+    """Return the name in reports; a user's files are identified by the first file's name and digest."""
     labels = [f"{split} {paths[split][0][0].name} {corpora.digest(paths[split][0][0])[:8]}" for split in corpus.own]
     name = corpus.name if isinstance(corpus, NamedParallelCorpus) else "own files"
     return f"{name} ({', '.join(labels)})" if labels else name
 
 
 def _labels(corpus: NamedParallelCorpus | ParallelFiles, paths: Mapping[Split, Sides]) -> dict[Split, str]:
-    """Return split names for reports if some are own files: the corpus name, or the first file and its digest."""
+    """Return labels of splits, if some are a user's files: the corpus name, or the first file with its digest."""
     if not corpus.own:
         return {}
     return {

@@ -15,7 +15,7 @@ from bench_translation.language_side import LanguageSide
 from bench_translation.plugin import TranslationConfig
 from bench_translation.settings import Invented
 
-MIN_TRAINING_PAIRS = 2  #: training pairs
+MIN_TRAINING_PAIRS = 2  #: minimum number of training pairs
 MAX_CACHED_CHARS = 1_000_000  #: characters of sources cached for checks of the models' limits
 
 
@@ -27,7 +27,7 @@ class LinePair(NamedTuple):
 
 
 def inspect(config: TranslationConfig, inspection: Inspection) -> None:
-    """Check line numbers, blank lines, source limits, and whether enough pairs are left for training."""
+    """Check numbers of lines, blank lines, source limits, and whether enough pairs are left for training."""
     for tokenizer in (config.tokenizer.source, config.tokenizer.target):
         with inspection.noting():
             check_tokenizer(tokenizer, inspection.data)
@@ -74,7 +74,7 @@ def _read(config: TranslationConfig, inspection: Inspection, split: Split, sides
 
 
 def _refuse(config: TranslationConfig, data: Path, split: Split) -> None:
-    """Raise the DataError of a run for files of different lengths."""
+    """Raise the DataError that a run would raise for files of different lengths."""
     corpus = parallel(config.corpus, config.languages, data)
     corpus.read(split)
     corpus.more(split)
@@ -99,7 +99,7 @@ def _pairs(
 
 
 def _is_trained_on(config: TranslationConfig, inspection: Inspection, pair: LinePair) -> bool:
-    """Return whether a pair may be short enough for training; words are a lower bound of tokens."""
+    """Return whether a pair may be short enough for training; words are a lower bound on tokens."""
     if not all(text.strip() for text in pair.texts):
         return False
     kinds = config.tokenizer.source, config.tokenizer.target

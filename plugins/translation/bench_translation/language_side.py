@@ -13,7 +13,7 @@ from bench_text.api import join
 from bench_translation.plugin import TranslationConfig
 
 DOTLESS_I = ("tr", "az")  # languages in which I is the capital of ı
-# Moses has no rules for these languages and would detach apostrophes for good: "Ali 'nin". English rules rejoin it.
+# Moses has no rules for these languages and would detach apostrophes for good: "Ali 'nin". English rules rejoin them.
 MOSES_LANGUAGES = dict.fromkeys(DOTLESS_I, "en")
 
 
@@ -29,7 +29,7 @@ class LanguageSide:
 
     @classmethod
     def of(cls, config: TranslationConfig) -> tuple[LanguageSide, LanguageSide]:
-        """Return source and target; by default, Moses processes text that is not tokenized yet, except characters."""
+        """Return source and target; by default, Moses processes untokenized text, except for character tokens."""
         kinds = config.tokenizer.source.kind, config.tokenizer.target.kind
         source, target = (cls._of_language(config, *side) for side in zip(config.languages, kinds, strict=True))
         return source, target

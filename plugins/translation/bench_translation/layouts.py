@@ -21,7 +21,7 @@ class ParallelLayout:
     train_from: str = ""  # how to obtain the training part, if the catalogue does not have it
     folder: str = ""  # folder, if it differs from the name
     hub: str = ""  # a language that occurs in every pair
-    shares: Mapping[Split, range] = field(default_factory=dict)  # lines per hundred, for splits that share files
+    shares: Mapping[Split, range] = field(default_factory=dict)  # parts of every hundred lines, if splits share files
 
     def files(self, split: Split, language: str, pair: Sequence[str]) -> list[str]:
         """Return the files of a language in a pair."""

@@ -53,7 +53,7 @@ class ParallelTask(SequenceTask):
         return line
 
     def raw(self, line: str) -> str:
-        """Return the raw text of a target line, whose bytes are counted; by default the line itself."""
+        """Return the raw text of a target line, for counting bytes; by default, the line itself."""
         return line
 
     def examples(self, split: Split, data: Path) -> Iterator[Example]:
@@ -70,7 +70,7 @@ class ParallelTask(SequenceTask):
             yield example if source_line and target_line else example._replace(purposes=frozenset())
 
     def unsuitable(self, encoded: EncodedExamples) -> Mapping[str, Numbers]:
-        """Return which pairs are unsuitable for training, bool [R], by an adjective, such as `long` for too long."""
+        """Return masks, bool [R], of pairs that are unsuitable for training, keyed by adjective, such as `long`."""
         return {"long": encoded.longer > (self.config.longest or np.inf)}
 
     def choose(self, split: Split, encoded: EncodedExamples) -> tuple[EncodedExamples, dict[str, int]]:

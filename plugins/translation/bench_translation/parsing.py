@@ -13,8 +13,8 @@ from bench_translation.settings import WAYS, Conllu, Parse, Pipeline, Treebank
 
 ADVICE = "Correct `parse:`, or put the files there."
 
-#: Maps a split, all lines of its target and the numbers of the wanted lines to the heads of their words, counted from
-#: 0, where a root is its own head; None if the split has no trees.
+#: Maps a split, all lines of its target and the indices of the wanted lines to the heads of their words, counted from
+#: 0; a root is its own head. Returns None if the split has no trees.
 Heads: TypeAlias = Callable[[Split, Sequence[str], Sequence[int]], list[list[int]] | None]
 
 

@@ -1,4 +1,4 @@
-"""The parts that this plugin provides, as Configs and hooks; imports no torch."""
+"""The parts that this plugin provides, as Configs and hooks; does not import torch."""
 
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -17,7 +17,7 @@ UNDETERMINED = "und-und"  #: language pair of training inputs (ISO 639), where l
 
 
 class TranslationConfig(CorpusTaskConfig):
-    """Translation of sentences, from one language into another."""
+    """Translation of sentences from one language into another."""
 
     name, target = "translation", "bench_translation.translation:Translation"
     inspector = "bench_translation.inspecting:inspect"
@@ -33,8 +33,8 @@ class TranslationConfig(CorpusTaskConfig):
     ]
 
     corpus: Corpus = Invented(name="invented")  #: parallel corpus: a name, a name with settings, or files
-    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; default: that of the corpus
-    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: of both languages, or one each: word, char, bpe
+    pair: str | None = Field(None, pattern=r"^[a-z]{2,3}-[a-z]{2,3}$")  # source-target; default: by corpus
+    tokenizer: Tokenizers = Both(source=Words(), target=Words())  #: one, or one for each side: word, char, bpe
     shared: bool = False  # one vocabulary, learned from both languages
     moses: bool | None = None  # whether to tokenize and detokenize with Moses; the default depends on the corpus
     normalize: bool | None = None  # whether to apply Moses' punctuation normalization first; default: as `moses`
@@ -44,7 +44,7 @@ class TranslationConfig(CorpusTaskConfig):
     examples: PositiveInt | None = None  #: maximum number of training pairs, spaced evenly over the corpus
     source_limit: PositiveInt | None = None  # maximum source tokens that a model can read
     over_limit: Literal["error", "truncate"] = "error"  # how to treat longer sources in evaluation
-    parse: Parse | None = None  #: source of dependency trees of the targets; default: none
+    parse: Parse | None = None  #: how to obtain dependency trees of targets; default: no trees
     tags: PathOrName | None = None  #: treebank, a folder or file, that provides parts of speech to metrics
 
     @model_validator(mode="after")
@@ -97,11 +97,11 @@ class TranslationConfig(CorpusTaskConfig):
         return isinstance(self.corpus, Invented)
 
     def extras(self) -> Set[str]:
-        """Return the extra of spaCy, if it parses."""
+        """Return the extra for spaCy if spaCy parses targets."""
         return {"spacy"} if self.parse and self.parse.kind != "conllu" else set()
 
     def at(self, split: str | None) -> Self:
-        """Return the settings that a split depends on; None: training, without test sets, references, tags."""
+        """Return the settings that affect a split or, for None, training (without test sets, references, tags)."""
         if split is None:
             trained = self.model_copy(update={"corpus": self.corpus.trained_on(), "tags": None})
             return trained.model_copy(update={"pair": UNDETERMINED}) if self._is_alike_in_all_languages() else trained
@@ -109,12 +109,12 @@ class TranslationConfig(CorpusTaskConfig):
         return super().at(split).model_copy(update=dict.fromkeys(unread))
 
     def _is_alike_in_all_languages(self) -> bool:
-        """Return whether nothing depends on the languages: own files, without language-specific processing."""
+        """Return whether the languages have no effect: the user's own files, no language-specific processing."""
         moses = [flag for side in ("source", "target") for flag in self.moses_of(getattr(self.tokenizer, side).kind)]
         return isinstance(self.corpus, ParallelFiles) and not (self.lowercase or self.parse or any(moses))
 
     def moses_of(self, kind: str) -> tuple[bool, bool]:
-        """Return whether Moses tokenizes and normalizes text of a tokenizer kind, in languages with spaces."""
+        """Return whether Moses tokenizes, and whether it normalizes, by tokenizer kind, in languages with spaces."""
         usual = kind != "char" and not self.tokenized
         moses = usual if self.moses is None else self.moses
         return moses, moses if self.normalize is None else self.normalize
@@ -124,7 +124,7 @@ class TranslationConfig(CorpusTaskConfig):
         return set(Purpose) if split in corpus.splits(self.corpus) else set()
 
     def reads(self, data: Path) -> Mapping[str, str]:
-        """Return the digest of each file; a generated corpus has none, but its parser may."""
+        """Return the digest of each file; a generated corpus has no files, but its parser may."""
         return digests_of(
             lambda: corpus.reads(self.corpus, self.languages, data),
             lambda: parsing.reads(self.parse, data) if self.parse else {},

@@ -30,7 +30,7 @@ class FilePair(Settings):
 
 
 class Invented(CorpusSplits):
-    """English-like sentences in a generated language; valid and test have a tenth of the training sentences each."""
+    """English-like sentences in a generated language; valid and test each have a tenth as many as train."""
 
     name: Literal["invented"]
     sentences: PositiveInt = 20_000  #: number of training pairs
@@ -38,7 +38,7 @@ class Invented(CorpusSplits):
 
 
 class OwnPairs(OwnSplits):
-    """A corpus some of whose splits may be your own files."""
+    """A corpus in which some splits may be your own files."""
 
     train: FilePair | None = None
     valid: FilePair | None = None
@@ -46,7 +46,7 @@ class OwnPairs(OwnSplits):
     tests: dict[TestName, FilePair] = {}  #: further test sets by name; each is a split of that name
 
     def trained_on(self) -> Self:
-        """Return what training depends on: no further references."""
+        """Return the corpus that training depends on, without further references."""
         corpus = self.restricted("train", "valid")
         return corpus.model_copy(
             update={split: pair.model_copy(update={"references": []}) for split, pair in corpus.own.items()}
@@ -54,7 +54,7 @@ class OwnPairs(OwnSplits):
 
 
 class NamedParallelCorpus(OwnPairs):
-    """A known corpus or a folder of the data directory, with other files for some splits."""
+    """A known corpus or a folder of the data directory, optionally with other files for some splits."""
 
     name: str = Field(min_length=1)  #: a corpus of `bench data list`, or a folder
     train: FilePair | None = None  #: files that replace this split

@@ -25,7 +25,7 @@ EXCLUDED_PIPES = ["ner", "lemmatizer", "textcat"]  # not used by parsers
 
 
 def load(name: str, folder: Path) -> tuple[Language, dict[str, Any]]:
-    """Load a pipeline; raise DataError if spaCy cannot."""
+    """Load a pipeline; raise DataError if spaCy cannot load it."""
     try:
         pipeline = spacy.load(folder if (folder / "config.cfg").is_file() else name, exclude=EXCLUDED_PIPES)
     except (OSError, ValueError, ImportError) as error:
@@ -54,7 +54,7 @@ def parse(pipeline: Language, lines: Iterable[list[str]]) -> Iterator[list[int]]
 def train_parser(
     settings: Treebank, paths: Mapping[str, Sequence[Path]], to_lower: Callable[[str], str]
 ) -> tuple[Language, dict[str, Any]]:
-    """Train a parser of words with spaCy's default settings, deterministically."""
+    """Train a parser with spaCy's default settings, deterministically."""
     pipeline = spacy.blank("xx")
     train, dev = ([*_documents(pipeline, sentences(paths[part]), to_lower)] for part in ("train", "dev"))
     with _seed(settings.seed):
@@ -77,7 +77,7 @@ def _train(pipeline: Language, train: list[Doc], settings: Treebank) -> None:
 
 
 def _documents(pipeline: Language, trees: Iterable[ParsedSentence], to_lower: Callable[[str], str]) -> Iterator[Doc]:
-    """Yield documents of one, two or three sentences, so that sentence boundaries are learned too."""
+    """Yield documents of one, two or three sentences, so that the parser also learns sentence boundaries."""
     trees = iter(trees)
     for number in cycle([1, 2, 3]):
         group = [*islice(trees, number)]

@@ -3,9 +3,9 @@
 Sources are subject-verb-object, with articles, prepositions, auxiliaries and relative clauses after the noun. Targets
 are subject-object-verb: no definite article, cases instead of prepositions, adjectives that agree with the class and
 number of their noun, verbs that agree with their subject in the past too, participles before the noun, and no plural
-after a numeral. Some words depend on their context: `with` a person is a companion and `with` a thing a tool; know,
-draw and leave are different verbs for persons and for things. Each source has one translation, and each translation
-one source. Random numbers come from `random.Random.random`, which is the same in all versions of Python.
+after a numeral. Some translations depend on context: `with` introduces a companion (a person) or a tool (a thing);
+know, draw and leave are different verbs for persons and for things. Each source has one translation, and each
+translation one source. Random numbers come from `random.Random.random`, which is the same in all versions of Python.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,13 +60,13 @@ class Phrase:
 
     @property
     def english(self) -> list[str]:
-        """Return its English words."""
+        """Return the English words of the phrase."""
         rest = [*([self.adjective] if self.adjective else []), self.noun + "s" * self.plural]
         vowel = self.determiner == "a" and rest[0][0] in "aeiou"
         return ["an" if vowel else self.determiner, *rest]
 
     def translate(self, role: str) -> list[str]:
-        """Return its words in the case of a role."""
+        """Return the translated words, in the case that a role requires."""
         stems, plural = lexicon(), self.plural and self.determiner not in NUMERALS
         ending = VOWELS[classes()[self.noun]][plural]
         before = [] if self.determiner == "the" else [stems[self.determiner]]
@@ -123,7 +123,7 @@ class SentenceGenerator:
         return source, target
 
     def _relative(self, plural: bool) -> tuple[list[str], list[str]]:
-        """Return a second verb of the subject: a relative clause after it, and a participle before it."""
+        """Return a second verb of the subject: as an English relative clause, and as a participle."""
         verb, kind = self._choose_word("transitive"), self._choose(("persons", "things"))
         whom, past = self._phrase(kind), self._chance(0.4)
         base, present, gone = verb.split("/")
@@ -132,7 +132,7 @@ class SentenceGenerator:
         return ["that", finite, *whom.english], [*whom.translate("object"), participle]
 
     def _action(self) -> tuple[str, str, list[str], list[str]]:
-        """Return the verb, its stem, and the words after the verb in English and before it in the other language."""
+        """Return a verb, its stem, and the words after it in English and before it in the other language."""
         source: list[str] = []
         target: list[str] = []
         kind = self._choose(("intransitive", "transitive", "transitive", "transitive", "ditransitive"))
@@ -176,7 +176,7 @@ def _stem(base: str, kind: str) -> str:
 
 @cache
 def lexicon() -> dict[str, str]:
-    """Return the stem of each English word, all different; long ones inflect, short ones do not."""
+    """Return a unique stem for each English word; long stems belong to words that inflect."""
     bases = [verb.split("/")[0] for kind in ("intransitive", "transitive", "ditransitive") for verb in WORDS[kind]]
     verbs = [[f"{base} persons", f"{base} things"] if base in AMBIGUOUS else [base] for base in bases]
     names = [word for kind in ("persons", "things", "places", "adjectives") for word in WORDS[kind]]

@@ -19,7 +19,7 @@ CODE = re.compile(r"([a-z]{2,3})_.*-ud-")  # language code in file names of Univ
 
 
 def files(treebank: str, data: Path) -> list[Path]:
-    """Return the files of a treebank, a folder with `*-train.conllu` or a file; raise DataError if there are none."""
+    """Return the files of a treebank, a folder with `*-train.conllu` or a file; raise DataError without files."""
     place = data / treebank
     paths = [place] if place.is_file() else sorted(place.glob("*-train.conllu"))
     wrong = [str(path) for path in paths if not path.stat().st_size]
@@ -42,10 +42,10 @@ def reads(treebank: str, data: Path) -> Mapping[str, str]:
 
 
 def tags(treebank: str, data: Path, language: str, to_lower: Callable[[str], str]) -> dict[str, Any]:
-    """Return a treebank's name with its digest, and the most frequent tag of each word, ties by first occurrence.
+    """Return a treebank's name with its digest, and each word's most frequent tag; ties go to the first tag.
 
     A word that occurs only capitalized is added in lower case too. A multiword token counts as its first word. Raises
-    DataError if a file is of another language, by its name, or has an unknown tag.
+    DataError if a file has another language, according to its name, or an unknown tag.
     """
     paths = files(treebank, data)
     for path in paths:

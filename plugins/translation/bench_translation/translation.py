@@ -20,7 +20,7 @@ from bench_translation.settings import Invented
 from bench_translation.tags import tags
 
 #: `Batch.extras["heads"]` [N, T] has, for the first token of each word, the position of the first token of its head,
-#: or its own position at a root. EOS and padding have PADDING, every further token of a word CONTINUES.
+#: or its own position for a root. EOS and padding have PADDING; further tokens of a word have CONTINUES.
 PADDING, CONTINUES = -1, -2
 
 
@@ -84,7 +84,7 @@ class Translation(ParallelTask):
     def _apply_limit(
         self, rows: EncodedExamples, place_name: Callable[[int], str]
     ) -> tuple[EncodedExamples, dict[str, int]]:
-        """Truncate sources over the limit with `over_limit: truncate`; else raise DataError naming the first one."""
+        """Truncate sources over the limit if `over_limit` says so; otherwise raise DataError naming the first."""
         assert isinstance(rows.source, Ragged)
         limit, lengths = self.config.source_limit, rows.source.lengths
         over = np.flatnonzero(lengths > (limit or np.inf))
@@ -126,14 +126,14 @@ class Translation(ParallelTask):
 
 
 def widths(lines: Sequence[str], encoder: Encoder, spaces: bool) -> Iterable[list[int]]:
-    """Return the number of tokens of each word of each line; `spaces` are tokens of the words after them."""
+    """Return the number of tokens of each word in each line; with `spaces`, a space counts for the word after it."""
     types = sorted({word for line in lines for word in line.split()})
     width = {word: len(row) for word, row in zip(types, encoder.encode(types), strict=True)}
     return ([width[word] + (spaces and place > 0) for place, word in enumerate(line.split())] for line in lines)
 
 
 def spread(heads: Sequence[int], widths: Sequence[int]) -> list[int]:
-    """Map heads of words to heads of tokens of a target, EOS included; a root is its own head."""
+    """Map the heads of a target's words to heads of its tokens, EOS included; a root is its own head."""
     starts = [0, *accumulate(widths)]
     rows = ([starts[head], *[CONTINUES] * (width - 1)] for head, width in zip(heads, widths, strict=True))
     return [head for row in rows for head in row] + [PADDING]
