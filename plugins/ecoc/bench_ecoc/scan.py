@@ -1,4 +1,4 @@
-"""Computes C_w . z of all tokens in time independent of the code length.
+"""Computes C_w . z for all tokens in time independent of the code length.
 
 Consecutive ranks differ in one base bit and, except for the first ranks, in one check bit, so that
 

@@ -1,4 +1,4 @@
-"""The interface of models that fill a canvas; imports no torch."""
+"""The interface of models that fill a canvas; does not import torch."""
 
 from __future__ import annotations
 

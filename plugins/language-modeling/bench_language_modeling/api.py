@@ -1,4 +1,4 @@
-"""Public interface: the text of corpora, and its sentences; imports no torch."""
+"""Public interface: the text of corpora, and its sentences; does not import torch."""
 
 from collections.abc import Mapping
 from pathlib import Path
