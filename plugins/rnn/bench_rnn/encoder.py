@@ -39,7 +39,7 @@ class RecurrentEncoder(nn.Module):
         """Read the first `length` [N] vectors of each row of `inputs` [N, S, E]; lengths are at least 1.
 
         Return the top layer's states [N, S, D], 0 at padding, and the final state of all layers: a tuple of [N, L, D]
-        as in `Recurrent`. D is H, or 2 H if bidirectional; the final f is at the last token, the final g at token 0.
+        as in `Recurrent`. D is H, or 2 H if bidirectional; the final f is at the last token, g at the first token.
         """
         packed = pack(inputs, length)
         mirror = (
