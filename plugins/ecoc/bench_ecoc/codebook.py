@@ -5,7 +5,7 @@ gets
 
     n_r = min(e, max(1, floor(e / (2 r) + 1/2)))        for r >= 1, and n_0 = 0
 
-of the e = d - b check bits, chosen at random; in these n_r bits, it differs from rank r - 1.
+of the e = d - b check bits, chosen at random; in these bits, its codeword differs from the codeword of rank r - 1.
 """
 
 import numpy as np

@@ -27,7 +27,7 @@ class ConditionalLM(LanguageModel):
     """p(y | x) = prod_t p(y_t | h_t), with h_t from stacked recurrent layers over y_<t.
 
     A linear map of the source vector [N, D], or of the mean of a source grid [N, S, D] over S, initializes the hidden
-    units of all layers. Without a source, hidden units start at 0; cells always do.
+    units of all layers. Without a source, hidden units start at 0; cells always start at 0.
 
     In training only, tokens after the prompt may be replaced by model predictions. A window of a stream starts with
     the memory of the previous window, a gold token, and new dropout masks.
@@ -79,7 +79,7 @@ class ConditionalLM(LanguageModel):
         return self.rnn(inputs, past, self.rnn.masks(inputs, len(inputs)))  # type: ignore[no-any-return]
 
     def _values(self, hidden: Tensor, batch: Batch) -> Mapping[str, Tensor]:
-        """Return the reported values of each row [N]: the output layer's parameters in millions, for all rows."""
+        """Return the reported values [N] of each row: the number of output layer parameters, in millions."""
         count = sum(weights.numel() for weights in self.head.parameters())
         return {"decoder_parameters": batch.ids.new_full(batch.ids.shape, count / 1e6, dtype=torch.float64)}
 

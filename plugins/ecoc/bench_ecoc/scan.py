@@ -5,7 +5,7 @@ Consecutive ranks differ in one base bit and, except for the first ranks, in one
     C_r . z = C_{r-1} . z  +- z_base  +- z_check
 
 Ranks are processed in blocks of 32, each of which starts with an exact product: sums stay short, so rounding errors
-are no larger than those of a matrix product.
+are no larger than in a matrix product.
 """
 
 import torch

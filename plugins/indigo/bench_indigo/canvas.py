@@ -78,7 +78,7 @@ class InsertionTransformer(TransformerNetwork, Refiner[SourceState]):
 
     def costs_of(self, batch: Batch, keep: Tensor, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
         """Return slot means [N] of -log p(word | slot) and -log p(slot), on canvases with tokens `keep` [N, T]."""
-        host, device = batch.on_host, batch.gold.device  # canvases need no model: built on the host
+        host, device = batch.on_host, batch.gold.device  # built on the host, as canvases do not need the model
         partial, length = canvas(host.gold, on_host(keep))
         fill = _slot_targets(labels(host, on_host(keep), self.config.spread), partial.shape[1] + 1)
         fill = fill.change(lambda tensor: to_device(tensor, device))

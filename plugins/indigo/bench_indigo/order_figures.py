@@ -173,7 +173,7 @@ def draw_courses(canvas: Canvas, picture: Picture) -> None:
 
 
 class _Sheet:
-    """A part of a canvas, in inches from its left and top."""
+    """A part of a canvas, with positions in inches from its left and top."""
 
     def __init__(self, canvas: Canvas, width: float, height: float, top: float) -> None:
         self.canvas, self.width, self.height, self.top = canvas, width, height, top
@@ -191,7 +191,7 @@ class _Sheet:
 
 
 class _Block:
-    """Layout of one output."""
+    """The layout of an output in a figure."""
 
     def __init__(self, label: str, course: Sequence[GenerationStep]) -> None:
         self.label, self.course = plain_label(label), course

@@ -83,7 +83,7 @@ def randomized(rnn: Recurrent, inputs: Tensor, units: Units | None, scale: Tenso
     """Multiply the gradient from step t to step t - 1 (from the first step, to the initial state) by scale [N, T].
 
     Each path crosses each step once, so the gradient is unbiased if scales are independent with mean 1, even if
-    stacked layers share them. The cost is that of a loop over steps.
+    stacked layers share them. It costs as much as a loop over steps.
     """
 
     def carry(units: Units, step: int) -> Units:

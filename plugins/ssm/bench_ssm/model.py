@@ -267,7 +267,7 @@ class DeepSSM(nn.Module, Latent, TrajectoryScorer, Vmappable):
         return torch.stack([self.emission(state).T for state in states])
 
     def _logs(self, step: int) -> bool:
-        """Return whether statistics of trajectories are logged at an update; evaluations log none."""
+        """Return whether statistics of trajectories are logged at an update; evaluations do not log."""
         config = self.config
         logs = bool(config.logged and config.information_draws) and step % config.log_every == 0
         return logs and torch.is_grad_enabled()
@@ -321,7 +321,7 @@ def entropy(log_probs: Tensor) -> Tensor:
 
 
 def information(log_probs: Tensor) -> Tensor:
-    """Return the mutual information of tokens and noise in bits [*], given log-probabilities per noise [*, K, V]."""
+    """Return the mutual information [*] of tokens and noise in bits, given log-probabilities per sample [*, K, V]."""
     mean = (log_probs.logsumexp(-2) - log(log_probs.shape[-2])).clamp(max=0)
     return (entropy(mean) - entropy(log_probs).mean(-1)).clamp(min=0)
 

@@ -66,7 +66,7 @@ class DeepSSMConfig(ModelConfig):
     trajectories: int = Field(10_000, ge=4)  #: N, the number of trajectories, shared by all scored targets
     information_draws: NonNegativeInt = 20  #: noise samples per estimate of mutual information; 0 disables it
     positions: PositiveInt = 10  #: number of steps over which mutual information and entropy are averaged
-    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories used for these values in the training log; 0: none
+    logged: NonNegativeInt = Field(16, le=10_000)  #: trajectories for logging these values in training; 0: no logging
     log_every: PositiveInt = 10  #: number of updates between logged values of mutual information and entropy
 
     @model_validator(mode="after")

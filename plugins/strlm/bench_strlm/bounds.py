@@ -6,7 +6,7 @@ They are functions of numbers, not of models.
 from decimal import Decimal, localcontext
 from math import ceil, exp, expm1, floor, inf, log, log1p
 
-RESOLUTION = 2.0**-52  #: of random numbers, which have 52 bits; a sample's probability is off by at most this
+RESOLUTION = 2.0**-52  #: of random numbers with 52 bits; sampled probabilities are off by at most this
 UNIT_ROUNDOFF = Decimal(2) ** -53  # largest relative error of an operation in float64
 NEVER = 2**63  # more steps than decoding ever takes
 
@@ -24,7 +24,7 @@ def greedy_steps(epsilon: float) -> int:
 
 
 def min_stop(epsilon: float, step: int) -> float:
-    """Return 1 - (1 - epsilon)^step, the lower bound of p(EOS) at a step counted from 1."""
+    """Return 1 - (1 - epsilon)^step, the lower bound on p(EOS) at a step counted from 1."""
     return -expm1(step * log1p(-epsilon))
 
 

@@ -130,7 +130,7 @@ def first_bounded_step(epsilon: float, decoder: DecoderConfig) -> int | None:
     """Return the step from which sampling emits EOS with at least its probability in the model; None if unproven.
 
     This is 1 for ancestral and consistent sampling at temperature 1; otherwise, the step at which p(EOS) exceeds 1/2:
-    EOS is then always a candidate, and temperatures below 1 only increase p(EOS). No theorem covers higher ones.
+    EOS is then a candidate, and a temperature below 1 only increases p(EOS). No theorem covers temperatures above 1.
     """
     if type(decoder) is AncestralConfig:
         return 1
