@@ -37,7 +37,7 @@ def allotment(tokens: int, checks: int) -> Tensor:
 
 
 def flips(tokens: int, checks: int, rng: Rng) -> Tensor:
-    """Return the check bits in which each rank differs from the previous one, uint8 [V, e]: n_r ones in row r."""
+    """Return the check bits in which each rank differs from the previous rank, uint8 [V, e]: n_r ones in row r."""
     allotted = allotment(tokens, checks)
     differences = torch.zeros(tokens, checks, dtype=torch.uint8)
     if not checks:

@@ -224,7 +224,7 @@ class Ecoc(ScoringHead):
         self._vectors, self._missing = {"word vectors": vectors.description(counts)}, False
 
     def _place(self, order: Tensor, info: TaskInfo) -> None:
-        """Assign codewords to tokens in this order [V]; initialize bits with their training frequencies."""
+        """Assign codewords to tokens in this order [V]; initialize biases from training frequencies of bits."""
         order = order.to(self.ranks.device)
         before = self.ranks.argsort()
         for by_token in (self.codes_packed, self.own_checks):

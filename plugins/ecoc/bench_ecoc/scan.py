@@ -60,7 +60,7 @@ class Scan:
 
 
 def _steps(packed: Tensor, bits: int) -> list[Tensor]:
-    """Return, for each rank, the columns of [z, -z] that lead to it from the previous one; none for the first."""
+    """Return, for each rank, the columns of [z, -z] that lead to it from the previous rank; none for rank 0."""
     steps = [torch.zeros(0, dtype=torch.int64)]
     for ranks in torch.split(torch.arange(1, len(packed)), max(1, CHUNK_BITS // bits)):
         codes = unpack(packed[ranks], bits)

@@ -125,7 +125,7 @@ class CLVMS(Mixing):
 
 
 class DLVMS(Softened):
-    """A mixture of embeddings by relaxed latents, some predicted with noise, the others gold."""
+    """A mixture of embeddings, weighted by relaxed latents; some are predicted with noise, the others are gold."""
 
     kind: Literal["dlvms"]
     factors: tuple[Share, ...] | None = None  #: as for `clvms`

@@ -44,8 +44,8 @@ class Vectors:
 def read(path: Path, vocabulary: Sequence[str]) -> Vectors:
     """Read the vectors of `vocabulary` from a file in word2vec (text or binary) or GloVe format, gzipped or not.
 
-    If a word is repeated, its first vector is used. Raises DataError, with file and line, for other formats, for
-    vectors of unequal width, and for a file without a word of the vocabulary.
+    If a word is repeated, its first vector is used. Raises DataError for other formats, for vectors of unequal width,
+    and for files without a word of the vocabulary.
     """
     ids = {word: number for number, word in enumerate(vocabulary)}
     with _open(path) as file:

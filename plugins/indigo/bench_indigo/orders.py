@@ -131,7 +131,7 @@ def _random(batch: Batch, rng: Rng) -> Tensor:
 
 
 def _from_task(batch: Batch, rng: Rng) -> Tensor:
-    """Return the task's order, extras["order"] [N, T], which is -1 if there is no word."""
+    """Return the task's order, from extras["order"] [N, T], in which -1 marks positions without a word."""
     if "order" not in batch.extras:
         raise SuiteError("the order `given` needs batch.extras['order'], which this task does not provide.")
     given = batch.extras["order"]

@@ -120,7 +120,7 @@ def _topics(tree: ast.Module) -> dict[str, str]:
 def paragraphs(prose: str) -> Iterator[str]:
     """Yield English paragraphs as words, without indented code, doctests, grammar rules, tables and bare signatures.
 
-    Words are runs of letters, which may contain an apostrophe, runs of digits, and all other single characters:
+    Words are runs of letters (which may contain an apostrophe), runs of digits, and other single characters:
     `os.path.join_all` has seven words.
     """
     for block in re.split(r"\n\s*\n", prose.translate(_QUOTES)):

@@ -21,7 +21,7 @@ def inspect_sentences(
     inspection: Inspection, corpus: Corpus, tokenizer: object, splitter: str, shortest: int, longest: int | None,
     setting_names: str, minimum: int = MIN_SIZE,
 ) -> None:  # fmt: skip
-    """Note splits with fewer than `minimum` sentences of `shortest` to `longest` tokens."""
+    """Note splits with fewer than `minimum` sentences that have `shortest` to `longest` tokens."""
     splitter = "lines" if isinstance(corpus, NamedText) and corpus.name == "ptb" else splitter
     seen: dict[Split, set[int]] = {}
     for split, path in _files(inspection, corpus, tokenizer).items():
